@@ -1,0 +1,32 @@
+# make demo: the main job on the built-in corpus. make test: all tests. Both set up .venv by themselves.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check clean
+
+demo: .venv/base
+	$(BIN)/cr5 demo
+
+test: .venv/dev
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=90
+
+check: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf .venv
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cr5 needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + "; name another with make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+
+.venv/base: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/dev: .venv/base pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,15 @@
+"""Documents of any language in one vector space, learned from your own corpus with plain linear algebra."""
+
+from importlib.metadata import version
+
+from cr5.corpus import CorpusError, Document, Skipped, read, read_batches, write
+from cr5.model import Cr5, Explanation
+from cr5.modelfile import ModelFileError
+from cr5.solve import Fit, reduced_rank_ridge
+from cr5.training import NotConverged
+
+__version__ = version("cr5")
+__all__ = [
+    "CorpusError", "Cr5", "Document", "Explanation", "Fit", "ModelFileError", "NotConverged", "Skipped",
+    "read", "read_batches", "reduced_rank_ridge", "write",
+]  # fmt: skip

@@ -1,0 +1,404 @@
+"""The commands, one function each."""
+
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+from rich.table import Table
+
+from cr5 import __version__, demo
+from cr5.cli import show
+from cr5.cli.show import err, out
+from cr5.corpus import Skipped, read_batches, write
+from cr5.encyclopedia import FOLDER
+from cr5.errors import UserError
+from cr5.inspection import inspect as inspect_corpus
+from cr5.model import Cr5
+from cr5.settings import PRESETS, settings
+from cr5.training import NotConverged
+
+app = typer.Typer(
+    name="cr5",
+    help="Place documents of any language into one vector space, learned from your own corpus.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+corpus = typer.Typer(help="Look into a corpus, or convert it.", no_args_is_help=True)
+app.add_typer(corpus, name="corpus")
+
+BUILTIN = "builtin"
+
+Corpora = Annotated[
+    list[str],
+    typer.Argument(
+        help="Files, folders or globs (.jsonl, .csv, .tsv, each also .gz or .xz; .parquet), "
+        "- for JSONL on standard input, or builtin for the encyclopedia inside.",
+        metavar="CORPUS...",
+        show_default=False,
+    ),
+]
+Langs = Annotated[str | None, typer.Option(help="Only these languages, e.g. en,it.", metavar="CODES")]
+OnError = Annotated[Literal["raise", "skip"], typer.Option(help="What to do with input that cannot be used.")]
+Preset = Annotated[str, typer.Option(help=f"Settings to begin with: {', '.join(PRESETS)} (the paper).")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any other setting, e.g. min_documents=5; may be repeated.", metavar="NAME=VALUE"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print plain JSON for machines.")]
+Model = Annotated[Path, typer.Argument(help="A folder that cr5 train wrote.", metavar="MODEL")]
+Lang = Annotated[str, typer.Option(help="Language of the text, e.g. it.", metavar="CODE")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"cr5 {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")]
+
+
+@app.callback()
+def _root(version: Version = False) -> None:
+    pass
+
+
+@app.command("demo")
+def run_demo(
+    no_serve: Annotated[bool, typer.Option("--no-serve", help="End after the tables (so far it always does).")] = False,
+    json: Json = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of random splits to average over.")] = demo.SEEDS,
+) -> None:
+    """Train on the built-in encyclopedia, measure on concepts never seen, and search across languages.
+
+    Takes some seconds. Example:
+
+        cr5 demo
+    """
+    began = time.perf_counter()
+    documents = demo.encyclopedia()
+    with show.progress_bars(json) as progress:
+        found, first = demo.trials(documents, seeds, progress)
+        model = Cr5(ridge=first.report["ridge"], **demo.SETTINGS).fit(documents, progress=progress)
+    searches = [(lang, text, demo.find(model, documents, text, lang)) for lang, text in demo.QUERIES]
+    mean = demo.means(found)
+    if json:
+        show.as_json(
+            {
+                "version": __version__,
+                "documents": len(documents),
+                "held_out": demo.HELD_OUT,
+                "seeds": seeds,
+                "settings": first.settings.to_json(),
+                "ridge": first.report["ridge"],
+                "ridge_path": first.report["ridge_path"],
+                "mean": mean,
+                "trials": [t.to_json() for t in found],
+                "fit": {
+                    key: model.report[key]
+                    for key in ("energy", "residual", "steps", "products", "seconds", "converged")
+                },
+                "searches": [
+                    {"lang": a, "query": b, "hits": [hit.__dict__ for hit in hits]} for a, b, hits in searches
+                ],
+                "seconds": time.perf_counter() - began,
+            }
+        )
+        return
+    show.demo_report(documents, found, first, model, mean, searches, time.perf_counter() - began)
+
+
+@app.command()
+def train(
+    corpora: Corpora,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the model to.", metavar="MODEL")],
+    langs: Langs = None,
+    preset: Preset = "default",
+    rank: Annotated[int | None, typer.Option(min=1, help="Dimensions of the vectors.  [default: 300]")] = None,
+    ridge: Annotated[
+        str | None, typer.Option(help="Strength of the penalty, or auto.  [default: auto]", metavar="NUMBER|auto")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all that is random.  [default: 0]")] = None,
+    setting: Changes = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted run.")] = False,
+    on_error: OnError = "raise",
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads that read and count.  [default: all cores]")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Learn a model from documents in several languages.
+
+    Every document has a concept (what it is about, the same in all languages), a language and a text.
+    Ctrl-C during the fit ends it and saves the model as it is by then. Examples:
+
+        cr5 train corpus/ -o model
+
+        cr5 train en.jsonl it.jsonl.gz -o model --rank 200 --ridge 1
+
+        cr5 train builtin -o model --rank 200 --set min_documents=2
+    """
+    changes: dict[str, Any] = dict(_setting(item) for item in setting or [])
+    given = {"rank": rank, "seed": seed, "ridge": _ridge(ridge)}
+    changes |= {name: value for name, value in given.items() if value is not None}
+    model = Cr5(preset, **changes)
+    checkpoint = output.with_name(output.name + ".checkpoint")
+    if checkpoint.exists() and not resume:
+        raise UserError(
+            f"{checkpoint} is left from an interrupted run; go on with --resume, or delete it to begin anew"
+        )
+    skipped = Skipped()
+    began = time.perf_counter()
+    with warnings.catch_warnings(), show.progress_bars(json) as progress:
+        warnings.simplefilter("ignore", NotConverged)
+        batches = _read(corpora, langs, on_error, skipped)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        model.fit(
+            batches,
+            skipped=skipped if on_error == "skip" else None,
+            checkpoint=checkpoint,
+            threads=threads,
+            progress=progress,
+        )
+        model.save(output)
+    checkpoint.unlink(missing_ok=True)
+    seconds = time.perf_counter() - began
+    if json:
+        show.as_json({"model": str(output), "seconds": seconds, "skipped": skipped.counts, "report": model.report})
+    else:
+        show.skipped_lines(skipped)
+        show.training_report(model, output, seconds)
+    if model.report["warning"]:
+        show.warn(model.report["warning"])
+    if model.report["interrupted"]:
+        show.warn(f"interrupted after {model.report['steps']} steps; the model saved is the best so far")
+        raise typer.Exit(130)
+
+
+@app.command()
+def encode(
+    model: Model,
+    lang: Lang,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write here (.npy or .parquet) instead of standard output.")
+    ] = None,
+    coverage: Annotated[bool, typer.Option("--coverage", help="With .parquet: add the share of known words.")] = False,
+) -> None:
+    """Turn lines of text on standard input into vectors, one unit row a line.
+
+    Examples:
+
+        cr5 encode model --lang it < lines.txt > vectors.npy
+
+        cr5 encode model --lang it -o vectors.parquet < lines.txt
+    """
+    if output is not None and output.suffix not in (".npy", ".parquet"):
+        raise UserError(f"{output} has the unknown suffix {output.suffix!r}; name it .npy or .parquet")
+    if output is None and sys.stdout.isatty():
+        raise UserError("vectors are not for a terminal; redirect them with > vectors.npy, or name a file with -o")
+    loaded = Cr5.load(model, langs=[lang])
+    try:
+        texts = sys.stdin.buffer.read().decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"standard input is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv"
+        ) from error
+    vectors = loaded.encode(texts, lang)
+    zero = int((~vectors.any(axis=1)).sum())
+    if output is None:
+        np.lib.format.write_array(sys.stdout.buffer, vectors)
+    else:
+        part = output.with_name(output.name + ".part")
+        try:
+            if output.suffix == ".npy":
+                with part.open("wb") as file:
+                    np.save(file, vectors)
+            else:
+                column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+                columns: dict[str, Any] = {"text": texts, "vector": column}
+                if coverage:
+                    columns["coverage"] = loaded.coverage(texts, lang)
+                pq.write_table(pa.table(columns), part, compression="zstd")
+            part.replace(output)
+        finally:
+            part.unlink(missing_ok=True)
+    if zero:
+        show.warn(
+            f"{zero:,} of {len(texts):,} texts have no word that the model knows in {lang}; their vectors are zero"
+        )
+
+
+@app.command()
+def similar(
+    model: Model,
+    word: Annotated[str, typer.Argument(help="A word.", metavar="WORD")],
+    lang: Lang,
+    to: Annotated[
+        str | None, typer.Option(help="Languages to look in, e.g. en,da.  [default: all others]", metavar="CODES")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Words per language.")] = 10,
+    json: Json = False,
+) -> None:
+    """Show the words of other languages that are closest to a word.
+
+    Example:
+
+        cr5 similar model birra --lang it --to en,vi
+    """
+    loaded = Cr5.load(model)
+    targets = to.split(",") if to else [other for other in loaded.langs if other != lang]
+    found = {target: loaded.similar_words(word, lang, target, k) for target in targets}
+    if json:
+        show.as_json(
+            {"word": word, "lang": lang, "similar": {t: [list(pair) for pair in words] for t, words in found.items()}}
+        )
+        return
+    for target, words in found.items():
+        table = Table(title=f"{word} ({lang}) in {target}", title_justify="left", pad_edge=False)
+        table.add_column("word")
+        table.add_column("cosine", justify="right")
+        for name, cosine in words:
+            table.add_row(name, f"{cosine:.3f}")
+        out.print(table)
+
+
+@app.command()
+def explain(
+    model: Model,
+    text_a: Annotated[str, typer.Argument(help="A text, or @FILE.", metavar="TEXT_A")],
+    text_b: Annotated[str, typer.Argument(help="Another text, or @FILE.", metavar="TEXT_B")],
+    lang_a: Annotated[str, typer.Option("--lang-a", "-a", help="Language of the first text.", metavar="CODE")],
+    lang_b: Annotated[str, typer.Option("--lang-b", "-b", help="Language of the second text.", metavar="CODE")],
+    k: Annotated[int, typer.Option("-k", min=1, help="Words to name.")] = 10,
+    json: Json = False,
+) -> None:
+    """Name the words that make two texts similar, with what each adds to the cosine.
+
+    Example:
+
+        cr5 explain model "il cane abbaia" "the dog barks" -a it -b en
+    """
+    found = Cr5.load(model).explain(_text(text_a), lang_a, _text(text_b), lang_b, k)
+    if json:
+        show.as_json(
+            {
+                "similarity": found.similarity,
+                "words_a": [list(item) for item in found.words_a],
+                "words_b": [list(item) for item in found.words_b],
+                "pairs": [list(item) for item in found.pairs],
+                "rest_a": found.rest_a,
+                "rest_b": found.rest_b,
+            }
+        )
+        return
+    show.explanation(found, lang_a, lang_b)
+
+
+@app.command()
+def info(model: Model, json: Json = False) -> None:
+    """Show what a model is made of: languages, settings, how its training ended.
+
+    Example:
+
+        cr5 info model
+    """
+    loaded = Cr5.load(model)
+    if json:
+        show.as_json({"langs": loaded.langs, "settings": loaded.settings.to_json(), "report": loaded.report})
+        return
+    show.training_report(loaded, model, None)
+
+
+@corpus.command("inspect")
+def inspect(
+    corpora: Corpora,
+    langs: Langs = None,
+    preset: Preset = "default",
+    setting: Changes = None,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    """Print documents and words per language, shared concepts, duplicates and what training would drop.
+
+    Example:
+
+        cr5 corpus inspect corpus/
+    """
+    chosen = settings(preset, **dict(_setting(item) for item in setting or []))
+    skipped = Skipped()
+    with show.progress_bars(json) as progress:
+        found = inspect_corpus(
+            _read(corpora, langs, on_error, skipped), chosen.tokeniser, chosen.weighting, progress=progress
+        )
+    if json:
+        show.as_json(found.to_json() | {"skipped": skipped.counts})
+        return
+    show.inspection_tables(found)
+    show.skipped_lines(skipped)
+
+
+@corpus.command("convert")
+def convert(
+    corpora: Corpora,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write; its suffix names the format; - for JSONL on standard output.",
+            metavar="FILE",
+        ),
+    ],
+    langs: Langs = None,
+    on_error: OnError = "raise",
+) -> None:
+    """Rewrite a corpus in another format.
+
+    Example:
+
+        cr5 corpus convert corpus/*.csv -o corpus.parquet
+    """
+    skipped = Skipped()
+    count = write(output, _read(corpora, langs, on_error, skipped))
+    show.skipped_lines(skipped)
+    err.print(f"{count:,} documents written" + ("" if output == "-" else f" to {output}"))
+
+
+def _read(corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped) -> Any:
+    paths = [str(FOLDER) if path == BUILTIN and not Path(path).exists() else path for path in corpora]
+    wanted = [code.strip() for code in langs.split(",") if code.strip()] if langs else None
+    return read_batches(paths, langs=wanted, on_error=on_error, skipped=skipped)
+
+
+def _ridge(text: str | None) -> float | str | None:
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither a number nor auto", param_hint="--ridge") from None
+
+
+def _setting(item: str) -> tuple[str, Any]:
+    """NAME=VALUE with the value as a number or truth value where it is one."""
+    name, equals, value = item.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{item!r} is not of the form NAME=VALUE", param_hint="--set")
+    for convert_to in (int, float):
+        try:
+            return name, convert_to(value)
+        except ValueError:
+            pass
+    return name, {"true": True, "false": False}.get(value, value)
+
+
+def _text(given: str) -> str:
+    return Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given

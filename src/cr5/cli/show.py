@@ -1,0 +1,234 @@
+"""How results look in a terminal."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bars
+from rich.table import Table
+from rich.text import Text
+
+from cr5.corpus import Document, Skipped
+from cr5.demo import HELD_OUT, Hit, Trial
+from cr5.evaluate.retrieval import Direction, chance, mean_precision
+from cr5.inspection import Inspection
+from cr5.model import Cr5, Explanation
+from cr5.progress import Progress, Report
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def progress_bars(quiet: bool = False) -> Iterator[Report]:
+    """Draw one bar for the stage at hand, on standard error and only on a terminal."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Bars(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(progress: Progress) -> None:
+            if progress.stage not in tasks:
+                for other in tasks.values():
+                    bars.update(other, visible=False)
+                tasks[progress.stage] = bars.add_task(progress.stage, total=progress.total, note="")
+            bars.update(tasks[progress.stage], completed=progress.done, total=progress.total, note=progress.note)
+
+        yield report
+
+
+def as_json(values: Any) -> None:
+    """Plain values on standard output, one JSON object."""
+    json.dump(values, sys.stdout, ensure_ascii=False, indent=2)
+    sys.stdout.write("\n")
+
+
+def warn(message: str) -> None:
+    """A line on standard error."""
+    err.print(Text.assemble(("warning: ", "bold yellow"), message), soft_wrap=True)
+
+
+def skipped_lines(skipped: Skipped) -> None:
+    """What was left out, and one example for each reason."""
+    for reason, count in skipped.counts.items():
+        warn(f"skipped {count:,}: {reason} (first: {skipped.examples[reason]})")
+
+
+def retrieval_table(directions: list[Direction], floor: list[Direction]) -> None:
+    """Precision for every direction, beside the floor and chance."""
+    table = Table(title="Held-out retrieval, %", title_justify="left", pad_edge=False)
+    table.add_column("query > found in")
+    for name in ("cosine P@1", "P@5", "P@10", "CSLS P@1", "P@5", "P@10", "floor P@1"):
+        table.add_column(name, justify="right")
+    for direction, other in zip(directions, floor, strict=True):
+        figures = (
+            [direction.cosine[k] for k in (1, 5, 10)] + [direction.csls[k] for k in (1, 5, 10)] + [other.cosine[1]]
+        )
+        table.add_row(f"{direction.source} > {direction.target}", *(f"{figure:.1f}" for figure in figures))
+    table.add_section()
+    means = [mean_precision(directions, "cosine", k) for k in (1, 5, 10)]
+    means += [mean_precision(directions, "csls", k) for k in (1, 5, 10)] + [mean_precision(floor, "cosine")]
+    table.add_row("mean", *(f"{figure:.1f}" for figure in means), style="bold")
+    out.print(table)
+    out.print(
+        f"{directions[0].queries} queries among {directions[0].candidates} candidates; "
+        f"chance {chance(directions):.1f}; floor: TF-IDF over the strings that two languages share",
+        style="dim",
+    )
+
+
+def path_table(report: dict[str, Any]) -> None:
+    """The ridge path of a training report."""
+    table = Table(title="Ridge path", title_justify="left", pad_edge=False)
+    for name in ("ridge", "P@1 CSLS", "MRR", "energy", "steps", "seconds", ""):
+        table.add_column(name, justify="right")
+    for point in report["ridge_path"]:
+        chosen = point["ridge"] == report["ridge"]
+        table.add_row(
+            f"{point['ridge']:g}",
+            f"{100 * point['precision']:.1f}",
+            f"{100 * point['reciprocal_rank']:.1f}",
+            f"{point['energy']:.1f}",
+            str(point["steps"]),
+            f"{point['seconds']:.1f}",
+            "chosen" if chosen else "",
+            style="bold" if chosen else "",
+        )
+    out.print(table)
+
+
+def inspection_tables(found: Inspection) -> None:
+    """A corpus in figures."""
+    table = Table(title="Documents and words", title_justify="left", pad_edge=False)
+    for name in (
+        "lang",
+        "documents",
+        "concepts",
+        "unique words",
+        "duplicates",
+        "too short",
+        "too long",
+        "alone",
+        "trained",
+    ):
+        table.add_column(name, justify="left" if name == "lang" else "right")
+    for lang, facts in found.languages.items():
+        figures = (
+            facts.documents, facts.concepts, facts.unique_words, facts.duplicates,
+            facts.too_short, facts.too_long, facts.alone, facts.trained,
+        )  # fmt: skip
+        table.add_row(lang, *(f"{figure:,}" for figure in figures))
+    out.print(table)
+    names = list(found.languages)
+    shared = Table(title="Concepts that two languages share", title_justify="left", pad_edge=False)
+    shared.add_column("")
+    for name in names:
+        shared.add_column(name, justify="right")
+    for a in names:
+        shared.add_row(a, *("" if a == b else f"{found.shared[a][b]:,}" for b in names))
+    out.print(shared)
+    out.print(f"{found.concepts:,} concepts, {found.concepts_shared:,} of them in two languages or more")
+    for lang, facts in found.languages.items():
+        if facts.several:
+            out.print(
+                f"{lang}: {facts.several:,} concepts have several documents; their rows are summed into the concept"
+            )
+
+
+def training_report(model: Cr5, path: Path, seconds: float | None) -> None:
+    """What a model was made from and how its fit ended."""
+    report, chosen = model.report, model.settings
+    table = Table(title=f"Model {path}", title_justify="left", pad_edge=False)
+    for name in ("lang", "documents", "words", "nonzeros"):
+        table.add_column(name, justify="left" if name == "lang" else "right")
+    for lang, facts in report["languages"].items():
+        if lang in model.langs:
+            table.add_row(lang, f"{facts['documents']:,}", f"{facts['words']:,}", f"{facts['nonzeros']:,}")
+    out.print(table)
+    if report["ridge_path"]:
+        path_table(report)
+    state = "converged" if report["converged"] else "not converged"
+    out.print(
+        f"preset {chosen.preset}, rank {chosen.rank}, ridge {report['ridge']:g}, {report['concepts']:,} concepts; "
+        f"energy {report['energy']:.2f}, residual {report['residual']:.3g} after {report['steps']} steps ({state}), "
+        f"{report['seconds']:.1f} s"
+    )
+    if seconds is not None:
+        out.print(f"written to {path} in {seconds:.1f} s; try: cr5 similar {path} WORD --lang {model.langs[0]}")
+
+
+def explanation(found: Explanation, lang_a: str, lang_b: str) -> None:
+    """Words and pairs of words, strongest first."""
+    out.print(f"cosine {found.similarity:.3f}")
+    table = Table(pad_edge=False)
+    for name in (lang_a, "adds", lang_b, "adds", "pair", "adds"):
+        table.add_column(name, justify="right" if name == "adds" else "left")
+    size = max(len(found.words_a), len(found.words_b), len(found.pairs))
+    for i in range(size):
+        cells: list[str] = []
+        for words in (found.words_a, found.words_b):
+            cells += [words[i].word, f"{words[i].value:+.3f}"] if i < len(words) else ["", ""]
+        pair = found.pairs[i] if i < len(found.pairs) else None
+        cells += [f"{pair.word_a} ~ {pair.word_b}", f"{pair.value:+.3f}"] if pair else ["", ""]
+        table.add_row(*cells)
+    out.print(table)
+    out.print(f"all else: {found.rest_a:+.3f} in {lang_a}, {found.rest_b:+.3f} in {lang_b}", style="dim")
+
+
+def demo_report(
+    documents: list[Document],
+    found: list[Trial],
+    first: Cr5,
+    model: Cr5,
+    mean: dict[str, float],
+    searches: list[tuple[str, str, list[Hit]]],
+    seconds: float,
+) -> None:
+    """The demo on one screen or two."""
+    concepts = len({document.concept for document in documents})
+    out.print(f"{len(documents):,} articles on {concepts} concepts in {', '.join(model.langs)}; none is a translation.")
+    out.print(f"Trained on {concepts - HELD_OUT} concepts, tested on the other {HELD_OUT}.\n")
+    path_table(first.report)
+    out.print()
+    retrieval_table(found[0].model, found[0].floor)
+    out.print(
+        f"\nMean P@1 of {len(found)} such splits: "
+        f"[bold]{mean['p1_cosine']:.1f}[/] cosine, [bold]{mean['p1_csls']:.1f}[/] CSLS "
+        f"(floor {mean['p1_floor']:.1f}, chance {mean['chance']:.1f})\n"
+    )
+    table = Table(title="Searches, best article of each other language", title_justify="left", pad_edge=False)
+    for name in ("query", "in", "article", "cosine"):
+        table.add_column(name, justify="right" if name == "cosine" else "left")
+    for lang, text, hits in searches:
+        for i, hit in enumerate(hits):
+            table.add_row(f"{text} ({lang})" if i == 0 else "", hit.lang, hit.title, f"{hit.score:.2f}")
+        table.add_section()
+    out.print(table)
+    out.print(f"\nDone in {seconds:.0f} s. Next:")
+    for command, purpose in (
+        ("cr5 train builtin -o model --rank 200 --set min_documents=2", "the same model, kept"),
+        ("cr5 similar model birra --lang it", "a word's neighbours in other languages"),
+        ("cr5 corpus inspect YOUR.jsonl", "look at your own documents"),
+        ("cr5 train YOUR.jsonl -o mine", "and learn from them"),
+    ):
+        out.print(f"  {command}", style="bold", end="")
+        out.print(f"   # {purpose}", style="dim")

@@ -1,0 +1,8 @@
+"""The built-in corpus: a small encyclopedia in English, Italian, Danish and Vietnamese."""
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+"""A corpus folder, one JSONL file per language."""
+
+LANGS = ("da", "en", "it", "vi")

@@ -1,0 +1,158 @@
+"""One language's texts -> vocabulary, IDF, TF-IDF rows."""
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_array, vstack
+
+from cr5._typing import Array, Ints, Sparse
+from cr5.text import Tokeniser, Tokens
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """How words become numbers, and which words and documents take part in training.
+
+    tf "raw": the count; "log": 1 + ln(count). idf "plain": ln(n/df) + 1, as in the paper;
+    "smooth": ln((1+n)/(1+df)) + 1. ``idf_power`` is applied to either. Documents outside
+    ``min_unique`` to ``max_unique`` different words are not trained on.
+    """
+
+    tf: Literal["raw", "log"] = "log"
+    idf: Literal["plain", "smooth"] = "smooth"
+    idf_power: float = 1.0
+    min_documents: int = 3
+    max_words: int = 200_000
+    min_unique: int = 50
+    max_unique: int = 1_000
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Documents x words, how often each word occurs; columns in no particular order."""
+
+    words: list[str]
+    matrix: Sparse
+
+    @property
+    def unique(self) -> Ints:
+        """The number of different words of every document."""
+        return np.asarray(np.diff(self.matrix.indptr))
+
+    def rows(self, chosen: Ints) -> "Counts":
+        """The same words, some of the documents."""
+        return Counts(self.words, self.matrix[chosen])
+
+
+@dataclass(frozen=True)
+class Features:
+    """A language's vocabulary, most frequent word first, and its IDF weights."""
+
+    words: list[str]
+    idf: Array
+    weighting: Weighting
+
+    def transform(self, counts: Counts) -> Sparse:
+        """Word counts -> unit TF-IDF rows over the vocabulary, float32; unknown words are left out."""
+        index = self.index
+        columns = np.fromiter((index.get(word, -1) for word in counts.words), np.int32, len(counts.words))
+        return weigh(select(counts.matrix, columns, len(self.words)), self.idf, self.weighting.tf)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """word -> column."""
+        return {word: i for i, word in enumerate(self.words)}
+
+
+def count_tokens(tokens: Tokens) -> Counts:
+    """Token lists -> how often each word occurs in each text."""
+    ones = np.ones(len(tokens.ids), np.int32)
+    raw = csr_array((ones, tokens.ids, tokens.offsets), shape=(len(tokens.offsets) - 1, len(tokens.words)))
+    counted = raw.tocsc().tocsr()  # twice transposed is sorted, in linear time
+    counted.has_canonical_format = False
+    counted.has_sorted_indices = True
+    counted.sum_duplicates()
+    return Counts(tokens.words, counted)
+
+
+class WordCounter:
+    """Counts the words of a stream of texts of one language, chunk by chunk, on a pool of threads.
+
+    Tokenising and counting run in Arrow and NumPy without the interpreter's lock, so threads do what
+    processes would, without copying texts between them.
+    """
+
+    def __init__(self, lang: str, tokeniser: Tokeniser, pool: Executor, waiting: int = 4) -> None:
+        self.lang, self.tokeniser, self.pool, self.limit = lang, tokeniser, pool, waiting
+        self.waiting: deque[Future[Counts]] = deque()
+        self.columns: dict[str, int] = {}
+        self.parts: list[Sparse] = []
+
+    def add(self, texts: Sequence[str] | pa.StringArray) -> None:
+        """Take in one more chunk; waits when too many are under way."""
+        self.waiting.append(self.pool.submit(self._count, texts))
+        if len(self.waiting) > self.limit:
+            self._take()
+
+    def finish(self) -> Counts:
+        """Everything that was added, in that order."""
+        while self.waiting:
+            self._take()
+        for part in self.parts:
+            part.resize((part.shape[0], len(self.columns)))
+        matrix = vstack(self.parts, format="csr") if self.parts else csr_array((0, 0), dtype=np.int32)
+        return Counts(list(self.columns), matrix)
+
+    def _count(self, texts: Sequence[str] | pa.StringArray) -> Counts:
+        return count_tokens(self.tokeniser(texts, self.lang))
+
+    def _take(self) -> None:
+        part = self.waiting.popleft().result()
+        column = self.columns
+        moved = np.fromiter((column.setdefault(w, len(column)) for w in part.words), np.int32, len(part.words))
+        matrix = csr_array((part.matrix.data, moved[part.matrix.indices], part.matrix.indptr), copy=False)
+        self.parts.append(matrix)
+
+
+def count(texts: Sequence[str] | pa.StringArray, lang: str, tokeniser: Tokeniser) -> Counts:
+    """Count the words of a few texts at once."""
+    return count_tokens(tokeniser(texts, lang))
+
+
+def fit_features(counts: Counts, weighting: Weighting) -> Features:
+    """Choose the vocabulary and its IDF from the training documents."""
+    columns = counts.matrix.indices
+    total = np.bincount(columns, weights=counts.matrix.data, minlength=len(counts.words))
+    documents = np.bincount(columns, minlength=len(counts.words))
+    kept = np.flatnonzero(documents >= weighting.min_documents)
+    by_name = sorted(kept.tolist(), key=counts.words.__getitem__)
+    order = np.array(sorted(by_name, key=lambda i: -total[i])[: weighting.max_words], np.int64)
+    n, df = counts.matrix.shape[0], documents[order]
+    idf = np.log((1 + n) / (1 + df)) + 1 if weighting.idf == "smooth" else np.log(n / np.maximum(df, 1)) + 1
+    return Features([counts.words[i] for i in order], (idf**weighting.idf_power).astype(np.float32), weighting)
+
+
+def select(matrix: Sparse, columns: Ints, width: int) -> Sparse:
+    """Move column j to ``columns[j]``, drop it where that is negative, and sort each row."""
+    moved = columns[matrix.indices]
+    kept = moved >= 0
+    offsets = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[matrix.indptr]
+    result = csr_array((matrix.data[kept], moved[kept], offsets), shape=(matrix.shape[0], width))
+    return result.tocsc().tocsr()  # twice transposed is sorted, in linear time
+
+
+def weigh(counts: Sparse, idf: Array, tf: str) -> Sparse:
+    """tf(count) * idf, then every row to length 1; an empty row stays empty."""
+    data = counts.data.astype(np.float64)
+    data = (1 + np.log(data) if tf == "log" else data) * idf[counts.indices]
+    squares = np.add.reduceat(np.append(data**2, 0.0), counts.indptr[:-1]) if counts.shape[0] else np.zeros(0)
+    lengths = np.diff(counts.indptr)
+    norms = np.sqrt(np.where(lengths > 0, squares, 1.0))
+    data /= np.repeat(norms, lengths)
+    return csr_array((data.astype(np.float32), counts.indices, counts.indptr), shape=counts.shape)

@@ -1,0 +1,207 @@
+"""Cr5: documents of any language in one vector space. Where strings meet arrays."""
+
+import platform
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from cr5._typing import Array
+from cr5.collection import collect
+from cr5.corpus import Batch, Document, Skipped, in_batches
+from cr5.errors import UserError
+from cr5.features import Features, count
+from cr5.modelfile import LanguageFile, ModelFolder, open_model, save
+from cr5.progress import Report, silent, stop_on_interrupt
+from cr5.settings import Settings, settings
+from cr5.training import train, unit_rows
+
+CHUNK = 1024  # texts that are encoded at a time: memory stays bounded, whatever the batch
+
+
+class Contribution(NamedTuple):
+    """A word and what it adds to a similarity."""
+
+    word: str
+    value: float
+
+
+class Pair(NamedTuple):
+    """A word of one text, a word of the other, and what the two add to the similarity."""
+
+    word_a: str
+    word_b: str
+    value: float
+
+
+class Explanation(NamedTuple):
+    """Why two texts are similar.
+
+    The contributions of ``words_a`` and ``rest_a`` add up to ``similarity``, and so do those of
+    ``words_b`` and ``rest_b``; rest is what centring subtracts and the words that are not listed.
+    ``pairs`` are the strongest products of one word of each text.
+    """
+
+    similarity: float
+    words_a: list[Contribution]
+    words_b: list[Contribution]
+    pairs: list[Pair]
+    rest_a: float
+    rest_b: float
+
+
+class Cr5:
+    """A crosslingual document embedding: ``fit`` it on documents, ``encode`` texts with it.
+
+    Settings are those of a preset, "default" or "wsdm19", each of which a keyword may change:
+    ``Cr5(rank=100, ridge=1.0)``, ``Cr5("wsdm19", min_documents=5)``. See ``cr5.settings``.
+    """
+
+    def __init__(self, preset: str = "default", **changes: Any) -> None:
+        self.settings: Settings = settings(preset, **changes)
+        self.report: dict[str, Any] = {}
+        self._trained: dict[str, LanguageFile] | ModelFolder = {}
+        self._features: dict[str, Features] = {}
+
+    def __repr__(self) -> str:
+        return f"Cr5({self.settings.preset!r}, rank={self.settings.rank}, langs={self.langs})"
+
+    @property
+    def langs(self) -> list[str]:
+        """The languages that the model knows."""
+        return list(self._trained) if isinstance(self._trained, dict) else self._trained.langs
+
+    def fit(
+        self,
+        documents: Iterable[Document] | Iterable[Batch],
+        *,
+        skipped: Skipped | None = None,
+        checkpoint: Path | None = None,
+        threads: int | None = None,
+        progress: Report = silent,
+    ) -> Self:
+        """Learn from documents, or from the batches that ``read_batches`` yields.
+
+        A concept in one language only is an error, unless ``skipped`` is given to count them in.
+        During the fit itself Ctrl-C ends it and keeps the model as it is by then.
+        """
+        collection = collect(in_batches(documents), self.settings.tokeniser, threads=threads, progress=progress)
+        collection.require_shared(skipped)
+        with stop_on_interrupt() as stop:
+            languages, report = train(collection, self.settings, checkpoint=checkpoint, progress=progress, stop=stop)
+        self._trained, self._features, self.report = languages, {}, report | {"versions": _versions()}
+        return self
+
+    def encode(self, texts: Sequence[str], lang: str) -> Array:
+        """Texts of one language -> texts x rank, float32 rows of length 1.
+
+        Any length is taken whole. A text without a known word gets a row of zeros.
+        """
+        language, features = self._language(lang), self._feature(lang)
+        result = np.empty((len(_texts(texts)), self.settings.rank), np.float32)
+        for i in range(0, len(texts), CHUNK):
+            X = features.transform(count(texts[i : i + CHUNK], lang, self.settings.tokeniser))
+            result[i : i + CHUNK] = unit_rows(X, language.map, language.offset)
+        return result
+
+    def coverage(self, texts: Sequence[str], lang: str) -> Array:
+        """The share of each text's words, repetitions counted, that the model knows; 0 for an empty text."""
+        counts = count(_texts(texts), lang, self.settings.tokeniser)
+        index = self._feature(lang).index
+        known = np.array([word in index for word in counts.words], float)
+        total = counts.matrix.sum(axis=1)
+        return np.asarray((counts.matrix @ known) / np.maximum(total, 1), np.float32)
+
+    def words(self, lang: str) -> list[str]:
+        """A language's vocabulary, most frequent word first."""
+        return self._language(lang).words
+
+    def word_vectors(self, lang: str) -> Array:
+        """words x rank: the vector of every word of ``words``."""
+        return self._language(lang).map
+
+    def similar_words(self, word: str, lang: str, to: str, k: int = 10) -> list[tuple[str, float]]:
+        """The words of language ``to`` whose vectors have the largest cosine with a word of ``lang``."""
+        tokens = self.settings.tokeniser([word], lang).words
+        row = self._feature(lang).index.get(tokens[0]) if len(tokens) == 1 else None
+        if row is None:
+            raise UserError(
+                f"{word!r} is not one of the {len(self.words(lang)):,} words known in {lang}; "
+                "try a more frequent word or another form of it"
+            )
+        query, candidates = self.word_vectors(lang)[row], self.word_vectors(to)
+        norms = np.sqrt(np.einsum("ij,ij->i", candidates, candidates) * (query @ query))
+        cosines = (candidates @ query) / np.where(norms > 0, norms, 1)
+        if lang == to:
+            cosines[row] = -np.inf
+        best = np.argsort(-cosines, kind="stable")[: min(k, len(cosines) - (lang == to))]
+        return [(self.words(to)[i], float(cosines[i])) for i in best]
+
+    def explain(self, text_a: str, lang_a: str, text_b: str, lang_b: str, k: int = 10) -> Explanation:
+        """The words that make two texts similar, with their contributions to the cosine."""
+        words_a, A, vector_a = self._parts(text_a, lang_a)
+        words_b, B, vector_b = self._parts(text_b, lang_b)
+        by_a, by_b, products = A @ vector_b, B @ vector_a, A @ B.T
+        top_a, top_b = np.argsort(-by_a)[:k], np.argsort(-by_b)[:k]
+        pairs = np.column_stack(np.unravel_index(np.argsort(-products, axis=None)[:k], products.shape))
+        similarity = float(vector_a @ vector_b)
+        return Explanation(
+            similarity,
+            [Contribution(words_a[i], float(by_a[i])) for i in top_a],
+            [Contribution(words_b[i], float(by_b[i])) for i in top_b],
+            [Pair(words_a[i], words_b[j], float(products[i, j])) for i, j in pairs],
+            similarity - float(by_a[top_a].sum()),
+            similarity - float(by_b[top_b].sum()),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a folder; a model that is there is replaced as a whole or not at all."""
+        languages = {lang: self._language(lang) for lang in self.langs}
+        if not languages:
+            raise UserError("there is nothing to save yet; fit the model first")
+        save(Path(path), {"settings": self.settings.to_json(), "report": self.report}, languages)
+
+    @classmethod
+    def load(cls, path: str | Path, langs: Sequence[str] | None = None) -> Self:
+        """Open a saved model; a language's files are mapped into memory when it is first used."""
+        folder = open_model(Path(path), langs)
+        model = cls()
+        model.settings = Settings.from_json(folder.header["settings"])
+        model.report = folder.header["report"]
+        model._trained = folder
+        return model
+
+    def _language(self, lang: str) -> LanguageFile:
+        if lang not in self.langs:
+            known = ", ".join(self.langs) or "none: fit it first"
+            raise UserError(f"the model has no language {lang!r}; its languages are {known}")
+        return self._trained[lang] if isinstance(self._trained, dict) else self._trained.language(lang)
+
+    def _feature(self, lang: str) -> Features:
+        if lang not in self._features:
+            language = self._language(lang)
+            self._features[lang] = Features(language.words, language.idf, self.settings.weighting)
+        return self._features[lang]
+
+    def _parts(self, text: str, lang: str) -> tuple[list[str], Array, Array]:
+        """A text's known words, the summand of each in its unit vector, and that vector."""
+        language, features = self._language(lang), self._feature(lang)
+        X = features.transform(count([text], lang, self.settings.tokeniser))
+        summands = X.data[:, None] * language.map[X.indices]
+        whole = summands.sum(axis=0) - language.offset if X.nnz else np.zeros(self.settings.rank, np.float32)
+        norm = float(np.linalg.norm(whole)) or 1.0
+        return [language.words[i] for i in X.indices], summands / norm, whole / norm
+
+
+def _texts(texts: Sequence[str]) -> Sequence[str]:
+    if isinstance(texts, str):
+        raise TypeError("texts is a single string; put it into a list")
+    return texts
+
+
+def _versions() -> dict[str, str]:
+    """What a tokenisation or a fit could depend on."""
+    packages = ("cr5", "numpy", "scipy", "numba", "pyarrow", "icu4py")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}

@@ -1,0 +1,213 @@
+"""From counted documents to maps: filter, weigh, choose the ridge, fit."""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cr5._typing import Array, Ints, Sparse
+from cr5.checkpoint import Checkpoint
+from cr5.collection import Collection
+from cr5.corpus import CorpusError
+from cr5.engine import available_memory
+from cr5.features import fit_features
+from cr5.modelfile import LanguageFile
+from cr5.progress import Progress, Report, silent
+from cr5.settings import Settings
+from cr5.solve import Fit, memory, reduced_rank_ridge
+from cr5.tune import RidgePath, ridge_path
+
+
+class NotConverged(UserWarning):
+    """A fit that ended above its tolerance."""
+
+
+def train(
+    collection: Collection,
+    settings: Settings,
+    *,
+    checkpoint: Path | None = None,
+    progress: Report = silent,
+    stop: Callable[[], bool] = lambda: False,
+) -> tuple[dict[str, LanguageFile], dict[str, Any]]:
+    """Learn every language's map; returns the languages and a report of plain values.
+
+    ``checkpoint`` names a file that an interrupted run goes on from, and that a finished one removes.
+    """
+    chosen = collection.sized(settings.weighting.min_unique, settings.weighting.max_unique).shared()
+    _check(collection, chosen, settings)
+    features, blocks = {}, {}
+    for i, (lang, documents) in enumerate(chosen.languages.items()):
+        progress(Progress("weigh words", i, len(chosen.languages), lang))
+        features[lang] = fit_features(documents.counts, settings.weighting)
+        blocks[lang] = features[lang].transform(documents.counts)
+    concepts = {lang: documents.concepts for lang, documents in chosen.languages.items()}
+    # Numbers without gaps, in the order of the names, so that the order of the corpus does not matter.
+    used = np.flatnonzero(chosen.presence().sum(axis=1))
+    number = np.zeros(len(chosen.concepts), np.int64)
+    number[sorted(used.tolist(), key=chosen.concepts.__getitem__)] = np.arange(len(used))
+    concepts = {lang: number[ids] for lang, ids in concepts.items()}
+    _check_size(blocks, len(used), settings.rank)
+    fit, path = _fit(blocks, concepts, settings, checkpoint, progress, stop)
+    warning = ""
+    if not fit.converged and not stop():
+        warning = (
+            f"the fit stopped after {fit.steps} steps at residual {fit.residual:.3g}, above the tolerance "
+            f"{settings.tol:g}; raise max_steps, or raise tol if the model is good enough"
+        )
+        warnings.warn(warning, NotConverged, stacklevel=3)
+    maps = metric_maps(fit, settings, documents_per_concept(concepts))
+    languages = {
+        lang: LanguageFile(features[lang].words, features[lang].idf, maps[lang], _offset(fit, maps, lang, settings))
+        for lang in blocks
+    }
+    report = {
+        "concepts": len(used),
+        "languages": {
+            lang: {
+                "documents": len(chosen.languages[lang]),
+                "documents_read": len(collection.languages[lang]),
+                "words": len(features[lang].words),
+                "nonzeros": int(blocks[lang].nnz),
+            }
+            for lang in blocks
+        },
+        "ridge": path.ridge if path else settings.ridge,
+        "ridge_path": [asdict(point) for point in path.points] if path else [],
+        "ridge_queries": path.queries if path else 0,
+        "energy": fit.energy,
+        "eigenvalues": [float(value) for value in fit.eigenvalues],
+        "residual": fit.residual,
+        "steps": fit.steps,
+        "products": fit.products,
+        "seconds": fit.seconds,
+        "path_seconds": sum(point.seconds for point in path.points) if path else 0.0,
+        "converged": fit.converged,
+        "interrupted": stop(),
+        "warning": warning,
+    }
+    return languages, report
+
+
+def _fit(
+    blocks: dict[str, Sparse],
+    concepts: dict[str, Ints],
+    settings: Settings,
+    checkpoint: Path | None,
+    progress: Report,
+    stop: Callable[[], bool],
+) -> tuple[Fit, RidgePath | None]:
+    """Choose the ridge where it is open, then fit; go on from a checkpoint where there is one."""
+    options: dict[str, Any] = {
+        "rank": settings.rank,
+        "seed": settings.seed,
+        "intercept": settings.intercept,
+        "tol": settings.tol,
+        "max_steps": settings.max_steps,
+    }
+    kept = Checkpoint(checkpoint, fingerprint(blocks, concepts, settings)) if checkpoint else None
+    found = kept.load() if kept else None
+    path = None
+    if found and settings.ridge == "auto":
+        basis, state = found
+        path = RidgePath.from_facts(state["path"], basis)
+    elif settings.ridge == "auto":
+        embed = partial(_embed, settings=settings, most=documents_per_concept(concepts))
+        path = ridge_path(blocks, concepts, embed, progress=progress, stop=stop, **options)
+    start = found[0] if found else path.basis if path else None
+    state = {"path": path.facts()} if path else {}
+    if kept and path and not found:
+        kept.save(path.basis, state, now=True)
+    keep = (lambda step, basis: kept.save(basis, state)) if kept else None
+    ridge = path.ridge if path else float(settings.ridge)
+    fit = reduced_rank_ridge(
+        blocks, concepts, ridge=ridge, start=start, keep=keep, progress=progress, stop=stop, **options
+    )
+    return fit, path
+
+
+def metric_maps(fit: Fit, settings: Settings, most: int) -> dict[str, Array]:
+    """A fit's maps in the metric that documents are compared in, words x rank."""
+    if settings.metric == "orthonormal":
+        return fit.maps
+    theta = np.clip(fit.eigenvalues, 0, most * (1 - 1e-6))
+    small = (fit.eigenvectors * np.sqrt(theta / (most - theta))).astype(np.float32)
+    return {lang: Z @ small for lang, Z in fit.maps.items()}
+
+
+def documents_per_concept(concepts: Mapping[str, Ints]) -> int:
+    """The most documents that a concept has: no eigenvalue exceeds it."""
+    return int(np.bincount(np.concatenate(list(concepts.values()))).max())
+
+
+def unit_rows(X: Sparse, map: Array, offset: Array) -> Array:  # noqa: A002
+    """Documents -> unit vectors: X map - offset, each row to length 1; a document without words to 0."""
+    vectors = X @ map
+    vectors -= offset
+    vectors[np.diff(X.indptr) == 0] = 0
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    vectors /= np.where(norms > 0, norms, 1)[:, None]
+    return np.asarray(vectors)
+
+
+def fingerprint(blocks: Mapping[str, Sparse], concepts: Mapping[str, Ints], settings: Settings) -> str:
+    """A digest of the data and the settings that a fit depends on."""
+    digest = hashlib.sha256(json.dumps(settings.to_json(), sort_keys=True).encode())
+    for lang, X in blocks.items():
+        digest.update(f"{lang} {X.shape}".encode())
+        for part in (X.indptr, X.indices, X.data, concepts[lang]):
+            digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
+
+
+def _embed(fit: Fit, blocks: Mapping[str, Sparse], settings: Settings, most: int) -> dict[str, Array]:
+    maps = metric_maps(fit, settings, most)
+    return {lang: unit_rows(X, maps[lang], _offset(fit, maps, lang, settings)) for lang, X in blocks.items()}
+
+
+def _offset(fit: Fit, maps: dict[str, Array], lang: str, settings: Settings) -> Array:
+    """What embedding subtracts: the mean document's vector; nothing where the intercept is shared."""
+    mean = fit.means[lang] if settings.intercept == "language" else np.zeros_like(fit.means[lang])
+    return np.asarray(mean @ maps[lang])
+
+
+def _check(collection: Collection, chosen: Collection, settings: Settings) -> None:
+    """Complain about a corpus that nothing can be learned from."""
+    if len(collection.languages) < 2:
+        names = ", ".join(collection.languages) or "none"
+        raise CorpusError(f"the corpus has documents in one language only ({names}); give two languages or more")
+    for lang, documents in chosen.languages.items():
+        if not len(documents):
+            low, high = settings.weighting.min_unique, settings.weighting.max_unique
+            raise CorpusError(
+                f"language {lang} has no document left to train on: of its {len(collection.languages[lang]):,}, "
+                f"none has {low} to {high:,} different words and a concept shared with another language; "
+                "widen min_unique and max_unique, or leave the language out with --langs"
+            )
+    shared = int((chosen.presence().sum(axis=1) > 0).sum())
+    if settings.rank >= shared:
+        raise CorpusError(
+            f"rank {settings.rank} exceeds what the {shared} concepts that two languages share can give; "
+            f"lower --rank to {shared - 1} or less, or add documents"
+        )
+
+
+def _check_size(blocks: Mapping[str, Sparse], concept_count: int, rank: int) -> None:
+    for lang, X in blocks.items():
+        if not X.shape[1]:
+            raise CorpusError(f"no word of language {lang} occurs in enough documents; lower min_documents")
+    words = sum(X.shape[1] for X in blocks.values())
+    if rank > words:
+        raise CorpusError(f"rank {rank} exceeds the {words} words of the vocabulary; lower --rank")
+    needed, free = memory(blocks, concept_count, rank), available_memory()
+    if needed > free:
+        raise CorpusError(
+            f"rank {rank} needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free; "
+            "lower --rank, or lower max_words"
+        )

@@ -1,0 +1,34 @@
+"""The paper's equations, densely, in double precision: what every solver must agree with."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag, eigh
+from scipy.sparse import csr_array
+
+
+def dense_maps(
+    blocks: Mapping[str, csr_array],
+    concepts: Mapping[str, NDArray[np.int64]],
+    *,
+    rank: int,
+    ridge: float,
+    intercept: str = "shared",
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Phi (rank x words, orthonormal rows) and the top eigenvalues of Y'X (X'X + ridge I)^-1 X'Y."""
+    X = block_diag(*(block.toarray().astype(np.float64) for block in blocks.values()))
+    labels = np.concatenate([concepts[lang] for lang in blocks])
+    Y = np.eye(labels.max() + 1)[labels]
+    if intercept == "shared":
+        centre = np.eye(len(X)) - 1 / len(X)
+    else:
+        sizes = [block.shape[0] for block in blocks.values()]
+        centre = block_diag(*(np.eye(n) - np.ones((n, n)) / max(n, 1) for n in sizes))
+    X, Y = centre @ X, centre @ Y
+    B = X.T @ X + ridge * np.eye(X.shape[1])
+    eigenvalues, P = eigh(Y.T @ X @ np.linalg.solve(B, X.T @ Y))
+    P = P[:, ::-1][:, :rank]
+    phi = np.linalg.solve(B, X.T @ Y @ P).T
+    size, Q = eigh(phi @ phi.T)
+    return (Q / np.sqrt(size)).T @ phi, eigenvalues[::-1][:rank]

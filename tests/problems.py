@@ -1,0 +1,38 @@
+"""Small random regression problems with everything that real ones have."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array, random_array
+
+from cr5._typing import Ints, Sparse
+
+
+class Problem(NamedTuple):
+    """Blocks and concept numbers per language."""
+
+    blocks: dict[str, Sparse]
+    concepts: dict[str, Ints]
+
+
+def problem(
+    languages: int = 2,
+    documents: int = 50,
+    words: int = 40,
+    concepts: int = 30,
+    *,
+    seed: int = 0,
+    dtype: type = np.float64,
+) -> Problem:
+    """Languages of unequal size, concepts missing here and there and repeated elsewhere,
+    an empty document, a word that occurs nowhere."""
+    random = np.random.default_rng(seed)
+    blocks, labels = {}, {}
+    for i in range(languages):
+        shape = (documents + 3 * i, words + 2 * i)
+        X = random_array(shape, density=0.2, rng=random, data_sampler=lambda size: random.random(size) + 0.1).toarray()
+        X[3] = 0
+        X[:, 5] = 0
+        blocks[f"l{i}"] = csr_array(X.astype(dtype))
+        labels[f"l{i}"] = random.integers(0, concepts, shape[0])
+    return Problem(blocks, labels)
