@@ -1,5 +1,11 @@
 """Documents of any language in one vector space, learned from your own corpus with plain linear algebra."""
 
+import os
+
+# Idle threads of NumPy's OpenBLAS spin for a while before they sleep, and take the cores from ours meanwhile.
+# It is read once, when NumPy is first imported.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+
 from importlib.metadata import version
 
 from cr5.corpus import CorpusError, Document, Skipped, read, read_batches, write
