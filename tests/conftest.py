@@ -3,3 +3,30 @@
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from pathlib import Path
+
+import pytest
+
+import madeup
+from cr5 import Cr5, Document
+
+
+@pytest.fixture(scope="session")
+def documents() -> list[Document]:
+    """All documents of the made-up languages."""
+    return madeup.corpus()
+
+
+@pytest.fixture(scope="session")
+def model(documents: list[Document]) -> Cr5:
+    """A model of the made-up languages that has not seen the held-out concepts. Only to be read."""
+    return Cr5(**madeup.SETTINGS).fit(madeup.split(documents)[0])
+
+
+@pytest.fixture(scope="session")
+def model_folder(model: Cr5, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model on disk."""
+    path = tmp_path_factory.mktemp("models") / "madeup"
+    model.save(path)
+    return path

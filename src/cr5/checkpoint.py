@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
@@ -28,7 +29,8 @@ class Checkpoint:
             return
         part = self.path.with_name(self.path.name + ".part")
         metadata = {"cr5": json.dumps({"fingerprint": self.fingerprint, **state})}
-        save_file(dict(basis), part, metadata)
+        # Safetensors writes an array's memory as it lies, whatever its order.
+        save_file({lang: np.ascontiguousarray(Z) for lang, Z in basis.items()}, part, metadata)
         part.replace(self.path)
         self.written = time.monotonic()
 
@@ -38,9 +40,9 @@ class Checkpoint:
             return None
         try:
             with safe_open(self.path, framework="numpy") as file:
-                state = json.loads((file.metadata() or {})["cr5"])
+                state = dict(json.loads((file.metadata() or {})["cr5"]))
                 basis = {lang: file.get_tensor(lang) for lang in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"{self.path} is no checkpoint that can be read; delete it to begin anew") from error
         if state.pop("fingerprint", None) != self.fingerprint:
             raise UserError(

@@ -21,10 +21,10 @@ SETTINGS: dict[str, Any] = {"rank": 200, "min_documents": 2}
 HELD_OUT = 64
 SEEDS = 5
 QUERIES = (
-    ("it", "un cane che segue le tracce del lupo"),
-    ("vi", "máy tính và mạng internet"),
-    ("da", "skibe og søfolk på havet"),
-    ("en", "a disease spread by mosquitoes"),
+    ("vi", "chó"),
+    ("it", "il dipinto di una donna che sorride"),
+    ("da", "ost og mælk fra køer"),
+    ("en", "fever caused by a mosquito bite"),
 )
 
 

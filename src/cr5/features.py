@@ -116,8 +116,8 @@ class WordCounter:
         part = self.waiting.popleft().result()
         column = self.columns
         moved = np.fromiter((column.setdefault(w, len(column)) for w in part.words), np.int32, len(part.words))
-        matrix = csr_array((part.matrix.data, moved[part.matrix.indices], part.matrix.indptr), copy=False)
-        self.parts.append(matrix)
+        arrays = part.matrix.data, moved[part.matrix.indices], part.matrix.indptr
+        self.parts.append(csr_array(arrays, shape=(part.matrix.shape[0], len(column)), copy=False))
 
 
 def count(texts: Sequence[str] | pa.StringArray, lang: str, tokeniser: Tokeniser) -> Counts:

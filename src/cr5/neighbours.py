@@ -30,6 +30,10 @@ def nearest(queries: Rows, candidates: Rows, k: int, *, penalty: Array | None = 
         similarity = _similarity(queries[i : i + BLOCK], candidates, penalty)
         if k < similarity.shape[1]:
             top = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
+            # The partition takes any of those that tie for the last place.
+            least = np.take_along_axis(similarity, top, axis=1).min(axis=1, keepdims=True, initial=np.inf)
+            tied = np.flatnonzero((similarity >= least).sum(axis=1) > k)
+            top[tied] = np.argsort(-similarity[tied], axis=1, kind="stable")[:, :k]
         else:
             top = np.tile(np.arange(k), (len(similarity), 1))
         best = np.take_along_axis(similarity, top, axis=1)
@@ -40,8 +44,9 @@ def nearest(queries: Rows, candidates: Rows, k: int, *, penalty: Array | None = 
 
 
 def neighbourhood(vectors: Rows, background: Rows, k: int = NEIGHBOURHOOD) -> Array:
-    """r(v): the mean cosine of each vector to its k nearest in the background of the other language."""
-    return np.asarray(nearest(vectors, background, k).scores.mean(axis=1))
+    """r(v): the mean cosine of each vector to its k nearest in the background of the other language; 0 if empty."""
+    scores = nearest(vectors, background, k).scores
+    return np.asarray(scores.sum(axis=1) / max(scores.shape[1], 1))
 
 
 def search(

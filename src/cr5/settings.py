@@ -24,7 +24,7 @@ class Settings:
     ridge: float | Literal["auto"] = "auto"
     intercept: Intercept = "language"
     metric: Literal["orthonormal", "signal"] = "signal"
-    tol: float = 0.03
+    tol: float = 0.05
     max_steps: int = 100
     seed: int = 0
     weighting: Weighting = field(default_factory=lambda: Weighting(tf="log", idf="smooth", idf_power=1.5))
@@ -32,13 +32,18 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, low in (("rank", 1), ("max_steps", 1), ("tol", 0), ("seed", 0)):
-            if getattr(self, name) < low:
+            if not getattr(self, name) >= low:  # nor not a number
                 raise UserError(f"{name} is {getattr(self, name)}; it must be at least {low}")
-        if self.ridge != "auto" and not self.ridge > 0:
+        if self.ridge != "auto" and (isinstance(self.ridge, str) or not self.ridge > 0):
             raise UserError(f"ridge is {self.ridge}; it must be above 0, or auto")
-        for name, allowed in (("intercept", ("language", "shared")), ("metric", ("orthonormal", "signal"))):
-            if getattr(self, name) not in allowed:
-                raise UserError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}")
+        for part, name, allowed in (
+            (self, "intercept", ("language", "shared")),
+            (self, "metric", ("orthonormal", "signal")),
+            (self.weighting, "tf", ("raw", "log")),
+            (self.weighting, "idf", ("plain", "smooth")),
+        ):
+            if getattr(part, name) not in allowed:
+                raise UserError(f"{name} is {getattr(part, name)!r}; it must be one of {', '.join(allowed)}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as they stand in a saved model."""

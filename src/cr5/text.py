@@ -48,7 +48,7 @@ class Tokeniser:
 
     def __call__(self, texts: Sequence[str] | pa.StringArray, lang: str) -> Tokens:
         """Split texts of one language into words."""
-        array = pa.array(texts, pa.large_string())
+        array = _as_arrow(texts)
         if not self.pretokenised:
             if self.normalise:
                 array = _normalise(array)
@@ -57,7 +57,8 @@ class Tokeniser:
             if self.lowercase:
                 array = pc.utf8_lower(array)
             array = pc.replace_substring_regex(_blank_ascii(array), _OTHER_SEPARATORS, " ")
-        lists = pc.ascii_split_whitespace(pc.utf8_trim_whitespace(array))
+        split = pc.utf8_split_whitespace if self.pretokenised else pc.ascii_split_whitespace
+        lists = split(pc.utf8_trim_whitespace(array))
         flat = lists.flatten()
         # Splitting an empty text yields one empty word, so empty words are taken out again.
         full = pc.not_equal(flat, "").to_numpy(zero_copy_only=False)
@@ -65,6 +66,13 @@ class Tokeniser:
         offsets = before[np.asarray(lists.offsets) - lists.offsets[0].as_py()]
         encoded = flat.filter(pa.array(full)).dictionary_encode()
         return Tokens(encoded.dictionary.to_pylist(), np.asarray(encoded.indices), offsets)
+
+
+def _as_arrow(texts: Sequence[str] | pa.StringArray) -> pa.LargeStringArray:
+    try:
+        return pa.array(texts, pa.large_string())
+    except UnicodeEncodeError:  # half a character, which UTF-8 cannot hold, stands for none
+        return pa.array([text.encode(errors="replace").decode() for text in texts], pa.large_string())
 
 
 def needs_segmenting(lang: str) -> bool:

@@ -38,7 +38,7 @@ def train(
 ) -> tuple[dict[str, LanguageFile], dict[str, Any]]:
     """Learn every language's map; returns the languages and a report of plain values.
 
-    ``checkpoint`` names a file that an interrupted run goes on from, and that a finished one removes.
+    ``checkpoint`` names a file that an interrupted run goes on from; whoever keeps the model removes it.
     """
     chosen = collection.sized(settings.weighting.min_unique, settings.weighting.max_unique).shared()
     _check(collection, chosen, settings)
@@ -90,6 +90,7 @@ def train(
         "path_seconds": sum(point.seconds for point in path.points) if path else 0.0,
         "converged": fit.converged,
         "interrupted": stop(),
+        "memory_predicted": memory(blocks, len(used), settings.rank),
         "warning": warning,
     }
     return languages, report
@@ -122,7 +123,7 @@ def _fit(
         path = ridge_path(blocks, concepts, embed, progress=progress, stop=stop, **options)
     start = found[0] if found else path.basis if path else None
     state = {"path": path.facts()} if path else {}
-    if kept and path and not found:
+    if kept and path and not found and not stop():  # a path that was cut short is to be walked again
         kept.save(path.basis, state, now=True)
     keep = (lambda step, basis: kept.save(basis, state)) if kept else None
     ridge = path.ridge if path else float(settings.ridge)

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
-from rich.table import Table
 
 from cr5 import __version__, demo
 from cr5.cli import show
@@ -41,7 +40,7 @@ Corpora = Annotated[
     typer.Argument(
         help="Files, folders or globs (.jsonl, .csv, .tsv, each also .gz or .xz; .parquet), "
         "- for JSONL on standard input, or builtin for the encyclopedia inside.",
-        metavar="CORPUS...",
+        metavar="CORPUS",
         show_default=False,
     ),
 ]
@@ -122,16 +121,16 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the model to.", metavar="MODEL")],
     langs: Langs = None,
     preset: Preset = "default",
-    rank: Annotated[int | None, typer.Option(min=1, help="Dimensions of the vectors.  [default: 300]")] = None,
+    rank: Annotated[int | None, typer.Option(min=1, help="Dimensions of the vectors.", show_default="300")] = None,
     ridge: Annotated[
-        str | None, typer.Option(help="Strength of the penalty, or auto.  [default: auto]", metavar="NUMBER|auto")
+        str | None, typer.Option(help="Strength of the penalty.", show_default="auto", metavar="NUMBER|auto")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all that is random.  [default: 0]")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all that is random.", show_default="0")] = None,
     setting: Changes = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted run.")] = False,
     on_error: OnError = "raise",
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads that read and count.  [default: all cores]")
+        int | None, typer.Option(min=1, help="Threads that read and count.", show_default="all cores")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -242,7 +241,7 @@ def similar(
     word: Annotated[str, typer.Argument(help="A word.", metavar="WORD")],
     lang: Lang,
     to: Annotated[
-        str | None, typer.Option(help="Languages to look in, e.g. en,da.  [default: all others]", metavar="CODES")
+        str | None, typer.Option(help="Languages to look in, e.g. en,da.", show_default="all others", metavar="CODES")
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Words per language.")] = 10,
     json: Json = False,
@@ -262,12 +261,7 @@ def similar(
         )
         return
     for target, words in found.items():
-        table = Table(title=f"{word} ({lang}) in {target}", title_justify="left", pad_edge=False)
-        table.add_column("word")
-        table.add_column("cosine", justify="right")
-        for name, cosine in words:
-            table.add_row(name, f"{cosine:.3f}")
-        out.print(table)
+        show.similar_words(word, lang, target, words)
 
 
 @app.command()

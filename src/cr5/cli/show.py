@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -29,6 +30,14 @@ from cr5.progress import Progress, Report
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+
+
+def _table(title: str, *columns: str, left: tuple[str, ...] = ()) -> Table:
+    """A table without frame; columns are numbers, on the right, but for those in ``left``."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="left" if name in left else "right")
+    return table
 
 
 @contextmanager
@@ -75,10 +84,8 @@ def skipped_lines(skipped: Skipped) -> None:
 
 def retrieval_table(directions: list[Direction], floor: list[Direction]) -> None:
     """Precision for every direction, beside the floor and chance."""
-    table = Table(title="Held-out retrieval, %", title_justify="left", pad_edge=False)
-    table.add_column("query > found in")
-    for name in ("cosine P@1", "P@5", "P@10", "CSLS P@1", "P@5", "P@10", "floor P@1"):
-        table.add_column(name, justify="right")
+    columns = ("query > found", "cosine P@1", "P@5", "P@10", "CSLS P@1", "P@5", "P@10", "floor P@1")
+    table = _table("Held-out retrieval, %", *columns, left=columns[:1])
     for direction, other in zip(directions, floor, strict=True):
         figures = (
             [direction.cosine[k] for k in (1, 5, 10)] + [direction.csls[k] for k in (1, 5, 10)] + [other.cosine[1]]
@@ -98,9 +105,7 @@ def retrieval_table(directions: list[Direction], floor: list[Direction]) -> None
 
 def path_table(report: dict[str, Any]) -> None:
     """The ridge path of a training report."""
-    table = Table(title="Ridge path", title_justify="left", pad_edge=False)
-    for name in ("ridge", "P@1 CSLS", "MRR", "energy", "steps", "seconds", ""):
-        table.add_column(name, justify="right")
+    table = _table("Ridge path", "ridge", "P@1 CSLS", "MRR", "energy", "steps", "seconds", "")
     for point in report["ridge_path"]:
         chosen = point["ridge"] == report["ridge"]
         table.add_row(
@@ -118,19 +123,8 @@ def path_table(report: dict[str, Any]) -> None:
 
 def inspection_tables(found: Inspection) -> None:
     """A corpus in figures."""
-    table = Table(title="Documents and words", title_justify="left", pad_edge=False)
-    for name in (
-        "lang",
-        "documents",
-        "concepts",
-        "unique words",
-        "duplicates",
-        "too short",
-        "too long",
-        "alone",
-        "trained",
-    ):
-        table.add_column(name, justify="left" if name == "lang" else "right")
+    columns = ("lang", "docs", "concepts", "unique words", "repeated", "too short", "too long", "alone", "trained")
+    table = _table("Documents and words", *columns, left=columns[:1])
     for lang, facts in found.languages.items():
         figures = (
             facts.documents, facts.concepts, facts.unique_words, facts.duplicates,
@@ -139,14 +133,16 @@ def inspection_tables(found: Inspection) -> None:
         table.add_row(lang, *(f"{figure:,}" for figure in figures))
     out.print(table)
     names = list(found.languages)
-    shared = Table(title="Concepts that two languages share", title_justify="left", pad_edge=False)
-    shared.add_column("")
-    for name in names:
-        shared.add_column(name, justify="right")
+    shared = _table("Concepts that two languages share", "", *names, left=("",))
     for a in names:
         shared.add_row(a, *("" if a == b else f"{found.shared[a][b]:,}" for b in names))
     out.print(shared)
     out.print(f"{found.concepts:,} concepts, {found.concepts_shared:,} of them in two languages or more")
+    out.print(
+        "repeated: texts that occur before; too short, too long, alone: what training would drop for its number of "
+        "different words, or because no other language has the concept",
+        style="dim",
+    )
     for lang, facts in found.languages.items():
         if facts.several:
             out.print(
@@ -157,9 +153,7 @@ def inspection_tables(found: Inspection) -> None:
 def training_report(model: Cr5, path: Path, seconds: float | None) -> None:
     """What a model was made from and how its fit ended."""
     report, chosen = model.report, model.settings
-    table = Table(title=f"Model {path}", title_justify="left", pad_edge=False)
-    for name in ("lang", "documents", "words", "nonzeros"):
-        table.add_column(name, justify="left" if name == "lang" else "right")
+    table = _table(f"Model {path}", "lang", "documents", "words", "nonzeros", left=("lang",))
     for lang, facts in report["languages"].items():
         if lang in model.langs:
             table.add_row(lang, f"{facts['documents']:,}", f"{facts['words']:,}", f"{facts['nonzeros']:,}")
@@ -179,9 +173,7 @@ def training_report(model: Cr5, path: Path, seconds: float | None) -> None:
 def explanation(found: Explanation, lang_a: str, lang_b: str) -> None:
     """Words and pairs of words, strongest first."""
     out.print(f"cosine {found.similarity:.3f}")
-    table = Table(pad_edge=False)
-    for name in (lang_a, "adds", lang_b, "adds", "pair", "adds"):
-        table.add_column(name, justify="right" if name == "adds" else "left")
+    table = _table("", lang_a, "adds", lang_b, "adds", "pair", "adds", left=(lang_a, lang_b, "pair"))
     size = max(len(found.words_a), len(found.words_b), len(found.pairs))
     for i in range(size):
         cells: list[str] = []
@@ -215,9 +207,8 @@ def demo_report(
         f"[bold]{mean['p1_cosine']:.1f}[/] cosine, [bold]{mean['p1_csls']:.1f}[/] CSLS "
         f"(floor {mean['p1_floor']:.1f}, chance {mean['chance']:.1f})\n"
     )
-    table = Table(title="Searches, best article of each other language", title_justify="left", pad_edge=False)
-    for name in ("query", "in", "article", "cosine"):
-        table.add_column(name, justify="right" if name == "cosine" else "left")
+    columns = ("query", "in", "article", "cosine")
+    table = _table("Searches: the best article of each other language", *columns, left=columns[:3])
     for lang, text, hits in searches:
         for i, hit in enumerate(hits):
             table.add_row(f"{text} ({lang})" if i == 0 else "", hit.lang, hit.title, f"{hit.score:.2f}")
@@ -232,3 +223,11 @@ def demo_report(
     ):
         out.print(f"  {command}", style="bold", end="")
         out.print(f"   # {purpose}", style="dim")
+
+
+def similar_words(word: str, lang: str, target: str, words: list[tuple[str, float]]) -> None:
+    """A word's neighbours in another language."""
+    table = _table(f"{word} ({lang}) in {target}", "word", "cosine", left=("word",))
+    for name, cosine in words:
+        table.add_row(name, f"{cosine:.3f}")
+    out.print(table)

@@ -62,6 +62,8 @@ def available_memory() -> int:
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
         used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        counted = dict(line.split() for line in Path("/sys/fs/cgroup/memory.stat").read_text().splitlines())
+        used -= int(counted["inactive_file"])  # files that were read and can be forgotten
         return free if limit == "max" else min(free, int(limit) - used)
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError):
         return free

@@ -33,7 +33,8 @@ def retrieval(vectors: Mapping[str, Rows], concepts: Mapping[str, Ints], asked: 
     """Precision at 1, 5 and 10 for every ordered pair of languages. Rows are unit vectors.
 
     Every document of the concepts ``asked``, or of all, is a query, and every document of the other
-    language is a candidate. The neighbourhoods of CSLS are taken over the queries.
+    language is a candidate. The neighbourhoods of CSLS are taken over the queries. A pair of languages
+    that shares none of these concepts is left out.
     """
     chosen = {lang: np.isin(ids, ids if asked is None else asked) for lang, ids in concepts.items()}
     queries = {lang: (vectors[lang][chosen[lang]], concepts[lang][chosen[lang]]) for lang in vectors}
@@ -41,7 +42,7 @@ def retrieval(vectors: Mapping[str, Rows], concepts: Mapping[str, Ints], asked: 
         _direction(source, target, *queries[source], vectors[target], concepts[target])
         for source in vectors
         for target in vectors
-        if source != target
+        if source != target and np.isin(queries[source][1], concepts[target]).any()
     ]
 
 

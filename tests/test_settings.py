@@ -1,0 +1,107 @@
+"""Every setting has one name, one default and one complaint."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cr5.errors import UserError
+from cr5.features import Weighting
+from cr5.settings import PRESETS, Settings, settings
+from cr5.text import Tokeniser
+
+
+def message(*arguments: Any, **changes: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        settings(*arguments, **changes)
+    return str(caught.value)
+
+
+def test_wsdm19_is_exactly_the_paper() -> None:
+    paper = settings("wsdm19")
+    assert paper.weighting == Weighting(
+        tf="raw", idf="plain", idf_power=1.0, min_documents=3, max_words=200_000, min_unique=50, max_unique=1_000
+    )
+    assert (paper.preset, paper.rank, paper.intercept, paper.metric) == ("wsdm19", 300, "shared", "orthonormal")
+
+
+def test_the_default_differs_from_the_paper_where_it_says_so() -> None:
+    default, paper = settings().to_json(), settings("wsdm19").to_json()
+    assert {name for name in default if default[name] != paper[name]} == {
+        "preset", "intercept", "metric", "weighting",
+    }  # fmt: skip
+    weighting = {name for name, value in default["weighting"].items() if value != paper["weighting"][name]}
+    assert weighting == {"tf", "idf", "idf_power"}
+
+
+def test_a_change_reaches_the_part_that_has_the_setting_and_no_other() -> None:
+    changed = settings("wsdm19", rank=7, min_documents=1, segment=False)
+    expected = PRESETS["wsdm19"].to_json() | {"rank": 7}
+    expected["weighting"] = expected["weighting"] | {"min_documents": 1}
+    expected["tokeniser"] = expected["tokeniser"] | {"segment": False}
+    assert changed.to_json() == expected
+    assert PRESETS["wsdm19"].rank == 300
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_is_named_as_it_is_called(preset: str) -> None:
+    assert settings(preset) == PRESETS[preset]
+    assert settings(preset).preset == preset
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        settings(),
+        settings("wsdm19"),
+        settings(ridge=0.3, rank=5, tf="raw", max_words=9, pretokenised=True),
+        Settings(weighting=Weighting(min_unique=1), tokeniser=Tokeniser(lowercase=False)),
+    ],
+)
+def test_settings_come_back_from_json(chosen: Settings) -> None:
+    assert Settings.from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
+
+
+def test_an_unknown_preset_is_named_beside_the_known_ones() -> None:
+    assert message("wsdm20") == "there is no preset 'wsdm20'; the presets are default, wsdm19"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("rnak", "; did you mean rank?"),
+        ("lower_case", "; did you mean lowercase?"),
+        ("min_document", "; did you mean min_documents?"),
+        ("colour", ""),
+        ("weighting", ""),
+    ],
+)
+def test_an_unknown_setting_is_named_with_the_closest_known_one(name: str, hint: str) -> None:
+    assert message(**{name: 1}) == f"there is no setting {name!r}{hint}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("rank", 0, "rank is 0; it must be at least 1"),
+        ("max_steps", 0, "max_steps is 0; it must be at least 1"),
+        ("tol", -0.1, "tol is -0.1; it must be at least 0"),
+        ("tol", float("nan"), "tol is nan; it must be at least 0"),
+        ("seed", -1, "seed is -1; it must be at least 0"),
+        ("ridge", 0, "ridge is 0; it must be above 0, or auto"),
+        ("ridge", -1.5, "ridge is -1.5; it must be above 0, or auto"),
+        ("ridge", float("nan"), "ridge is nan; it must be above 0, or auto"),
+        ("ridge", "Auto", "ridge is Auto; it must be above 0, or auto"),
+        ("intercept", "none", "intercept is 'none'; it must be one of language, shared"),
+        ("metric", "cosine", "metric is 'cosine'; it must be one of orthonormal, signal"),
+        ("tf", "count", "tf is 'count'; it must be one of raw, log"),
+        ("idf", "none", "idf is 'none'; it must be one of plain, smooth"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(name: str, value: object, complaint: str) -> None:
+    assert message(**{name: value}) == complaint
+
+
+def test_values_at_their_limits_are_taken() -> None:
+    chosen = settings(rank=1, max_steps=1, tol=0, seed=0, ridge=1e-9)
+    assert (chosen.rank, chosen.tol, chosen.ridge) == (1, 0, 1e-9)
