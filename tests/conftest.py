@@ -3,6 +3,7 @@
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ["COLUMNS"] = "80"  # the tables of the command line are as wide as on a small terminal
 
 from pathlib import Path
 

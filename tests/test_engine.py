@@ -73,13 +73,13 @@ def test_products_equal_those_of_scipy(shape: str, dtype: Any, index: Any, width
     X = sparse(shape, dtype, index)
     V, U = dense(X.shape[1], width, dtype), dense(X.shape[0], width, dtype)
     [block] = engine(X).blocks
-    close = {"rtol": 1e-5, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-12}
+    close: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-12}
     for found, expected in (
         (block.times(V), X.astype(float) @ V.astype(float)),
         (block.transposed_times(U), X.T.astype(float) @ U.astype(float)),
     ):
         assert found.dtype == dtype
-        np.testing.assert_allclose(found, expected, **close)  # type: ignore[arg-type]
+        np.testing.assert_allclose(found, expected, **close)
 
 
 @pytest.mark.usefixtures("threshold")

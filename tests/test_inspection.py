@@ -19,7 +19,7 @@ CORPUS = [
     Document("Q4", "en", "dog cat bird fish mouse"),  # too long
     Document("Q5", "en", "cat fish"),  # in no other language
     Document("Q6", "en", "bird fish"),  # in another language, but too short there
-    Document("Q1", "it", "cane gatto"),
+    Document("Q1", "it", "cane gatto topo uccello"),  # just short enough
     Document("Q2", "it", "cane uccello"),
     Document("Q3", "it", "cane pesce"),  # too short in the other language
     Document("Q4", "it", "topo cane"),  # too long in the other language
@@ -47,13 +47,13 @@ def test_every_figure_is_that_of_a_hand_count(batch_rows: int) -> None:
             alone=2,
             trained=4,
         ),
-        # Trained: Q1, Q2 with cane in both.
+        # Trained: Q1, Q2 with cane and uccello in both.
         "it": LanguageFacts(
             documents=5,
             concepts=5,
             unique_words=5,
-            words=9,
-            vocabulary=1,
+            words=11,
+            vocabulary=2,
             several=0,
             duplicates=0,
             too_short=1,

@@ -22,7 +22,6 @@ from cr5.model import CHUNK
 from cr5.progress import Progress
 from madeup import LANGS, MEANINGS, SETTINGS, texts, word
 
-
 TIGHT = SETTINGS | {"tol": 3e-4, "max_steps": 300}
 
 
@@ -35,12 +34,12 @@ def precision(model: Cr5, held_out: Sequence[Document]) -> float:
 def random_texts(lang: str, count: int, seed: int = 0) -> list[str]:
     """Texts of 0 to 60 words, among them unknown ones."""
     random = np.random.default_rng(seed)
-    return [madeup.text(lang, random.integers(0, MEANINGS + 20, random.integers(0, 61))) for _ in range(count)]
+    return [madeup.text(lang, random.integers(0, MEANINGS + 20, random.integers(0, 61)).tolist()) for _ in range(count)]
 
 
 def cosines(model: Cr5, documents: Sequence[Document]) -> Array:
     vectors = np.vstack([model.encode(texts(documents, lang), lang) for lang in LANGS])
-    return vectors @ vectors.T
+    return np.asarray(vectors @ vectors.T)
 
 
 # What it learns
@@ -84,8 +83,8 @@ TRANSLATIONS = {
     "sun moon earth country government law student friend family child company bank",
     "zh": "苹果 大学 经济 电脑 医院 音乐 历史 科学 飞机 火车 城市 动物 植物 海洋 太阳 月亮 地球 国家 政府 法律 "
     "学生 朋友 家庭 孩子 公司 银行",
-    "ja": "りんご 大学 経済 コンピューター 病院 音楽 歴史 科学 飛行機 電車 都市 動物 植物 海洋 太陽 月 地球 国 政府 法律 "
-    "学生 友達 家族 子供 会社 銀行",
+    "ja": "りんご 大学 経済 コンピューター 病院 音楽 歴史 科学 飛行機 電車 都市 動物 植物 海洋 太陽 月 地球 国 "
+    "政府 法律 学生 友達 家族 子供 会社 銀行",
     "th": "แอปเปิล มหาวิทยาลัย เศรษฐกิจ คอมพิวเตอร์ โรงพยาบาล ดนตรี ประวัติศาสตร์ วิทยาศาสตร์ เครื่องบิน รถไฟ เมือง สัตว์ พืช "
     "มหาสมุทร พระอาทิตย์ พระจันทร์ โลก ประเทศ รัฐบาล กฎหมาย นักเรียน เพื่อน ครอบครัว เด็ก บริษัท ธนาคาร",
 }
@@ -100,7 +99,9 @@ def test_languages_without_spaces_are_cut_into_words(lang: str) -> None:
     for i in range(80):
         core = random.choice(len(vocabulary["en"]), 6, replace=False)
         for code, joiner in joint.items():
-            documents.append(Document(f"Q{i}", code, joiner.join(vocabulary[code][m] for m in random.permutation(core))))
+            documents.append(
+                Document(f"Q{i}", code, joiner.join(vocabulary[code][m] for m in random.permutation(core)))
+            )
     model = Cr5(rank=12, ridge=0.1, min_documents=2, min_unique=3).fit(documents)
     pairs = zip(*(vocabulary[code] for code in joint), strict=True)
     found = [model.similar_words(english, "en", lang, 2) for english, _ in pairs]
@@ -114,7 +115,8 @@ def test_languages_without_spaces_are_cut_into_words(lang: str) -> None:
 
 def test_rows_are_unit_vectors_in_single_precision(model: Cr5) -> None:
     vectors = model.encode([t for t in random_texts("aa", 50) if t], "aa")
-    assert (vectors.dtype, vectors.shape[1]) == (np.float32, SETTINGS["rank"])
+    assert vectors.dtype == np.float32
+    assert vectors.shape[1] == SETTINGS["rank"]
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
 
 
@@ -123,10 +125,8 @@ def by_hand(model: Cr5, training: list[str], lang: str, text: str, preset: str) 
     documents = [Counter(t.split()) for t in training]
     column = {w: i for i, w in enumerate(model.words(lang))}
     df = np.array([sum(w in d for d in documents) for w in column])
-    if preset == "wsdm19":
-        idf = np.log(len(training) / df) + 1
-    else:
-        idf = (np.log((1 + len(training)) / (1 + df)) + 1) ** 1.5
+    n = len(training)
+    idf = np.log(n / df) + 1 if preset == "wsdm19" else (np.log((1 + n) / (1 + df)) + 1) ** 1.5
 
     def row(counts: Counter[str]) -> Array:
         x = np.zeros(len(column))
@@ -180,7 +180,7 @@ def test_texts_without_a_known_word_are_zero_and_coverage_says_so(model: Cr5) ->
     given_texts = ["", "   ", "?!", unknown, f"{unknown} {unknown}", known, f"{known} {known} {known} {unknown}"]
     vectors = model.encode(given_texts, "aa")
     assert vectors.any(axis=1).tolist() == [False] * 5 + [True] * 2
-    np.testing.assert_array_equal(model.coverage(given_texts, "aa"), np.float32([0, 0, 0, 0, 0, 1, 0.75]))
+    np.testing.assert_array_equal(model.coverage(given_texts, "aa"), np.array([0, 0, 0, 0, 0, 1, 0.75], np.float32))
     np.testing.assert_array_equal(vectors[5], vectors[6])
 
 

@@ -108,9 +108,7 @@ def test_a_fit_that_memory_cannot_hold_is_refused_before_it_begins(
     monkeypatch.setattr(training, "available_memory", lambda: 1_234_567)
     monkeypatch.setattr(training, "memory", lambda blocks, concepts, rank: 98_765_432_100)
     monkeypatch.setattr(training, "_fit", None)
-    assert_refused(
-        collection, "rank 60 needs 98.8 GB of memory, 0.0 GB are free; lower --rank, or lower max_words"
-    )
+    assert_refused(collection, "rank 60 needs 98.8 GB of memory, 0.0 GB are free; lower --rank, or lower max_words")
 
 
 def test_too_few_concepts_for_a_ridge_by_validation_are_refused(documents: list[Document]) -> None:
@@ -218,7 +216,8 @@ def test_unit_rows_leave_an_empty_document_at_zero() -> None:
 
     X = csr_array(np.array([[3, 0], [0, 0], [1, 1]], np.float32))
     found = unit_rows(X, np.eye(2, dtype=np.float32), np.array([0, 1], np.float32))
-    np.testing.assert_allclose(found, [[3 / 10**0.5, -1 / 10**0.5], [0, 0], [1, 0]], rtol=1e-6)
+    expected = np.array([[3 / 10**0.5, -1 / 10**0.5], [0, 0], [1, 0]])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"tol": 0.01}, {"tf": "raw"}, {"rank": 59}, {"lowercase": False}])
@@ -234,7 +233,7 @@ SLOW: dict[str, Any] = {"tol": 3e-4, "max_steps": 300}
 AUTO: dict[str, Any] = {"ridge": "auto", "tol": 2e-5, "max_steps": 300}
 
 
-class Break(Exception):
+class Break(Exception):  # noqa: N818
     """A run that dies."""
 
 

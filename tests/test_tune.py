@@ -139,9 +139,11 @@ def test_each_fit_starts_from_the_last_and_with_the_options_given(monkeypatch: p
     starts = [options["start"] for *_, options in spy.given]
     assert starts[0] is None
     assert all(start is fit.basis for start, fit in zip(starts[1:], spy.fits, strict=False))
-    for *_, options in spy.given:
-        expected = {"rank": RANK, "seed": 3, "intercept": "shared", "max_steps": 50, "tol": tune.LOOSE}
+    for i, (*_, options) in enumerate(spy.given):
+        steps = tune.NEXT if i else tune.FIRST
+        expected = {"rank": RANK, "seed": 3, "intercept": "shared", "max_steps": steps, "tol": 0.0}
         assert options | expected == options
+        assert spy.fits[i].steps == steps
 
 
 def test_the_whole_path_takes_at_most_twice_the_products_of_one_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,3 +264,13 @@ def test_a_path_takes_languages_that_are_never_held_out_together() -> None:
     concepts["l2"] = concepts["l2"] + 1000  # a language that shares nothing
     path = ridge_path(blocks, concepts, embed, rank=4)
     assert path.queries == 2 * 20
+
+
+def test_a_rank_beyond_the_concepts_that_are_left_is_refused() -> None:
+    given = signal(concepts=60)
+    with pytest.raises(UserError) as error:
+        ridge_path(*given, embed, rank=45)
+    assert str(error.value) == (
+        'rank 45 exceeds what the 40 concepts left beside the 20 that ridge "auto" holds out can give; '
+        "lower --rank, or give the ridge as a number"
+    )

@@ -30,8 +30,12 @@ class Checkpoint:
         part = self.path.with_name(self.path.name + ".part")
         metadata = {"cr5": json.dumps({"fingerprint": self.fingerprint, **state})}
         # Safetensors writes an array's memory as it lies, whatever its order.
-        save_file({lang: np.ascontiguousarray(Z) for lang, Z in basis.items()}, part, metadata)
-        part.replace(self.path)
+        arrays = {lang: np.ascontiguousarray(Z) for lang, Z in basis.items()}
+        try:
+            save_file(arrays, part, metadata)
+            part.replace(self.path)
+        finally:
+            part.unlink(missing_ok=True)
         self.written = time.monotonic()
 
     def load(self) -> tuple[dict[str, Array], dict[str, Any]] | None:
@@ -50,7 +54,3 @@ class Checkpoint:
                 "or give the documents and settings that it was made from"
             )
         return basis, state
-
-    def clear(self) -> None:
-        """The fit is safe elsewhere."""
-        self.path.unlink(missing_ok=True)

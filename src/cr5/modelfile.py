@@ -129,7 +129,7 @@ def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageFil
         raise ModelFileError("the model has no languages; save at least one")
     for lang, language in languages.items():
         _check_language(lang, language)
-    _check_target(path)
+    check_target(path)
     new = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in new:
@@ -196,8 +196,9 @@ def _sweep(path: Path) -> None:
             file.unlink()
 
 
-def _check_target(path: Path) -> None:
+def check_target(path: Path) -> None:
     """Refuse to save where something else than a model of ours lies."""
+    path = path.resolve()
     if path.exists() and not path.is_dir():
         raise ModelFileError(f"{path} is a file; save the model to a new or empty folder")
     if (path / _INDEX).is_file():
@@ -212,9 +213,14 @@ def _check_target(path: Path) -> None:
             raise ModelFileError(f"{path} holds other files, such as {others[0]}; save to a new or empty folder")
 
 
-def _check_language(lang: str, language: LanguageFile) -> None:
+def check_code(lang: str) -> None:
+    """Refuse a language code that cannot be saved."""
     if not _LANG.fullmatch(lang):
         raise ModelFileError(f"language {lang!r} cannot name a file; use only letters a to z, digits, - and _")
+
+
+def _check_language(lang: str, language: LanguageFile) -> None:
+    check_code(lang)
     words, rank = language.words, language.offset.size
     if not words or not rank:
         raise ModelFileError(f"language {lang} has {len(words)} words and rank {rank}; both must be at least 1")

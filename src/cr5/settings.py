@@ -1,5 +1,6 @@
 """Every setting of a model, its default, and the named presets."""
 
+import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -31,11 +32,24 @@ class Settings:
     tokeniser: Tokeniser = field(default_factory=Tokeniser)
 
     def __post_init__(self) -> None:
-        for name, low in (("rank", 1), ("max_steps", 1), ("tol", 0), ("seed", 0)):
-            if not getattr(self, name) >= low:  # nor not a number
-                raise UserError(f"{name} is {getattr(self, name)}; it must be at least {low}")
-        if self.ridge != "auto" and (isinstance(self.ridge, str) or not self.ridge > 0):
-            raise UserError(f"ridge is {self.ridge}; it must be above 0, or auto")
+        for part, name, low in (
+            (self, "rank", 1),
+            (self, "max_steps", 1),
+            (self, "seed", 0),
+            (self.weighting, "min_documents", 0),
+            (self.weighting, "max_words", 1),
+            (self.weighting, "min_unique", 0),
+            (self.weighting, "max_unique", self.weighting.min_unique),
+        ):
+            value = getattr(part, name)
+            if not isinstance(value, int) or value < low:
+                raise UserError(f"{name} is {value}; it must be a whole number of at least {low}")
+        for part, name in ((self, "tol"), (self.weighting, "idf_power")):
+            value = getattr(part, name)
+            if isinstance(value, str) or not 0 <= value < math.inf:
+                raise UserError(f"{name} is {value}; it must be a number of at least 0")
+        if self.ridge != "auto" and (isinstance(self.ridge, str) or not 0 < self.ridge < math.inf):
+            raise UserError(f"ridge is {self.ridge}; it must be a number above 0, or auto")
         for part, name, allowed in (
             (self, "intercept", ("language", "shared")),
             (self, "metric", ("orthonormal", "signal")),
@@ -67,6 +81,18 @@ PRESETS = {
 }
 
 
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
+
+
+def _fits(value: Any, default: Any) -> bool:
+    """Whether a value is of its default's kind; where that is a word, the allowed ones are looked at later."""
+    if isinstance(default, str):
+        return True
+    if isinstance(value, bool) or isinstance(default, bool):
+        return isinstance(value, bool) and isinstance(default, bool)
+    return isinstance(value, int if isinstance(default, int) else int | float)
+
+
 def settings(preset: str = "default", **changes: Any) -> Settings:
     """A preset with some settings changed; those of the weighting and tokeniser are named directly."""
     if preset not in PRESETS:
@@ -79,6 +105,11 @@ def settings(preset: str = "default", **changes: Any) -> Settings:
         if name not in known:
             hint = get_close_matches(name, known, 1)
             raise UserError(f"there is no setting {name!r}" + (f"; did you mean {hint[0]}?" if hint else ""))
+        default = next(
+            getattr(part, name) for part in (chosen, chosen.weighting, chosen.tokeniser) if hasattr(part, name)
+        )
+        if not _fits(changes[name], default):
+            raise UserError(f"{name} is {changes[name]!r}; it must be {_KINDS[type(default)]}")
     nested = {
         part: replace(getattr(chosen, part), **{k: v for k, v in changes.items() if k in of})
         for part, of in names.items()

@@ -59,13 +59,16 @@ class Tokeniser:
             array = pc.replace_substring_regex(_blank_ascii(array), _OTHER_SEPARATORS, " ")
         split = pc.utf8_split_whitespace if self.pretokenised else pc.ascii_split_whitespace
         lists = split(pc.utf8_trim_whitespace(array))
-        flat = lists.flatten()
-        # Splitting an empty text yields one empty word, so empty words are taken out again.
-        full = pc.not_equal(flat, "").to_numpy(zero_copy_only=False)
-        before = np.concatenate([[0], np.cumsum(full, dtype=np.int64)])
+        encoded = lists.flatten().dictionary_encode()
+        # Not a word: the empty string that splitting an empty text yields, and marks or joiners by themselves.
+        real = pc.match_substring_regex(encoded.dictionary, "." if self.pretokenised else r"[\p{L}\p{N}]")
+        word = real.to_numpy(zero_copy_only=False)
+        ids = np.asarray(encoded.indices)
+        kept = word[ids]
+        before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
         offsets = before[np.asarray(lists.offsets) - lists.offsets[0].as_py()]
-        encoded = flat.filter(pa.array(full)).dictionary_encode()
-        return Tokens(encoded.dictionary.to_pylist(), np.asarray(encoded.indices), offsets)
+        number = np.cumsum(word, dtype=np.int32) - 1
+        return Tokens(encoded.dictionary.filter(real).to_pylist(), number[ids[kept]], offsets)
 
 
 def _as_arrow(texts: Sequence[str] | pa.StringArray) -> pa.LargeStringArray:

@@ -17,7 +17,7 @@ from cr5.collection import Collection
 from cr5.corpus import CorpusError
 from cr5.engine import available_memory
 from cr5.features import fit_features
-from cr5.modelfile import LanguageFile
+from cr5.modelfile import LanguageFile, check_code
 from cr5.progress import Progress, Report, silent
 from cr5.settings import Settings
 from cr5.solve import Fit, memory, reduced_rank_ridge
@@ -184,6 +184,7 @@ def _check(collection: Collection, chosen: Collection, settings: Settings) -> No
         names = ", ".join(collection.languages) or "none"
         raise CorpusError(f"the corpus has documents in one language only ({names}); give two languages or more")
     for lang, documents in chosen.languages.items():
+        check_code(lang)  # now, not when an hour's work is to be saved
         if not len(documents):
             low, high = settings.weighting.min_unique, settings.weighting.max_unique
             raise CorpusError(

@@ -13,7 +13,7 @@ from cr5.progress import Progress, Report, silent
 from cr5.solve import Fit, reduced_rank_ridge
 
 GRID = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # large first: an easy problem, and the next is never far
-LOOSE = 0.1  # residual of a fit on the path: enough to tell ridges apart
+FIRST, NEXT = 3, 1  # steps at the first ridge, and at each after it: enough to tell ridges apart
 SHARE, FEWEST, MOST = 0.1, 20, 1000  # of the concepts shared by two languages, held out for scoring
 
 
@@ -71,13 +71,18 @@ def ridge_path(
     labels = {lang: ids[inside[lang]] for lang, ids in concepts.items()}
     waiting = {lang: X[~inside[lang]] for lang, X in blocks.items()}
     answers = {lang: ids[~inside[lang]] for lang, ids in concepts.items()}
+    left = len(np.unique(np.concatenate(list(labels.values()))))
+    if rank >= left:
+        raise UserError(
+            f"rank {rank} exceeds what the {left} concepts left beside the {int(held.sum())} "
+            'that ridge "auto" holds out can give; lower --rank, or give the ridge as a number'
+        )
     points: list[PathPoint] = []
     best: tuple[PathPoint, dict[str, Array]] | None = None
     basis: dict[str, Array] | None = None
     for i, ridge in enumerate(grid):
-        fit = reduced_rank_ridge(
-            training, labels, rank=rank, ridge=ridge, seed=seed, start=basis, stop=stop, **(options | {"tol": LOOSE})
-        )
+        few = options | {"tol": 0.0, "max_steps": FIRST if basis is None else NEXT}
+        fit = reduced_rank_ridge(training, labels, rank=rank, ridge=ridge, seed=seed, start=basis, stop=stop, **few)
         precision, reciprocal, queries = score(embed(fit, waiting), answers)
         points.append(PathPoint(ridge, precision, reciprocal, fit.energy, fit.steps, fit.seconds))
         basis = fit.basis

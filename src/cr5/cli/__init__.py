@@ -21,13 +21,13 @@ def run(arguments: list[str]) -> int:
     console = Console(stderr=True, highlight=False)
     try:
         code = app(arguments, prog_name="cr5", standalone_mode=False)
+        if code == 130:  # what newer typers make of an interrupt
+            raise KeyboardInterrupt
     except (typer.Abort, KeyboardInterrupt):
         console.print("stopped; nothing was written", style="yellow")
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+    except SystemExit as end:  # a command's own word, or typer's and rich's where nobody reads our output any more
+        return int(end.code or 0)
     except (UserError, OSError, MemoryError) as error:
         if os.environ.get("CR5_DEBUG"):
             raise

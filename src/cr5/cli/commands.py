@@ -19,6 +19,7 @@ from cr5.encyclopedia import FOLDER
 from cr5.errors import UserError
 from cr5.inspection import inspect as inspect_corpus
 from cr5.model import Cr5
+from cr5.modelfile import check_target
 from cr5.settings import PRESETS, settings
 from cr5.training import NotConverged
 
@@ -149,7 +150,8 @@ def train(
     given = {"rank": rank, "seed": seed, "ridge": _ridge(ridge)}
     changes |= {name: value for name, value in given.items() if value is not None}
     model = Cr5(preset, **changes)
-    checkpoint = output.with_name(output.name + ".checkpoint")
+    check_target(output)
+    checkpoint = Path(f"{output}.checkpoint" if output.name else f"{output.resolve()}.checkpoint")
     if checkpoint.exists() and not resume:
         raise UserError(
             f"{checkpoint} is left from an interrupted run; go on with --resume, or delete it to begin anew"
@@ -179,7 +181,7 @@ def train(
         show.warn(model.report["warning"])
     if model.report["interrupted"]:
         show.warn(f"interrupted after {model.report['steps']} steps; the model saved is the best so far")
-        raise typer.Exit(130)
+        sys.exit(130)
 
 
 @app.command()
@@ -205,11 +207,14 @@ def encode(
         raise UserError("vectors are not for a terminal; redirect them with > vectors.npy, or name a file with -o")
     loaded = Cr5.load(model, langs=[lang])
     try:
-        texts = sys.stdin.buffer.read().decode().splitlines()
+        # Not splitlines: a form feed or the like does not end a line.
+        texts = sys.stdin.buffer.read().decode().replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:
         raise UserError(
             f"standard input is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv"
         ) from error
+    if not texts[-1]:
+        texts.pop()
     vectors = loaded.encode(texts, lang)
     zero = int((~vectors.any(axis=1)).sum())
     if output is None:
@@ -395,4 +400,9 @@ def _setting(item: str) -> tuple[str, Any]:
 
 
 def _text(given: str) -> str:
-    return Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{given[1:]} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error

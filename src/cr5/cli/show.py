@@ -84,7 +84,7 @@ def skipped_lines(skipped: Skipped) -> None:
 
 def retrieval_table(directions: list[Direction], floor: list[Direction]) -> None:
     """Precision for every direction, beside the floor and chance."""
-    columns = ("query > found", "cosine P@1", "P@5", "P@10", "CSLS P@1", "P@5", "P@10", "floor P@1")
+    columns = ("", "cosine P@1", "P@5", "P@10", "CSLS P@1", "P@5", "P@10", "floor P@1")
     table = _table("Held-out retrieval, %", *columns, left=columns[:1])
     for direction, other in zip(directions, floor, strict=True):
         figures = (
@@ -123,7 +123,7 @@ def path_table(report: dict[str, Any]) -> None:
 
 def inspection_tables(found: Inspection) -> None:
     """A corpus in figures."""
-    columns = ("lang", "docs", "concepts", "unique words", "repeated", "too short", "too long", "alone", "trained")
+    columns = ("lang", "docs", "concepts", "words", "repeated", "short", "long", "alone", "trained")
     table = _table("Documents and words", *columns, left=columns[:1])
     for lang, facts in found.languages.items():
         figures = (
@@ -139,8 +139,8 @@ def inspection_tables(found: Inspection) -> None:
     out.print(shared)
     out.print(f"{found.concepts:,} concepts, {found.concepts_shared:,} of them in two languages or more")
     out.print(
-        "repeated: texts that occur before; too short, too long, alone: what training would drop for its number of "
-        "different words, or because no other language has the concept",
+        "words: different ones; repeated: texts that were there before; short, long, alone: documents that training "
+        "would leave out for too few or too many different words, or because no other language has their concept",
         style="dim",
     )
     for lang, facts in found.languages.items():

@@ -1,0 +1,93 @@
+"""The built-in articles: complete, alike in size, clean, and free to use."""
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from cr5 import Document, read
+from cr5.encyclopedia import FOLDER, LANGS
+
+ARTICLES = list(read(FOLDER))
+BY_LANG = {lang: [d for d in ARTICLES if d.lang == lang] for lang in LANGS}
+
+
+def sentences(text: str) -> list[str]:
+    return [part.strip() for part in re.split(r"(?<=[.!?])\s+", text) if part.strip()]
+
+
+def name(document: Document) -> str:
+    return f"{document.lang} {document.concept}"
+
+
+def test_the_languages_are_those_that_are_named() -> None:
+    assert sorted({d.lang for d in ARTICLES}) == sorted(LANGS) == ["da", "en", "it", "vi"]
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_every_language_has_an_article_on_each_of_400_concepts(lang: str) -> None:
+    concepts = [d.concept for d in BY_LANG[lang]]
+    assert len(concepts) == len(set(concepts)) == 400
+    assert set(concepts) == {d.concept for d in BY_LANG["en"]}
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_articles_have_60_to_120_words(lang: str) -> None:
+    sizes = {name(d): len(d.text.split()) for d in BY_LANG[lang]}
+    assert {name: size for name, size in sizes.items() if not 60 <= size <= 120} == {}
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_articles_are_one_clean_paragraph(lang: str) -> None:
+    for d in BY_LANG[lang]:
+        for text in (d.text, d.title):
+            assert text == text.strip(), name(d)
+            assert unicodedata.is_normalized("NFC", text), name(d)
+            assert text.isprintable(), name(d)  # no line break, tab or odd space
+            assert "  " not in text, name(d)
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_articles_have_a_title_and_a_plain_concept(lang: str) -> None:
+    assert [name(d) for d in BY_LANG[lang] if not d.title.strip()] == []
+    assert [d.concept for d in BY_LANG[lang] if not re.fullmatch(r"Q[0-9]+|[a-z0-9]+(-[a-z0-9]+)*", d.concept)] == []
+
+
+def test_no_sentence_occurs_twice() -> None:
+    times = Counter(sentence for d in ARTICLES for sentence in sentences(d.text))
+    assert {sentence: count for sentence, count in times.items() if count > 1} == {}
+
+
+def test_no_article_is_a_single_sentence() -> None:
+    assert [name(d) for d in ARTICLES if len(sentences(d.text)) < 2] == []
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_files_are_plain_json_lines_of_one_language(lang: str) -> None:
+    lines = (FOLDER / f"{lang}.jsonl").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        assert json.loads(line)["lang"] == lang
+        assert (
+            {"concept", "lang", "title", "text"} <= set(json.loads(line)) <= {"concept", "lang", "title", "text", "url"}
+        )
+
+
+def test_the_corpus_is_shipped_inside_the_package_with_its_licence() -> None:
+    package = files("cr5.encyclopedia")
+    assert {f"{lang}.jsonl" for lang in LANGS} <= {item.name for item in package.iterdir()}
+    assert "CC0" in (package / "LICENSE").read_text()
+    assert Path(str(files("cr5"))) in FOLDER.parents
+
+
+def test_nothing_keeps_the_articles_out_of_the_wheel() -> None:
+    root = Path(str(files("cr5"))).parent.parent
+    if not (root / "pyproject.toml").exists():
+        pytest.skip("installed, not a checkout")
+    assert 'packages = ["src/cr5"]' in (root / "pyproject.toml").read_text()
+    assert "exclude" not in (root / "pyproject.toml").read_text().split("[tool.hatch")[1].split("\n[")[0]
+    ignored = (root / ".gitignore").read_text().split()  # what git ignores, the wheel lacks
+    assert not [line for line in ignored if "json" in line or "encyclopedia" in line or line in ("*", "src/")]
