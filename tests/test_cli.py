@@ -620,11 +620,13 @@ def test_ctrl_c_during_the_fit_saves_the_model(
 
 SLOWLY = """
 import sys, time
+from pathlib import Path
 from cr5 import solve
 from cr5.cli import run
 step = solve._Problem.step
 def slow(self, *arguments):
-    time.sleep(0.3)
+    if Path(f"{sys.argv[4]}.checkpoint").exists():
+        time.sleep(30)
     return step(self, *arguments)
 solve._Problem.step = slow
 sys.exit(run(sys.argv[1:]))
@@ -641,7 +643,7 @@ def test_a_killed_run_leaves_the_old_model_and_can_be_resumed(
 ) -> None:
     model, checkpoint = tmp_path / "model", tmp_path / "model.checkpoint"
     small_model.save(model)
-    given = ["train", str(corpus_file), "-o", str(model), *LONG, "--set", "tol=2e-5"]
+    given = ["train", str(corpus_file), "-o", str(model), *LONG, "--set", "tol=3e-4"]
     process = subprocess.Popen([sys.executable, "-c", SLOWLY, *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     processes.append(process)
     wait_for(checkpoint, process)

@@ -104,7 +104,9 @@ def reduced_rank_ridge(
     while True:
         residual = problem.correct(theta, rank, tol)
         converged = residual <= tol
-        progress(Progress("fit", steps, max_steps, f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}"))
+        total = _expected_steps(steps, residual, last, tol, max_steps)
+        note = f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}, {problem.products:,} products"
+        progress(Progress("fit", steps, total, note))
         if converged or steps >= max_steps or stop():
             break
         theta = problem.step(theta, width)
@@ -128,6 +130,15 @@ def reduced_rank_ridge(
         seconds=time.perf_counter() - began,
         basis=dict(zip(blocks, basis, strict=True)),
     )
+
+
+def _expected_steps(steps: int, residual: float, last: float, tol: float, max_steps: int) -> int | None:
+    """How many steps it will take if residuals go on shrinking at the last rate; None while that is open."""
+    if residual <= tol:
+        return steps
+    if not 0 < residual < last < np.inf or tol <= 0:
+        return None if tol > 0 else max_steps
+    return min(max_steps, steps + int(np.ceil(np.log(tol / residual) / np.log(residual / last))))
 
 
 def memory(blocks: Mapping[str, Sparse], concept_count: int, rank: int) -> int:

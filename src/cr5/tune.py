@@ -80,7 +80,9 @@ def ridge_path(
     points: list[PathPoint] = []
     best: tuple[PathPoint, dict[str, Array]] | None = None
     basis: dict[str, Array] | None = None
+    note = ""
     for i, ridge in enumerate(grid):
+        progress(Progress("choose the ridge", i, len(grid), note))
         few = options | {"tol": 0.0, "max_steps": FIRST if basis is None else NEXT}
         fit = reduced_rank_ridge(training, labels, rank=rank, ridge=ridge, seed=seed, start=basis, stop=stop, **few)
         precision, reciprocal, queries = score(embed(fit, waiting), answers)
@@ -88,7 +90,7 @@ def ridge_path(
         basis = fit.basis
         if best is None or (precision, reciprocal) > (best[0].precision, best[0].reciprocal_rank):
             best = points[-1], basis
-        progress(Progress("choose the ridge", i + 1, len(grid), f"ridge {ridge:g}: P@1 {100 * precision:.1f}"))
+        note = f"ridge {ridge:g}: P@1 {100 * precision:.1f}"
         if stop() or i - points.index(best[0]) >= 2:
             break
     assert best is not None
