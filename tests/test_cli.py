@@ -362,7 +362,10 @@ def test_encoding_refuses_what_it_cannot_do(
     expected = "standard input is not UTF-8 (byte 2); convert it first, e.g. with iconv"
     assert fails(*given, "-o", tmp_path / "rows.npy") == expected
     stdin(b"text")
-    assert fails(*given, "-o", tmp_path / "no" / "rows.npy").endswith("no such file or directory")
+    assert fails(*given, "-o", tmp_path / "no" / "rows.npy").endswith(
+        f"there is no folder {tmp_path}/no; make it first"
+    )
+    assert fails(*given, "--coverage") == "--coverage needs a .parquet file to go into; name one with -o"
     expected = f"{model_folder} has no language 'xx'; it has aa, bb, cc"
     assert fails("encode", model_folder, "--lang", "xx", "-o", tmp_path / "rows.npy") == expected
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)

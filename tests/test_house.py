@@ -12,7 +12,7 @@ SOURCE = Path(cr5.__file__).parent
 # Top to bottom; a module imports only what stands above it. Names in one row do not know each other.
 HOUSE = [
     ["_typing", "errors", "progress", "encyclopedia"],
-    ["formats"],
+    ["formats", "vectors"],
     ["corpus", "text"],
     ["features"],
     ["engine"],

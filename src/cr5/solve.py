@@ -100,14 +100,16 @@ def reduced_rank_ridge(
     else:
         problem.begin_with([start[lang] for lang in blocks])
     theta = problem.restart()
-    steps, last = 0, np.inf
+    steps, last, best = 0, np.inf, (np.inf, 0)
     while True:
         residual = problem.correct(theta, rank, tol)
         converged = residual <= tol
         total = _expected_steps(steps, residual, last, tol, max_steps)
         note = f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}, {problem.products:,} products"
         progress(Progress("fit", steps, total, note))
-        if converged or steps >= max_steps or stop():
+        best = min(best, (residual, steps))
+        exhausted = steps - best[1] >= REFRESH  # no better for long: the precision of the data is used up
+        if converged or exhausted or steps >= max_steps or stop():
             break
         theta = problem.step(theta, width)
         steps += 1
@@ -253,7 +255,7 @@ class _Problem:
         added /= length
         both = np.hstack([V, added])
         self.gram_A, self.gram_B = both.T @ A @ both, both.T @ B @ both
-        lost = np.diag(self.gram_B) < _PRECISION[self.dtype.type]
+        lost = np.diag(self.gram_B) < _CANCELLED[self.dtype.type]
         self.gram_B[lost, :] = self.gram_B[:, lost] = 0
         self._combine(V[:k], added[k:], np.diag(length))
         return theta
@@ -370,9 +372,11 @@ def _forget_rest(block: Block) -> None:
             block.store[prefix + name] = block.store[prefix + "Z"][:, :0]
 
 
-# Small dense algebra, in double precision.
+# Small dense algebra, in double precision. What counts as rounding, by the precision of the blocks, relative to 1:
 
-_PRECISION = {np.float32: 1e-5, np.float64: 1e-12}
+_PRECISION = {np.float32: 1e-5, np.float64: 1e-10}  # a direction of [Z, P, W] that is not there
+_NOTHING = {np.float32: 1e-4, np.float64: 1e-6}  # an eigenvalue beside the largest
+_CANCELLED = {np.float32: 1e-2, np.float64: 1e-6}  # a column of P that is the difference of its parts
 
 
 def _total(parts: Sequence[Array]) -> Array:
@@ -391,11 +395,12 @@ def _bordered(corner: Array, border: Array) -> Array:
 
 
 def _rayleigh_ritz(A: Array, B: Array, dtype: np.dtype) -> tuple[Array, Array]:
-    """All eigenpairs of A v = theta B v, largest first, in the directions that B's precision carries."""
+    """The eigenpairs of A v = theta B v with theta > 0, largest first, in the directions that B's precision carries."""
     scale = np.diag(B)
     root = np.where(scale > 0, 1 / np.sqrt(np.where(scale > 0, scale, 1)), 0)
     size, Q = eigh(B * np.outer(root, root), driver="evd")
     carried = size > _PRECISION[dtype.type] * size[-1]
     N = root[:, None] * Q[:, carried] / np.sqrt(size[carried])
     theta, V = eigh(N.T @ A @ N, driver="evd")
-    return theta[::-1], N @ V[:, ::-1]
+    positive = theta > _NOTHING[dtype.type] * theta[-1]  # the null space of A would turn at will
+    return theta[positive][::-1], N @ V[:, positive][:, ::-1]

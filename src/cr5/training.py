@@ -59,7 +59,8 @@ def train(
     if not fit.converged and not stop():
         warning = (
             f"the fit stopped after {fit.steps} steps at residual {fit.residual:.3g}, above the tolerance "
-            f"{settings.tol:g}; raise max_steps, or raise tol if the model is good enough"
+            f"{settings.tol:g}; "
+            + ("raise max_steps or tol" if fit.steps >= settings.max_steps else "raise tol: float32 goes no further")
         )
         warnings.warn(warning, NotConverged, stacklevel=3)
     maps = metric_maps(fit, settings, documents_per_concept(concepts))
@@ -180,9 +181,11 @@ def _offset(fit: Fit, maps: dict[str, Array], lang: str, settings: Settings) -> 
 
 def _check(collection: Collection, chosen: Collection, settings: Settings) -> None:
     """Complain about a corpus that nothing can be learned from."""
+    if not collection.languages:
+        raise CorpusError("there is no document to train on; check the corpus and --langs")
     if len(collection.languages) < 2:
-        names = ", ".join(collection.languages) or "none"
-        raise CorpusError(f"the corpus has documents in one language only ({names}); give two languages or more")
+        name = next(iter(collection.languages))
+        raise CorpusError(f"the corpus has documents in one language only ({name}); give two languages or more")
     for lang, documents in chosen.languages.items():
         check_code(lang)  # now, not when an hour's work is to be saved
         if not len(documents):

@@ -6,12 +6,10 @@ import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 
 from cr5 import __version__, demo
+from cr5 import vectors as vectors_file
 from cr5.cli import show
 from cr5.cli.show import err, out
 from cr5.corpus import Skipped, read_batches, write
@@ -152,6 +150,8 @@ def train(
     model = Cr5(preset, **changes)
     check_target(output)
     checkpoint = Path(f"{output}.checkpoint" if output.name else f"{output.resolve()}.checkpoint")
+    if resume and not checkpoint.exists():
+        raise UserError(f"there is no {checkpoint} to go on from; leave out --resume")
     if checkpoint.exists() and not resume:
         raise UserError(
             f"{checkpoint} is left from an interrupted run; go on with --resume, or delete it to begin anew"
@@ -201,8 +201,10 @@ def encode(
 
         cr5 encode model --lang it -o vectors.parquet < lines.txt
     """
-    if output is not None and output.suffix not in (".npy", ".parquet"):
-        raise UserError(f"{output} has the unknown suffix {output.suffix!r}; name it .npy or .parquet")
+    if output is not None:
+        vectors_file.check_target(output)
+    if coverage and (output is None or output.suffix != ".parquet"):
+        raise UserError("--coverage needs a .parquet file to go into; name one with -o")
     if output is None and sys.stdout.isatty():
         raise UserError("vectors are not for a terminal; redirect them with > vectors.npy, or name a file with -o")
     loaded = Cr5.load(model, langs=[lang])
@@ -218,22 +220,9 @@ def encode(
     vectors = loaded.encode(texts, lang)
     zero = int((~vectors.any(axis=1)).sum())
     if output is None:
-        np.lib.format.write_array(sys.stdout.buffer, vectors)
+        vectors_file.write_stream(sys.stdout.buffer, vectors)
     else:
-        part = output.with_name(output.name + ".part")
-        try:
-            if output.suffix == ".npy":
-                with part.open("wb") as file:
-                    np.save(file, vectors)
-            else:
-                column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-                columns: dict[str, Any] = {"text": texts, "vector": column}
-                if coverage:
-                    columns["coverage"] = loaded.coverage(texts, lang)
-                pq.write_table(pa.table(columns), part, compression="zstd")
-            part.replace(output)
-        finally:
-            part.unlink(missing_ok=True)
+        vectors_file.write(output, vectors, texts, loaded.coverage(texts, lang) if coverage else None)
     if zero:
         show.warn(
             f"{zero:,} of {len(texts):,} texts have no word that the model knows in {lang}; their vectors are zero"
