@@ -25,16 +25,16 @@ def by_cr5(folder: Path) -> dict[str, Any]:
     """Seconds, peak memory, and of every language the documents, words and nonzeros."""
     from cr5 import read_batches
     from cr5.collection import collect
-    from cr5.features import Weighting, fit_features
+    from cr5.engine import available_cores
+    from cr5.features import Weighting, fit_transform
     from cr5.text import Tokeniser
 
     began = time.perf_counter()
     weighting = Weighting(tf="log", idf="smooth", idf_power=1.0, min_documents=3, max_words=200_000)
     collection = collect(read_batches(str(folder / "*.parquet")), Tokeniser())
-    shapes = {}
-    for lang, documents in collection.languages.items():
-        X = fit_features(documents.counts, weighting).transform(documents.counts)
-        shapes[lang] = [*X.shape, X.nnz]
+    counts = {lang: documents.counts for lang, documents in collection.languages.items()}
+    weighed = fit_transform(counts, weighting, available_cores())
+    shapes = {lang: [*X.shape, X.nnz] for lang, (_, X) in weighed.items()}
     return _tell(began, shapes)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cr5.collection import Collection, available_cores, collect
+from cr5.collection import Collection, collect
 from cr5.corpus import Batch, CorpusError, Document, Skipped, batches, read_batches, write
 from cr5.features import count
 from cr5.progress import Progress
@@ -180,7 +180,3 @@ def test_batches_are_asked_for_one_after_the_other() -> None:
     seen: list[int] = []
     collect(watched(), Tokeniser(), progress=lambda _: seen.append(len(given)))
     assert seen == list(range(1, 9))
-
-
-def test_cores_are_at_least_one() -> None:
-    assert available_cores() >= 1

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, random_array
 
 import cr5.engine
 from cr5._typing import Array, Sparse
-from cr5.engine import available_memory, cpu
+from cr5.engine import available_cores, available_memory, cpu
 from cr5.engine.cpu import CpuEngine, Matrix
 
 SHAPES = {
@@ -153,6 +153,7 @@ def test_map_calls_a_function_next_to_every_block_in_the_order_of_put() -> None:
 
 def test_this_machine_has_memory_free() -> None:
     assert available_memory() > 0
+    assert available_cores() >= 1
 
 
 GB = 2**30

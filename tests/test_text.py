@@ -1,5 +1,6 @@
 """Words of every script, against a slow reading of the same rules in plain Python."""
 
+import re
 import unicodedata
 
 import pyarrow as pa
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cr5.text import Tokeniser, Tokens, needs_segmenting
+from cr5.text import STABLE, Tokeniser, Tokens, needs_segmenting
 
 
 def lists(tokens: Tokens) -> list[list[str]]:
@@ -31,6 +32,16 @@ def slow_words(text: str) -> list[str]:
                 found.append(word)
             word = ""
     return found
+
+
+def test_normalising_leaves_the_stable_characters_as_they_are() -> None:
+    ranges = re.findall(r"(.)(?:-(.))?", STABLE, flags=re.DOTALL)
+    stable = [chr(c) for first, last in ranges for c in range(ord(first), ord(last or first) + 1)]
+    assert len(stable) > 30_000
+    assert all(unicodedata.is_normalized("NFKC", character) for character in stable)
+    assert not any(unicodedata.combining(character) for character in stable)  # so none is moved by another
+    together = "".join(stable)
+    assert unicodedata.normalize("NFKC", together + together[::-1]) == together + together[::-1]
 
 
 def is_comparable(text: str) -> bool:

@@ -1,6 +1,5 @@
 """A counted corpus: every language's documents as word counts, with their concepts and places."""
 
-import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ import pyarrow.compute as pc
 
 from cr5._typing import Ints
 from cr5.corpus import Batch, CorpusError, Skipped, place
+from cr5.engine import available_cores
 from cr5.features import Counts, WordCounter
 from cr5.progress import Progress, Report, silent
 from cr5.text import Tokeniser
@@ -102,8 +102,3 @@ def collect(
         counts = {lang: counters[lang].finish() for lang in sorted(counters)}
     languages = {lang: Documents(counts[lang], *map(np.concatenate, columns[lang])) for lang in counts}
     return Collection(list(concepts), list(sources), languages)
-
-
-def available_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

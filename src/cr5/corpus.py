@@ -96,7 +96,7 @@ def read_batches(
     langs: Collection[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     skipped: Skipped | None = None,
-    batch_rows: int = 2000,
+    batch_rows: int = 4000,
 ) -> Iterator[Batch]:
     """Read files, folders, globs and standard input ("-") in batches of at most ``batch_rows``.
 
@@ -117,7 +117,7 @@ def read(
     langs: Collection[str] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
     skipped: Skipped | None = None,
-    batch_rows: int = 2000,
+    batch_rows: int = 4000,
 ) -> Iterator[Document]:
     """The documents of ``read_batches``, one by one."""
     found = read_batches(paths, langs=langs, on_error=on_error, skipped=skipped, batch_rows=batch_rows)
@@ -129,7 +129,7 @@ def documents(batch: Batch) -> Iterator[Document]:
     return map(Document, *(column.to_pylist() for column in batch.rows.columns))
 
 
-def batches(documents: Iterable[Document], batch_rows: int = 2000) -> Iterator[Batch]:
+def batches(documents: Iterable[Document], batch_rows: int = 4000) -> Iterator[Batch]:
     """Put documents into batches, as if they had been read."""
 
     def bad(line: int | None, reason: str, explanation: str) -> None:

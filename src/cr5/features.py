@@ -1,8 +1,8 @@
 """One language's texts -> vocabulary, IDF, TF-IDF rows."""
 
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -72,13 +72,14 @@ class Features:
 
 def count_tokens(tokens: Tokens) -> Counts:
     """Token lists -> how often each word occurs in each text."""
-    ones = np.ones(len(tokens.ids), np.int32)
-    raw = csr_array((ones, tokens.ids, tokens.offsets), shape=(len(tokens.offsets) - 1, len(tokens.words)))
-    counted = raw.tocsc().tocsr()  # twice transposed is sorted, in linear time
-    counted.has_canonical_format = False
-    counted.has_sorted_indices = True
-    counted.sum_duplicates()
-    return Counts(tokens.words, counted)
+    shape = len(tokens.offsets) - 1, len(tokens.words)
+    text = np.repeat(np.arange(shape[0]), np.diff(tokens.offsets))
+    keys = np.sort(text * shape[1] + tokens.ids)
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    counts = np.diff(first, append=len(keys)).astype(np.int32)
+    text, word = np.divmod(keys[first], max(shape[1], 1))
+    offsets = np.searchsorted(text, np.arange(shape[0] + 1))
+    return Counts(tokens.words, csr_array((counts, word.astype(np.int32), offsets.astype(np.int32)), shape=shape))
 
 
 class WordCounter:
@@ -136,6 +137,19 @@ def fit_features(counts: Counts, weighting: Weighting) -> Features:
     n, df = counts.matrix.shape[0], documents[order]
     idf = np.log((1 + n) / (1 + df)) + 1 if weighting.idf == "smooth" else np.log(n / np.maximum(df, 1)) + 1
     return Features([counts.words[i] for i in order], (idf**weighting.idf_power).astype(np.float32), weighting)
+
+
+def fit_transform(
+    counts: Mapping[str, Counts], weighting: Weighting, threads: int = 1
+) -> dict[str, tuple[Features, Sparse]]:
+    """Each language's features and TF-IDF rows, several languages at a time."""
+
+    def one(part: Counts) -> tuple[Features, Sparse]:
+        features = fit_features(part, weighting)
+        return features, features.transform(part)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return dict(zip(counts, pool.map(one, counts.values()), strict=True))
 
 
 def select(matrix: Sparse, columns: Ints, width: int) -> Sparse:

@@ -24,6 +24,15 @@ _ASCII_BLANKED = bytes(c if c >= 128 or chr(c).isalnum() else 32 for c in range(
 # Joiners live inside words of Indic and Persian script; a soft hyphen is no character at all.
 _OTHER_SEPARATORS = r"[^\x00-\x7f\p{L}\p{M}\p{N}\x{200c}\x{200d}]+"
 _SOFT_HYPHEN = "\u00ad"
+# Characters that NFKC never touches, alone or side by side: most texts hold no others and are only looked at.
+STABLE = (
+    "\x00-\x7f\xa1\xa7\xa9\xab\xac\xae\xb0\xb1\xb6\xb7\xbb\xbf-\xff"  # ASCII, Latin-1
+    "\u0100-\u0131\u0134-\u013e\u0141-\u0148\u014a-\u017e\u1ea0-\u1ef9"  # more Latin, Vietnamese
+    "\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03ce\u0400-\u045f\u0490\u0491"  # Greek, Cyrillic
+    "\u05d0-\u05ea\u0621-\u063a\u0641-\u064a"  # Hebrew, Arabic
+    "\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff\uac00-\ud7a3"  # Chinese, Japanese, Korean
+    "\u2013-\u2015\u2018-\u201e\u2020-\u2022\u20ac"  # dashes, quotation marks, bullets, euro
+)
 
 
 class Tokens(NamedTuple):
@@ -84,15 +93,12 @@ def needs_segmenting(lang: str) -> bool:
 
 
 def _normalise(array: pa.LargeStringArray) -> pa.LargeStringArray:
-    """NFKC without soft hyphens; texts that are already so, nearly all, are only looked at."""
-    texts = array.to_pylist()
-    changed = False
-    for i, text in enumerate(texts):
-        if not unicodedata.is_normalized("NFKC", text):
-            texts[i] = unicodedata.normalize("NFKC", text)
-            changed = True
-    result = pa.array(texts, pa.large_string()) if changed else array
-    return pc.replace_substring(result, _SOFT_HYPHEN, "")
+    """NFKC without soft hyphens."""
+    unsure = pc.match_substring_regex(array, f"[^{STABLE}]")
+    if not pc.any(unsure).as_py():
+        return array
+    texts = [unicodedata.normalize("NFKC", text).replace(_SOFT_HYPHEN, "") for text in array.filter(unsure).to_pylist()]
+    return pc.replace_with_mask(array, unsure, pa.array(texts, pa.large_string()))
 
 
 def _blank_ascii(array: pa.LargeStringArray) -> pa.LargeStringArray:

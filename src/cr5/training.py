@@ -15,8 +15,8 @@ from cr5._typing import Array, Ints, Sparse
 from cr5.checkpoint import Checkpoint
 from cr5.collection import Collection
 from cr5.corpus import CorpusError
-from cr5.engine import available_memory
-from cr5.features import fit_features
+from cr5.engine import available_cores, available_memory
+from cr5.features import fit_transform
 from cr5.modelfile import LanguageFile, check_code
 from cr5.progress import Progress, Report, silent
 from cr5.settings import Settings
@@ -42,11 +42,11 @@ def train(
     """
     chosen = collection.sized(settings.weighting.min_unique, settings.weighting.max_unique).shared()
     _check(collection, chosen, settings)
-    features, blocks = {}, {}
-    for i, (lang, documents) in enumerate(chosen.languages.items()):
-        progress(Progress("weigh words", i, len(chosen.languages), lang))
-        features[lang] = fit_features(documents.counts, settings.weighting)
-        blocks[lang] = features[lang].transform(documents.counts)
+    progress(Progress("weigh words", 0, None))
+    counts = {lang: documents.counts for lang, documents in chosen.languages.items()}
+    weighed = fit_transform(counts, settings.weighting, available_cores())
+    features = {lang: both[0] for lang, both in weighed.items()}
+    blocks = {lang: both[1] for lang, both in weighed.items()}
     concepts = {lang: documents.concepts for lang, documents in chosen.languages.items()}
     # Numbers without gaps, in the order of the names, so that the order of the corpus does not matter.
     used = np.flatnonzero(chosen.presence().sum(axis=1))

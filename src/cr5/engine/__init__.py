@@ -52,6 +52,11 @@ class Engine(Protocol):
         ...
 
 
+def available_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def available_memory() -> int:
     """The bytes that this machine, or the container this runs in, has free."""
     try:
