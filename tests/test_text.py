@@ -44,6 +44,15 @@ def test_normalising_leaves_the_stable_characters_as_they_are() -> None:
     assert unicodedata.normalize("NFKC", together + together[::-1]) == together + together[::-1]
 
 
+def test_stable_characters_separate_words_as_all_others_do() -> None:
+    ranges = re.findall(r"(.)(?:-(.))?", STABLE, flags=re.DOTALL)
+    stable = [f"x{chr(c)}y" for first, last in ranges for c in range(ord(first), ord(last or first) + 1)]
+    stable = [text for text in stable if is_comparable(text)]
+    plain = lists(Tokeniser()(stable, "en"))
+    assert plain == lists(Tokeniser()([*stable, "\u0e01"], "en"))[:-1]  # a character that calls for the general rule
+    assert plain == [slow_words(text) for text in stable]
+
+
 def is_comparable(text: str) -> bool:
     """Whether Python and Arrow mean the same by it.
 

@@ -8,6 +8,7 @@ into words by ICU first; after that every language takes the same path.
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ STABLE = (
     "\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff\uac00-\ud7a3"  # Chinese, Japanese, Korean
     "\u2013-\u2015\u2018-\u201e\u2020-\u2022\u20ac"  # dashes, quotation marks, bullets, euro
 )
+# The separators among them, but for those of ASCII.
+_STABLE_SEPARATORS = "[\xa1\xa7\xa9\xab\xac\xae\xb0\xb1\xb6\xb7\xbb\xbf\xd7\xf7\u2013-\u2022\u20ac\u3001\u3002]+"
 
 
 class Tokens(NamedTuple):
@@ -59,25 +62,34 @@ class Tokeniser:
         """Split texts of one language into words."""
         array = _as_arrow(texts)
         if not self.pretokenised:
-            if self.normalise:
-                array = _normalise(array)
+            unsure = pc.match_substring_regex(array, f"[^{STABLE}]")
+            common = not pc.any(unsure).as_py()
+            if self.normalise and not common:
+                array = _normalise(array, unsure)
             if self.segment and needs_segmenting(lang):
                 array = _segment(array, lang)
             if self.lowercase:
                 array = pc.utf8_lower(array)
-            array = pc.replace_substring_regex(_blank_ascii(array), _OTHER_SEPARATORS, " ")
+            # Compiling the general expression takes longer than a short text: where it can be spared, it is.
+            separators = _STABLE_SEPARATORS if common else _OTHER_SEPARATORS
+            array = pc.replace_substring_regex(_blank_ascii(array), separators, " ")
         split = pc.utf8_split_whitespace if self.pretokenised else pc.ascii_split_whitespace
         lists = split(pc.utf8_trim_whitespace(array))
         encoded = lists.flatten().dictionary_encode()
-        # Not a word: the empty string that splitting an empty text yields, and marks or joiners by themselves.
-        real = pc.match_substring_regex(encoded.dictionary, "." if self.pretokenised else r"[\p{L}\p{N}]")
-        word = real.to_numpy(zero_copy_only=False)
+        # Splitting an empty text yields one empty string.
+        words = encoded.dictionary.to_pylist()
+        word = np.fromiter(map(bool if self.pretokenised else _is_word, words), bool, len(words))
         ids = np.asarray(encoded.indices)
         kept = word[ids]
         before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
         offsets = before[np.asarray(lists.offsets) - lists.offsets[0].as_py()]
         number = np.cumsum(word, dtype=np.int32) - 1
-        return Tokens(encoded.dictionary.filter(real).to_pylist(), number[ids[kept]], offsets)
+        return Tokens(list(compress(words, word)), number[ids[kept]], offsets)
+
+
+def _is_word(token: str) -> bool:
+    """Whether there is a letter or digit in it, not only marks and joiners."""
+    return token[:1].isalnum() or any(map(str.isalnum, token))
 
 
 def _as_arrow(texts: Sequence[str] | pa.StringArray) -> pa.LargeStringArray:
@@ -92,11 +104,8 @@ def needs_segmenting(lang: str) -> bool:
     return lang.replace("_", "-").split("-")[0].lower() in UNSPACED
 
 
-def _normalise(array: pa.LargeStringArray) -> pa.LargeStringArray:
-    """NFKC without soft hyphens."""
-    unsure = pc.match_substring_regex(array, f"[^{STABLE}]")
-    if not pc.any(unsure).as_py():
-        return array
+def _normalise(array: pa.LargeStringArray, unsure: pa.BooleanArray) -> pa.LargeStringArray:
+    """NFKC without soft hyphens, for the texts that may need it."""
     texts = [unicodedata.normalize("NFKC", text).replace(_SOFT_HYPHEN, "") for text in array.filter(unsure).to_pylist()]
     return pc.replace_with_mask(array, unsure, pa.array(texts, pa.large_string()))
 
