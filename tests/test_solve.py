@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
+from scipy.sparse import csr_array
 
 from cr5 import solve
 from cr5._typing import Array
@@ -164,6 +165,15 @@ def test_a_rank_beyond_the_data_is_refused() -> None:
     blocks, labels = problem(2, concepts=8)
     with pytest.raises(UserError, match=r"^rank 20 exceeds the 7 dimensions that the .* span; lower"):
         reduced_rank_ridge(blocks, labels, rank=20, ridge=1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_documents_that_are_all_alike_span_no_dimension(value: float, dtype: type) -> None:
+    X = csr_array(np.full((20, 10), value, dtype))
+    blocks, labels = {"a": X, "b": X}, {"a": np.arange(20), "b": np.arange(20)}
+    with pytest.raises(UserError, match=r"^rank 2 exceeds the 0 dimensions that the documents span; lower the rank$"):
+        reduced_rank_ridge(blocks, labels, rank=2, ridge=1.0)
 
 
 def test_memory_is_predicted_within_reason() -> None:

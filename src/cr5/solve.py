@@ -194,7 +194,7 @@ class _Problem:
         return A, _total(self.engine.map(partial(_gram, name=name, others=others, ridge=self.ridge)))
 
     def _combine(self, from_Z: Array, from_rest: Array, change: Array) -> None:
-        """P = [P, W] from_rest, Z = Z from_Z + P change, for the blocks, their images and sums."""
+        """P = [P, W] from_rest, Z = Z from_Z + P diag(change), for the blocks, their images and sums."""
         small = [part.astype(self.dtype) for part in (from_Z, from_rest, change)]
         self.engine.map(partial(_combine, small=small))
         _recombine(self.sums, "", small)
@@ -218,7 +218,7 @@ class _Problem:
         empty = np.zeros((0, 0))
         self.engine.map(_forget_rest)
         self.sums["P"] = self.sums["W"] = self.sums["Z"][:, :0]
-        self._combine(V, empty, np.zeros((0, V.shape[1])))
+        self._combine(V, empty, np.zeros(0))
         self.gram_A, self.gram_B = np.diag(theta), np.eye(len(theta))
         return theta
 
@@ -257,15 +257,14 @@ class _Problem:
         self.gram_A, self.gram_B = both.T @ A @ both, both.T @ B @ both
         lost = np.diag(self.gram_B) < _CANCELLED[self.dtype.type]
         self.gram_B[lost, :] = self.gram_B[:, lost] = 0
-        self._combine(V[:k], added[k:], np.diag(length))
+        self._combine(V[:k], added[k:], length)
         return theta
 
     def finish(self, theta: Array, rank: int) -> tuple[Array, Array]:
         """Turn Z into the paper's maps, with orthonormal columns; their eigenvalues and eigenvectors."""
         # Phi* = P'Y'X B^-1 has the columns sqrt(theta) z; its singular vectors are the maps.
-        useful = int((theta[:rank] > _PRECISION[self.dtype.type] * theta[0]).sum())
-        if useful < rank:
-            raise UserError(f"rank {rank} exceeds the {useful} dimensions that the documents span; lower the rank")
+        if len(theta) < rank:
+            raise UserError(f"rank {rank} exceeds the {len(theta)} dimensions that the documents span; lower the rank")
         root = np.sqrt(theta[:rank])
         inner = _total(self.engine.map(_inner))[:rank, :rank]
         size, Q = eigh(inner * np.outer(root, root))
@@ -337,7 +336,7 @@ def _combine(block: Block, small: list[Array]) -> None:
 
 
 def _recombine(store: dict[str, Array], prefix: str, small: list[Array]) -> None:
-    """P = [P, W] from_rest, Z = Z from_Z + P change (diagonal), panel by panel, in place where it fits."""
+    """P = [P, W] from_rest, Z = Z from_Z + P diag(change), panel by panel, in place where it fits."""
     from_Z, from_rest, change = small
     Z, P, W = (store[prefix + name] for name in "ZPW")
     new_Z = Z if from_Z.shape[1] == Z.shape[1] else np.empty((len(Z), from_Z.shape[1]), Z.dtype)
@@ -347,7 +346,7 @@ def _recombine(store: dict[str, Array], prefix: str, small: list[Array]) -> None
         added = np.hstack([P[rows], W[rows]]) @ from_rest
         moved = Z[rows] @ from_Z
         if added.size:
-            moved += added * np.diag(change)
+            moved += added * change
         new_Z[rows], new_P[rows] = moved, added
     store[prefix + "Z"], store[prefix + "P"], store[prefix + "W"] = new_Z, new_P, W[:, :0]
 
@@ -399,8 +398,8 @@ def _rayleigh_ritz(A: Array, B: Array, dtype: np.dtype) -> tuple[Array, Array]:
     scale = np.diag(B)
     root = np.where(scale > 0, 1 / np.sqrt(np.where(scale > 0, scale, 1)), 0)
     size, Q = eigh(B * np.outer(root, root), driver="evd")
-    carried = size > _PRECISION[dtype.type] * size[-1]
+    carried = size > _PRECISION[dtype.type] * size.max(initial=0)
     N = root[:, None] * Q[:, carried] / np.sqrt(size[carried])
     theta, V = eigh(N.T @ A @ N, driver="evd")
-    positive = theta > _NOTHING[dtype.type] * theta[-1]  # the null space of A would turn at will
+    positive = theta > _NOTHING[dtype.type] * theta.max(initial=0)  # the null space of A would turn at will
     return theta[positive][::-1], N @ V[:, positive][:, ::-1]
