@@ -1,6 +1,7 @@
 """What a crash leaves behind can be gone on from, or is refused by name."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from cr5 import checkpoint
 from cr5._typing import Array
 from cr5.checkpoint import Checkpoint
 from cr5.errors import UserError
+
+Basis = dict[str, Array]
 
 
 class Clock:
@@ -31,9 +34,13 @@ def clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Clock:
     return clock
 
 
-def basis(seed: int = 0) -> dict[str, Array]:
+def basis(seed: int = 0) -> Basis:
     random = np.random.default_rng(seed)
     return {"en": random.standard_normal((7, 3)).astype(np.float32), "zh-TW": random.standard_normal((5, 3))}
+
+
+def never() -> Basis:
+    raise AssertionError("this basis was not to be fetched")
 
 
 def kept(fingerprint: str = "abc") -> Checkpoint:
@@ -51,7 +58,7 @@ UNREADABLE = "fit.checkpoint is no checkpoint that can be read; delete it to beg
 
 def test_a_basis_and_its_state_come_back() -> None:
     state = {"path": {"ridge": 0.3, "points": [1, None, "x"]}}
-    kept().save(basis(), state, now=True)
+    kept().save(basis, state, now=True)
     found = kept().load()
     assert found is not None
     assert found[1] == state
@@ -63,7 +70,7 @@ def test_a_basis_and_its_state_come_back() -> None:
 
 def test_arrays_in_any_memory_order_come_back() -> None:
     Z = basis()["en"]
-    kept().save({"f": np.asfortranarray(Z), "slice": np.hstack([Z, Z])[:, ::2]}, {}, now=True)
+    kept().save(lambda: {"f": np.asfortranarray(Z), "slice": np.hstack([Z, Z])[:, ::2]}, {}, now=True)
     found = kept().load()
     assert found is not None
     np.testing.assert_array_equal(found[0]["f"], Z)
@@ -79,24 +86,45 @@ def test_the_file_is_replaced_at_most_every_so_many_seconds(clock: Clock) -> Non
     written = []
     for second in range(100):
         clock.now = 1000.0 + second
-        at.save(basis(second), {"second": second})
+        at.save(partial(basis, second), {"second": second})
         found = at.load()
         written.append(found[1]["second"] if found else None)
     assert written == [None] * 30 + [30] * 30 + [60] * 30 + [90] * 10
 
 
+def test_a_basis_is_fetched_only_where_it_is_written(clock: Clock) -> None:
+    at = kept()
+    clock.now += 29
+    at.save(never, {})
+    assert at.load() is None
+    clock.now += 1
+    at.save(basis, {})
+    at.save(never, {})
+    assert at.load() is not None
+
+
+def test_a_fetch_that_fails_leaves_the_last_file_whole() -> None:
+    kept().save(partial(basis, 1), {"step": 1}, now=True)
+    with pytest.raises(AssertionError, match="not to be fetched"):
+        kept().save(never, {"step": 2}, now=True)
+    found = kept().load()
+    assert found is not None
+    assert found[1] == {"step": 1}
+    assert [path.name for path in Path().iterdir()] == ["fit.checkpoint"]
+
+
 def test_what_must_be_kept_now_is_and_counts_as_fresh(clock: Clock) -> None:
     at = kept()
-    at.save(basis(), {"step": 1}, now=True)
+    at.save(basis, {"step": 1}, now=True)
     clock.now += 29
-    at.save(basis(), {"step": 2})
+    at.save(basis, {"step": 2})
     found = at.load()
     assert found is not None
     assert found[1] == {"step": 1}
 
 
 def test_other_documents_or_settings_are_refused() -> None:
-    kept("abc").save(basis(), {}, now=True)
+    kept("abc").save(basis, {}, now=True)
     assert message(kept("xyz")) == (
         "fit.checkpoint was made from other documents or settings; delete it to begin anew, "
         "or give the documents and settings that it was made from"
@@ -111,7 +139,7 @@ def test_a_file_of_something_else_is_refused(content: bytes) -> None:
 
 
 def test_a_file_that_was_cut_short_is_refused_wherever_the_cut() -> None:
-    kept().save(basis(), {}, now=True)
+    kept().save(basis, {}, now=True)
     whole = Path("fit.checkpoint").read_bytes()
     for size in range(0, len(whole), 7):
         Path("fit.checkpoint").write_bytes(whole[:size])
@@ -135,7 +163,7 @@ def test_a_folder_in_its_place_is_refused() -> None:
 
 
 def test_a_write_that_fails_leaves_the_last_file_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept().save(basis(1), {"step": 1}, now=True)
+    kept().save(partial(basis, 1), {"step": 1}, now=True)
 
     def fails(tensors: object, path: Path, metadata: object) -> None:
         path.write_bytes(b"half")
@@ -143,7 +171,7 @@ def test_a_write_that_fails_leaves_the_last_file_whole(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(checkpoint, "save_file", fails)
     with pytest.raises(OSError, match="no space"):
-        kept().save(basis(2), {"step": 2}, now=True)
+        kept().save(partial(basis, 2), {"step": 2}, now=True)
     found = kept().load()
     assert found is not None
     assert found[1] == {"step": 1}
@@ -152,5 +180,5 @@ def test_a_write_that_fails_leaves_the_last_file_whole(monkeypatch: pytest.Monke
 
 def test_a_finished_write_leaves_one_file() -> None:
     at = kept()
-    at.save(basis(), {}, now=True)
+    at.save(basis, {}, now=True)
     assert [path.name for path in Path().iterdir()] == ["fit.checkpoint"]

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 
-from cr5.collection import Collection, collect
+from cr5.collection import Collection, Documents, collect
 from cr5.corpus import Batch, CorpusError, Document, Skipped, batches, read_batches, write
-from cr5.features import count
+from cr5.engine.cpu import CpuEngine
+from cr5.features import Counts, Weighting, count, fit_features
 from cr5.progress import Progress
 from cr5.text import Tokeniser
 
@@ -39,6 +41,12 @@ def names(collection: Collection, lang: str) -> list[str]:
     return [collection.concepts[i] for i in collection.languages[lang].concepts]
 
 
+def counts(documents: Documents) -> Counts:
+    """Those that lie here, with no worker of a cluster."""
+    assert isinstance(documents.counts, Counts)
+    return documents.counts
+
+
 def complaint(collection: Collection) -> str:
     with pytest.raises(CorpusError) as caught:
         collection.require_shared(None)
@@ -56,8 +64,8 @@ def test_languages_that_come_mixed_are_taken_apart_in_order(batch_rows: int) -> 
         assert documents.lines.tolist() == [i for i, _ in here]
         assert len(documents) == len(here)
         alone = count([d.text for _, d in here], lang, Tokeniser())
-        assert documents.counts.words == alone.words
-        np.testing.assert_array_equal(documents.counts.matrix.toarray(), alone.matrix.toarray())
+        assert counts(documents).words == alone.words
+        np.testing.assert_array_equal(counts(documents).matrix.toarray(), alone.matrix.toarray())
 
 
 def test_presence_counts_the_documents_of_every_concept_and_language() -> None:
@@ -85,7 +93,7 @@ def test_sizes_are_different_words_with_both_limits_inside(smallest: int, larges
         sizes = [len(count([d.text], lang, Tokeniser()).words) for d in here]
         kept = [d.concept for d, size in zip(here, sizes, strict=True) if smallest <= size <= largest]
         assert names(chosen, lang) == kept
-        assert documents.counts.matrix.shape[0] == len(documents.lines) == len(documents.sources) == len(kept)
+        assert counts(documents).matrix.shape[0] == len(documents.lines) == len(documents.sources) == len(kept)
 
 
 def test_shared_concepts_are_those_of_two_languages_and_keep_all_their_documents() -> None:
@@ -111,6 +119,23 @@ def test_filters_leave_the_collection_as_it_was() -> None:
     collection = collected(DOCUMENTS)
     collection.sized(2, 3).shared()
     assert [len(documents) for documents in collection.languages.values()] == [4, 3, 1]
+
+
+@pytest.mark.parametrize("idf", ["plain", "smooth"])
+def test_put_hands_over_every_languages_weighed_words_and_renamed_concepts(idf: Literal["plain", "smooth"]) -> None:
+    collection, engine = collected(DOCUMENTS), CpuEngine()
+    weighting = Weighting(idf=idf, min_documents=0)
+    number = np.array([7, 0, 3, 1])
+    features = collection.put(engine, weighting, number)
+    assert engine.langs == list(features) == ["en", "it", "zh"]
+    blocks, concepts = engine.take(np.ones(8, bool))
+    for lang, documents in collection.languages.items():
+        alone = fit_features(counts(documents), weighting)
+        assert features[lang].words == alone.words
+        np.testing.assert_array_equal(features[lang].idf, alone.idf)
+        np.testing.assert_array_equal(blocks[lang].toarray(), alone.transform(counts(documents)).toarray())
+        named = dict(zip(number.tolist(), collection.concepts, strict=True))
+        assert [named[i] for i in concepts[lang].tolist()] == [d.concept for d in DOCUMENTS if d.lang == lang]
 
 
 # A concept in one language only

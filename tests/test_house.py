@@ -12,11 +12,14 @@ SOURCE = Path(cr5.__file__).parent
 # Top to bottom; a module imports only what stands above it. Names in one row do not know each other.
 HOUSE = [
     ["_typing", "errors", "progress", "encyclopedia"],
-    ["formats", "vectors"],
+    ["formats", "vectors", "shelf"],
     ["corpus", "text"],
     ["features"],
     ["engine"],
+    ["engine.kernels"],
     ["engine.cpu"],
+    ["engine.gpu", "engine.dask"],
+    ["engine.choice"],
     ["solve"],
     ["neighbours"],
     ["tune"],

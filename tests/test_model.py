@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import madeup
 from cr5 import CorpusError, Cr5, Document, ModelFileError, Skipped, read_batches, write
 from cr5._typing import Array
+from cr5.engine.cpu import CpuEngine
 from cr5.errors import UserError
 from cr5.evaluate.retrieval import mean_precision, retrieval
 from cr5.model import CHUNK
@@ -401,6 +402,14 @@ def test_the_same_seed_gives_the_same_bits(model: Cr5, documents: list[Document]
     assert_same(model, Cr5(**SETTINGS).fit(iter(training), threads=1))
     write(tmp_path / "corpus.jsonl", training)
     assert_same(model, Cr5(**SETTINGS).fit(read_batches(tmp_path / "corpus.jsonl", batch_rows=17)))
+
+
+def test_a_model_fitted_within_a_memory_budget_is_the_same(
+    model: Cr5, documents: list[Document], tmp_path: Path
+) -> None:
+    training, _ = madeup.split(documents)
+    assert_same(model, Cr5(**SETTINGS).fit(training, engine=CpuEngine(memory=2**29, scratch=tmp_path)))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_may_be_fitted_again(documents: list[Document], model: Cr5) -> None:

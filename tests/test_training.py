@@ -1,6 +1,7 @@
 """From counted documents to maps: what is refused, what is reported, how a broken run goes on."""
 
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,8 +16,10 @@ from cr5 import CorpusError, Cr5, Document, NotConverged, training
 from cr5.checkpoint import Checkpoint
 from cr5.collection import Collection, collect
 from cr5.corpus import in_batches
+from cr5.engine import cpu
+from cr5.engine.cpu import CpuEngine
 from cr5.errors import UserError
-from cr5.features import Features
+from cr5.features import Counts, Features
 from cr5.progress import Progress
 from cr5.settings import Settings, settings
 from cr5.text import Tokeniser
@@ -103,13 +106,30 @@ def test_a_rank_beyond_the_vocabulary_is_refused(collection: Collection) -> None
     assert_refused(collection, "rank 60 exceeds the 30 words of the vocabulary; lower --rank", max_words=10)
 
 
+@pytest.fixture
+def scarce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that has little memory left for what takes much."""
+    monkeypatch.setattr(cpu, "available_memory", lambda: 4_234_567_890)
+    monkeypatch.setattr(training, "memory", lambda blocks, concepts, rank: 98_765_432_100)
+
+
+@pytest.mark.usefixtures("scarce")
 def test_a_fit_that_memory_cannot_hold_is_refused_before_it_begins(
     collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "available_memory", lambda: 1_234_567)
-    monkeypatch.setattr(training, "memory", lambda blocks, concepts, rank: 98_765_432_100)
     monkeypatch.setattr(training, "_fit", None)
-    assert_refused(collection, "rank 60 needs 98.8 GB of memory, 0.0 GB are free; lower --rank, or lower max_words")
+    with pytest.raises(UserError) as caught:
+        train(collection, chosen())
+    assert str(caught.value) == (
+        "the fit needs 98.8 GB of memory, 4.2 GB are free; "
+        "keep it within a budget with --memory 2GB, or lower --rank or max_words"
+    )
+
+
+@pytest.mark.usefixtures("scarce")
+def test_a_fit_that_memory_cannot_hold_takes_a_budget(collection: Collection) -> None:
+    _, report = train(collection, chosen(), engine=CpuEngine(memory=2**30))
+    assert report["converged"]
 
 
 def test_too_few_concepts_for_a_ridge_by_validation_are_refused(documents: list[Document]) -> None:
@@ -131,6 +151,7 @@ def test_maps_in_the_metric_of_the_signal_scale_the_dense_eigenvectors(documents
     blocks = {
         lang: Features(languages[lang].words, languages[lang].idf, picked.weighting).transform(d.counts)
         for lang, d in two.languages.items()
+        if isinstance(d.counts, Counts)
     }
     concepts = {lang: d.concepts for lang, d in two.languages.items()}
     phi, theta = dense_maps(blocks, concepts, rank=8, ridge=picked.ridge, intercept="language")  # type: ignore[arg-type]
@@ -212,6 +233,17 @@ def test_a_fit_that_has_not_converged_warns(documents: list[Document]) -> None:
     assert (model.report["warning"], model.report["converged"]) == (message, False)
 
 
+@pytest.mark.parametrize("ridge", [0.3, "auto"])
+def test_an_engine_that_keeps_to_a_budget_learns_the_same_model(collection: Collection, ridge: float | str) -> None:
+    plain, report = train(collection, chosen(ridge=ridge))
+    scarce, other = train(collection, chosen(ridge=ridge), engine=CpuEngine(memory=2**29))
+    timed = {"seconds", "path_seconds", "ridge_path"}
+    assert {k: v for k, v in report.items() if k not in timed} == {k: v for k, v in other.items() if k not in timed}
+    for lang in plain:
+        np.testing.assert_array_equal(plain[lang].map, scarce[lang].map)
+        np.testing.assert_array_equal(plain[lang].offset, scarce[lang].offset)
+
+
 def test_unit_rows_leave_an_empty_document_at_zero() -> None:
     from scipy.sparse import csr_array
 
@@ -223,8 +255,20 @@ def test_unit_rows_leave_an_empty_document_at_zero() -> None:
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"tol": 0.01}, {"tf": "raw"}, {"rank": 59}, {"lowercase": False}])
 def test_a_fingerprint_knows_every_setting(change: dict[str, Any]) -> None:
-    assert fingerprint({}, {}, chosen()) == fingerprint({}, {}, chosen())
-    assert fingerprint({}, {}, chosen()) != fingerprint({}, {}, chosen(**change))
+    assert fingerprint({}, {}, {}, chosen()) == fingerprint({}, {}, {}, chosen())
+    assert fingerprint({}, {}, {}, chosen()) != fingerprint({}, {}, {}, chosen(**change))
+
+
+def test_a_fingerprint_knows_the_data_in_any_order() -> None:
+    features = {"aa": Features(["x", "y"], np.array([1.0, 2.0], np.float32), chosen().weighting)}
+    concepts, lengths = {"aa": np.array([3, 1, 2])}, {"aa": np.array([30, 10, 20])}
+    mark = fingerprint(features, concepts, lengths, chosen())
+    assert fingerprint(features, {"aa": np.array([1, 2, 3])}, {"aa": np.array([10, 20, 30])}, chosen()) == mark
+    assert fingerprint(features, concepts, {"aa": np.array([10, 30, 20])}, chosen()) != mark  # texts changed places
+    assert fingerprint(features, {"aa": np.array([3, 1, 1])}, lengths, chosen()) != mark
+    for words, idf in ((["x", "z"], [1, 2]), (["x", "y"], [1, 3])):
+        other = {"aa": Features(words, np.array(idf, np.float32), chosen().weighting)}
+        assert fingerprint(other, concepts, lengths, chosen()) != mark
 
 
 # Going on after a break
@@ -291,6 +335,16 @@ def test_a_run_that_was_stopped_is_continued(collection: Collection, checkpoint:
     _, report = train(collection, picked, checkpoint=checkpoint)
     assert report["steps"] < plain["steps"]
     np.testing.assert_allclose(report["eigenvalues"], plain["eigenvalues"], rtol=1e-3)
+
+
+def test_a_run_that_died_is_continued_on_another_engine(collection: Collection, checkpoint: Path) -> None:
+    picked = chosen(**AUTO)
+    with pytest.raises(Break):
+        train(collection, picked, checkpoint=checkpoint, progress=break_at(4))
+    shutil.copy(checkpoint, checkpoint.with_suffix(".copy"))
+    _, plain = train(collection, picked, checkpoint=checkpoint)
+    _, other = train(collection, picked, checkpoint=checkpoint.with_suffix(".copy"), engine=CpuEngine(memory=2**29))
+    assert other["eigenvalues"] == plain["eigenvalues"]
 
 
 def test_a_run_that_died_right_after_the_path_does_not_walk_it_again(collection: Collection, tmp_path: Path) -> None:

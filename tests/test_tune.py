@@ -1,6 +1,8 @@
 """The ridge that the path chooses, against fits that know nothing of each other."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ from scipy.sparse import csr_array
 
 from cr5 import solve, tune
 from cr5._typing import Array, Ints, Sparse
+from cr5.engine import Engine
+from cr5.engine.cpu import CpuEngine
 from cr5.errors import UserError
 from cr5.progress import Progress
 from cr5.solve import Fit, reduced_rank_ridge
@@ -16,6 +20,7 @@ from cr5.tune import GRID, RidgePath, held_out, ridge_path, score
 from problems import Problem
 
 RANK = 8
+Embed = Callable[[Fit, Mapping[str, Sparse]], dict[str, Array]]
 
 
 def signal(concepts: int = 200, words: int = 120, topics: int = RANK, languages: int = 2, seed: int = 0) -> Problem:
@@ -38,17 +43,33 @@ def embed(fit: Fit, blocks: Mapping[str, Sparse]) -> dict[str, Array]:
     return {lang: V / np.linalg.norm(V, axis=1, keepdims=True) for lang, V in vectors.items()}
 
 
+def filled(given: Problem, memory: int | None = None) -> CpuEngine:
+    """An engine that holds a problem."""
+    engine = CpuEngine(memory)
+    for lang, X in given.blocks.items():
+        engine.put(lang, X, given.concepts[lang])
+    return engine
+
+
+def walk(given: Problem, embed: Embed = embed, **options: Any) -> RidgePath:
+    return ridge_path(filled(given), given.concepts, embed, **options)
+
+
 class Spy:
-    """Watches every fit of a path."""
+    """Watches every fit of a path: the engine and options it is given, the Z before it and after it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.given: list[tuple[Mapping[str, Sparse], Mapping[str, Ints], dict[str, Any]]] = []
+        self.given: list[tuple[Engine, dict[str, Any]]] = []
+        self.before: list[list[Array]] = []
+        self.after: list[list[Array]] = []
         self.fits: list[Fit] = []
-        monkeypatch.setattr(tune, "reduced_rank_ridge", self)
+        monkeypatch.setattr(tune, "solve", self)
 
-    def __call__(self, blocks: Mapping[str, Sparse], concepts: Mapping[str, Ints], **options: Any) -> Fit:
-        self.given.append((blocks, concepts, options))
-        self.fits.append(reduced_rank_ridge(blocks, concepts, **options))
+    def __call__(self, engine: Engine, **options: Any) -> Fit:
+        self.before.append(engine.words.get("Z") if options["start"] == "engine" else [])
+        self.given.append((engine, options))
+        self.fits.append(solve.solve(engine, **options))
+        self.after.append(engine.words.get("Z"))
         return self.fits[-1]
 
 
@@ -87,7 +108,7 @@ def brute_force(given: Problem, ridge: float, seed: int) -> tuple[float, float]:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_path_scores_and_chooses_as_independent_fits_would(seed: int) -> None:
     given = signal(concepts=300, seed=seed)
-    path = ridge_path(*given, embed, rank=RANK, seed=seed)
+    path = walk(given, rank=RANK, seed=seed)
     slow = {ridge: brute_force(given, ridge, seed) for ridge in GRID}
     for point in path.points:
         assert point.precision == pytest.approx(slow[point.ridge][0], abs=0.1)
@@ -98,15 +119,36 @@ def test_the_path_scores_and_chooses_as_independent_fits_would(seed: int) -> Non
     assert slow[path.ridge][0] >= best - 2 * noise
 
 
-def test_the_best_point_of_the_path_is_chosen_and_its_basis_returned(monkeypatch: pytest.MonkeyPatch) -> None:
-    spy = Spy(monkeypatch)
-    path = ridge_path(*signal(), embed, rank=RANK)
+def test_the_best_point_of_the_path_is_chosen_and_the_engine_holds_its_basis(monkeypatch: pytest.MonkeyPatch) -> None:
+    spy, given = Spy(monkeypatch), signal()
+    engine = filled(given)
+    path = ridge_path(engine, given.concepts, embed, rank=RANK)
     best = max(path.points, key=lambda point: (point.precision, point.reciprocal_rank))
     assert path.ridge == best.ridge
-    kept = spy.fits[path.points.index(best)].basis
-    assert all(path.basis[lang] is kept[lang] for lang in kept)
+    assert best is not path.points[-1]  # or any engine would hold it
+    kept = spy.after[path.points.index(best)]
+    assert all(np.array_equal(Z, other) for Z, other in zip(engine.words.get("Z"), kept, strict=True))
     assert [point.energy for point in path.points] == [fit.energy for fit in spy.fits]
     assert [point.steps for point in path.points] == [fit.steps for fit in spy.fits]
+
+
+def test_a_path_leaves_nothing_but_the_best_basis_in_the_rooms() -> None:
+    given = signal(60, 30)
+    engine = filled(given)
+    ridge_path(engine, given.concepts, embed, rank=4)
+    assert [sorted(store) for store in engine.words.stores] == [["D", "Z", "mean"]] * 2
+    assert engine.documents.stores == [{}, {}]
+
+
+def test_a_fit_goes_on_from_the_basis_that_a_path_leaves() -> None:
+    given = signal(concepts=300)
+    engine = filled(given)
+    path = ridge_path(engine, given.concepts, embed, rank=RANK)
+    options: dict[str, Any] = {"rank": RANK, "ridge": path.ridge, "tol": 1e-3}
+    warm = solve.solve(engine, start="engine", **options)
+    cold = reduced_rank_ridge(*given, **options)
+    np.testing.assert_allclose(warm.eigenvalues, cold.eigenvalues, rtol=1e-3)
+    assert warm.products < cold.products
 
 
 def test_held_out_concepts_are_absent_from_every_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,28 +160,29 @@ def test_held_out_concepts_are_absent_from_every_fit(monkeypatch: pytest.MonkeyP
         asked.append(blocks)
         return embed(fit, blocks)
 
-    path = ridge_path(*given, watched, rank=RANK, seed=5)
+    path = walk(given, watched, rank=RANK, seed=5)
     held = np.flatnonzero(held_out(given.concepts, 5))
     assert len(held) == 20
     assert path.queries == 6 * 20
-    for blocks, concepts, _ in spy.given:
+    for engine, _ in spy.given:
+        blocks, concepts = engine.take(np.ones(200, bool))
         for lang, ids in given.concepts.items():
             inside = ~np.isin(ids, held)
             np.testing.assert_array_equal(concepts[lang], ids[inside])
             assert not np.isin(concepts[lang], held).any()
             np.testing.assert_array_equal(blocks[lang].toarray(), given.blocks[lang].toarray()[inside])
-    for blocks in asked:
-        assert {lang: X.shape[0] for lang, X in blocks.items()} == {"l0": 20, "l1": 20, "l2": 20}
+    for waiting in asked:
+        assert {lang: X.shape[0] for lang, X in waiting.items()} == {"l0": 20, "l1": 20, "l2": 20}
 
 
 def test_each_fit_starts_from_the_last_and_with_the_options_given(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy(monkeypatch)
-    path = ridge_path(*signal(), embed, rank=RANK, seed=3, intercept="shared", tol=1e-6, max_steps=50)
-    assert [options["ridge"] for *_, options in spy.given] == list(GRID[: len(path.points)])
-    starts = [options["start"] for *_, options in spy.given]
-    assert starts[0] is None
-    assert all(start is fit.basis for start, fit in zip(starts[1:], spy.fits, strict=False))
-    for i, (*_, options) in enumerate(spy.given):
+    path = walk(signal(), rank=RANK, seed=3, intercept="shared", tol=1e-6, max_steps=50)
+    assert [options["ridge"] for _, options in spy.given] == list(GRID[: len(path.points)])
+    assert [options["start"] for _, options in spy.given] == [None] + ["engine"] * (len(path.points) - 1)
+    for before, last in zip(spy.before[1:], spy.after, strict=False):
+        assert all(np.array_equal(Z, other) for Z, other in zip(before, last, strict=True))
+    for i, (_, options) in enumerate(spy.given):
         steps = tune.NEXT if i else tune.FIRST
         expected = {"rank": RANK, "seed": 3, "intercept": "shared", "max_steps": steps, "tol": 0.0}
         assert options | expected == options
@@ -151,7 +194,7 @@ def test_the_whole_path_takes_at_most_twice_the_products_of_one_fit(monkeypatch:
     monkeypatch.setattr(solve, "OVERSAMPLING", 4)  # 50 columns beyond the 8 would make any fit an easy one
     spy = Spy(monkeypatch)
     scripted(monkeypatch, *range(6))  # ever better: no early end
-    path = ridge_path(*given, embed, rank=RANK)
+    path = walk(given, rank=RANK)
     assert [point.ridge for point in path.points] == list(GRID)
     one = reduced_rank_ridge(*given, rank=RANK, ridge=1.0, tol=0.03)
     assert sum(fit.products for fit in spy.fits) <= 2 * one.products
@@ -172,7 +215,7 @@ def test_the_walk_ends_once_two_ridges_in_a_row_are_no_better(
 ) -> None:
     scripted(monkeypatch, *precisions)
     seen: list[Progress] = []
-    path = ridge_path(*signal(60, 30), embed, rank=4, progress=seen.append)
+    path = walk(signal(60, 30), rank=4, progress=seen.append)
     assert [point.precision for point in path.points] == list(precisions[:walked])
     assert path.ridge == GRID[chosen]
     assert [(p.stage, p.done, p.total) for p in seen] == [("choose the ridge", i, 6) for i in range(walked)]
@@ -182,26 +225,36 @@ def test_the_walk_ends_once_two_ridges_in_a_row_are_no_better(
 def test_equal_precision_is_decided_by_reciprocal_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([(0.5, 0.6, 40), (0.5, 0.7, 40), (0.5, 0.65, 40), (0.4, 0.9, 40)])
     monkeypatch.setattr(tune, "score", lambda vectors, concepts: next(scores))
-    assert ridge_path(*signal(60, 30), embed, rank=4).ridge == GRID[1]
+    assert walk(signal(60, 30), rank=4).ridge == GRID[1]
 
 
 def test_a_walk_that_is_stopped_keeps_what_it_has() -> None:
-    path = ridge_path(*signal(), embed, rank=RANK, stop=lambda: True)
+    given = signal()
+    engine = filled(given)
+    path = ridge_path(engine, given.concepts, embed, rank=RANK, stop=lambda: True)
     assert [point.ridge for point in path.points] == [path.ridge] == [GRID[0]]
-    assert set(path.basis) == {"l0", "l1"}
+    assert [Z.shape for Z in engine.words.get("Z")] == [(120, RANK + solve.OVERSAMPLING)] * 2
 
 
 def test_the_same_seed_walks_the_same_path() -> None:
-    one, other = (ridge_path(*signal(), embed, rank=RANK, seed=2) for _ in range(2))
+    one, other = (walk(signal(), rank=RANK, seed=2) for _ in range(2))
     assert [(p.ridge, p.precision, p.energy) for p in one.points] == [
         (p.ridge, p.precision, p.energy) for p in other.points
     ]
 
 
+def test_a_path_within_a_memory_budget_is_the_same_path() -> None:
+    given = signal()
+    engine, scarce = filled(given), filled(given, 2**29)
+    one, other = (ridge_path(each, given.concepts, embed, rank=RANK) for each in (engine, scarce))
+    assert [replace(p, seconds=0) for p in one.points] == [replace(p, seconds=0) for p in other.points]
+    for Z, same in zip(engine.words.get("Z"), scarce.words.get("Z"), strict=True):
+        np.testing.assert_array_equal(Z, same)
+
+
 def test_a_path_comes_back_from_its_facts() -> None:
-    path = ridge_path(*signal(60, 30), embed, rank=4)
-    again = RidgePath.from_facts(path.facts(), path.basis)
-    assert (again.points, again.ridge, again.queries) == (path.points, path.ridge, path.queries)
+    path = walk(signal(60, 30), rank=4)
+    assert RidgePath.from_facts(json.loads(json.dumps(path.facts()))) == path
 
 
 # Held-out concepts
@@ -262,14 +315,14 @@ def test_a_pair_of_languages_without_a_shared_concept_asks_nothing() -> None:
 def test_a_path_takes_languages_that_are_never_held_out_together() -> None:
     blocks, concepts = signal(concepts=120, words=60, languages=3)
     concepts["l2"] = concepts["l2"] + 1000  # a language that shares nothing
-    path = ridge_path(blocks, concepts, embed, rank=4)
+    path = walk(Problem(blocks, concepts), rank=4)
     assert path.queries == 2 * 20
 
 
 def test_a_rank_beyond_the_concepts_that_are_left_is_refused() -> None:
     given = signal(concepts=60)
     with pytest.raises(UserError) as error:
-        ridge_path(*given, embed, rank=45)
+        walk(given, rank=45)
     assert str(error.value) == (
         'rank 45 exceeds what the 40 concepts left beside the 20 that ridge "auto" holds out can give; '
         "lower --rank, or give the ridge as a number"

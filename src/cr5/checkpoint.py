@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,14 @@ class Checkpoint:
     every: float = 30.0
     written: float = field(default_factory=time.monotonic)
 
-    def save(self, basis: dict[str, Array], state: dict[str, Any], *, now: bool = False) -> None:
-        """Keep a basis, unless the last one is still fresh."""
+    def save(self, fetch: Callable[[], dict[str, Array]], state: dict[str, Any], *, now: bool = False) -> None:
+        """Keep the basis that ``fetch`` brings, unless the last one is still fresh."""
         if not now and time.monotonic() - self.written < self.every:
             return
         part = self.path.with_name(self.path.name + ".part")
         metadata = {"cr5": json.dumps({"fingerprint": self.fingerprint, **state})}
         # Safetensors writes an array's memory as it lies, whatever its order.
-        arrays = {lang: np.ascontiguousarray(Z) for lang, Z in basis.items()}
+        arrays = {lang: np.ascontiguousarray(Z) for lang, Z in fetch().items()}
         try:
             save_file(arrays, part, metadata)
             part.replace(self.path)

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast
 
@@ -26,7 +26,7 @@ from cr5.errors import UserError
 from cr5.formats import READERS, SCHEMA, WRITERS, Bad, gather
 
 __all__ = [
-    "SCHEMA", "Batch", "CorpusError", "Document", "Skipped",
+    "SCHEMA", "Batch", "CorpusError", "Document", "Piece", "Reading", "Skipped",
     "batches", "documents", "in_batches", "place", "read", "read_batches", "write",
 ]  # fmt: skip
 
@@ -34,6 +34,7 @@ _STDIN = "standard input"
 _OBJECTS = "documents"
 _SUFFIXES = ".jsonl, .csv and .tsv, also with .gz or .xz behind it, and .parquet"
 _COMPRESSED = {".gz": "gzip", ".xz": "xz"}
+PIECE = 2**26  # bytes of a file that are worth a reader of their own
 
 
 class CorpusError(UserError):
@@ -63,9 +64,9 @@ class Skipped:
         """How many lines, rows and files were left out."""
         return sum(self.counts.values())
 
-    def add(self, reason: str, message: str) -> None:
-        """Count one more."""
-        self.counts[reason] = self.counts.get(reason, 0) + 1
+    def add(self, reason: str, message: str, count: int = 1) -> None:
+        """Count one more, or several."""
+        self.counts[reason] = self.counts.get(reason, 0) + count
         self.examples.setdefault(reason, message)
 
 
@@ -97,7 +98,7 @@ def read_batches(
     on_error: Literal["raise", "skip"] = "raise",
     skipped: Skipped | None = None,
     batch_rows: int = 4000,
-) -> Iterator[Batch]:
+) -> "Reading":
     """Read files, folders, globs and standard input ("-") in batches of at most ``batch_rows``.
 
     Folders give all their files of a known suffix, sorted. ``langs`` keeps these languages only. With
@@ -108,7 +109,58 @@ def read_batches(
     if not sources:
         raise CorpusError("no corpus given; name a file, a folder, a glob, or - for standard input")
     wanted = None if langs is None else frozenset([langs] if isinstance(langs, str) else langs)
-    return _read_all(sources, wanted, on_error, skipped, batch_rows)
+    return Reading(sources, wanted, on_error, skipped, batch_rows)
+
+
+class Reading(Iterator[Batch]):
+    """Batches of files as they are read; ``pieces`` says how several readers can share them instead."""
+
+    def __init__(
+        self,
+        sources: list[str],
+        langs: frozenset[str] | None,
+        on_error: Literal["raise", "skip"],
+        skipped: Skipped | None,
+        batch_rows: int,
+    ) -> None:
+        self.sources, self.langs, self.on_error, self.batch_rows = sources, langs, on_error, batch_rows
+        self.skipped = skipped
+        self._batches = _read_all(sources, langs, on_error, skipped, batch_rows)
+
+    def __next__(self) -> Batch:
+        return next(self._batches)
+
+    def pieces(self) -> list["Piece"]:
+        """What to read instead of this, each piece by whoever can see the files."""
+        if "-" in self.sources:
+            raise CorpusError("standard input can be read once and here only; write it to a file that all workers see")
+        found = []
+        for source in self.sources:
+            path = Path(source).resolve()
+            compressed = path.suffix == ".parquet" or path.suffix in _COMPRESSED
+            count = 1 + path.stat().st_size // (PIECE // 4 if compressed else PIECE)
+            found += [
+                Piece(str(path), source, i, count, self.langs, self.on_error, self.batch_rows) for i in range(count)
+            ]
+        return found
+
+
+class Piece(NamedTuple):
+    """Every ``step``-th batch of a file, from the ``first`` on."""
+
+    path: str
+    source: str
+    first: int
+    step: int
+    langs: frozenset[str] | None
+    on_error: Literal["raise", "skip"]
+    batch_rows: int
+
+    def read(self, skipped: Skipped) -> Iterator[Batch]:
+        """Its batches; what is bad in the file is counted by the reader of its first piece."""
+        here = skipped if self.first == 0 else Skipped()
+        found = _read_each([self.path], [self.source], self.langs, self.on_error, here, self.batch_rows)
+        return islice(found, self.first, None, self.step)
 
 
 def read(
@@ -253,30 +305,43 @@ def _files_below(folder: str) -> list[str]:
 def _read_all(
     paths: list[str], langs: frozenset[str] | None, on_error: str, skipped: Skipped | None, batch_rows: int
 ) -> Iterator[Batch]:
-    here = Skipped()
-    found = False
-    for path in paths:
-        source = _STDIN if path == "-" else path
+    here, found = Skipped(), False
+    names = [_STDIN if path == "-" else path for path in paths]
+    for batch in _read_each(paths, names, langs, on_error, here, batch_rows, skipped):
+        found = True
+        if batch.rows.num_rows:
+            yield batch
+    if not found:
+        first = next(iter(here.examples.values()))
+        raise CorpusError(f"nothing left to read, all {here.total} lines or files are bad; the first: {first}")
+
+
+def _read_each(
+    paths: list[str],
+    names: list[str],
+    langs: frozenset[str] | None,
+    on_error: str,
+    here: Skipped,
+    batch_rows: int,
+    also: Skipped | None = None,
+) -> Iterator[Batch]:
+    """The batches of every file; what is bad raises an error, or is counted ``here`` and where else it is wanted."""
+    for path, source in zip(paths, names, strict=True):
 
         def bad(line: int | None, reason: str, explanation: str, source: str = source) -> None:
             message = f"{place(source, line)}: {explanation}"
             if on_error != "skip":
                 raise CorpusError(message)
             here.add(reason, message)
-            if skipped is not None:
-                skipped.add(reason, message)
+            if also is not None:
+                also.add(reason, message)
 
         before, read_any = here.total, False
         for batch in _read_one(path, source, bad, langs, batch_rows):
             read_any = True
-            if batch.rows.num_rows:
-                yield batch
+            yield batch
         if not read_any and here.total == before:
             bad(None, "empty file", "empty, without a document; remove it or pass --on-error skip")
-        found = found or read_any
-    if not found:
-        first = next(iter(here.examples.values()))
-        raise CorpusError(f"nothing left to read, all {here.total} lines or files are bad; the first: {first}")
 
 
 def _read_one(path: str, source: str, bad: Bad, langs: frozenset[str] | None, batch_rows: int) -> Iterator[Batch]:

@@ -1,17 +1,18 @@
 """One language's texts -> vocabulary, IDF, TF-IDF rows."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Sparse
+from cr5.shelf import ROWS, Shelf
 from cr5.text import Tokeniser, Tokens
 
 
@@ -39,6 +40,7 @@ class Counts:
 
     words: list[str]
     matrix: Sparse
+    shelf: Shelf = field(default_factory=Shelf)
 
     @property
     def unique(self) -> Ints:
@@ -47,7 +49,7 @@ class Counts:
 
     def rows(self, chosen: Ints) -> "Counts":
         """The same words, some of the documents."""
-        return Counts(self.words, self.matrix[chosen])
+        return Counts(self.words, self.shelf.rows(self.matrix, chosen), self.shelf)
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,12 @@ class Features:
         """Word counts -> unit TF-IDF rows over the vocabulary, float32; unknown words are left out."""
         index = self.index
         columns = np.fromiter((index.get(word, -1) for word in counts.words), np.int32, len(counts.words))
-        return weigh(select(counts.matrix, columns, len(self.words)), self.idf, self.weighting.tf)
+        matrix, shelf, width = counts.matrix, counts.shelf, len(self.words)
+        if shelf.budget is None:
+            return weigh(select(matrix, columns, width), self.idf, self.weighting.tf)
+        few = (matrix[i : i + ROWS] for i in range(0, matrix.shape[0], ROWS))
+        parts = (weigh(select(X, columns, width), self.idf, self.weighting.tf) for X in few)
+        return shelf.stack(parts, (matrix.shape[0], width), matrix.nnz, np.float32, np.int32)
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -89,8 +96,11 @@ class WordCounter:
     processes would, without copying texts between them.
     """
 
-    def __init__(self, lang: str, tokeniser: Tokeniser, pool: Executor, waiting: int = 4) -> None:
+    def __init__(
+        self, lang: str, tokeniser: Tokeniser, pool: Executor, waiting: int = 4, shelf: Shelf | None = None
+    ) -> None:
         self.lang, self.tokeniser, self.pool, self.limit = lang, tokeniser, pool, waiting
+        self.shelf = shelf or Shelf()
         self.waiting: deque[Future[Counts]] = deque()
         self.columns: dict[str, int] = {}
         self.parts: list[Sparse] = []
@@ -105,10 +115,11 @@ class WordCounter:
         """Everything that was added, in that order."""
         while self.waiting:
             self._take()
-        for part in self.parts:
-            part.resize((part.shape[0], len(self.columns)))
-        matrix = vstack(self.parts, format="csr") if self.parts else csr_array((0, 0), dtype=np.int32)
-        return Counts(list(self.columns), matrix)
+        shape = sum(part.shape[0] for part in self.parts), len(self.columns)
+        nonzeros = sum(part.nnz for part in self.parts)
+        self.parts.reverse()
+        parts = (self.parts.pop() for _ in range(len(self.parts)))  # each is gone when the next is taken in
+        return Counts(list(self.columns), self.shelf.stack(parts, shape, nonzeros, np.int32, np.int32), self.shelf)
 
     def _count(self, texts: Sequence[str] | pa.StringArray) -> Counts:
         return count_tokens(self.tokeniser(texts, self.lang))
@@ -118,7 +129,7 @@ class WordCounter:
         column = self.columns
         moved = np.fromiter((column.setdefault(w, len(column)) for w in part.words), np.int32, len(part.words))
         arrays = part.matrix.data, moved[part.matrix.indices], part.matrix.indptr
-        self.parts.append(csr_array(arrays, shape=(part.matrix.shape[0], len(column)), copy=False))
+        self.parts.append(self.shelf.keep(csr_array(arrays, shape=(part.matrix.shape[0], len(column)), copy=False)))
 
 
 def count(texts: Sequence[str] | pa.StringArray, lang: str, tokeniser: Tokeniser) -> Counts:
@@ -126,17 +137,55 @@ def count(texts: Sequence[str] | pa.StringArray, lang: str, tokeniser: Tokeniser
     return count_tokens(tokeniser(texts, lang))
 
 
+@dataclass(frozen=True)
+class Frequencies:
+    """How often words occur: in how many of ``count`` documents, and in total."""
+
+    words: list[str]
+    documents: Ints
+    total: Array
+    count: int
+
+
+def frequencies(counts: Counts) -> Frequencies:
+    """The frequencies of every word in these documents."""
+    matrix, size = counts.matrix, len(counts.words)
+    documents, total = np.zeros(size, np.int64), np.zeros(size)
+    for i in range(0, matrix.nnz, 2**22):
+        columns = matrix.indices[i : i + 2**22]
+        documents += np.bincount(columns, minlength=size)
+        total += np.bincount(columns, weights=matrix.data[i : i + 2**22], minlength=size)
+        counts.shelf.release(matrix.indices, matrix.data)
+    return Frequencies(counts.words, documents, total, counts.matrix.shape[0])
+
+
+def add_up(parts: Iterable[Frequencies]) -> Frequencies:
+    """The frequencies of words in several collections together."""
+    column: dict[str, int] = {}
+    documents, total, count = np.zeros(0, np.int64), np.zeros(0), 0
+    for part in parts:
+        place = np.fromiter((column.setdefault(w, len(column)) for w in part.words), np.int64, len(part.words))
+        more = len(column) - len(documents)
+        documents, total = np.pad(documents, (0, more)), np.pad(total, (0, more))
+        documents[place] += part.documents
+        total[place] += part.total
+        count += part.count
+    return Frequencies(list(column), documents, total, count)
+
+
+def choose(found: Frequencies, weighting: Weighting) -> Features:
+    """Choose the vocabulary and its IDF."""
+    kept = np.flatnonzero(found.documents >= weighting.min_documents)
+    by_name = sorted(kept.tolist(), key=found.words.__getitem__)
+    order = np.array(sorted(by_name, key=lambda i: -found.total[i])[: weighting.max_words], np.int64)
+    n, df = found.count, found.documents[order]
+    idf = np.log((1 + n) / (1 + df)) + 1 if weighting.idf == "smooth" else np.log(n / np.maximum(df, 1)) + 1
+    return Features([found.words[i] for i in order], (idf**weighting.idf_power).astype(np.float32), weighting)
+
+
 def fit_features(counts: Counts, weighting: Weighting) -> Features:
     """Choose the vocabulary and its IDF from the training documents."""
-    columns = counts.matrix.indices
-    total = np.bincount(columns, weights=counts.matrix.data, minlength=len(counts.words))
-    documents = np.bincount(columns, minlength=len(counts.words))
-    kept = np.flatnonzero(documents >= weighting.min_documents)
-    by_name = sorted(kept.tolist(), key=counts.words.__getitem__)
-    order = np.array(sorted(by_name, key=lambda i: -total[i])[: weighting.max_words], np.int64)
-    n, df = counts.matrix.shape[0], documents[order]
-    idf = np.log((1 + n) / (1 + df)) + 1 if weighting.idf == "smooth" else np.log(n / np.maximum(df, 1)) + 1
-    return Features([counts.words[i] for i in order], (idf**weighting.idf_power).astype(np.float32), weighting)
+    return choose(frequencies(counts), weighting)
 
 
 def fit_transform(

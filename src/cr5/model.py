@@ -9,8 +9,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cr5._typing import Array
-from cr5.collection import collect
-from cr5.corpus import Batch, Document, Skipped, in_batches
+from cr5.collection import collect, collect_on
+from cr5.corpus import Batch, Document, Reading, Skipped, in_batches
+from cr5.engine import Cluster, Engine
+from cr5.engine.cpu import CpuEngine
 from cr5.errors import UserError
 from cr5.features import Features, count
 from cr5.modelfile import LanguageFile, ModelFolder, open_model, save
@@ -78,6 +80,7 @@ class Cr5:
         documents: Iterable[Document] | Iterable[Batch],
         *,
         skipped: Skipped | None = None,
+        engine: Engine | None = None,
         checkpoint: Path | None = None,
         threads: int | None = None,
         progress: Report = silent,
@@ -85,12 +88,21 @@ class Cr5:
         """Learn from documents, or from the batches that ``read_batches`` yields.
 
         A concept in one language only is an error, unless ``skipped`` is given to count them in.
-        During the fit itself Ctrl-C ends it and keeps the model as it is by then.
+        ``engine`` says where to compute (``CpuEngine(memory=...)``, ``GpuEngine()``, ``DaskEngine(...)``), by
+        default on all cores here. During the fit itself Ctrl-C ends it and keeps the model as it is by then.
         """
-        collection = collect(in_batches(documents), self.settings.tokeniser, threads=threads, progress=progress)
+        tokeniser = self.settings.tokeniser
+        if isinstance(documents, Reading) and isinstance(engine, Cluster):
+            collection = collect_on(engine, documents, tokeniser, progress=progress)
+        else:
+            shelf = engine.shelf if isinstance(engine, CpuEngine) else None
+            batches = in_batches(documents)
+            collection = collect(batches, tokeniser, threads=threads, shelf=shelf, progress=progress)
         collection.require_shared(skipped)
         with stop_on_interrupt() as stop:
-            languages, report = train(collection, self.settings, checkpoint=checkpoint, progress=progress, stop=stop)
+            languages, report = train(
+                collection, self.settings, engine=engine, checkpoint=checkpoint, progress=progress, stop=stop
+            )
         self._trained, self._features, self.report = languages, {}, report | {"versions": _versions()}
         return self
 

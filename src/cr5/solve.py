@@ -8,29 +8,31 @@ projector that centres documents (all together, or each language by itself). The
 is spanned by the top r eigenvectors of  A z = theta B z,  A = X'C Y Y'C X,  B = X'C X + ridge I:
 they are B^-1 X'C Y P for the eigenvectors P of the paper's concepts x concepts matrix, with the same
 eigenvalues. Neither A nor B is ever formed, and no linear system is solved: LOBPCG with a
-Jacobi preconditioner needs one product with X and one with X' a step.
+Jacobi preconditioner needs one product with X and one with X' a step. Where the rows are and who
+multiplies is the engine's business.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.linalg import eigh
 
 from cr5._typing import Array, Ints, Mask, Sparse
-from cr5.engine import Block, Engine
+from cr5.engine import Engine, Facts, one_blas_thread
+from cr5.engine.cpu import CpuEngine
 from cr5.errors import UserError
 from cr5.progress import Progress, Report, silent
 
-OVERSAMPLING = 50  # columns beyond the rank: the last wanted ones converge as fast as the first
+OVERSAMPLING = 20  # columns beyond the rank: the last wanted ones converge as fast as the first
 REFRESH = 12  # steps between two restarts from fresh products: rounding drifts away from them
 LOCKED = 0.3  # a column whose residual is below this part of its share rests
-PANEL = 4096  # rows that are combined at a time
 
 Intercept: TypeAlias = Literal["language", "shared"]
+Rows: TypeAlias = dict[str, Array]
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,6 @@ class Fit:
     coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B z| over the
     rank columns, relative, in the norm of the preconditioner; above ``tol``, it was ``max_steps``
     or ``stop`` that ended the run. products: columns that X or X' was multiplied with.
-    basis: what the iteration ended on, to start another one from.
     """
 
     maps: dict[str, Array]
@@ -55,7 +56,6 @@ class Fit:
     converged: bool
     products: int
     seconds: float
-    basis: dict[str, Array] = field(repr=False)
 
     @property
     def energy(self) -> float:
@@ -64,8 +64,21 @@ class Fit:
 
 
 def reduced_rank_ridge(
-    blocks: Mapping[str, Sparse],
-    concepts: Mapping[str, Ints],
+    blocks: Mapping[str, Sparse], concepts: Mapping[str, Ints], *, engine: Engine | None = None, **options: Any
+) -> Fit:
+    """Fit one map per language from documents x words and the concept number of every document.
+
+    The arithmetic has the precision of the blocks. ``options`` are those of ``solve``; ``engine``
+    says where to compute, by default here.
+    """
+    engine = engine or CpuEngine()
+    for lang, X in blocks.items():
+        engine.put(lang, X, concepts[lang])
+    return solve(engine, **options)
+
+
+def solve(
+    engine: Engine,
     *,
     rank: int,
     ridge: float,
@@ -74,31 +87,39 @@ def reduced_rank_ridge(
     max_steps: int = 100,
     seed: int = 0,
     progress: Report = silent,
-    start: Mapping[str, Array] | None = None,
-    keep: Callable[[int, dict[str, Array]], None] | None = None,
+    start: Mapping[str, Array] | Literal["engine"] | None = None,
+    keep: Callable[[Callable[[], dict[str, Array]]], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
-    engine: Engine | None = None,
 ) -> Fit:
-    """Fit one map per language from documents x words and the concept number of every document.
+    """Fit one map per language from the documents that an engine holds.
 
-    The arithmetic has the precision of the blocks. ``start`` takes the ``basis`` of an earlier fit,
-    ``keep`` is handed the basis after every step, ``stop`` is asked before every step.
+    ``start`` takes the maps of an earlier fit, or goes on from the Z that the engine holds. After every
+    step ``keep`` is handed a function that fetches Z, and before every step ``stop`` is asked.
     """
-    if engine is None:
-        from cr5.engine.cpu import CpuEngine
+    with one_blas_thread():
+        return _solve(engine, rank, ridge, intercept, tol, max_steps, seed, progress, start, keep, stop)
 
-        engine = CpuEngine()
+
+def _solve(
+    engine: Engine,
+    rank: int,
+    ridge: float,
+    intercept: Intercept,
+    tol: float,
+    max_steps: int,
+    seed: int,
+    progress: Report,
+    start: Mapping[str, Array] | Literal["engine"] | None,
+    keep: Callable[[Callable[[], dict[str, Array]]], None] | None,
+    stop: Callable[[], bool],
+) -> Fit:
     began = time.perf_counter()
-    concept_count = 1 + max(int(ids.max(initial=-1)) for ids in concepts.values())
-    for lang, X in blocks.items():
-        engine.put(X, concepts[lang], concept_count)
-    dtype = np.result_type(*(X.dtype for X in blocks.values()))
-    problem = _Problem(engine, concept_count, ridge, intercept, dtype)
+    problem = _Problem(engine, ridge, intercept)
     width = min(rank + OVERSAMPLING, problem.word_count)
     if start is None:
         problem.begin(width, seed)
-    else:
-        problem.begin_with([start[lang] for lang in blocks])
+    elif start != "engine":
+        problem.begin_with([start[lang] for lang in engine.langs], width, seed)
     theta = problem.restart()
     steps, last, best = 0, np.inf, (np.inf, 0)
     while True:
@@ -111,18 +132,17 @@ def reduced_rank_ridge(
         exhausted = steps - best[1] >= REFRESH  # no better for long: the precision of the data is used up
         if converged or exhausted or steps >= max_steps or stop():
             break
-        theta = problem.step(theta, width)
+        theta = problem.step(width)
         steps += 1
         if steps % REFRESH == 0 or residual > 2 * last:
             theta = problem.restart()
         last = residual
         if keep:
-            keep(steps, dict(zip(blocks, problem.basis(), strict=True)))
-    basis = problem.basis()
+            keep(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)))
     eigenvalues, eigenvectors = problem.finish(theta, rank)
     return Fit(
-        maps=dict(zip(blocks, problem.maps(), strict=True)),
-        means={lang: mean.astype(np.float32) for lang, mean in zip(blocks, problem.means, strict=True)},
+        maps=dict(zip(engine.langs, problem.maps(), strict=True)),
+        means={lang: mean.astype(np.float32) for lang, mean in zip(engine.langs, problem.means, strict=True)},
         eigenvalues=eigenvalues,
         eigenvectors=eigenvectors,
         residual=residual,
@@ -130,7 +150,6 @@ def reduced_rank_ridge(
         converged=converged,
         products=problem.products,
         seconds=time.perf_counter() - began,
-        basis=dict(zip(blocks, basis, strict=True)),
     )
 
 
@@ -143,83 +162,104 @@ def _expected_steps(steps: int, residual: float, last: float, tol: float, max_st
     return min(max_steps, steps + int(np.ceil(np.log(tol / residual) / np.log(residual / last))))
 
 
-def memory(blocks: Mapping[str, Sparse], concept_count: int, rank: int) -> int:
-    """The bytes that a fit will need at its peak, the blocks included."""
+def memory(blocks: Sequence[Facts], concept_count: int, rank: int) -> int:
+    """The bytes that a fit will need at its peak, the documents included."""
     width = rank + OVERSAMPLING
-    documents, words = np.array([X.shape for X in blocks.values()], np.int64).T
-    item = max(X.dtype.itemsize for X in blocks.values())
-    sparse = sum(2 * X.nnz * (X.dtype.itemsize + X.indices.itemsize) for X in blocks.values())
-    # Z, P, W and their images; three blocks of concept sums, one summand, one update; a language's scratch.
-    held = 3 * (documents.sum() + words.sum()) + 5 * concept_count + words.sum()
-    scratch = 2 * documents.max() + 2 * words.max()
-    return int(sparse + (held + scratch) * width * item + 8 * 10 * (3 * width) ** 2)
+    item = max(np.dtype(block.dtype).itemsize for block in blocks)
+    documents = sum(block.documents for block in blocks)
+    words = sum({block.language: block.words for block in blocks}.values())
+    # Documents in both orientations, and once more without those that the ridge is chosen on.
+    sparse = sum(3 * block.nonzeros * (np.dtype(block.dtype).itemsize + 4) for block in blocks)
+    # Z, P and W in every room, the maps, a few rows of scratch, and small matrices.
+    held = 3 * (documents + words + concept_count) + words
+    return int(sparse + held * width * item + 2**27 + 8 * 10 * (3 * width) ** 2)
 
 
 class _Problem:
     """The operators A and B over an engine, and the steps of LOBPCG on them.
 
-    Every language's store holds Z, P, W (words x m) and their images GZ, GP, GW = C X Z, ...
-    (documents x m); here are their concept sums S = Y'G and the small Gram matrices of [Z, P].
+    The rooms hold the same columns Z, P and W three times: the vectors themselves (words), their
+    images G = C X V (documents), and the concept sums S = Y'G (concepts), so that
+    V'A W = S_V'S_W and V'B W = G_V'G_W + ridge V'W. Here are the small Gram matrices of [Z, P].
     """
 
-    def __init__(self, engine: Engine, concept_count: int, ridge: float, intercept: Intercept, dtype: np.dtype) -> None:
-        self.engine, self.ridge, self.shared, self.dtype = engine, ridge, intercept == "shared", dtype
+    def __init__(self, engine: Engine, ridge: float, intercept: Intercept) -> None:
+        self.engine, self.ridge, self.shared = engine, ridge, intercept == "shared"
+        self.rooms = engine.words, engine.documents, engine.concepts
         self.products = 0
-        documents, words = np.array(engine.map(lambda block: block.shape), np.int64).T
-        self.word_count = int(words.sum())
-        self.divisors = np.full(len(words), documents.sum()) if self.shared else np.maximum(documents, 1)
-        counts = engine.map(lambda block: np.bincount(block.concepts, minlength=concept_count))
-        self.concept_counts = np.array(counts, np.float64)  # languages x concepts
-        sums = engine.map(lambda block: block.transposed_times(np.ones((block.shape[0], 1)))[:, 0])
-        self.means: list[Array] = [s / n for s, n in zip(sums, self.divisors, strict=True)]
-        engine.map(partial(_prepare, ridge=ridge), self.means, list(self.divisors))
-        self.sums: dict[str, Array] = {}
+        facts = engine.facts()
+        self.owners = [block.language for block in facts]
+        self.dtype = np.result_type(*(block.dtype for block in facts))
+        self.word_count = sum({block.language: block.words for block in facts}.values())
+        documents = self._by_language([np.array(block.documents) for block in facts])
+        self.divisors = [np.array(max(n, 1)) for n in documents]
+        if self.shared:
+            self.divisors = [_total(documents)] * len(documents)
+        engine.column_sums("mean", 1)
+        engine.column_sums("D", 2)
+        self._map_words(_prepare, self.divisors, ridge=ridge)
+        self.means: list[Array] = [mean[:, 0] for mean in engine.words.get("mean")]
+        self.columns = 0  # of Z
         self.gram_A = self.gram_B = np.zeros((0, 0))
 
-    def _centres(self, sums: Sequence[Array]) -> list[Array]:
-        """Column means of a documents x m block, from the languages' column sums."""
-        sums = [_total(sums)] * len(sums) if self.shared else sums
-        return [s / n for s, n in zip(sums, self.divisors, strict=True)]
+    def _map_words(self, function: Callable[..., Any], *arguments: Sequence[Any], **same: Any) -> list[Any]:
+        return self.engine.words.map(partial(function, **same), *arguments)
 
-    def _image(self, name: str) -> Array:
-        """G = C X V for a block V of every store, and its concept sums S = Y'G."""
-        sums = self.engine.map(partial(_image, name=name))
-        self.products += len(sums[0])
-        self.sums[name] = _total(self.engine.map(partial(_centre, name=name), self._centres(sums)))
-        return self.sums[name]
+    def _by_language(self, parts: Sequence[Array]) -> list[Array]:
+        """The sums over each language's shards."""
+        return [
+            _total([part for part, owner in zip(parts, self.owners, strict=True) if owner == language])
+            for language in range(len(self.engine.langs))
+        ]
+
+    def _centres(self, name: str) -> list[Array]:
+        """Column means of a documents x m array, for every shard: its language's, or those of all documents."""
+        sums = self._by_language(self.engine.documents.map(partial(_column_sums, name=name)))
+        sums = [_total(sums)] * len(sums) if self.shared else sums
+        return [sums[owner] / self.divisors[owner] for owner in self.owners]
+
+    def _image(self, name: str) -> None:
+        """G = C X V for the words' columns V of a name, and their concept sums S = Y'G."""
+        self.engine.times(name)
+        centres = self._centres(name)
+        self.products += len(centres[0])
+        self.engine.documents.map(partial(_subtract, name=name), centres)
+        self.engine.concept_sums(name)
 
     def _gram(self, name: str, others: tuple[str, ...]) -> tuple[Array, Array]:
-        """[others]'A V and [others]'B V for a block V."""
-        A = np.vstack([_cross(self.sums[other], self.sums[name]) for other in others])
-        return A, _total(self.engine.map(partial(_gram, name=name, others=others, ridge=self.ridge)))
-
-    def _combine(self, from_Z: Array, from_rest: Array, change: Array) -> None:
-        """P = [P, W] from_rest, Z = Z from_Z + P diag(change), for the blocks, their images and sums."""
-        small = [part.astype(self.dtype) for part in (from_Z, from_rest, change)]
-        self.engine.map(partial(_combine, small=small))
-        _recombine(self.sums, "", small)
+        """[others]'A V and [others]'B V for the columns V of a name."""
+        V, G, S = (_total(room.map(partial(_cross, name=name, others=others))) for room in self.rooms)
+        return S, G + self.ridge * V
 
     def begin(self, width: int, seed: int) -> None:
-        """Z = D^-1 X'C Y R for a random concepts x width block R: one step from nothing."""
-        concepts = self.concept_counts.shape[1]
-        self.sums["Z"] = np.random.default_rng(seed).standard_normal((concepts, width)).astype(self.dtype)
+        """Z = (D^-1 A)^2 at random, nearly: two steps of power iteration, which need no small algebra."""
+        columns, bits = np.arange(-(-width // 64), dtype=np.uint64), np.arange(64, dtype=np.uint64)
+        columns += np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
+        signs = partial(_random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
+        self.engine.concepts.map(signs)
         self.correct(None, width, 0)
-        self.engine.map(_take_correction)
+        self._map_words(_correction_as_Z)
+        self._image("Z")
+        scale = np.sqrt(_total(self.engine.concepts.map(_squares)))
+        self.engine.concepts.map(partial(_divide, scale=np.where(scale > 0, scale, 1)))
+        self.correct(None, width, 0)
+        self._map_words(_correction_as_Z)
 
-    def begin_with(self, basis: list[Array]) -> None:
-        """Z = an earlier basis."""
-        self.engine.map(_put_basis, [Z.astype(self.dtype) for Z in basis])
+    def begin_with(self, Z: list[Array], width: int, seed: int) -> None:
+        """Z = the columns of an earlier fit, and random ones beside them up to ``width``."""
+        more = width - Z[0].shape[1]
+        if more > 0:
+            self.begin(more, seed)
+            Z = [np.hstack([a, b]) for a, b in zip(Z, self.engine.words.get("Z"), strict=True)]
+        self.engine.words.set("Z", [a.astype(self.dtype) for a in Z])
 
     def restart(self) -> Array:
         """Rayleigh-Ritz on Z alone, from fresh products; P is forgotten. Returns the eigenvalues."""
         self._image("Z")
-        A, B = self._gram("Z", ("Z",))
-        theta, V = _rayleigh_ritz(A, B, self.dtype)
-        empty = np.zeros((0, 0))
-        self.engine.map(_forget_rest)
-        self.sums["P"] = self.sums["W"] = self.sums["Z"][:, :0]
-        self._combine(V, empty, np.zeros(0))
-        self.gram_A, self.gram_B = np.diag(theta), np.eye(len(theta))
+        theta, V = _rayleigh_ritz(*self._gram("Z", ("Z",)), [], self.dtype)
+        for room in self.rooms:
+            room.map(partial(_rotate, V=V.astype(self.dtype)))
+        self.gram_A, self.gram_B, self.columns = np.diag(theta), np.eye(len(theta)), len(theta)
         return theta
 
     def correct(self, theta: Array | None, rank: int, tol: float) -> float:
@@ -227,37 +267,44 @@ class _Problem:
 
         Columns that are well within their share of ``tol`` are left out of W.
         """
-        S = self.sums["Z"]
-        self.products += S.shape[1]
-        centres = self._centres([counts @ S for counts in self.concept_counts])
-        squares = _total(self.engine.map(partial(_correct, S=S, theta=theta, ridge=self.ridge), centres))
+        engine = self.engine
+        engine.spread("Z", "U")
+        centres = self._centres("U")
+        engine.documents.map(partial(_residual, theta=theta), centres)
+        engine.transposed_times("U", "W")
+        self.products += len(centres[0])
+        squares = _total(self._map_words(_precondition, theta=theta, ridge=self.ridge))
         if theta is None:
             return np.inf
         size = max(float(np.linalg.norm(theta[:rank])), np.finfo(float).tiny)
         active = squares > (LOCKED * tol * size) ** 2 / rank
         if not active.all():
-            self.engine.map(partial(_choose, active=active))
+            self._map_words(_choose, active=active)
         return float(np.sqrt(squares[:rank].sum()) / size)
 
-    def step(self, theta: Array, width: int) -> Array:
+    def step(self, width: int) -> Array:
         """Rayleigh-Ritz over [Z, P, W]: one product with X. Returns the eigenvalues."""
         self._image("W")
-        border_A, border_B = self._gram("W", ("Z", "P", "W"))
+        k, known = self.columns, len(self.gram_A)
+        names = ("Z", "P", "W") if known > k else ("Z", "W")
+        border_A, border_B = self._gram("W", names)
         A, B = _bordered(self.gram_A, border_A), _bordered(self.gram_B, border_B)
-        theta, V = _rayleigh_ritz(A, B, self.dtype)
+        theta, V = _rayleigh_ritz(A, B, [k, known] if known > k else [k], self.dtype)
         theta, V = theta[:width], V[:, :width]
-        k = self.sums["Z"].shape[1]
         # P is what the step adds to Z, scaled: all its inner products are known already, but for
         # columns that cancelled out, which say nothing any more and are blanked.
-        added = V.copy()
-        added[:k] = 0
-        length = np.sqrt(np.maximum(np.diag(B) @ added**2, np.finfo(float).tiny))
-        added /= length
-        both = np.hstack([V, added])
-        self.gram_A, self.gram_B = both.T @ A @ both, both.T @ B @ both
+        rest = V[k:]
+        length = np.sqrt(np.maximum(np.diag(B)[k:] @ rest**2, np.finfo(float).tiny))
+        rest = rest / length
+        self.gram_A = _gram_of_step(A, V, rest, np.diag(theta))
+        self.gram_B = _gram_of_step(B, V, rest, np.eye(len(theta)))
         lost = np.diag(self.gram_B) < _CANCELLED[self.dtype.type]
         self.gram_B[lost, :] = self.gram_B[:, lost] = 0
-        self._combine(V[:k], added[k:], length)
+        small = {"from_Z": V[:k], "from_P": rest[: known - k], "from_W": rest[known - k :], "length": length}
+        combine = partial(_combine, **{name: part.astype(self.dtype) for name, part in small.items()})
+        for room in self.rooms:
+            room.map(combine)
+        self.columns = len(theta)
         return theta
 
     def finish(self, theta: Array, rank: int) -> tuple[Array, Array]:
@@ -265,113 +312,117 @@ class _Problem:
         # Phi* = P'Y'X B^-1 has the columns sqrt(theta) z; its singular vectors are the maps.
         if len(theta) < rank:
             raise UserError(f"rank {rank} exceeds the {len(theta)} dimensions that the documents span; lower the rank")
+        for room in self.rooms[1:]:
+            room.map(_forget)
         root = np.sqrt(theta[:rank])
-        inner = _total(self.engine.map(_inner))[:rank, :rank]
+        inner = _total(self._map_words(_cross, name="Z", others=("Z",)))[:rank, :rank]
         size, Q = eigh(inner * np.outer(root, root))
-        self.engine.map(partial(_rotate, V=(root[:, None] * Q / np.sqrt(size))[:, ::-1]))
-        self._image("Z")
-        A, B = self._gram("Z", ("Z",))
-        eigenvalues, eigenvectors = eigh(A, B)
+        V = (root[:, None] * Q / np.sqrt(size))[:, ::-1]
+        self._map_words(_as_maps, V=V.astype(self.dtype))
+        self._image("map")
+        eigenvalues, eigenvectors = eigh(*self._gram("map", ("map",)))
         return eigenvalues[::-1], eigenvectors[:, ::-1]
 
-    def basis(self) -> list[Array]:
-        """A copy of Z."""
-        return self.engine.map(lambda block: block.store["Z"].copy())
-
     def maps(self) -> list[Array]:
-        """Z after ``finish``."""
-        return self.engine.map(lambda block: block.store["Z"].astype(np.float32))
+        """The maps after ``finish``, float32; the engine keeps Z and nothing else."""
+        maps = [Z.astype(np.float32, copy=False) for Z in self.engine.words.get("map")]
+        for room in self.rooms:
+            room.map(_forget)
+        return maps
 
 
-# What runs next to a language's block.
+# What runs next to the rows of a room: operators only, row by row, nothing written into what is given.
 
 
-def _prepare(block: Block, mean: Array, documents: int, ridge: float) -> None:
-    """D = diag(B), the Jacobi preconditioner."""
-    block.store["D"] = np.maximum(block.column_squares() - documents * mean**2, 0) + ridge
+def _prepare(rows: Rows, documents: Array, ridge: float) -> None:
+    """The mean document, and D = diag(B), the Jacobi preconditioner."""
+    mean, squares = rows["mean"] / documents, rows["D"]
+    rows["mean"] = mean
+    spread = squares - documents * mean**2
+    rows["D"] = spread * (spread > 0) + ridge
 
 
-def _image(block: Block, name: str) -> Array:
-    block.store["G" + name] = block.times(block.store[name])
-    return np.asarray(block.store["G" + name].sum(axis=0, dtype=np.float64))
+def _random_signs(rows: Rows, columns: Array, bits: Array, width: int, dtype: str) -> None:
+    """Z = 1 or -1 at random: the bits of a hash of a concept's number, so that its place does not matter."""
+    hashed = rows["id"].astype("uint64") * 0x9E3779B97F4A7C15 + columns * 0xA0761D6478BD642F
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        hashed = (hashed ^ (hashed >> shift)) * factor
+    hashed = hashed ^ (hashed >> 31)
+    signs = (hashed[:, :, None] >> bits) & 1
+    rows["Z"] = signs.reshape(len(hashed), -1)[:, :width].astype(dtype) * 2 - 1
 
 
-def _centre(block: Block, centre: Array, name: str) -> Array:
-    G = block.store["G" + name]
-    G -= centre.astype(G.dtype)
-    return block.concept_sums(G)
+def _column_sums(rows: Rows, name: str) -> Any:
+    return rows[name].sum(axis=0, dtype="float64")
 
 
-def _correct(block: Block, centre: Array, S: Array, theta: Array | None, ridge: float) -> Array:
-    """W = D^-1 (X'C (Y S - G theta) - ridge Z theta) and the squared length of each column in D^-1."""
-    U = S.take(block.concepts, axis=0)
-    U -= centre.astype(U.dtype)
+def _squares(rows: Rows) -> Any:
+    return (rows["Z"] ** 2).sum(axis=0, dtype="float64")
+
+
+def _divide(rows: Rows, scale: Array) -> None:
+    rows["Z"] = rows["Z"] / scale.astype(rows["Z"].dtype)
+
+
+def _subtract(rows: Rows, centre: Array, name: str) -> None:
+    rows[name] = rows[name] - centre.astype(rows[name].dtype)
+
+
+def _residual(rows: Rows, centre: Array, theta: Array | None) -> None:
+    """U = Y S - centre - G theta."""
+    U = rows["U"] - centre.astype(rows["U"].dtype)
+    rows["U"] = U if theta is None else U - rows["Z"] * theta.astype(U.dtype)
+
+
+def _precondition(rows: Rows, theta: Array | None, ridge: float) -> Any:
+    """W = D^-1 R, R = X'U - ridge Z theta; the squared length of each column in D^-1."""
+    R = rows["W"]
     if theta is not None:
-        U -= block.store["GZ"] * theta.astype(U.dtype)
-    R = block.transposed_times(U)
-    if theta is not None:
-        R -= block.store["Z"] * (ridge * theta).astype(U.dtype)
-    block.store["W"] = R / block.store["D"].astype(R.dtype)[:, None]
-    return np.asarray(np.einsum("ij,ij->j", R, block.store["W"]), np.float64)
+        R = R - rows["Z"] * (ridge * theta).astype(R.dtype)
+    rows["W"] = R / rows["D"].astype(R.dtype)
+    return (R * rows["W"]).sum(axis=0, dtype="float64")
 
 
-def _choose(block: Block, active: Mask) -> None:
-    block.store["W"] = block.store["W"][:, active]
+def _choose(rows: Rows, active: Mask) -> None:
+    rows["W"] = rows["W"][:, active]
 
 
-def _gram(block: Block, name: str, others: tuple[str, ...], ridge: float) -> Array:
-    store = block.store
-    return np.vstack(
-        [_cross(store["G" + other], store["G" + name]) + ridge * _cross(store[other], store[name]) for other in others]
-    )
+def _cross(rows: Rows, name: str, others: tuple[str, ...]) -> Array:
+    """[others]'V."""
+    return np.concatenate([rows[other].T @ rows[name] for other in others]).astype("float64")
 
 
-def _inner(block: Block) -> Array:
-    return _cross(block.store["Z"], block.store["Z"])
+def _combine(rows: Rows, from_Z: Array, from_P: Array, from_W: Array, length: Array) -> None:
+    """P = P from_P + W from_W, Z = Z from_Z + P diag(length)."""
+    P = rows["W"] @ from_W
+    if len(from_P):
+        P = P + rows["P"] @ from_P
+    rows["Z"], rows["P"] = rows["Z"] @ from_Z + P * length, P
+    del rows["W"]
 
 
-def _combine(block: Block, small: list[Array]) -> None:
-    _recombine(block.store, "", small)
-    _recombine(block.store, "G", small)
+def _rotate(rows: Rows, V: Array) -> None:
+    rows["Z"] = rows["Z"] @ V
+    _forget(rows)
 
 
-def _recombine(store: dict[str, Array], prefix: str, small: list[Array]) -> None:
-    """P = [P, W] from_rest, Z = Z from_Z + P diag(change), panel by panel, in place where it fits."""
-    from_Z, from_rest, change = small
-    Z, P, W = (store[prefix + name] for name in "ZPW")
-    new_Z = Z if from_Z.shape[1] == Z.shape[1] else np.empty((len(Z), from_Z.shape[1]), Z.dtype)
-    new_P = W if from_rest.shape[1] == W.shape[1] else np.empty((len(Z), from_rest.shape[1]), Z.dtype)
-    for i in range(0, len(Z), PANEL):
-        rows = slice(i, i + PANEL)
-        added = np.hstack([P[rows], W[rows]]) @ from_rest
-        moved = Z[rows] @ from_Z
-        if added.size:
-            moved += added * change
-        new_Z[rows], new_P[rows] = moved, added
-    store[prefix + "Z"], store[prefix + "P"], store[prefix + "W"] = new_Z, new_P, W[:, :0]
+def _as_maps(rows: Rows, V: Array) -> None:
+    """The maps, as the float32 that is handed out, so that the eigenvalues are those of what people get."""
+    Z = rows["Z"][:, : len(V)] @ V
+    _forget(rows)
+    rows["map"] = Z.astype("float32").astype(Z.dtype)
 
 
-def _rotate(block: Block, V: Array) -> None:
-    """Z = Z V, as the float32 that is handed out, so that its eigenvalues are those of what people get."""
-    Z = block.store["Z"][:, : len(V)] @ V.astype(block.store["Z"].dtype)
-    block.store["Z"] = Z.astype(np.float32).astype(Z.dtype)
+def _correction_as_Z(rows: Rows) -> None:
+    rows["Z"] = rows.pop("W")
 
 
-def _put_basis(block: Block, Z: Array) -> None:
-    block.store["Z"] = Z
+def _forget(rows: Rows) -> None:
+    for name in {*rows} & {"P", "W", "map"}:
+        del rows[name]
 
 
-def _take_correction(block: Block) -> None:
-    block.store["Z"] = block.store.pop("W")
-
-
-def _forget_rest(block: Block) -> None:
-    for prefix in ("", "G"):
-        for name in "PW":
-            block.store[prefix + name] = block.store[prefix + "Z"][:, :0]
-
-
-# Small dense algebra, in double precision. What counts as rounding, by the precision of the blocks, relative to 1:
+# Small dense algebra, in double precision. What counts as rounding, by the precision of the data, relative to 1:
 
 _PRECISION = {np.float32: 1e-5, np.float64: 1e-10}  # a direction of [Z, P, W] that is not there
 _NOTHING = {np.float32: 1e-4, np.float64: 1e-6}  # an eigenvalue beside the largest
@@ -379,12 +430,8 @@ _CANCELLED = {np.float32: 1e-2, np.float64: 1e-6}  # a column of P that is the d
 
 
 def _total(parts: Sequence[Array]) -> Array:
-    """The sum over the languages."""
+    """The sum over the blocks of a room."""
     return np.asarray(sum(parts[1:], start=parts[0]))
-
-
-def _cross(U: Array, V: Array) -> Array:
-    return (U.T @ V).astype(np.float64)
 
 
 def _bordered(corner: Array, border: Array) -> Array:
@@ -393,13 +440,31 @@ def _bordered(corner: Array, border: Array) -> Array:
     return np.block([[corner, border[:k]], [border[:k].T, (border[k:] + border[k:].T) / 2]])
 
 
-def _rayleigh_ritz(A: Array, B: Array, dtype: np.dtype) -> tuple[Array, Array]:
+def _gram_of_step(M: Array, V: Array, rest: Array, inner: Array) -> Array:
+    """The Gram matrix of [V, R] in M, V'M V = inner being known; R is zero but for its last rows, ``rest``."""
+    image = M[:, len(M) - len(rest) :] @ rest
+    return _bordered(inner, np.concatenate([V.T @ image, rest.T @ image[len(M) - len(rest) :]]))
+
+
+def _rayleigh_ritz(A: Array, B: Array, cuts: list[int], dtype: np.dtype) -> tuple[Array, Array]:
     """The eigenpairs of A v = theta B v with theta > 0, largest first, in the directions that B's precision carries."""
-    scale = np.diag(B)
-    root = np.where(scale > 0, 1 / np.sqrt(np.where(scale > 0, scale, 1)), 0)
-    size, Q = eigh(B * np.outer(root, root), driver="evd")
-    carried = size > _PRECISION[dtype.type] * size.max(initial=0)
-    N = root[:, None] * Q[:, carried] / np.sqrt(size[carried])
+    N = _orthonormal(B, cuts, _PRECISION[dtype.type])
     theta, V = eigh(N.T @ A @ N, driver="evd")
     positive = theta > _NOTHING[dtype.type] * theta.max(initial=0)  # the null space of A would turn at will
     return theta[positive][::-1], N @ V[:, positive][:, ::-1]
+
+
+def _orthonormal(B: Array, cuts: list[int], precision: float) -> Array:
+    """N with N'B N = I: block Gram-Schmidt over the columns between the cuts, without what is lost in rounding."""
+    scale = np.diag(B)
+    root = np.where(scale > 0, 1 / np.sqrt(np.where(scale > 0, scale, 1)), 0)
+    B = B * np.outer(root, root)
+    N = np.zeros((len(B), 0))
+    for block in np.split(np.arange(len(B)), cuts):
+        C = N.T @ B[:, block]
+        size, Q = eigh(B[np.ix_(block, block)] - C.T @ C, driver="evd")
+        carried = size > precision * max(1, size.max(initial=0))
+        T = -N @ C
+        T[block] += np.eye(len(block))
+        N = np.hstack([N, T @ (Q[:, carried] / np.sqrt(size[carried]))])
+    return root[:, None] * N

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,12 +15,13 @@ from cr5._typing import Array, Ints, Sparse
 from cr5.checkpoint import Checkpoint
 from cr5.collection import Collection
 from cr5.corpus import CorpusError
-from cr5.engine import available_cores, available_memory
-from cr5.features import fit_transform
+from cr5.engine import Engine
+from cr5.engine.cpu import CpuEngine
+from cr5.features import Features
 from cr5.modelfile import LanguageFile, check_code
 from cr5.progress import Progress, Report, silent
 from cr5.settings import Settings
-from cr5.solve import Fit, memory, reduced_rank_ridge
+from cr5.solve import Fit, memory, solve
 from cr5.tune import RidgePath, ridge_path
 
 
@@ -32,29 +33,33 @@ def train(
     collection: Collection,
     settings: Settings,
     *,
+    engine: Engine | None = None,
     checkpoint: Path | None = None,
     progress: Report = silent,
     stop: Callable[[], bool] = lambda: False,
 ) -> tuple[dict[str, LanguageFile], dict[str, Any]]:
     """Learn every language's map; returns the languages and a report of plain values.
 
-    ``checkpoint`` names a file that an interrupted run goes on from; whoever keeps the model removes it.
+    ``engine`` says where to compute, by default here. ``checkpoint`` names a file that an interrupted
+    run goes on from; whoever keeps the model removes it.
     """
     chosen = collection.sized(settings.weighting.min_unique, settings.weighting.max_unique).shared()
     _check(collection, chosen, settings)
     progress(Progress("weigh words", 0, None))
-    counts = {lang: documents.counts for lang, documents in chosen.languages.items()}
-    weighed = fit_transform(counts, settings.weighting, available_cores())
-    features = {lang: both[0] for lang, both in weighed.items()}
-    blocks = {lang: both[1] for lang, both in weighed.items()}
-    concepts = {lang: documents.concepts for lang, documents in chosen.languages.items()}
+    engine = engine or CpuEngine()
     # Numbers without gaps, in the order of the names, so that the order of the corpus does not matter.
     used = np.flatnonzero(chosen.presence().sum(axis=1))
     number = np.zeros(len(chosen.concepts), np.int64)
     number[sorted(used.tolist(), key=chosen.concepts.__getitem__)] = np.arange(len(used))
-    concepts = {lang: number[ids] for lang, ids in concepts.items()}
-    _check_size(blocks, len(used), settings.rank)
-    fit, path = _fit(blocks, concepts, settings, checkpoint, progress, stop)
+    features = chosen.put(engine, settings.weighting, number)
+    concepts = {lang: number[documents.concepts] for lang, documents in chosen.languages.items()}
+    _check_words(features, settings.rank)
+    facts = engine.facts()
+    needed = memory(facts, len(used), settings.rank)
+    engine.reserve(needed)
+    lengths = {lang: documents.unique for lang, documents in chosen.languages.items()}
+    mark = fingerprint(features, concepts, lengths, settings)
+    fit, path = _fit(engine, concepts, settings, Checkpoint(checkpoint, mark) if checkpoint else None, progress, stop)
     warning = ""
     if not fit.converged and not stop():
         warning = (
@@ -66,7 +71,7 @@ def train(
     maps = metric_maps(fit, settings, documents_per_concept(concepts))
     languages = {
         lang: LanguageFile(features[lang].words, features[lang].idf, maps[lang], _offset(fit, maps, lang, settings))
-        for lang in blocks
+        for lang in features
     }
     report = {
         "concepts": len(used),
@@ -75,9 +80,9 @@ def train(
                 "documents": len(chosen.languages[lang]),
                 "documents_read": len(collection.languages[lang]),
                 "words": len(features[lang].words),
-                "nonzeros": int(blocks[lang].nnz),
+                "nonzeros": sum([block.nonzeros for block in facts if engine.langs[block.language] == lang]),
             }
-            for lang in blocks
+            for lang in features
         },
         "ridge": path.ridge if path else settings.ridge,
         "ridge_path": [asdict(point) for point in path.points] if path else [],
@@ -91,17 +96,17 @@ def train(
         "path_seconds": sum(point.seconds for point in path.points) if path else 0.0,
         "converged": fit.converged,
         "interrupted": stop(),
-        "memory_predicted": memory(blocks, len(used), settings.rank),
+        "memory_predicted": needed,
         "warning": warning,
     }
     return languages, report
 
 
 def _fit(
-    blocks: dict[str, Sparse],
+    engine: Engine,
     concepts: dict[str, Ints],
     settings: Settings,
-    checkpoint: Path | None,
+    kept: Checkpoint | None,
     progress: Report,
     stop: Callable[[], bool],
 ) -> tuple[Fit, RidgePath | None]:
@@ -113,24 +118,21 @@ def _fit(
         "tol": settings.tol,
         "max_steps": settings.max_steps,
     }
-    kept = Checkpoint(checkpoint, fingerprint(blocks, concepts, settings)) if checkpoint else None
     found = kept.load() if kept else None
+    start: Mapping[str, Array] | Literal["engine"] | None = found[0] if found else None
     path = None
     if found and settings.ridge == "auto":
-        basis, state = found
-        path = RidgePath.from_facts(state["path"], basis)
+        path = RidgePath.from_facts(found[1]["path"])
     elif settings.ridge == "auto":
         embed = partial(_embed, settings=settings, most=documents_per_concept(concepts))
-        path = ridge_path(blocks, concepts, embed, progress=progress, stop=stop, **options)
-    start = found[0] if found else path.basis if path else None
+        path = ridge_path(engine, concepts, embed, progress=progress, stop=stop, **options)
+        start = "engine"
     state = {"path": path.facts()} if path else {}
     if kept and path and not found and not stop():  # a path that was cut short is to be walked again
-        kept.save(path.basis, state, now=True)
-    keep = (lambda step, basis: kept.save(basis, state)) if kept else None
+        kept.save(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)), state, now=True)
+    keep = (lambda fetch: kept.save(fetch, state)) if kept else None
     ridge = path.ridge if path else float(settings.ridge)
-    fit = reduced_rank_ridge(
-        blocks, concepts, ridge=ridge, start=start, keep=keep, progress=progress, stop=stop, **options
-    )
+    fit = solve(engine, ridge=ridge, start=start, keep=keep, progress=progress, stop=stop, **options)
     return fit, path
 
 
@@ -158,12 +160,18 @@ def unit_rows(X: Sparse, map: Array, offset: Array) -> Array:  # noqa: A002
     return np.asarray(vectors)
 
 
-def fingerprint(blocks: Mapping[str, Sparse], concepts: Mapping[str, Ints], settings: Settings) -> str:
-    """A digest of the data and the settings that a fit depends on."""
+def fingerprint(
+    features: Mapping[str, Features], concepts: Mapping[str, Ints], lengths: Mapping[str, Ints], settings: Settings
+) -> str:
+    """A digest of the settings and the data that a fit depends on, in whatever order and wherever that lies.
+
+    Of every document its concept and its number of different words stand for it.
+    """
     digest = hashlib.sha256(json.dumps(settings.to_json(), sort_keys=True).encode())
-    for lang, X in blocks.items():
-        digest.update(f"{lang} {X.shape}".encode())
-        for part in (X.indptr, X.indices, X.data, concepts[lang]):
+    for lang in features:
+        digest.update(json.dumps([lang, features[lang].words]).encode())
+        documents = np.stack([concepts[lang], lengths[lang]]).astype(np.int64)
+        for part in (features[lang].idf, documents[:, np.lexsort(documents)]):
             digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
 
@@ -203,16 +211,10 @@ def _check(collection: Collection, chosen: Collection, settings: Settings) -> No
         )
 
 
-def _check_size(blocks: Mapping[str, Sparse], concept_count: int, rank: int) -> None:
-    for lang, X in blocks.items():
-        if not X.shape[1]:
+def _check_words(features: Mapping[str, Features], rank: int) -> None:
+    for lang, feature in features.items():
+        if not feature.words:
             raise CorpusError(f"no word of language {lang} occurs in enough documents; lower min_documents")
-    words = sum(X.shape[1] for X in blocks.values())
+    words = sum(len(feature.words) for feature in features.values())
     if rank > words:
         raise CorpusError(f"rank {rank} exceeds the {words} words of the vocabulary; lower --rank")
-    needed, free = memory(blocks, concept_count, rank), available_memory()
-    if needed > free:
-        raise CorpusError(
-            f"rank {rank} needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free; "
-            "lower --rank, or lower max_words"
-        )

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array, Ints, Mask, Sparse
+from cr5.engine import Engine
 from cr5.errors import UserError
 from cr5.neighbours import counterpart_ranks
 from cr5.progress import Progress, Report, silent
-from cr5.solve import Fit, reduced_rank_ridge
+from cr5.solve import Fit, solve
 
 GRID = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # large first: an easy problem, and the next is never far
 FIRST, NEXT = 3, 1  # steps at the first ridge, and at each after it: enough to tell ridges apart
@@ -31,25 +32,24 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class RidgePath:
-    """The path in the order it was walked, the ridge that won, and a basis to go on from."""
+    """The path in the order it was walked, and the ridge that won."""
 
     points: list[PathPoint]
     ridge: float
-    basis: dict[str, Array]
     queries: int
 
     def facts(self) -> dict[str, Any]:
-        """All but the basis, as plain values."""
+        """Plain values."""
         return {"points": [asdict(point) for point in self.points], "ridge": self.ridge, "queries": self.queries}
 
     @classmethod
-    def from_facts(cls, facts: dict[str, Any], basis: dict[str, Array]) -> "RidgePath":
+    def from_facts(cls, facts: dict[str, Any]) -> "RidgePath":
         """The path that ``facts`` was taken from."""
-        return cls([PathPoint(**point) for point in facts["points"]], facts["ridge"], basis, facts["queries"])
+        return cls([PathPoint(**point) for point in facts["points"]], facts["ridge"], facts["queries"])
 
 
 def ridge_path(
-    blocks: Mapping[str, Sparse],
+    engine: Engine,
     concepts: Mapping[str, Ints],
     embed: Callable[[Fit, Mapping[str, Sparse]], dict[str, Array]],
     *,
@@ -62,39 +62,43 @@ def ridge_path(
 ) -> RidgePath:
     """Fit every ridge of the grid without some concepts, and score how well these are found.
 
-    ``embed`` turns documents into unit rows by a fit. The walk ends early once two ridges in a row
-    have scored below the best.
+    ``concepts`` are those of the engine's documents; ``embed`` turns documents into unit rows by a fit.
+    The walk ends early once two ridges in a row have scored below the best, whose Z the engine then holds.
     """
     held = held_out(concepts, seed)
-    inside = {lang: ~held[ids] for lang, ids in concepts.items()}
-    training = {lang: X[inside[lang]] for lang, X in blocks.items()}
-    labels = {lang: ids[inside[lang]] for lang, ids in concepts.items()}
-    waiting = {lang: X[~inside[lang]] for lang, X in blocks.items()}
-    answers = {lang: ids[~inside[lang]] for lang, ids in concepts.items()}
-    left = len(np.unique(np.concatenate(list(labels.values()))))
+    left = len(np.unique(np.concatenate([ids[~held[ids]] for ids in concepts.values()])))
     if rank >= left:
         raise UserError(
             f"rank {rank} exceeds what the {left} concepts left beside the {int(held.sum())} "
             'that ridge "auto" holds out can give; lower --rank, or give the ridge as a number'
         )
+    training = engine.part(~held)
+    waiting, answers = engine.take(held)
     points: list[PathPoint] = []
-    best: tuple[PathPoint, dict[str, Array]] | None = None
-    basis: dict[str, Array] | None = None
+    best = 0
     note = ""
     for i, ridge in enumerate(grid):
         progress(Progress("choose the ridge", i, len(grid), note))
-        few = options | {"tol": 0.0, "max_steps": FIRST if basis is None else NEXT}
-        fit = reduced_rank_ridge(training, labels, rank=rank, ridge=ridge, seed=seed, start=basis, stop=stop, **few)
+        few: dict[str, Any] = options | {"tol": 0.0, "max_steps": NEXT if i else FIRST}
+        fit = solve(training, rank=rank, ridge=ridge, seed=seed, start="engine" if i else None, stop=stop, **few)
         precision, reciprocal, queries = score(embed(fit, waiting), answers)
         points.append(PathPoint(ridge, precision, reciprocal, fit.energy, fit.steps, fit.seconds))
-        basis = fit.basis
-        if best is None or (precision, reciprocal) > (best[0].precision, best[0].reciprocal_rank):
-            best = points[-1], basis
+        if i == 0 or (precision, reciprocal) > (points[best].precision, points[best].reciprocal_rank):
+            best = i
+            engine.words.map(_remember)
         note = f"ridge {ridge:g}: P@1 {100 * precision:.1f}"
-        if stop() or i - points.index(best[0]) >= 2:
+        if stop() or i - best >= 2:
             break
-    assert best is not None
-    return RidgePath(points, best[0].ridge, best[1], queries)
+    engine.words.map(_recall)
+    return RidgePath(points, points[best].ridge, queries)
+
+
+def _remember(rows: dict[str, Array]) -> None:
+    rows["best"] = rows["Z"] + 0  # an array of its own
+
+
+def _recall(rows: dict[str, Array]) -> None:
+    rows["Z"] = rows.pop("best")
 
 
 def held_out(concepts: Mapping[str, Ints], seed: int) -> Mask:

@@ -14,6 +14,8 @@ from cr5.cli import show
 from cr5.cli.show import err, out
 from cr5.corpus import Skipped, read_batches, write
 from cr5.encyclopedia import FOLDER
+from cr5.engine.choice import Name as EngineName
+from cr5.engine.choice import open_engine, size
 from cr5.errors import UserError
 from cr5.inspection import inspect as inspect_corpus
 from cr5.model import Cr5
@@ -131,6 +133,20 @@ def train(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads that read and count.", show_default="all cores")
     ] = None,
+    engine: Annotated[
+        EngineName, typer.Option(help="Where to compute: all cores here, an NVIDIA card, or a Dask cluster.")
+    ] = "cpu",
+    memory: Annotated[
+        str | None, typer.Option(help="Keep the fit within this much memory, the rest on disk.", metavar="4GB")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="With --engine dask: a scheduler that runs, e.g. tcp://10.0.0.1:8786.", metavar="ADDRESS"),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --engine dask: worker processes to start here.", show_default="one a core"),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Learn a model from documents in several languages.
@@ -143,6 +159,10 @@ def train(
         cr5 train en.jsonl it.jsonl.gz -o model --rank 200 --ridge 1
 
         cr5 train builtin -o model --rank 200 --set min_documents=2
+
+        cr5 train corpus/ -o model --memory 4GB
+
+        cr5 train corpus/ -o model --engine dask --scheduler tcp://10.0.0.1:8786
     """
     changes: dict[str, Any] = dict(_setting(item) for item in setting or [])
     given = {"rank": rank, "seed": seed, "ridge": _ridge(ridge)}
@@ -158,12 +178,19 @@ def train(
         )
     skipped = Skipped()
     began = time.perf_counter()
-    with warnings.catch_warnings(), show.progress_bars(json) as progress:
+    batches = _read(corpora, langs, on_error, skipped)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    budget = None if memory is None else size(memory)
+    options: dict[str, Any] = {"memory": budget, "scheduler": scheduler, "workers": workers, "scratch": output.parent}
+    with (
+        open_engine(engine, **options) as place,
+        warnings.catch_warnings(),
+        show.progress_bars(json) as progress,
+    ):
         warnings.simplefilter("ignore", NotConverged)
-        batches = _read(corpora, langs, on_error, skipped)
-        output.parent.mkdir(parents=True, exist_ok=True)
         model.fit(
             batches,
+            engine=place,
             skipped=skipped if on_error == "skip" else None,
             checkpoint=checkpoint,
             threads=threads,

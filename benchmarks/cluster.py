@@ -1,0 +1,178 @@
+"""The engine of a cluster: its answers, a killed worker, and the bytes that it moves. Prints JSON lines.
+
+python benchmarks/cluster.py --europarl ../shared/data/europarl-speeches --speeches 5000
+
+Processes on this machine stand for machines. The last line is an estimate, not a measurement: the
+formula of bytes_per_step for 28 Wikipedias, whose size and network are options.
+"""
+
+import argparse
+import json
+import os
+import signal
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import subspace_angles
+
+from cr5.engine import Facts
+from cr5.engine.dask import REPLACED, DaskEngine, Moved, bytes_per_step
+from cr5.progress import Progress
+from cr5.solve import Fit, memory, reduced_rank_ridge
+from data import europarl, say, synthetic
+
+
+def received(dask_worker: Any) -> int:
+    """What Dask says that a worker has had from others."""
+    return int(sum(entry["total"] for entry in dask_worker.transfer_incoming_log))
+
+
+def angle(one: Fit, other: Fit) -> float:
+    """The largest angle between the spaces that the maps span."""
+    return float(subspace_angles(*(np.vstack(list(fit.maps.values())).astype(float) for fit in (one, other))).max())
+
+
+def show(part: str, **figures: Any) -> None:
+    """One line of results."""
+    print(json.dumps({"benchmark": "cluster", "part": part} | figures), flush=True)
+
+
+def agreement(problem: Any, expected: Fit, workers: int, shard_bytes: int, options: dict[str, Any]) -> Fit:
+    """A fit on so many workers, against that of one machine, and what each step has moved."""
+    with DaskEngine(workers=workers, shard_bytes=shard_bytes) as engine:
+        steps: list[dict[str, Any]] = []
+
+        def count(progress: Progress) -> None:
+            kinds, totals = engine.words.kinds, engine.cluster.client.run(received)
+            columns = {"columns": kinds["Z"][0], "active": kinds["W"][0], "older": kinds.get("P", (0,))[0]}
+            steps.append({**columns, "total": [totals[worker] for worker in engine.cluster.places]})
+
+        fit = reduced_rank_ridge(*problem, engine=engine, progress=count, **options)
+        moved, shards = engine.moved(), len(engine.shards)
+    show(
+        "agreement",
+        workers=workers,
+        shards=shards,
+        eigenvalues_off=float(np.abs(fit.eigenvalues / expected.eigenvalues - 1).max()),
+        angle=angle(fit, expected),
+        steps=fit.steps,
+        seconds=fit.seconds,
+        seconds_of_one_machine=expected.seconds,
+    )
+    for step, (one, other) in enumerate(pairwise(steps)):
+        if step and step + 1 < 12:  # the first step has no P; with the twelfth, a restart comes on top
+            sizes = {name: one[name] for name in ("columns", "active", "older")}
+            predicted = [bytes_per_step(rows, **sizes, itemsize=4, matrices=i > 0) for i, rows in enumerate(moved)]
+            reported = [after - before for before, after in zip(one["total"], other["total"], strict=True)]
+            show("bytes", workers=workers, step=step + 1, **sizes, predicted=predicted, reported=reported)
+    return fit
+
+
+def kill(problem: Any, undisturbed: Fit, shard_bytes: int, step: int, options: dict[str, Any]) -> None:
+    """A fit on two workers, one of which is killed after a step."""
+    with DaskEngine(workers=2, shard_bytes=shard_bytes) as engine:
+        times: list[float] = []
+
+        def disturb(progress: Progress) -> None:
+            times.append(time.perf_counter())
+            if progress.done == step:
+                [pid] = engine.cluster.client.run(os.getpid, workers=engine.cluster.places[1:]).values()
+                os.kill(pid, signal.SIGKILL)
+
+        fit = reduced_rank_ridge(*problem, engine=engine, progress=disturb, **options)
+    show(
+        "kill",
+        at_step=step,
+        steps=fit.steps,
+        same_bits=bool((fit.eigenvalues == undisturbed.eigenvalues).all()),
+        eigenvalues_off=float(np.abs(fit.eigenvalues / undisturbed.eigenvalues - 1).max()),
+        seconds=fit.seconds,
+        seconds_undisturbed=undisturbed.seconds,
+        seconds_of_the_step_before=times[step] - times[step - 1],
+        seconds_of_the_step_after=times[step + 1] - times[step],
+    )
+
+
+def estimate(
+    documents: int,
+    languages: int,
+    words: int,
+    concepts: int,
+    columns: int,
+    machines: int,
+    gigabits: float,
+    nonzeros: int,
+) -> None:
+    """What the formula says about a fit that is too large to try here.
+
+    Every language has one document of a concept, so that a shard needs a concept's row for each of its
+    documents; where the shares of two machines meet, a language is on both.
+    """
+    each = documents // machines
+    away, cut = each * (machines - 1) // machines, words * (machines - 1) // machines
+    moved = Moved(spread=away, sums=away, words=cut, products=cut)
+    size = bytes_per_step(moved, columns, columns, columns, itemsize=4)
+    facts = [
+        Facts(i, documents // languages, words, nonzeros * documents // languages, "float32") for i in range(languages)
+    ]
+    show(
+        "estimate",
+        assumed={
+            "documents": documents,
+            "languages": languages,
+            "words": words,
+            "concepts": concepts,
+            "columns": columns,
+            "machines": machines,
+            "gigabits": gigabits,
+            "nonzeros": nonzeros,
+        },
+        gigabytes_per_step_and_machine=size / 1e9,
+        network_seconds_per_step=size * 8 / (gigabits * 1e9),
+        gigabytes_per_restart_and_machine=2 * languages * words * columns * 4 / machines / 1e9,
+        memory_gigabytes_per_machine=memory(facts, concepts, columns) * REPLACED / machines / 1e9,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--europarl", type=Path, help="the folder of speeches; a made-up corpus without it")
+    parser.add_argument("--speeches", type=int, default=5_000)
+    parser.add_argument("--rank", type=int, default=60)
+    parser.add_argument("--ridge", type=float, default=1.0)
+    parser.add_argument("--tol", type=float, default=0.01)
+    parser.add_argument("--shard-megabytes", type=float, default=2.0)
+    parser.add_argument("--workers", default="1,2,4")
+    parser.add_argument("--kill-at", type=int, default=3)
+    parser.add_argument("--documents", type=int, default=25_000_000, help="of the estimate, as all that follow")
+    parser.add_argument("--languages", type=int, default=28)
+    parser.add_argument("--words", type=int, default=200_000, help="of every language")
+    parser.add_argument("--concepts", type=int, default=8_000_000)
+    parser.add_argument("--columns", type=int, default=320)
+    parser.add_argument("--machines", type=int, default=8)
+    parser.add_argument("--gigabits", type=float, default=10.0, help="a second, to and from every machine")
+    parser.add_argument("--nonzeros", type=int, default=150, help="of a document")
+    given = parser.parse_args()
+    if given.europarl:
+        data = europarl(given.europarl, speeches=given.speeches)
+        problem = data.blocks, data.concepts
+    else:
+        problem = synthetic(2 * given.speeches, languages=2, words=20_000)
+    options = {"rank": given.rank, "ridge": given.ridge, "tol": given.tol}
+    say({lang: X.shape for lang, X in problem[0].items()})
+    expected = reduced_rank_ridge(*problem, **options)
+    size = int(given.shard_megabytes * 1e6)
+    fits = {int(n): agreement(problem, expected, int(n), size, options) for n in given.workers.split(",")}
+    if 2 in fits:
+        kill(problem, fits[2], size, given.kill_at, options)
+    estimate(
+        given.documents, given.languages, given.words, given.concepts, given.columns, given.machines, given.gigabits,
+        given.nonzeros,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,359 @@
+"""The product of a sparse matrix and a dense block, U = X V, on all cores.
+
+A nonzero of X is read once for many columns, so the product's speed is that of fetching rows of V.
+Three things keep them near: V is multiplied in panels of columns, each copied to rows of whole, aligned
+cache lines; a panel's row of U stays in registers while its nonzeros are added up; and the rows of X are
+cut where their indices leave a block of V, so that all cores work on one block while it lies in the
+second-level cache. Word vectors of frequent words, which come first, then never leave it.
+
+Whatever the panels, blocks and threads, an element of U is one chain of multiply-adds in the order of
+the nonzeros: the same bits, alone or with other columns, on one core or many.
+"""
+
+import threading
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+from numpy.lib.stride_tricks import as_strided
+
+from cr5._typing import Array, Ints, Mask, Sparse
+
+_WIDE, _NARROW = 256, 128  # bytes of a panel's row: 4 or 2 vector registers of the widest kind, 16 or 8 of the least
+_BLOCK = 4096  # rows of V: 1 MB of a panel
+_SHORTEST = 16  # nonzeros that pay for a cut: the row of U is fetched and put back once more
+_REUSE = 16  # nonzeros for each row of V and U that pay for copying the one and visiting the other panel by panel
+_SCRATCH = 2**26  # bytes of panels, beside the first, that are made at once
+_PARTS_PER_THREAD = 8
+_SMALL = 1_000_000  # multiplications that are over before a second thread has woken up
+
+
+class _Lanes(numba.types.Type):  # type: ignore[misc]
+    """Several numbers in vector registers."""
+
+    def __init__(self, dtype: Any, count: int) -> None:
+        self.dtype, self.count = dtype, count
+        super().__init__(name=f"Lanes({dtype}, {count})")
+
+
+@register_model(_Lanes)
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, lanes: _Lanes) -> None:
+        number = manager.lookup(lanes.dtype).get_value_type()
+        super().__init__(manager, lanes, ir.VectorType(number, lanes.count))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _zeros(_: Any, like: Any, size: Any) -> Any:
+    """As many zeros of the dtype of ``like`` as ``size`` bytes hold."""
+    if not isinstance(size, numba.types.IntegerLiteral):
+        return None
+    lanes = _Lanes(like.dtype, size.literal_value * 8 // like.dtype.bitwidth)
+    return lanes(like, size), lambda context, builder, signature, arguments: context.get_constant_null(lanes)
+
+
+def _address(context: Any, builder: Any, lanes: Any, kind: Any, values: Any, place: Any) -> Any:
+    data = context.make_array(kind)(context, builder, values).data
+    return builder.bitcast(builder.gep(data, [place]), context.get_value_type(lanes).as_pointer())
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _load(_: Any, lanes: Any, values: Any, place: Any) -> Any:
+    """As many numbers as ``lanes`` has: values[place], values[place + 1], ..."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _address(context, builder, lanes, values, *arguments[1:])
+        return builder.load(address, align=values.dtype.bitwidth // 8)
+
+    return lanes(lanes, values, numba.types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _store(_: Any, lanes: Any, values: Any, place: Any) -> Any:
+    """values[place], values[place + 1], ... = lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _address(context, builder, lanes, values, *arguments[1:])
+        builder.store(arguments[0], address, align=values.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return numba.types.void(lanes, values, numba.types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _multiply_add(_: Any, a: Any, v: Any, u: Any) -> Any:
+    """a v + u for a number a and numbers or lanes v and u, rounded once where the processor can."""
+    number, many = (v.dtype, v.count) if isinstance(v, _Lanes) else (v, 0)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        a, v, u = arguments
+        if many:
+            empty, zero = ir.Constant(v.type, ir.Undefined), ir.Constant(ir.IntType(32), 0)
+            first = builder.insert_element(empty, a, zero)
+            a = builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(zero.type, many), None))
+        name = f"llvm.fmuladd.{f'v{many}' if many else ''}f{number.bitwidth}"
+        kind = ir.FunctionType(v.type, [v.type] * 3)
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [a, v, u])
+
+    return v(number, v, v), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _count(_: Any, counters: Any, which: Any, more: Any) -> Any:
+    """counters[which], which grows by ``more``; threads do so one after another and then see each other's work."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        counters_, which_, more_ = arguments
+        data = context.make_array(counters)(context, builder, counters_).data
+        return builder.atomic_rmw("add", builder.gep(data, [which_]), more_, "seq_cst")
+
+    return numba.types.int64(counters, numba.types.intp, numba.types.int64), generate
+
+
+def _adder(size: int) -> Any:
+    """The inner loop of the product, for as many columns as ``size`` bytes hold."""
+
+    def add(
+        begin: int, end: int, indices: Ints, data: Array, V: Array, step: int, column: int, U: Array, place: int,
+        fresh: bool,
+    ) -> None:  # fmt: skip
+        """U[place], ... += data[k] V[indices[k], column], ... for all k; a fresh U counts as zero."""
+        number, nothing = U.dtype.type, _zeros(U, size)
+        row = nothing if fresh else _load(nothing, U, place)
+        for k in range(begin, end):
+            row = _multiply_add(number(data[k]), _load(nothing, V, indices[k] * step + column), row)
+        _store(row, U, place)
+
+    return numba.njit(add)
+
+
+def _packer(size: int) -> Any:
+    def pack(first: int, last: int, V: Array, step: int, column: int, panel: Array, panel_step: int) -> None:
+        """Rows first to last of a panel: as many columns of V as ``size`` bytes hold."""
+        for i in range(first, last):
+            _store(_load(_zeros(V, size), V, i * step + column), panel, i * panel_step)
+
+    return numba.njit(pack)
+
+
+_add_wide, _add_narrow = _adder(_WIDE), _adder(_NARROW)
+_pack_wide, _pack_narrow = _packer(_WIDE), _packer(_NARROW)
+
+
+@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+def _multiply_rows(
+    first: int, last: int, columns: Ints, wides: Mask, indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int,
+    width: int, U: Array, U_step: int,
+) -> None:  # fmt: skip
+    """Rows first to last of U = X V, V as it lies."""
+    number = U.dtype.type
+    for i in range(first, last):
+        begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        for p in range(len(columns)):
+            place = i * U_step + columns[p]
+            if wides[p]:
+                _add_wide(begin, end, indices, data, V, V_step, columns[p], U, place, True)
+            else:
+                _add_narrow(begin, end, indices, data, V, V_step, columns[p], U, place, True)
+        if not len(columns):
+            row = U[i * U_step : i * U_step + width]
+            row[:] = 0
+            for k in range(begin, end):
+                a, v = number(data[k]), V[indices[k] * V_step :]
+                for j in range(width):
+                    row[j] = _multiply_add(a, v[j], row[j])
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def _work(
+    counters: Ints, columns: Ints, wides: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints, ends: Ints,
+    indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, U: Array, U_step: int,
+) -> None:  # fmt: skip
+    """Take parts of panels until none is left: first to pack them, then to multiply with those packed.
+
+    counters: the tasks that are taken, the parts packed of every panel, the panels finished of every part.
+    """
+    height, parts = panels.shape[1], len(bounds) - 1
+    tasks, finished = parts * len(columns), 1 + len(columns)
+    task = _count(counters, 0, 1)
+    while task < 2 * tasks:
+        p, t = task % tasks // parts, task % parts
+        column, panel, step = columns[p], panels[p].reshape(-1), (_WIDE if wides[p] else _NARROW) // U.itemsize
+        if task < tasks:
+            first, last = t * height // parts, (t + 1) * height // parts
+            if wides[p]:
+                _pack_wide(first, last, V, V_step, column, panel, step)
+            else:
+                _pack_narrow(first, last, V, V_step, column, panel, step)
+            _count(counters, 1 + p, 1)
+        else:
+            # Seldom, another thread is still at what this one needs: packing, or the panel before, which may overlap.
+            while _count(counters, 1 + p, 0) < parts or _count(counters, finished + t, 0) < p:
+                pass
+            for piece in range(bounds[t], bounds[t + 1]):
+                i, begin, end = rows[piece], begins[piece], ends[piece]
+                place, fresh = i * U_step + column, begin == indptr[i]
+                if wides[p]:
+                    _add_wide(begin, end, indices, data, panel, step, 0, U, place, fresh)
+                else:
+                    _add_narrow(begin, end, indices, data, panel, step, 0, U, place, fresh)
+            _count(counters, finished + t, 1)
+        task = _count(counters, 0, 1)
+
+
+@numba.njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+def _multiply(
+    threads: int, counters: Ints, columns: Ints, wides: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints,
+    ends: Ints, indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, width: int, U: Array, U_step: int,
+) -> None:  # fmt: skip
+    """U = X V on all threads, which take part after part: the slower ones take fewer.
+
+    Panel p has the columns from columns[p] on, part t of it the pieces from bounds[t] to bounds[t + 1].
+    Without panels to pack V into, part t is the rows from bounds[t] to bounds[t + 1].
+    """
+    for _ in numba.prange(threads):
+        if len(panels):
+            _work(
+                counters, columns, wides, panels, bounds, rows, begins, ends, indptr, indices, data, V, V_step, U,
+                U_step,
+            )  # fmt: skip
+        else:
+            t = _count(counters, 0, 1)
+            while t < len(bounds) - 1:
+                first, last = bounds[t], bounds[t + 1]
+                _multiply_rows(first, last, columns, wides, indptr, indices, data, V, V_step, width, U, U_step)
+                t = _count(counters, 0, 1)
+
+
+@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+def _cut(indptr: Ints, indices: Ints, rows: Ints, begins: Ints, blocks: Ints) -> int:
+    """Cut every row into pieces: its nonzeros in one block, or in several that have few. Returns their number."""
+    count = 0
+    for i in range(len(indptr) - 1):
+        k, end = indptr[i], indptr[i + 1]
+        rows[count], begins[count], blocks[count] = i, k, 0
+        cut = False
+        while k < end:
+            begin, block = k, indices[k] // _BLOCK
+            while k < end and indices[k] // _BLOCK == block:
+                k += 1
+            long = k - begin >= _SHORTEST
+            if begin > indptr[i] and (cut or long):
+                count += 1
+                # Of an unsorted row, a later piece may lie in an earlier block; it still has to wait.
+                rows[count], begins[count], blocks[count] = i, begin, max(block, blocks[count - 1])
+            elif begin == indptr[i]:
+                blocks[count] = block
+            cut = long
+        count += 1
+    return count
+
+
+class Matrix:
+    """A sparse matrix that multiplies a dense block on all cores."""
+
+    def __init__(self, X: Sparse) -> None:
+        self.X = X
+        self.threads = 0
+        self.starts: Ints = np.zeros(1, np.int64)
+        self.pieces: tuple[Ints, ...] = ()
+
+    def __matmul__(self, V: Array) -> Array:
+        """X V as a new array of V's dtype."""
+        U = np.empty((self.X.shape[0], V.shape[1]), V.dtype)
+        self.multiply(V, U)
+        return U
+
+    def multiply(self, V: Array, U: Array) -> None:
+        """U = X V in place; columns of wider arrays are fine, rows that do not lie in one piece cost a copy."""
+        X, width = self.X, V.shape[1]
+        if V.shape[0] != X.shape[1] or U.shape != (X.shape[0], width):
+            raise ValueError(f"a matrix of shape {X.shape} does not multiply {V.shape} into {U.shape}")
+        if not U.size:
+            return
+        if U.dtype != V.dtype or not _has_whole_rows(U):
+            U[:] = self @ V
+            return
+        V, V_step = _flat(V if _has_whole_rows(V) else V.copy(order="C"))
+        U, U_step = _flat(U)
+        columns, wides = _panels(width, V.itemsize)
+        arrays, dense = (X.indptr, X.indices, X.data), (V, V_step, width, U, U_step)
+        if X.nnz * width < _SMALL:
+            _multiply_rows(0, X.shape[0], columns, wides, *arrays, *dense)
+            return
+        if self.threads != numba.get_num_threads():
+            self._share_out()
+        if not len(columns) or X.nnz < _REUSE * sum(X.shape):
+            panels, none = np.empty((0, 0, 1), V.dtype), np.empty(0, np.uint64)
+            rows = self.starts, none.astype(np.int64), none, none
+            _multiply(self.threads, np.zeros(1, np.int64), columns, wides, panels, *rows, *arrays, *dense)
+            return
+        pieces = self.pieces = self.pieces or self._cut_up()
+        at_once = min(len(columns), 1 + _SCRATCH // (1 + X.shape[1] * _WIDE))
+        panels = _scratch(at_once * X.shape[1] * _WIDE).view(V.dtype).reshape(at_once, X.shape[1], _WIDE // V.itemsize)
+        for p in range(0, len(columns), at_once):
+            some = columns[p : p + at_once], wides[p : p + at_once]
+            counters = np.zeros(1 + at_once + len(self.starts), np.int64)
+            _multiply(self.threads, counters, *some, panels, *pieces, *arrays, *dense)
+
+    def _share_out(self) -> None:
+        """Cut the rows into parts of equal work: a frequent word's row is thousands of times a rare one's."""
+        threads = numba.get_num_threads()
+        work = self.X.indptr.astype(np.int64) + np.arange(len(self.X.indptr))
+        parts = threads * _PARTS_PER_THREAD
+        self.starts = np.searchsorted(work, np.linspace(0, work[-1], parts + 1)).astype(np.int64)
+        self.threads, self.pieces = threads, ()
+
+    def _cut_up(self) -> tuple[Ints, ...]:
+        """bounds, rows, begins, ends: the pieces of all rows, part by part, block by block."""
+        X = self.X
+        most = X.shape[0] + 2 * X.nnz // _SHORTEST
+        rows, begins, blocks = (np.empty(most, np.int64) for _ in range(3))
+        count = _cut(X.indptr, X.indices, rows, begins, blocks)
+        rows, blocks = rows[:count], blocks[:count]
+        begins = begins[:count].astype(np.uint64)  # an unsigned index needs no test for counting from the end
+        ends = np.append(begins[1:], np.uint64(X.nnz))
+        order = np.lexsort((blocks, np.searchsorted(self.starts, rows, side="right")))
+        return np.searchsorted(rows, self.starts), rows[order], begins[order], ends[order]
+
+
+def _panels(width: int, itemsize: int) -> tuple[Ints, Mask]:
+    """The first column of every panel and whether it is wide, none if V is too narrow; the last ends where V does."""
+    wide, narrow = _WIDE // itemsize, _NARROW // itemsize
+    columns = [*range(0, width - wide + 1, wide)]
+    wides = [True] * len(columns)
+    rest = width % wide
+    if rest > narrow and columns:
+        columns, wides = [*columns, width - wide], [*wides, True]
+    elif rest > narrow:
+        columns, wides = [0, width - narrow], [False, False]
+    elif rest and width >= narrow:
+        columns, wides = [*columns, width - narrow], [*wides, False]
+    return np.array(columns, np.int64), np.array(wides, bool)
+
+
+def _has_whole_rows(A: Array) -> bool:
+    return A.strides[1] == A.itemsize and A.strides[0] >= A.shape[1] * A.itemsize and A.strides[0] % A.itemsize == 0
+
+
+def _flat(A: Array) -> tuple[Array, int]:
+    """The memory of A from its first row to its last, and the step from one row to the next."""
+    step = A.strides[0] // A.itemsize
+    if not len(A):
+        return np.empty(0, A.dtype), step
+    return as_strided(A, ((len(A) - 1) * step + A.shape[1],), (A.itemsize,)), step
+
+
+_kept = threading.local()
+
+
+def _scratch(size: int) -> Array:
+    """Bytes that begin with a cache line, kept for the next product of this thread: fresh memory is slow."""
+    kept: Array = getattr(_kept, "scratch", np.empty(0, np.uint8))
+    if len(kept) < size:
+        kept = np.empty(size + 64, np.uint8)
+        kept = _kept.scratch = kept[-kept.ctypes.data % 64 :][:size]
+    return kept[:size]
