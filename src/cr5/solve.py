@@ -256,7 +256,9 @@ class _Problem:
     def restart(self) -> Array:
         """Rayleigh-Ritz on Z alone, from fresh products; P is forgotten. Returns the eigenvalues."""
         self._image("Z")
-        theta, V = _rayleigh_ritz(*self._gram("Z", ("Z",)), [], self.dtype)
+        best = partial(_rayleigh_ritz, cuts=[], dtype=self.dtype.name)
+        theta: Array
+        theta, V = self.engine.compute(best, *self._gram("Z", ("Z",)))
         for room in self.rooms:
             room.map(partial(_rotate, V=V.astype(self.dtype)))
         self.gram_A, self.gram_B, self.columns = np.diag(theta), np.eye(len(theta)), len(theta)
@@ -288,18 +290,12 @@ class _Problem:
         k, known = self.columns, len(self.gram_A)
         names = ("Z", "P", "W") if known > k else ("Z", "W")
         border_A, border_B = self._gram("W", names)
-        A, B = _bordered(self.gram_A, border_A), _bordered(self.gram_B, border_B)
-        theta, V = _rayleigh_ritz(A, B, [k, known] if known > k else [k], self.dtype)
-        theta, V = theta[:width], V[:, :width]
-        # P is what the step adds to Z, scaled: all its inner products are known already, but for
-        # columns that cancelled out, which say nothing any more and are blanked.
-        rest = V[k:]
-        length = np.sqrt(np.maximum(np.diag(B)[k:] @ rest**2, np.finfo(float).tiny))
-        rest = rest / length
-        self.gram_A = _gram_of_step(A, V, rest, np.diag(theta))
-        self.gram_B = _gram_of_step(B, V, rest, np.eye(len(theta)))
-        lost = np.diag(self.gram_B) < _CANCELLED[self.dtype.type]
-        self.gram_B[lost, :] = self.gram_B[:, lost] = 0
+        best = partial(_best_step, columns=k, width=width, dtype=self.dtype.name)
+        theta: Array
+        theta, V, length, self.gram_A, self.gram_B = self.engine.compute(
+            best, self.gram_A, border_A, self.gram_B, border_B
+        )
+        rest = V[k:] / length
         small = {"from_Z": V[:k], "from_P": rest[: known - k], "from_W": rest[known - k :], "length": length}
         combine = partial(_combine, **{name: part.astype(self.dtype) for name, part in small.items()})
         for room in self.rooms:
@@ -352,12 +348,17 @@ def _random_signs(rows: Rows, columns: Array, bits: Array, width: int, dtype: st
     rows["Z"] = signs.reshape(len(hashed), -1)[:, :width].astype(dtype) * 2 - 1
 
 
+def _sums(V: Array) -> Array:
+    """1'V, as a product: that is how every device adds up columns fast."""
+    return (np.ones_like(V, shape=len(V)) @ V).astype("float64")
+
+
 def _column_sums(rows: Rows, name: str) -> Any:
-    return rows[name].sum(axis=0, dtype="float64")
+    return _sums(rows[name])
 
 
 def _squares(rows: Rows) -> Any:
-    return (rows["Z"] ** 2).sum(axis=0, dtype="float64")
+    return _sums(rows["Z"] ** 2)
 
 
 def _divide(rows: Rows, scale: Array) -> None:
@@ -380,7 +381,7 @@ def _precondition(rows: Rows, theta: Array | None, ridge: float) -> Any:
     if theta is not None:
         R = R - rows["Z"] * (ridge * theta).astype(R.dtype)
     rows["W"] = R / rows["D"].astype(R.dtype)
-    return (R * rows["W"]).sum(axis=0, dtype="float64")
+    return _sums(R * rows["W"])
 
 
 def _choose(rows: Rows, active: Mask) -> None:
@@ -422,11 +423,12 @@ def _forget(rows: Rows) -> None:
         del rows[name]
 
 
-# Small dense algebra, in double precision. What counts as rounding, by the precision of the data, relative to 1:
+# Small dense algebra, in double precision, for arrays of any device.
+# What counts as rounding, by the precision of the data, relative to 1:
 
-_PRECISION = {np.float32: 1e-5, np.float64: 1e-10}  # a direction of [Z, P, W] that is not there
-_NOTHING = {np.float32: 1e-4, np.float64: 1e-6}  # an eigenvalue beside the largest
-_CANCELLED = {np.float32: 1e-2, np.float64: 1e-6}  # a column of P that is the difference of its parts
+_PRECISION = {"float32": 1e-5, "float64": 1e-10}  # a direction of [Z, P, W] that is not there
+_NOTHING = {"float32": 1e-4, "float64": 1e-6}  # an eigenvalue beside the largest
+_CANCELLED = {"float32": 1e-2, "float64": 1e-6}  # a column of P that is the difference of its parts
 
 
 def _total(parts: Sequence[Array]) -> Array:
@@ -437,7 +439,7 @@ def _total(parts: Sequence[Array]) -> Array:
 def _bordered(corner: Array, border: Array) -> Array:
     """The symmetric matrix with ``corner`` at the top left and ``border`` as its last columns."""
     k = len(corner)
-    return np.block([[corner, border[:k]], [border[:k].T, (border[k:] + border[k:].T) / 2]])
+    return np.vstack([np.hstack([corner, border[:k]]), np.hstack([border[:k].T, (border[k:] + border[k:].T) / 2])])
 
 
 def _gram_of_step(M: Array, V: Array, rest: Array, inner: Array) -> Array:
@@ -446,11 +448,30 @@ def _gram_of_step(M: Array, V: Array, rest: Array, inner: Array) -> Array:
     return _bordered(inner, np.concatenate([V.T @ image, rest.T @ image[len(M) - len(rest) :]]))
 
 
-def _rayleigh_ritz(A: Array, B: Array, cuts: list[int], dtype: np.dtype) -> tuple[Array, Array]:
+def _best_step(
+    gram_A: Array, border_A: Array, gram_B: Array, border_B: Array, columns: int, width: int, dtype: str
+) -> tuple[Array, ...]:
+    """Rayleigh-Ritz over [Z, P, W]: theta, V, the length of what V adds to Z, and the next Gram matrices of [Z, P]."""
+    A, B = _bordered(gram_A, border_A), _bordered(gram_B, border_B)
+    known = len(gram_A)
+    theta, V = _rayleigh_ritz(A, B, [columns, known] if known > columns else [columns], dtype)
+    theta, V = theta[:width], V[:, :width]
+    # P is what the step adds to Z, scaled: all its inner products are known already, but for
+    # columns that cancelled out, which say nothing any more and are blanked.
+    rest = V[columns:]
+    length = np.sqrt(np.maximum(np.diag(B)[columns:] @ rest**2, np.finfo(float).tiny))
+    rest = rest / length
+    gram_A = _gram_of_step(A, V, rest, np.diag(theta))
+    gram_B = _gram_of_step(B, V, rest, np.diag(np.ones_like(theta)))
+    there = np.diag(gram_B) >= _CANCELLED[dtype]
+    return theta, V, length, gram_A, gram_B * np.outer(there, there)
+
+
+def _rayleigh_ritz(A: Array, B: Array, cuts: list[int], dtype: str) -> tuple[Array, Array]:
     """The eigenpairs of A v = theta B v with theta > 0, largest first, in the directions that B's precision carries."""
-    N = _orthonormal(B, cuts, _PRECISION[dtype.type])
-    theta, V = eigh(N.T @ A @ N, driver="evd")
-    positive = theta > _NOTHING[dtype.type] * theta.max(initial=0)  # the null space of A would turn at will
+    N = _orthonormal(B, cuts, _PRECISION[dtype])
+    theta, V = np.linalg.eigh(N.T @ A @ N)
+    positive = theta > _NOTHING[dtype] * np.maximum(theta[-1:], 0)  # the null space of A would turn at will
     return theta[positive][::-1], N @ V[:, positive][:, ::-1]
 
 
@@ -459,12 +480,13 @@ def _orthonormal(B: Array, cuts: list[int], precision: float) -> Array:
     scale = np.diag(B)
     root = np.where(scale > 0, 1 / np.sqrt(np.where(scale > 0, scale, 1)), 0)
     B = B * np.outer(root, root)
-    N = np.zeros((len(B), 0))
-    for block in np.split(np.arange(len(B)), cuts):
-        C = N.T @ B[:, block]
-        size, Q = eigh(B[np.ix_(block, block)] - C.T @ C, driver="evd")
-        carried = size > precision * max(1, size.max(initial=0))
-        T = -N @ C
-        T[block] += np.eye(len(block))
-        N = np.hstack([N, T @ (Q[:, carried] / np.sqrt(size[carried]))])
+    N = B[:, :0]
+    for begin, end in zip([0, *cuts], [*cuts, len(B)], strict=True):
+        C = N.T @ B[:, begin:end]
+        size, Q = np.linalg.eigh(B[begin:end, begin:end] - C.T @ C)
+        carried = size > precision * np.maximum(size[-1:], 1)
+        new = Q[:, carried] / np.sqrt(size[carried])
+        more = -N @ (C @ new)
+        more[begin:end] += new
+        N = np.hstack([N, more])
     return root[:, None] * N

@@ -77,6 +77,13 @@ class Engine(Protocol):
         """What every block of ``documents`` is like."""
         ...
 
+    def compute(self, function: Callable[..., Any], *arrays: Array) -> Any:
+        """Call a function of small arrays where this engine calculates; an array comes back, or a tuple of them.
+
+        The function may use NumPy's functions that know other arrays than NumPy's, and nothing else.
+        """
+        ...
+
     def reserve(self, needed: int) -> None:
         """Raise a UserError that says what is needed where ``needed`` bytes are more than there are."""
         ...

@@ -110,6 +110,9 @@ class CpuEngine:
         matrices = [(block.language, block.X.X) for block in self.blocks]
         return [Facts(lang, X.shape[0], X.shape[1], int(X.nnz), str(X.dtype)) for lang, X in matrices]
 
+    def compute(self, function: Callable[..., Any], *arrays: Array) -> Any:
+        return function(*arrays)
+
     def reserve(self, needed: int) -> None:
         free = available_memory()
         if self.memory is None and needed > free:

@@ -177,6 +177,9 @@ class DaskEngine:
         self._settle()
         return [shard.facts for shard in self.shards]
 
+    def compute(self, function: Callable[..., Any], *arrays: Array) -> Any:
+        return function(*arrays)
+
     def reserve(self, needed: int) -> None:
         limit, needed = self.cluster.memory(), int(needed * REPLACED)
         if needed > limit:

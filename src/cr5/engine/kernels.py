@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 from cr5._typing import Array, Ints, Mask, Sparse
 
 _WIDE, _NARROW = 256, 128  # bytes of a panel's row: 4 or 2 vector registers of the widest kind, 16 or 8 of the least
-_BLOCK = 4096  # rows of V: 1 MB of a panel
+_BLOCK_BITS = 12  # 4096 rows of V: 1 MB of a wide panel, or twice as many of a narrow one
 _SHORTEST = 16  # nonzeros that pay for a cut: the row of U is fetched and put back once more
 _REUSE = 16  # nonzeros for each row of V and U that pay for copying the one and visiting the other panel by panel
 _SCRATCH = 2**26  # bytes of panels, beside the first, that are made at once
@@ -174,6 +174,8 @@ def _work(
 ) -> None:  # fmt: skip
     """Take parts of panels until none is left: first to pack them, then to multiply with those packed.
 
+    Panels without height stand for columns of V where they are.
+
     counters: the tasks that are taken, the parts packed of every panel, the panels finished of every part.
     """
     height, parts = panels.shape[1], len(bounds) - 1
@@ -181,7 +183,10 @@ def _work(
     task = _count(counters, 0, 1)
     while task < 2 * tasks:
         p, t = task % tasks // parts, task % parts
-        column, panel, step = columns[p], panels[p].reshape(-1), (_WIDE if wides[p] else _NARROW) // U.itemsize
+        column, at = columns[p], 0
+        panel, step = panels[p].reshape(-1), (_WIDE if wides[p] else _NARROW) // U.itemsize
+        if not height:
+            panel, step, at = V, V_step, column
         if task < tasks:
             first, last = t * height // parts, (t + 1) * height // parts
             if wides[p]:
@@ -197,9 +202,9 @@ def _work(
                 i, begin, end = rows[piece], begins[piece], ends[piece]
                 place, fresh = i * U_step + column, begin == indptr[i]
                 if wides[p]:
-                    _add_wide(begin, end, indices, data, panel, step, 0, U, place, fresh)
+                    _add_wide(begin, end, indices, data, panel, step, at, U, place, fresh)
                 else:
-                    _add_narrow(begin, end, indices, data, panel, step, 0, U, place, fresh)
+                    _add_narrow(begin, end, indices, data, panel, step, at, U, place, fresh)
             _count(counters, finished + t, 1)
         task = _count(counters, 0, 1)
 
@@ -229,7 +234,7 @@ def _multiply(
 
 
 @numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _cut(indptr: Ints, indices: Ints, rows: Ints, begins: Ints, blocks: Ints) -> int:
+def _cut(indptr: Ints, indices: Ints, bits: int, rows: Ints, begins: Ints, blocks: Ints) -> int:
     """Cut every row into pieces: its nonzeros in one block, or in several that have few. Returns their number."""
     count = 0
     for i in range(len(indptr) - 1):
@@ -237,8 +242,8 @@ def _cut(indptr: Ints, indices: Ints, rows: Ints, begins: Ints, blocks: Ints) ->
         rows[count], begins[count], blocks[count] = i, k, 0
         cut = False
         while k < end:
-            begin, block = k, indices[k] // _BLOCK
-            while k < end and indices[k] // _BLOCK == block:
+            begin, block = k, indices[k] >> bits
+            while k < end and indices[k] >> bits == block:
                 k += 1
             long = k - begin >= _SHORTEST
             if begin > indptr[i] and (cut or long):
@@ -259,7 +264,7 @@ class Matrix:
         self.X = X
         self.threads = 0
         self.starts: Ints = np.zeros(1, np.int64)
-        self.pieces: tuple[Ints, ...] = ()
+        self.pieces: dict[int, tuple[Ints, ...]] = {}
 
     def __matmul__(self, V: Array) -> Array:
         """X V as a new array of V's dtype."""
@@ -291,13 +296,18 @@ class Matrix:
             rows = self.starts, none.astype(np.int64), none, none
             _multiply(self.threads, np.zeros(1, np.int64), columns, wides, panels, *rows, *arrays, *dense)
             return
-        pieces = self.pieces = self.pieces or self._cut_up()
-        at_once = min(len(columns), 1 + _SCRATCH // (1 + X.shape[1] * _WIDE))
-        panels = _scratch(at_once * X.shape[1] * _WIDE).view(V.dtype).reshape(at_once, X.shape[1], _WIDE // V.itemsize)
+        bits = _BLOCK_BITS if wides.any() else _BLOCK_BITS + 1
+        if bits not in self.pieces:
+            self.pieces[bits] = self._cut_up(bits)
+        height = 0 if _lies_well(V, V_step) else X.shape[1]
+        at_once = min(len(columns), 1 + _SCRATCH // (1 + height * _WIDE))
+        panels = _scratch(at_once * height * _WIDE).view(V.dtype).reshape(at_once, height, _WIDE // V.itemsize)
         for p in range(0, len(columns), at_once):
             some = columns[p : p + at_once], wides[p : p + at_once]
-            counters = np.zeros(1 + at_once + len(self.starts), np.int64)
-            _multiply(self.threads, counters, *some, panels, *pieces, *arrays, *dense)
+            parts, counters = len(self.starts) - 1, np.zeros(at_once + len(self.starts), np.int64)
+            if not height:  # nothing to pack: as if it were done
+                counters[0], counters[1 : 1 + at_once] = parts * at_once, parts
+            _multiply(self.threads, counters, *some, panels, *self.pieces[bits], *arrays, *dense)
 
     def _share_out(self) -> None:
         """Cut the rows into parts of equal work: a frequent word's row is thousands of times a rare one's."""
@@ -305,14 +315,14 @@ class Matrix:
         work = self.X.indptr.astype(np.int64) + np.arange(len(self.X.indptr))
         parts = threads * _PARTS_PER_THREAD
         self.starts = np.searchsorted(work, np.linspace(0, work[-1], parts + 1)).astype(np.int64)
-        self.threads, self.pieces = threads, ()
+        self.threads, self.pieces = threads, {}
 
-    def _cut_up(self) -> tuple[Ints, ...]:
-        """bounds, rows, begins, ends: the pieces of all rows, part by part, block by block."""
+    def _cut_up(self, bits: int) -> tuple[Ints, ...]:
+        """bounds, rows, begins, ends: the pieces of all rows, part by part, block of 2 ** bits rows of V by block."""
         X = self.X
         most = X.shape[0] + 2 * X.nnz // _SHORTEST
         rows, begins, blocks = (np.empty(most, np.int64) for _ in range(3))
-        count = _cut(X.indptr, X.indices, rows, begins, blocks)
+        count = _cut(X.indptr, X.indices, bits, rows, begins, blocks)
         rows, blocks = rows[:count], blocks[:count]
         begins = begins[:count].astype(np.uint64)  # an unsigned index needs no test for counting from the end
         ends = np.append(begins[1:], np.uint64(X.nnz))
@@ -337,6 +347,11 @@ def _panels(width: int, itemsize: int) -> tuple[Ints, Mask]:
 
 def _has_whole_rows(A: Array) -> bool:
     return A.strides[1] == A.itemsize and A.strides[0] >= A.shape[1] * A.itemsize and A.strides[0] % A.itemsize == 0
+
+
+def _lies_well(V: Array, step: int) -> bool:
+    """Whether V need not be packed: rows of whole cache lines, few enough to leave no part of the cache unused."""
+    return V.ctypes.data % 64 == 0 and step * V.itemsize % 64 == 0 and step * V.itemsize <= 2 * _WIDE
 
 
 def _flat(A: Array) -> tuple[Array, int]:
