@@ -1,15 +1,25 @@
-# make demo: the main job on the built-in corpus. make test: all tests. Both set up .venv by themselves.
+# make demo: the main job on the built-in corpus. make test: all tests. make bench: speed, beside peers.
+# All of them set up .venv by themselves.
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check clean
+.PHONY: demo test check bench clean
 
 demo: .venv/base
 	$(BIN)/cr5 demo
 
 test: .venv/dev
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=90
+
+# One JSON line per figure, on real speeches where they are, on made-up ones otherwise. Best on an idle machine.
+SPEECHES ?= $(wildcard ../shared/data/europarl-speeches)
+
+bench: .venv/bench
+	@$(BIN)/python benchmarks/kernels.py --quick $(SPEECHES)
+	@$(BIN)/python benchmarks/reference.py $(SPEECHES)
+	@$(BIN)/python benchmarks/growth.py $(SPEECHES)
+	@$(if $(SPEECHES),$(BIN)/python benchmarks/features.py $(SPEECHES))
 
 check: .venv/dev
 	$(BIN)/ruff check .
@@ -29,4 +39,8 @@ clean:
 
 .venv/dev: .venv/base pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+.venv/bench: .venv/base pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@

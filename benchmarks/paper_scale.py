@@ -8,26 +8,17 @@ as many as the paper's four languages have. ``--memory`` is what the engine may 
 
 import argparse
 import json
-import re
 import time
-from typing import Any
+from pathlib import Path
 
 import numba
 
 from cr5 import __version__, reduced_rank_ridge
+from cr5.engine.choice import size
 from cr5.engine.cpu import CpuEngine
 from cr5.progress import Progress
+from cr5.solve import solve
 from data import first, peak_gb, say, synthetic
-
-UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-
-
-def octets(text: str) -> int:
-    """4GB, 500 MB or 4000000000 -> bytes."""
-    found = re.fullmatch(r"([0-9.]+)\s*([KMGT]?)B?", text.strip().upper())
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size in memory; write it like 4GB")
-    return int(float(found[1]) * UNITS[found[2]])
 
 
 def main() -> None:
@@ -37,7 +28,8 @@ def main() -> None:
     parser.add_argument("--languages", type=int, default=4)
     parser.add_argument("--rank", type=int, default=300)
     parser.add_argument("--ridge", type=float, default=3.0)
-    parser.add_argument("--memory", type=octets, help="of the engine, like 4GB; without it the engine's own choice")
+    parser.add_argument("--memory", type=size, help="what the fit may use, like 4GB; by default all there is")
+    parser.add_argument("--scratch", type=Path, help="folder for what exceeds the memory; it needs 20 GB and more")
     given = parser.parse_args()
     began = time.perf_counter()
     blocks, concepts = synthetic(given.documents, languages=given.languages, words=given.words)
@@ -51,8 +43,10 @@ def main() -> None:
     def report(progress: Progress) -> None:
         say(f"{time.perf_counter() - began:.1f} s: step {progress.done:g}, {progress.note}, {peak_gb():.2f} GB")
 
-    engine: dict[str, Any] = {} if given.memory is None else {"engine": CpuEngine(memory=given.memory)}
-    fit = reduced_rank_ridge(blocks, concepts, rank=given.rank, ridge=given.ridge, progress=report, **engine)
+    engine = CpuEngine(memory=given.memory, scratch=given.scratch)
+    for lang in list(blocks):
+        engine.put(lang, blocks.pop(lang), concepts[lang])
+    fit = solve(engine, rank=given.rank, ridge=given.ridge, progress=report)
     fitted = time.perf_counter() - began
     result = {
         "benchmark": "paper_scale",

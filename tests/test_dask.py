@@ -341,7 +341,7 @@ def test_a_cluster_without_workers_ends_in_an_error(data: Problem, tmp_path: Pat
             with pytest.raises(UserError) as caught:
                 reduced_rank_ridge(*data, engine=engine, progress=disturb, keep=lambda Z: kept.append(Z()), **OPTIONS)
         assert str(caught.value) == (
-            f"the cluster at {address} has had no worker for 1 s; start workers and run the same command again: "
+            f"the cluster at {address} has had no worker for 1 s; start workers and run the same command with --resume: "
             "it goes on from its checkpoint"
         )
         assert len(kept) == 2  # what a checkpoint would have been written from
@@ -367,14 +367,14 @@ def test_a_task_that_ends_its_workers_and_a_scheduler_that_goes_end_in_errors(da
         engine.concepts.get("id")
     assert str(caught.value) == (
         "a task has lost its worker 1 times in a row, probably for lack of memory; give the workers more, "
-        "or start more of them, and run the same command again: it goes on from its checkpoint"
+        "or start more of them, and run the same command with --resume: it goes on from its checkpoint"
     )
     address = own.cluster.address
     own.close()
     with pytest.raises(UserError) as caught:
         engine.words.map(_look)
     assert str(caught.value) == (
-        f"the scheduler at {address} is gone; start it and its workers and run the same command again: "
+        f"the scheduler at {address} is gone; start it and its workers and run the same command with --resume: "
         "it goes on from its checkpoint"
     )
     engine.close()
@@ -395,7 +395,7 @@ def test_a_worker_that_stays_out_of_memory_ends_in_an_error(pair: DaskEngine, mo
         pair.ask(_add, pair.spawn(_wait, [1]), [2])
     assert str(caught.value).removeprefix("worker ").removeprefix(pair.cluster.places[0]) == (
         " has been out of memory for 0.5 s; give the workers more, or start more of them, "
-        "and run the same command again: it goes on from its checkpoint"
+        "and run the same command with --resume: it goes on from its checkpoint"
     )
 
 

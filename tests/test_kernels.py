@@ -197,7 +197,7 @@ def test_rows_are_cut_between_blocks_and_whole_again_in_sum(monkeypatch: pytest.
     X = sparse("several blocks")
     matrix = Matrix(X)
     _ = matrix @ dense(10_000, 64)
-    [(_, rows, begins, ends)] = matrix.pieces.values()
+    _, rows, begins, ends = matrix.pieces
     assert len(rows) > X.shape[0]
     order = np.argsort(begins, kind="stable")
     nonempty = order[begins[order] < ends[order]]

@@ -205,7 +205,7 @@ def select(matrix: Sparse, columns: Ints, width: int) -> Sparse:
     """Move column j to ``columns[j]``, drop it where that is negative, and sort each row."""
     moved = columns[matrix.indices]
     kept = moved >= 0
-    offsets = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[matrix.indptr]
+    offsets = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[matrix.indptr].astype(matrix.indptr.dtype)
     result = csr_array((matrix.data[kept], moved[kept], offsets), shape=(matrix.shape[0], width))
     return result.tocsc().tocsr()  # twice transposed is sorted, in linear time
 

@@ -49,7 +49,7 @@ STAY = {  # Dask's own ideas of where things should be: an idle worker draws tas
 }
 
 Future: TypeAlias = Any
-GOES_ON = "and run the same command again: it goes on from its checkpoint"
+GOES_ON = "and run the same command with --resume: it goes on from its checkpoint"
 MORE = f"give the workers more, or start more of them, {GOES_ON}"
 
 

@@ -1,10 +1,10 @@
 """The product of a sparse matrix and a dense block, U = X V, on all cores.
 
-A nonzero of X is read once for many columns, so the product's speed is that of fetching rows of V.
-Three things keep them near: V is multiplied in panels of columns, each copied to rows of whole, aligned
-cache lines; a panel's row of U stays in registers while its nonzeros are added up; and the rows of X are
-cut where their indices leave a block of V, so that all cores work on one block while it lies in the
-second-level cache. Word vectors of frequent words, which come first, then never leave it.
+The arithmetic waits for rows of V, one for every nonzero of X. Three things keep them near: V is taken in
+panels of columns, each copied to rows of whole, aligned cache lines; a panel's row of U stays in registers
+while its nonzeros are added up; and the rows of X are cut where their indices leave a block of V, so that
+a core uses up one block, which its second-level cache holds, before it goes on to the next. Where a row
+of V or U is used too seldom to pay for that, the rows of X are multiplied one by one, with V as it lies.
 
 Whatever the panels, blocks and threads, an element of U is one chain of multiply-adds in the order of
 the nonzeros: the same bits, alone or with other columns, on one core or many.
@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 from cr5._typing import Array, Ints, Mask, Sparse
 
 _WIDE, _NARROW = 256, 128  # bytes of a panel's row: 4 or 2 vector registers of the widest kind, 16 or 8 of the least
-_BLOCK_BITS = 12  # 4096 rows of V: 1 MB of a wide panel, or twice as many of a narrow one
+_BLOCK = 4096  # rows of V: 1 MB of a panel
 _SHORTEST = 16  # nonzeros that pay for a cut: the row of U is fetched and put back once more
 _REUSE = 16  # nonzeros for each row of V and U that pay for copying the one and visiting the other panel by panel
 _SCRATCH = 2**26  # bytes of panels, beside the first, that are made at once
@@ -143,7 +143,7 @@ _add_wide, _add_narrow = _adder(_WIDE), _adder(_NARROW)
 _pack_wide, _pack_narrow = _packer(_WIDE), _packer(_NARROW)
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _multiply_rows(
     first: int, last: int, columns: Ints, wides: Mask, indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int,
     width: int, U: Array, U_step: int,
@@ -174,8 +174,6 @@ def _work(
 ) -> None:  # fmt: skip
     """Take parts of panels until none is left: first to pack them, then to multiply with those packed.
 
-    Panels without height stand for columns of V where they are.
-
     counters: the tasks that are taken, the parts packed of every panel, the panels finished of every part.
     """
     height, parts = panels.shape[1], len(bounds) - 1
@@ -183,10 +181,7 @@ def _work(
     task = _count(counters, 0, 1)
     while task < 2 * tasks:
         p, t = task % tasks // parts, task % parts
-        column, at = columns[p], 0
-        panel, step = panels[p].reshape(-1), (_WIDE if wides[p] else _NARROW) // U.itemsize
-        if not height:
-            panel, step, at = V, V_step, column
+        column, panel, step = columns[p], panels[p].reshape(-1), (_WIDE if wides[p] else _NARROW) // U.itemsize
         if task < tasks:
             first, last = t * height // parts, (t + 1) * height // parts
             if wides[p]:
@@ -202,14 +197,14 @@ def _work(
                 i, begin, end = rows[piece], begins[piece], ends[piece]
                 place, fresh = i * U_step + column, begin == indptr[i]
                 if wides[p]:
-                    _add_wide(begin, end, indices, data, panel, step, at, U, place, fresh)
+                    _add_wide(begin, end, indices, data, panel, step, 0, U, place, fresh)
                 else:
-                    _add_narrow(begin, end, indices, data, panel, step, at, U, place, fresh)
+                    _add_narrow(begin, end, indices, data, panel, step, 0, U, place, fresh)
             _count(counters, finished + t, 1)
         task = _count(counters, 0, 1)
 
 
-@numba.njit(parallel=True, cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(parallel=True, cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _multiply(
     threads: int, counters: Ints, columns: Ints, wides: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints,
     ends: Ints, indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, width: int, U: Array, U_step: int,
@@ -233,8 +228,8 @@ def _multiply(
                 t = _count(counters, 0, 1)
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _cut(indptr: Ints, indices: Ints, bits: int, rows: Ints, begins: Ints, blocks: Ints) -> int:
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _cut(indptr: Ints, indices: Ints, rows: Ints, begins: Ints, blocks: Ints) -> int:
     """Cut every row into pieces: its nonzeros in one block, or in several that have few. Returns their number."""
     count = 0
     for i in range(len(indptr) - 1):
@@ -242,8 +237,8 @@ def _cut(indptr: Ints, indices: Ints, bits: int, rows: Ints, begins: Ints, block
         rows[count], begins[count], blocks[count] = i, k, 0
         cut = False
         while k < end:
-            begin, block = k, indices[k] >> bits
-            while k < end and indices[k] >> bits == block:
+            begin, block = k, indices[k] // _BLOCK
+            while k < end and indices[k] // _BLOCK == block:
                 k += 1
             long = k - begin >= _SHORTEST
             if begin > indptr[i] and (cut or long):
@@ -264,7 +259,7 @@ class Matrix:
         self.X = X
         self.threads = 0
         self.starts: Ints = np.zeros(1, np.int64)
-        self.pieces: dict[int, tuple[Ints, ...]] = {}
+        self.pieces: tuple[Ints, ...] = ()
 
     def __matmul__(self, V: Array) -> Array:
         """X V as a new array of V's dtype."""
@@ -296,18 +291,13 @@ class Matrix:
             rows = self.starts, none.astype(np.int64), none, none
             _multiply(self.threads, np.zeros(1, np.int64), columns, wides, panels, *rows, *arrays, *dense)
             return
-        bits = _BLOCK_BITS if wides.any() else _BLOCK_BITS + 1
-        if bits not in self.pieces:
-            self.pieces[bits] = self._cut_up(bits)
-        height = 0 if _lies_well(V, V_step) else X.shape[1]
-        at_once = min(len(columns), 1 + _SCRATCH // (1 + height * _WIDE))
-        panels = _scratch(at_once * height * _WIDE).view(V.dtype).reshape(at_once, height, _WIDE // V.itemsize)
+        pieces = self.pieces = self.pieces or self._cut_up()
+        at_once = min(len(columns), 1 + _SCRATCH // (1 + X.shape[1] * _WIDE))
+        panels = _scratch(at_once * X.shape[1] * _WIDE).view(V.dtype).reshape(at_once, X.shape[1], _WIDE // V.itemsize)
         for p in range(0, len(columns), at_once):
             some = columns[p : p + at_once], wides[p : p + at_once]
-            parts, counters = len(self.starts) - 1, np.zeros(at_once + len(self.starts), np.int64)
-            if not height:  # nothing to pack: as if it were done
-                counters[0], counters[1 : 1 + at_once] = parts * at_once, parts
-            _multiply(self.threads, counters, *some, panels, *self.pieces[bits], *arrays, *dense)
+            counters = np.zeros(1 + at_once + len(self.starts), np.int64)
+            _multiply(self.threads, counters, *some, panels, *pieces, *arrays, *dense)
 
     def _share_out(self) -> None:
         """Cut the rows into parts of equal work: a frequent word's row is thousands of times a rare one's."""
@@ -315,14 +305,14 @@ class Matrix:
         work = self.X.indptr.astype(np.int64) + np.arange(len(self.X.indptr))
         parts = threads * _PARTS_PER_THREAD
         self.starts = np.searchsorted(work, np.linspace(0, work[-1], parts + 1)).astype(np.int64)
-        self.threads, self.pieces = threads, {}
+        self.threads, self.pieces = threads, ()
 
-    def _cut_up(self, bits: int) -> tuple[Ints, ...]:
-        """bounds, rows, begins, ends: the pieces of all rows, part by part, block of 2 ** bits rows of V by block."""
+    def _cut_up(self) -> tuple[Ints, ...]:
+        """bounds, rows, begins, ends: the pieces of all rows, part by part, block by block."""
         X = self.X
         most = X.shape[0] + 2 * X.nnz // _SHORTEST
         rows, begins, blocks = (np.empty(most, np.int64) for _ in range(3))
-        count = _cut(X.indptr, X.indices, bits, rows, begins, blocks)
+        count = _cut(X.indptr, X.indices, rows, begins, blocks)
         rows, blocks = rows[:count], blocks[:count]
         begins = begins[:count].astype(np.uint64)  # an unsigned index needs no test for counting from the end
         ends = np.append(begins[1:], np.uint64(X.nnz))
@@ -347,11 +337,6 @@ def _panels(width: int, itemsize: int) -> tuple[Ints, Mask]:
 
 def _has_whole_rows(A: Array) -> bool:
     return A.strides[1] == A.itemsize and A.strides[0] >= A.shape[1] * A.itemsize and A.strides[0] % A.itemsize == 0
-
-
-def _lies_well(V: Array, step: int) -> bool:
-    """Whether V need not be packed: rows of whole cache lines, few enough to leave no part of the cache unused."""
-    return V.ctypes.data % 64 == 0 and step * V.itemsize % 64 == 0 and step * V.itemsize <= 2 * _WIDE
 
 
 def _flat(A: Array) -> tuple[Array, int]:
