@@ -341,8 +341,8 @@ def test_a_cluster_without_workers_ends_in_an_error(data: Problem, tmp_path: Pat
             with pytest.raises(UserError) as caught:
                 reduced_rank_ridge(*data, engine=engine, progress=disturb, keep=lambda Z: kept.append(Z()), **OPTIONS)
         assert str(caught.value) == (
-            f"the cluster at {address} has had no worker for 1 s; start workers and run the same command with --resume: "
-            "it goes on from its checkpoint"
+            f"the cluster at {address} has had no worker for 1 s; start workers and run the same command "
+            "with --resume: it goes on from its checkpoint"
         )
         assert len(kept) == 2  # what a checkpoint would have been written from
         with (
