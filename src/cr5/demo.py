@@ -22,7 +22,7 @@ HELD_OUT = 64
 SEEDS = 5
 QUERIES = (
     ("vi", "chó"),
-    ("it", "il dipinto di una donna che sorride"),
+    ("it", "montagna da cui escono lava e cenere"),
     ("da", "ost og mælk fra køer"),
     ("en", "fever caused by a mosquito bite"),
 )
