@@ -1,15 +1,18 @@
 """A fit keeps to its memory budget: measured in processes of their own."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cr5 import solve
 from cr5.engine import Facts
+from cr5.shelf import Shelf
 
 STATUS = Path("/proc/self/status")
 BUDGET = 540_000_000  # about the least that is allowed
@@ -67,4 +70,14 @@ def test_a_fit_stays_within_its_budget_and_finds_the_same(tmp_path: Path) -> Non
     scarce, plain = fitted(BUDGET, tmp_path), fitted(None, tmp_path)
     assert scarce["needed"] <= BUDGET < 0.75 * plain["needed"]
     assert scarce["eigenvalues"] == plain["eigenvalues"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_system_that_cannot_reserve_disk_space_has_a_shelf_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fallocate")
+    array = Shelf(10**6, tmp_path).empty((100, 3), np.float32)
+    array[:] = 7
+    assert (array == 7).all()
     assert list(tmp_path.iterdir()) == []

@@ -33,7 +33,10 @@ class Shelf:
             return np.empty(shape, dtype)
         with tempfile.TemporaryFile(prefix="cr5-", dir=self.folder) as file:
             try:  # now, with an error: a full disk that shows when a page is written kills the process
-                os.posix_fallocate(file.fileno(), 0, size)
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, size)
+                else:  # macOS
+                    os.ftruncate(file.fileno(), size)
             except OSError as error:
                 if error.errno != errno.ENOSPC:
                     raise
