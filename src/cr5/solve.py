@@ -97,60 +97,44 @@ def solve(
     step ``keep`` is handed a function that fetches Z, and before every step ``stop`` is asked.
     """
     with one_blas_thread():
-        return _solve(engine, rank, ridge, intercept, tol, max_steps, seed, progress, start, keep, stop)
-
-
-def _solve(
-    engine: Engine,
-    rank: int,
-    ridge: float,
-    intercept: Intercept,
-    tol: float,
-    max_steps: int,
-    seed: int,
-    progress: Report,
-    start: Mapping[str, Array] | Literal["engine"] | None,
-    keep: Callable[[Callable[[], dict[str, Array]]], None] | None,
-    stop: Callable[[], bool],
-) -> Fit:
-    began = time.perf_counter()
-    problem = _Problem(engine, ridge, intercept)
-    width = min(rank + OVERSAMPLING, problem.word_count)
-    if start is None:
-        problem.begin(width, seed)
-    elif start != "engine":
-        problem.begin_with([start[lang] for lang in engine.langs], width, seed)
-    theta = problem.restart()
-    steps, last, best = 0, np.inf, (np.inf, 0)
-    while True:
-        residual = problem.correct(theta, rank, tol)
-        converged = residual <= tol
-        total = _expected_steps(steps, residual, last, tol, max_steps)
-        note = f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}, {problem.products:,} products"
-        progress(Progress("fit", steps, total, note))
-        best = min(best, (residual, steps))
-        exhausted = steps - best[1] >= REFRESH  # no better for long: the precision of the data is used up
-        if converged or exhausted or steps >= max_steps or stop():
-            break
-        theta = problem.step(width)
-        steps += 1
-        if steps % REFRESH == 0 or residual > 2 * last:
-            theta = problem.restart()
-        last = residual
-        if keep:
-            keep(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)))
-    eigenvalues, eigenvectors = problem.finish(theta, rank)
-    return Fit(
-        maps=dict(zip(engine.langs, problem.maps(), strict=True)),
-        means={lang: mean.astype(np.float32) for lang, mean in zip(engine.langs, problem.means, strict=True)},
-        eigenvalues=eigenvalues,
-        eigenvectors=eigenvectors,
-        residual=residual,
-        steps=steps,
-        converged=converged,
-        products=problem.products,
-        seconds=time.perf_counter() - began,
-    )
+        began = time.perf_counter()
+        problem = _Problem(engine, ridge, intercept)
+        width = min(rank + OVERSAMPLING, problem.word_count)
+        if start is None:
+            problem.begin(width, seed)
+        elif start != "engine":
+            problem.begin_with([start[lang] for lang in engine.langs], width, seed)
+        theta = problem.restart()
+        steps, last, best = 0, np.inf, (np.inf, 0)
+        while True:
+            residual = problem.correct(theta, rank, tol)
+            converged = residual <= tol
+            total = _expected_steps(steps, residual, last, tol, max_steps)
+            note = f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}, {problem.products:,} products"
+            progress(Progress("fit", steps, total, note))
+            best = min(best, (residual, steps))
+            exhausted = steps - best[1] >= REFRESH  # no better for long: the precision of the data is used up
+            if converged or exhausted or steps >= max_steps or stop():
+                break
+            theta = problem.step(width)
+            steps += 1
+            if steps % REFRESH == 0 or residual > 2 * last:
+                theta = problem.restart()
+            last = residual
+            if keep:
+                keep(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)))
+        eigenvalues, eigenvectors = problem.finish(theta, rank)
+        return Fit(
+            maps=dict(zip(engine.langs, problem.maps(), strict=True)),
+            means={lang: mean.astype(np.float32) for lang, mean in zip(engine.langs, problem.means, strict=True)},
+            eigenvalues=eigenvalues,
+            eigenvectors=eigenvectors,
+            residual=residual,
+            steps=steps,
+            converged=converged,
+            products=problem.products,
+            seconds=time.perf_counter() - began,
+        )
 
 
 def _expected_steps(steps: int, residual: float, last: float, tol: float, max_steps: int) -> int | None:
