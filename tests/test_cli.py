@@ -24,7 +24,6 @@ from madeup import text, texts, word
 
 COMMAND = Path(sys.executable).with_name("cr5")
 SMALL = ["--rank", "10", "--ridge", "1", "--set", "min_documents=2", "--set", "min_unique=5"]
-# Slow enough to be caught in the middle: the path takes no time, the fit ends by no tolerance.
 LONG = ["--rank", "60", "--set", "min_documents=2", "--set", "min_unique=5"]
 COMMANDS = {
     "demo": "cr5 demo",
@@ -600,16 +599,35 @@ def test_a_reader_that_has_seen_enough_is_no_error(arguments: str, model_folder:
     assert done.stderr in ("", "1,600 documents written\n")
 
 
+SLOWLY = """
+import os, sys, time
+from pathlib import Path
+from cr5 import solve
+from cr5.cli import run
+step = solve._Problem.step
+def slow(self, *arguments):
+    if Path(f"{sys.argv[4]}.checkpoint").exists():
+        time.sleep(float(os.environ["PAUSE"]))
+    return step(self, *arguments)
+solve._Problem.step = slow
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def slowly(arguments: list[str], pause: float) -> subprocess.Popen[bytes]:
+    """The command, with a pause before every step of the fit itself; the ridge path runs at full speed."""
+    given = [sys.executable, "-c", SLOWLY, *arguments]
+    environment = os.environ | {"PAUSE": str(pause)}
+    return subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+
+
 def test_ctrl_c_during_the_fit_saves_the_model(
     corpus_file: Path, tmp_path: Path, processes: list[subprocess.Popen[bytes]]
 ) -> None:
     model, checkpoint = tmp_path / "model", tmp_path / "model.checkpoint"
-    endless = ["--set", "tol=1e-30", "--set", "max_steps=1000000"]
-    given = [str(COMMAND), "train", str(corpus_file), "-o", str(model), *LONG, *endless]
-    process = subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = slowly(["train", str(corpus_file), "-o", str(model), *LONG, "--set", "tol=1e-30"], pause=1)
     processes.append(process)
     wait_for(checkpoint, process)  # it is written between the ridge path and the fit
-    time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -619,21 +637,6 @@ def test_ctrl_c_during_the_fit_saves_the_model(
     assert errors.decode() == expected
     assert not checkpoint.exists()
     assert Cr5.load(model).encode([text("aa", range(9))], "aa").any()
-
-
-SLOWLY = """
-import sys, time
-from pathlib import Path
-from cr5 import solve
-from cr5.cli import run
-step = solve._Problem.step
-def slow(self, *arguments):
-    if Path(f"{sys.argv[4]}.checkpoint").exists():
-        time.sleep(30)
-    return step(self, *arguments)
-solve._Problem.step = slow
-sys.exit(run(sys.argv[1:]))
-"""
 
 
 def test_a_killed_run_leaves_the_old_model_and_can_be_resumed(
@@ -647,7 +650,7 @@ def test_a_killed_run_leaves_the_old_model_and_can_be_resumed(
     model, checkpoint = tmp_path / "model", tmp_path / "model.checkpoint"
     small_model.save(model)
     given = ["train", str(corpus_file), "-o", str(model), *LONG, "--set", "tol=3e-4"]
-    process = subprocess.Popen([sys.executable, "-c", SLOWLY, *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = slowly(given, pause=30)
     processes.append(process)
     wait_for(checkpoint, process)
     process.kill()
