@@ -64,6 +64,35 @@ class Parts(NamedTuple):
     shape: tuple[int, int]
 
 
+def precision_at_1(vectors: dict[str, Array], concepts: dict[str, Ints], asked: Ints) -> dict[str, float]:
+    """P@1 in percent by each measure, mean over all directions: documents of the concepts ``asked`` are the queries."""
+    from cr5.evaluate.measures import precision
+    from cr5.neighbours import retrieve
+
+    found: dict[str, list[float]] = {}
+    for source in vectors:
+        chosen = np.isin(concepts[source], asked)
+        for target in vectors:
+            if source != target:
+                given = vectors[source][chosen], concepts[source][chosen], vectors[target], concepts[target]
+                for measure, hits in retrieve(*given).items():
+                    found.setdefault(measure, []).append(precision(hits.ranks, 1))
+    return {measure: float(np.mean(values)) for measure, values in found.items()}
+
+
+def comparable_speeches(folder: Path, langs: tuple[str, ...]) -> tuple[list[str], dict[str, list[str]]]:
+    """Concept names and texts: language i keeps paragraphs i, i + L, i + 2L, ..."""
+    import pyarrow.parquet as pq
+
+    tables = {lang: pq.read_table(folder / f"{lang}.parquet") for lang in langs}
+    names = tables[langs[0]]["concept"].to_pylist()
+    texts = {}
+    for i, lang in enumerate(langs):
+        assert tables[lang]["concept"].to_pylist() == names
+        texts[lang] = ["\n".join(text.split("\n")[i :: len(langs)]) for text in tables[lang]["text"].to_pylist()]
+    return names, texts
+
+
 def europarl(
     folder: Path,
     langs: tuple[str, ...] = ("en", "it"),
@@ -72,13 +101,12 @@ def europarl(
     seed: int = 0,
     preset: str = "default",
 ) -> Data:
-    """Comparable speeches with 50 to 1,000 different words in every language, split as in benchmarks/europarl.py."""
+    """Comparable speeches with 50 to 1,000 different words in every language: 60 % train, the others are candidates."""
     from cr5.features import WordCounter, fit_features
     from cr5.settings import settings
-    from europarl import speeches as read_speeches
 
     chosen = settings(preset)
-    names, texts = read_speeches(folder, list(langs), "comparable")
+    names, texts = comparable_speeches(folder, langs)
     counts = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for lang in langs:

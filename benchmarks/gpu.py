@@ -40,9 +40,8 @@ from scipy.sparse import csr_array
 from cr5 import solve as solver
 from cr5.engine.cpu import CpuEngine
 from cr5.engine.gpu import GpuEngine
-from cr5.evaluate.retrieval import mean_precision, retrieval
 from cr5.solve import Fit, reduced_rank_ridge, solve
-from data import Data, europarl, say, synthetic
+from data import Data, europarl, precision_at_1, say, synthetic
 from oracle import dense_maps
 from problems import problem
 
@@ -115,8 +114,7 @@ def precision(data: Data, fit: Fit) -> dict[str, float]:
     for lang, X in data.candidates.items():
         V = X @ fit.maps[lang] - fit.means[lang] @ fit.maps[lang]
         vectors[lang] = V / np.maximum(np.linalg.norm(V, axis=1, keepdims=True), 1e-30)
-    scores = retrieval(vectors, data.answers, data.test)
-    return {measure: mean_precision(scores, measure) for measure in ("cosine", "csls")}
+    return precision_at_1(vectors, data.answers, data.test)
 
 
 def agreement(data: Data, rank: int, ridge: float) -> None:

@@ -30,11 +30,10 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, cg, eigsh
 
 from cr5 import __version__, reduced_rank_ridge
 from cr5._typing import Array, Ints, Sparse
-from cr5.evaluate.retrieval import mean_precision, retrieval
 from cr5.settings import settings
 from cr5.solve import Intercept
 from cr5.training import documents_per_concept, metric_maps, unit_rows
-from data import Data, europarl, first, hold_out, peak_gb, say, synthetic
+from data import Data, europarl, first, hold_out, peak_gb, precision_at_1, say, synthetic
 
 
 class Operators:
@@ -159,8 +158,7 @@ def score(data: Data, maps: Mapping[str, Array], intercept: Intercept = "languag
     for lang, X in data.candidates.items():
         mean = np.asarray(data.blocks[lang].mean(axis=0)) * (intercept == "language")
         vectors[lang] = unit_rows(X, maps[lang], (mean @ maps[lang]).astype(np.float32))
-    found = retrieval(vectors, data.answers, data.test)
-    return {measure: mean_precision(found, measure) for measure in ("cosine", "csls")}
+    return precision_at_1(vectors, data.answers, data.test)
 
 
 def compare(

@@ -1,18 +1,20 @@
 """The main job on the built-in corpus: it must beat the floor and chance, and honestly."""
 
 import json
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from io import StringIO
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytest
 
 import madeup
 from cr5 import Cr5, Document, demo
-from cr5._typing import Array
 from cr5.cli import run
+from cr5.corpus import batches
+from cr5.evaluate.split import training_rows
+from cr5.evaluate.texts import Material, gather
+from cr5.text import Tokeniser
 from cr5.tune import GRID
 
 LANGS = ["da", "en", "it", "vi"]
@@ -64,13 +66,16 @@ def test_the_demo_has_every_figure(figures: dict[str, Any], articles: list[Docum
     pairs = [(a, b) for a in LANGS for b in LANGS if a != b]
     for trial in figures["trials"]:
         assert trial["chance"] == 100 / 64
-        for part in ("directions", "floor"):
-            assert [(d["source"], d["target"]) for d in trial[part]] == pairs
-            for d in trial[part]:
-                assert (d["queries"], d["candidates"]) == (64, 64)
-                for measure in ("cosine", "csls"):
-                    assert 0 <= d[measure]["1"] <= d[measure]["5"] <= d[measure]["10"] <= 100
-        assert trial["p1_cosine"] == pytest.approx(np.mean([d["cosine"]["1"] for d in trial["directions"]]))
+        for system in (demo.MODEL, demo.FLOOR):
+            for measure in ("cosine", "csls"):
+                own = [s for s in trial["scores"] if (s["system"], s["measure"]) == (system, measure)]
+                assert sorted((s["source"], s["target"]) for s in own) == pairs
+                for score in own:
+                    assert (score["queries"], score["candidates"]) == (64, 64)
+                    assert 0 <= score["precision"]["1"] <= score["precision"]["5"] <= score["precision"]["10"] <= 100
+                name = {"cosine": "", "csls": "_csls"}[measure] if system == demo.FLOOR else measure
+                key = f"p1_floor{name}" if system == demo.FLOOR else f"p1_{name}"
+                assert trial[key] == pytest.approx(np.mean([s["precision"]["1"] for s in own]))
     for name, value in figures["mean"].items():
         assert value == pytest.approx(np.mean([trial[name] for trial in figures["trials"]]))
 
@@ -100,53 +105,36 @@ def test_the_demo_fits_a_small_terminal(
     assert f"Mean P@1 of 5 such splits: {mean['p1_cosine']:.1f} cosine, {mean['p1_csls']:.1f} CSLS" in caught.out
 
 
+@pytest.fixture(scope="module")
+def material(articles: list[Document]) -> Material:
+    return gather(batches(articles), Tokeniser())
+
+
 @pytest.mark.parametrize("seed", range(demo.SEEDS))
-def test_no_concept_is_on_both_sides_of_a_split(articles: list[Document], seed: int) -> None:
-    training, test = demo.split(articles, 64, seed)
-    assert len(training) + len(test) == len(articles)
-    assert not {d.concept for d in training} & {d.concept for d in test}
-    assert len({d.concept for d in test}) == 64
-    assert demo.split(articles, 64, seed) == (training, test)
-    assert demo.split(articles[::-1], 64, seed)[1] == test[::-1]
+def test_no_concept_is_on_both_sides_of_a_split(material: Material, seed: int) -> None:
+    made = demo.split(material, seed)
+    assert len(made.held_out) == 64
+    rows = training_rows(made, material, "joint")
+    for lang, own in rows.items():
+        trained = {material.concepts[i] for i in material.languages[lang].concepts[own]}
+        assert trained == set(material.concepts) - made.held_out
+    assert demo.split(material, seed) == made
 
 
-def test_seeds_split_differently(articles: list[Document]) -> None:
-    held_out = [frozenset(d.concept for d in demo.split(articles, 64, seed)[1]) for seed in range(5)]
-    assert len(set(held_out)) == 5
-
-
-def test_no_trained_document_is_among_the_candidates(articles: list[Document], monkeypatch: pytest.MonkeyPatch) -> None:
-    trained: list[Document] = []
-    candidates: list[str] = []
-
-    class Watched(Cr5):
-        def fit(self, documents: Any, **options: Any) -> Self:
-            trained.extend(documents)
-            return super().fit(documents, **options)
-
-        def encode(self, texts: Sequence[str], lang: str) -> Array:
-            candidates.extend(texts)
-            return super().encode(texts, lang)
-
-    monkeypatch.setattr(demo, "Cr5", Watched)
-    monkeypatch.setitem(demo.SETTINGS, "rank", 20)
-    demo.trial(articles, seed=1, ridge=3.0)
-    concept = {d.text: d.concept for d in articles}
-    assert len(candidates) == 4 * 64
-    assert not {d.text for d in trained} & set(candidates)
-    assert not {d.concept for d in trained} & {concept[text] for text in candidates}
+def test_seeds_split_differently(material: Material) -> None:
+    assert len({demo.split(material, seed).held_out for seed in range(5)}) == 5
 
 
 def test_shuffled_concepts_fall_to_chance(articles: list[Document]) -> None:
-    found, _ = demo.trial(madeup.shuffled(articles), seed=0, ridge=3.0)
-    values = found.to_json()
-    assert values["p1_cosine"] < 3 * values["chance"]
-    assert values["p1_csls"] < 3 * values["chance"]
-    assert values["p1_floor"] < 3 * values["chance"]
+    found = demo.figures(demo.trial(gather(batches(madeup.shuffled(articles)), Tokeniser()), seed=0, ridge=3.0))
+    assert found["p1_cosine"] < 3 * found["chance"]
+    assert found["p1_csls"] < 3 * found["chance"]
+    assert found["p1_floor"] < 3 * found["chance"]
 
 
-def test_a_model_of_shuffled_concepts_finds_no_true_counterpart(articles: list[Document]) -> None:
-    training, test = demo.split(articles, 64, 0)
+def test_a_model_of_shuffled_concepts_finds_no_true_counterpart(articles: list[Document], material: Material) -> None:
+    held_out = demo.split(material, 0).held_out
+    training, test = ([d for d in articles if (d.concept in held_out) == side] for side in (False, True))
     model = Cr5(**demo.SETTINGS | {"ridge": 3.0, "rank": 50}).fit(madeup.shuffled(training))
     vectors = {lang: model.encode(madeup.texts(test, lang), lang) for lang in LANGS}
     right = [(vectors[a] @ vectors[b].T).argmax(axis=1) == np.arange(64) for a in LANGS for b in LANGS if a != b]

@@ -1,14 +1,19 @@
 """Search against its definitions, written out one query at a time."""
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_info
 
 from cr5 import neighbours
 from cr5._typing import Array, Ints
-from cr5.neighbours import Measure, counterpart_ranks, nearest, neighbourhood, search
+from cr5.neighbours import Measure, Rows, counterpart_ranks, nearest, neighbourhood, retrieve, search
 
 MEASURES: list[Measure] = ["cosine", "csls"]
 
@@ -41,12 +46,12 @@ def csls(queries: Array, candidates: Array, background: Array | None = None) -> 
 
 
 def slow_ranks(scores: Array, asked: Ints, answers: Ints) -> list[int]:
-    """1 + the wrong candidates that are no worse than the best right one."""
+    """1 + the wrong candidates that are no worse than the best right one, but for rounding."""
     ranks = []
     for row, concept in zip(scores, asked, strict=True):
         right = [s for s, c in zip(row, answers, strict=True) if c == concept]
         if right:
-            ranks.append(1 + sum(s >= max(right) for s, c in zip(row, answers, strict=True) if c != concept))
+            ranks.append(1 + sum(s >= max(right) - 1e-6 for s, c in zip(row, answers, strict=True) if c != concept))
     return ranks
 
 
@@ -139,7 +144,6 @@ def test_neighbourhoods_are_means_of_ten_or_fewer_and_zero_of_none() -> None:
 @settings(max_examples=80, deadline=None)
 def test_ranks_are_those_of_the_definition_with_ties_missing_and_several_answers(seed: int, measure: Measure) -> None:
     random = np.random.default_rng(seed)
-    # Eighths are exact in binary, so that both sides see the same ties.
     queries, candidates = grid_vectors(8, seed) / 8, grid_vectors(12, seed + 1)
     asked, answers = random.integers(0, 9, 8), random.integers(0, 9, 12)
     found = counterpart_ranks(queries, asked, candidates, answers, measure=measure)
@@ -190,6 +194,193 @@ def test_queries_without_an_answer_are_left_out(measure: Measure) -> None:
     assert counterpart_ranks(queries, asked + 1000, candidates, answers, measure=measure).tolist() == []
 
 
+# retrieve
+
+
+class Expected(NamedTuple):
+    ranks: list[int]
+    indices: list[list[int]]
+    scores: Array
+
+
+def brute_force(
+    queries: Array, asked: Ints, candidates: Array, answers: Ints, measure: Measure, k: int, background: Array | None
+) -> Expected:
+    """All scores in double precision, then everything one query at a time."""
+    scores = queries.astype(float) @ candidates.astype(float).T
+    if measure == "csls":
+        others = queries if background is None else background
+        to_others = np.sort(candidates.astype(float) @ others.astype(float).T, axis=1)[:, ::-1][:, :10]
+        scores = 2 * scores - (to_others.mean(axis=1) if len(others) else 0)
+    ranks, indices = [], []
+    for row, concept in zip(scores, asked, strict=True):
+        right = [s for s, c in zip(row, answers, strict=True) if c == concept]
+        wrong = [s for s, c in zip(row, answers, strict=True) if c != concept]
+        ranks.append(1 + sum(s >= max(right) - 1e-6 * max(1, abs(max(right))) for s in wrong) if right else 0)
+        indices.append(sorted(range(len(row)), key=lambda c, row=row: (-row[c], c))[:k])  # type: ignore[misc]
+    return Expected(ranks, indices, -np.sort(-scores, axis=1)[:, :k])
+
+
+def check(
+    queries: Array,
+    asked: Ints,
+    candidates: Array,
+    answers: Ints,
+    *,
+    k: int = 10,
+    background: Array | None = None,
+    rows: Any = np.asarray,
+) -> None:
+    """Both measures are what brute force finds."""
+    others: Rows | None = None if background is None else rows(background)
+    found = retrieve(rows(queries), asked, rows(candidates), answers, k=k, background=others)
+    assert list(found) == MEASURES
+    for measure, hits in found.items():
+        expected = brute_force(queries, asked, candidates, answers, measure, k, background)
+        assert hits.ranks.tolist() == expected.ranks
+        assert hits.indices.tolist() == expected.indices
+        np.testing.assert_allclose(hits.scores, expected.scores, atol=1e-5)
+
+
+KINDS = pytest.mark.parametrize("rows", [np.asarray, csr_array], ids=["dense", "sparse"])
+BACKGROUNDS = pytest.mark.parametrize("background", [None, 0, 4, 17])
+
+
+@KINDS
+@BACKGROUNDS
+def test_retrieval_is_what_brute_force_finds(rows: Any, background: int | None) -> None:
+    # Several documents a concept on both sides; the concepts from 25 on have no counterpart.
+    queries, candidates = unit(40), unit(60, seed=1)
+    others = None if background is None else unit(background, seed=2)
+    check(queries, np.arange(40) % 30, candidates, np.arange(60) % 25, background=others, rows=rows)
+
+
+@KINDS
+@given(seed=st.integers(0, 10_000), sizes=st.tuples(st.integers(0, 9), st.integers(0, 14)), k=st.integers(0, 16))
+@settings(max_examples=60, deadline=None)
+def test_ties_zero_rows_and_empty_sides_are_as_brute_force_has_them(
+    rows: Any, seed: int, sizes: tuple[int, int], k: int
+) -> None:
+    # Every number up to 10 divides 2520: products and their means are whole numbers, so that ties are ties.
+    random, (n, m) = np.random.default_rng(seed), sizes
+    queries, candidates = grid_vectors(n, seed) * 2520, grid_vectors(m, seed + 1)
+    check(queries, random.integers(0, 6, n), candidates, random.integers(0, 6, m), k=k, rows=rows)
+
+
+@given(seed=st.integers(0, 10_000), block=st.integers(1, 12), at_once=st.integers(1, 12), cells=st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_any_cut_into_blocks_gives_what_brute_force_finds(seed: int, block: int, at_once: int, cells: int) -> None:
+    random = np.random.default_rng(seed)
+    queries, candidates = grid_vectors(11, seed) * 2520, grid_vectors(23, seed + 1)
+    background = grid_vectors(8, seed + 2) * 2520 if seed % 2 else None
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("BLOCK", block), ("QUERIES", at_once), ("CELLS", cells)):
+            patch.setattr(neighbours, name, value)
+        asked, answers = random.integers(0, 9, 11), random.integers(0, 9, 23)
+        check(queries, asked, candidates, answers, k=5, background=background)
+
+
+@pytest.mark.parametrize("rest", [-1, 0, 1])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_at_the_end_of_a_block_are_neither_lost_nor_doubled(rest: int, threads: int) -> None:
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(threads, before))
+    try:
+        queries, candidates = unit(neighbours._PIECE + rest, 12), unit(2 * neighbours.BLOCK + rest, 12, seed=1)
+        check(queries, np.arange(len(queries)), candidates, np.arange(len(candidates))[::-1])
+    finally:
+        numba.set_num_threads(before)
+
+
+def test_a_neighbourhood_reaches_over_all_queries_however_many_are_taken_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queries, candidates, concepts = unit(50), unit(30, seed=1), np.arange(50)
+    monkeypatch.setattr(neighbours, "QUERIES", 7)
+    check(queries, concepts, candidates, concepts[:30])
+    check(queries, concepts, candidates, concepts[:30], background=unit(40, seed=2))
+
+
+@pytest.mark.parametrize("size", [1, 7, 300])
+def test_vectors_that_are_all_alike_score_nothing_in_whatever_block_they_are(size: int) -> None:
+    # Of a length that no product is exact for: equal rows may differ in the last bits from block to block.
+    n = 2 * neighbours.BLOCK + 5
+    alike = np.repeat(unit(1, size, seed=3), n, axis=0)
+    for hits in retrieve(alike, np.arange(n), alike, np.arange(n)).values():
+        assert hits.ranks.tolist() == [n] * n
+
+
+def test_a_copy_of_the_answer_in_another_block_counts_against_it() -> None:
+    queries, n = unit(5, 300), neighbours.BLOCK
+    candidates = np.vstack([unit(n + 3, 300, seed=1), queries, unit(2 * n, 300, seed=2), queries])
+    concepts = np.arange(len(candidates)) + 100
+    concepts[n + 3 : n + 8] = np.arange(5)
+    for hits in retrieve(queries, np.arange(5), candidates, concepts, k=2).values():
+        assert hits.ranks.tolist() == [2] * 5
+    concepts[-5:] = np.arange(5)
+    for hits in retrieve(queries, np.arange(5), candidates, concepts, k=2).values():
+        assert hits.ranks.tolist() == [1] * 5
+
+
+@KINDS
+def test_zero_rows_score_nothing_and_are_numbers(rows: Any) -> None:
+    queries, candidates = unit(4), unit(9, seed=1)
+    queries[1], candidates[[3, 5]] = 0, 0
+    check(queries, np.arange(4), candidates, np.arange(9), rows=rows)
+    for hits in retrieve(rows(queries), np.arange(4), rows(candidates), np.arange(9)).values():
+        assert np.isfinite(hits.scores).all()
+    nothing = np.zeros((4, 6), np.float32)
+    for hits in retrieve(rows(nothing), np.arange(4), rows(nothing), np.arange(4)).values():
+        assert hits.ranks.tolist() == [4] * 4
+
+
+@KINDS
+def test_rows_of_any_length_are_ranked_by_their_products(rows: Any) -> None:
+    queries, candidates = 30 * unit(12), unit(25, seed=1) * np.linspace(0, 5, 25, dtype=np.float32)[:, None]
+    found = retrieve(rows(queries), np.arange(12), rows(candidates), np.arange(25), k=25)
+    for measure, hits in found.items():
+        expected = brute_force(queries, np.arange(12), candidates, np.arange(25), measure, 25, None)
+        assert hits.ranks.tolist() == expected.ranks
+        np.testing.assert_allclose(hits.scores, expected.scores, rtol=1e-5, atol=1e-4)
+
+
+def test_vectors_that_say_nothing_are_found_at_chance() -> None:
+    queries, candidates, concepts = unit(400, 30), unit(500, 30, seed=1), np.arange(500)
+    for hits in retrieve(queries, concepts[:400], candidates, concepts).values():
+        # The mean of 400 ranks that are drawn from 1 to 500: 250.5, with a standard error of 7.2.
+        assert 250.5 - 4 * 7.2 < hits.ranks.mean() < 250.5 + 4 * 7.2
+        assert (hits.ranks == 1).mean() < 0.02
+
+
+def test_vectors_that_say_all_are_found() -> None:
+    queries, concepts = unit(300, 30), np.arange(300)
+    candidates = queries + 0.3 * unit(300, 30, seed=1)
+    for hits in retrieve(queries, concepts, candidates, concepts).values():
+        assert (hits.ranks == 1).mean() > 0.95
+        np.testing.assert_array_equal(hits.indices[hits.ranks == 1, 0], concepts[hits.ranks == 1])
+
+
+def test_the_other_functions_are_parts_of_retrieval() -> None:
+    queries, candidates = unit(20), unit(33, seed=1)
+    asked, answers = np.arange(20) % 15, np.arange(33) % 18
+    for measure, hits in retrieve(queries, asked, candidates, answers, k=4).items():
+        found = search(queries, candidates, 4, measure=measure)
+        np.testing.assert_array_equal(found.indices, hits.indices)
+        np.testing.assert_array_equal(found.scores, hits.scores)
+        ranks = counterpart_ranks(queries, asked, candidates, answers, measure=measure)
+        np.testing.assert_array_equal(ranks, hits.ranks)
+
+
+def test_searches_at_the_same_time_do_not_disturb_each_other() -> None:
+    problems = [(unit(30, seed=i), unit(3 * neighbours.BLOCK, seed=i + 50)) for i in range(8)]
+    before = threadpool_info()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda problem: nearest(problem[0], problem[1], 5).indices, problems))
+    for (queries, candidates), indices in zip(problems, found, strict=True):
+        np.testing.assert_array_equal(indices, nearest(queries, candidates, 5).indices)
+    assert threadpool_info() == before
+
+
 # All of them
 
 
@@ -203,13 +394,14 @@ def test_more_rows_than_a_block_give_what_one_block_gives(measure: Measure, monk
 
     whole = results()
     for size in (1, 4, 22, 23):
-        monkeypatch.setattr(neighbours, "BLOCK", size)
+        for name in ("BLOCK", "CELLS", "QUERIES"):
+            monkeypatch.setattr(neighbours, name, size)
         for one, other in zip(results(), whole, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_more_rows_than_the_real_block_are_all_ranked() -> None:
-    n = neighbours.BLOCK + 3
+    n = 2 * neighbours.BLOCK + 3
     vectors = unit(n, 12)
     assert nearest(vectors, vectors, 1).indices.ravel().tolist() == list(range(n))
     assert counterpart_ranks(vectors, np.arange(n), vectors, np.arange(n)).tolist() == [1] * n

@@ -2,18 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from cr5._typing import Ints
-from cr5.corpus import Document, read
+from cr5.corpus import Document, batches, read
 from cr5.encyclopedia import FOLDER
 from cr5.evaluate.baselines import shared_tokens
-from cr5.evaluate.retrieval import Direction, chance, mean_precision, retrieval
+from cr5.evaluate.documents import evaluate, hold_out
+from cr5.evaluate.run import Run
+from cr5.evaluate.split import Pair, Split
+from cr5.evaluate.systems import cr5
+from cr5.evaluate.texts import Material, gather
 from cr5.model import Cr5
 from cr5.neighbours import search
 from cr5.progress import Progress, Report, silent
+from cr5.settings import settings
 
 SETTINGS: dict[str, Any] = {"rank": 200, "min_documents": 2}
 """A small corpus: fewer dimensions, and a word counts from its second document on."""
@@ -28,32 +33,25 @@ QUERIES = (
 )
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One split: precision of the model and of the floor on concepts that were kept out of training."""
-
-    seed: int
-    model: list[Direction]
-    floor: list[Direction]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, the means first."""
-        return {
-            "seed": self.seed,
-            "p1_cosine": mean_precision(self.model, "cosine"),
-            "p1_csls": mean_precision(self.model, "csls"),
-            "p1_floor": mean_precision(self.floor, "cosine"),
-            "p1_floor_csls": mean_precision(self.floor, "csls"),
-            "chance": chance(self.model),
-            "directions": [direction.to_json() for direction in self.model],
-            "floor": [direction.to_json() for direction in self.floor],
-        }
+MODEL, FLOOR = "cr5", "shared tokens (floor)"
 
 
-def means(trials: Sequence[Trial]) -> dict[str, float]:
-    """The mean P@1 of several trials, and what they are to be compared with."""
-    names = ("p1_cosine", "p1_csls", "p1_floor", "p1_floor_csls", "chance")
-    return {name: float(np.mean([trial.to_json()[name] for trial in trials])) for name in names}
+def figures(run: Run) -> dict[str, float]:
+    """The mean P@1 of model and floor over all directions, in percent, and what guessing would score."""
+    found = {(mean.system, mean.measure): mean.precision[1] for mean in run.means()}
+    return {
+        "p1_cosine": found[MODEL, "cosine"],
+        "p1_csls": found[MODEL, "csls"],
+        "p1_floor": found[FLOOR, "cosine"],
+        "p1_floor_csls": found[FLOOR, "csls"],
+        "chance": float(np.mean([100 / score.candidates for score in run.scores])),
+    }
+
+
+def means(runs: Sequence[Run]) -> dict[str, float]:
+    """The same figures, over several splits."""
+    each = [figures(run) for run in runs]
+    return {name: float(np.mean([one[name] for one in each])) for name in each[0]}
 
 
 @dataclass(frozen=True)
@@ -70,37 +68,30 @@ def encyclopedia() -> list[Document]:
     return list(read(FOLDER))
 
 
-def split(documents: Sequence[Document], held_out: int, seed: int) -> tuple[list[Document], list[Document]]:
-    """Documents to train on, and the documents of ``held_out`` concepts that training never sees."""
-    concepts = sorted({document.concept for document in documents})
-    chosen = set(np.random.default_rng(seed).permutation(concepts)[:held_out].tolist())
-    return [d for d in documents if d.concept not in chosen], [d for d in documents if d.concept in chosen]
+def split(material: Material, seed: int, held_out: int = HELD_OUT) -> Split:
+    """Some concepts, all of them asked about and all of them candidates; training never sees them."""
+    langs = list(material.languages)
+    names = sorted(np.random.default_rng(seed).permutation(material.concepts)[:held_out].tolist())
+    pairs = [Pair((a, b), names, []) for a, b in combinations(langs, 2)]
+    return Split(material.digest, seed, 0, 10**9, langs, pairs, dict.fromkeys(langs, names))
 
 
-def trial(
-    documents: Sequence[Document], seed: int, ridge: float | str = "auto", held_out: int = HELD_OUT
-) -> tuple[Trial, Cr5]:
+def trial(material: Material, seed: int, ridge: float | str = "auto") -> Run:
     """Train without some concepts, and see how well their documents find each other."""
-    training, test = split(documents, held_out, seed)
-    model = Cr5(ridge=ridge, seed=seed, **SETTINGS).fit(training)
-    names = sorted({document.concept for document in test})
-    texts = {lang: [d.text for d in test if d.lang == lang] for lang in model.langs}
-    concepts: dict[str, Ints] = {
-        lang: np.array([names.index(d.concept) for d in test if d.lang == lang]) for lang in model.langs
-    }
-    floor = shared_tokens({lang: [d.text for d in training if d.lang == lang] for lang in model.langs}, texts)
-    vectors = {lang: model.encode(texts[lang], lang) for lang in model.langs}
-    return Trial(seed, retrieval(vectors, concepts), retrieval(floor, concepts)), model
+    chosen = settings(ridge=ridge, seed=seed, **SETTINGS)
+    systems = {MODEL: cr5(chosen), FLOOR: shared_tokens}
+    asked = hold_out(material, split(material, seed))
+    return evaluate(asked, systems, title="the built-in encyclopedia", rank=chosen.rank, seed=seed)
 
 
-def trials(documents: Sequence[Document], seeds: int = SEEDS, progress: Report = silent) -> tuple[list[Trial], Cr5]:
+def trials(documents: Sequence[Document], seeds: int = SEEDS, progress: Report = silent) -> list[Run]:
     """Several splits; the first chooses the ridge, on its own training concepts, for all of them."""
-    first, model = trial(documents, 0)
-    found = [first]
+    material = gather(batches(documents), settings().tokeniser)
+    found = [trial(material, 0)]
     for seed in range(1, seeds):
         progress(Progress("measure on held-out concepts", seed, seeds, f"split {seed + 1}"))
-        found.append(trial(documents, seed, model.report["ridge"])[0])
-    return found, model
+        found.append(trial(material, seed, found[0].trained[0].report["ridge"]))
+    return found
 
 
 def find(model: Cr5, documents: Sequence[Document], text: str, lang: str, k: int = 1) -> list[Hit]:

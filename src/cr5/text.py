@@ -60,7 +60,7 @@ class Tokeniser:
 
     def __call__(self, texts: Sequence[str] | pa.StringArray, lang: str) -> Tokens:
         """Split texts of one language into words."""
-        array = _as_arrow(texts)
+        array = as_arrow(texts)
         if not self.pretokenised:
             unsure = pc.match_substring_regex(array, f"[^{STABLE}]")
             common = not pc.any(unsure).as_py()
@@ -92,7 +92,8 @@ def _is_word(token: str) -> bool:
     return token[:1].isalnum() or any(map(str.isalnum, token))
 
 
-def _as_arrow(texts: Sequence[str] | pa.StringArray) -> pa.LargeStringArray:
+def as_arrow(texts: Sequence[str] | pa.StringArray) -> pa.LargeStringArray:
+    """Texts as an Arrow array."""
     try:
         return pa.array(texts, pa.large_string())
     except UnicodeEncodeError:  # half a character, which UTF-8 cannot hold, stands for none

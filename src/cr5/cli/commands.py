@@ -4,23 +4,37 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from cr5 import __version__, demo
 from cr5 import vectors as vectors_file
-from cr5.cli import show
+from cr5.cli import evaluation, show
+from cr5.cli.options import (
+    Changes,
+    Corpora,
+    Json,
+    Lang,
+    Langs,
+    Model,
+    OnError,
+    Preset,
+    Rank,
+    Ridge,
+    changes_of,
+    read_corpora,
+    ridge_of,
+    settings_of,
+)
 from cr5.cli.show import err, out
-from cr5.corpus import Skipped, read_batches, write
-from cr5.encyclopedia import FOLDER
+from cr5.corpus import Skipped, write
 from cr5.engine.choice import Name as EngineName
 from cr5.engine.choice import open_engine, size
 from cr5.errors import UserError
 from cr5.inspection import inspect as inspect_corpus
 from cr5.model import Cr5
 from cr5.modelfile import check_target
-from cr5.settings import PRESETS, settings
 from cr5.training import NotConverged
 
 app = typer.Typer(
@@ -33,28 +47,8 @@ app = typer.Typer(
 )
 corpus = typer.Typer(help="Look into a corpus, or convert it.", no_args_is_help=True)
 app.add_typer(corpus, name="corpus")
-
-BUILTIN = "builtin"
-
-Corpora = Annotated[
-    list[str],
-    typer.Argument(
-        help="Files, folders or globs (.jsonl, .csv, .tsv, each also .gz or .xz; .parquet), "
-        "- for JSONL on standard input, or builtin for the encyclopedia inside.",
-        metavar="CORPUS",
-        show_default=False,
-    ),
-]
-Langs = Annotated[str | None, typer.Option(help="Only these languages, e.g. en,it.", metavar="CODES")]
-OnError = Annotated[Literal["raise", "skip"], typer.Option(help="What to do with input that cannot be used.")]
-Preset = Annotated[str, typer.Option(help=f"Settings to begin with: {', '.join(PRESETS)} (the paper).")]
-Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Any other setting, e.g. min_documents=5; may be repeated.", metavar="NAME=VALUE"),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print plain JSON for machines.")]
-Model = Annotated[Path, typer.Argument(help="A folder that cr5 train wrote.", metavar="MODEL")]
-Lang = Annotated[str, typer.Option(help="Language of the text, e.g. it.", metavar="CODE")]
+app.add_typer(evaluation.app, name="eval")
+app.command()(evaluation.reproduce)
 
 
 def _version(wanted: bool) -> None:
@@ -86,8 +80,9 @@ def run_demo(
     began = time.perf_counter()
     documents = demo.encyclopedia()
     with show.progress_bars(json) as progress:
-        found, first = demo.trials(documents, seeds, progress)
-        model = Cr5(ridge=first.report["ridge"], **demo.SETTINGS).fit(documents, progress=progress)
+        found = demo.trials(documents, seeds, progress)
+        first = found[0].trained[0].report
+        model = Cr5(ridge=first["ridge"], **demo.SETTINGS).fit(documents, progress=progress)
     searches = [(lang, text, demo.find(model, documents, text, lang)) for lang, text in demo.QUERIES]
     mean = demo.means(found)
     if json:
@@ -97,11 +92,14 @@ def run_demo(
                 "documents": len(documents),
                 "held_out": demo.HELD_OUT,
                 "seeds": seeds,
-                "settings": first.settings.to_json(),
-                "ridge": first.report["ridge"],
-                "ridge_path": first.report["ridge_path"],
+                "settings": model.settings.to_json(),
+                "ridge": first["ridge"],
+                "ridge_path": first["ridge_path"],
                 "mean": mean,
-                "trials": [t.to_json() for t in found],
+                "trials": [
+                    {"seed": seed} | demo.figures(trial) | {"scores": [score.to_json() for score in trial.scores]}
+                    for seed, trial in enumerate(found)
+                ],
                 "fit": {
                     key: model.report[key]
                     for key in ("energy", "residual", "steps", "products", "seconds", "converged")
@@ -113,7 +111,7 @@ def run_demo(
             }
         )
         return
-    show.demo_report(documents, found, first, model, mean, searches, time.perf_counter() - began)
+    show.demo_report(documents, found, model, mean, searches, time.perf_counter() - began)
 
 
 @app.command()
@@ -122,10 +120,8 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the model to.", metavar="MODEL")],
     langs: Langs = None,
     preset: Preset = "default",
-    rank: Annotated[int | None, typer.Option(min=1, help="Dimensions of the vectors.", show_default="300")] = None,
-    ridge: Annotated[
-        str | None, typer.Option(help="Strength of the penalty.", show_default="auto", metavar="NUMBER|auto")
-    ] = None,
+    rank: Rank = None,
+    ridge: Ridge = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all that is random.", show_default="0")] = None,
     setting: Changes = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted run.")] = False,
@@ -164,10 +160,7 @@ def train(
 
         cr5 train corpus/ -o model --engine dask --scheduler tcp://10.0.0.1:8786
     """
-    changes: dict[str, Any] = dict(_setting(item) for item in setting or [])
-    given = {"rank": rank, "seed": seed, "ridge": _ridge(ridge)}
-    changes |= {name: value for name, value in given.items() if value is not None}
-    model = Cr5(preset, **changes)
+    model = Cr5(preset, **changes_of(setting, rank=rank, seed=seed, ridge=ridge_of(ridge)))
     check_target(output)
     checkpoint = Path(f"{output}.checkpoint" if output.name else f"{output.resolve()}.checkpoint")
     if resume and not checkpoint.exists():
@@ -178,7 +171,7 @@ def train(
         )
     skipped = Skipped()
     began = time.perf_counter()
-    batches = _read(corpora, langs, on_error, skipped)
+    batches = read_corpora(corpora, langs, on_error, skipped)
     output.parent.mkdir(parents=True, exist_ok=True)
     budget = None if memory is None else size(memory)
     options: dict[str, Any] = {"memory": budget, "scheduler": scheduler, "workers": workers, "scratch": output.parent}
@@ -347,11 +340,11 @@ def inspect(
 
         cr5 corpus inspect corpus/
     """
-    chosen = settings(preset, **dict(_setting(item) for item in setting or []))
+    chosen = settings_of(preset, setting)
     skipped = Skipped()
     with show.progress_bars(json) as progress:
         found = inspect_corpus(
-            _read(corpora, langs, on_error, skipped), chosen.tokeniser, chosen.weighting, progress=progress
+            read_corpora(corpora, langs, on_error, skipped), chosen.tokeniser, chosen.weighting, progress=progress
         )
     if json:
         show.as_json(found.to_json() | {"skipped": skipped.counts})
@@ -382,37 +375,9 @@ def convert(
         cr5 corpus convert corpus/*.csv -o corpus.parquet
     """
     skipped = Skipped()
-    count = write(output, _read(corpora, langs, on_error, skipped))
+    count = write(output, read_corpora(corpora, langs, on_error, skipped))
     show.skipped_lines(skipped)
     err.print(f"{count:,} documents written" + ("" if output == "-" else f" to {output}"))
-
-
-def _read(corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped) -> Any:
-    paths = [str(FOLDER) if path == BUILTIN and not Path(path).exists() else path for path in corpora]
-    wanted = [code.strip() for code in langs.split(",") if code.strip()] if langs else None
-    return read_batches(paths, langs=wanted, on_error=on_error, skipped=skipped)
-
-
-def _ridge(text: str | None) -> float | str | None:
-    if text is None or text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is neither a number nor auto", param_hint="--ridge") from None
-
-
-def _setting(item: str) -> tuple[str, Any]:
-    """NAME=VALUE with the value as a number or truth value where it is one."""
-    name, equals, value = item.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"{item!r} is not of the form NAME=VALUE", param_hint="--set")
-    for convert_to in (int, float):
-        try:
-            return name, convert_to(value)
-        except ValueError:
-            pass
-    return name, {"true": True, "false": False}.get(value, value)
 
 
 def _text(given: str) -> str:

@@ -22,8 +22,9 @@ from rich.table import Table
 from rich.text import Text
 
 from cr5.corpus import Document, Skipped
-from cr5.demo import HELD_OUT, Hit, Trial
-from cr5.evaluate.retrieval import Direction, chance, mean_precision
+from cr5.demo import FLOOR, HELD_OUT, MODEL, Hit
+from cr5.evaluate.measures import CUTOFFS
+from cr5.evaluate.run import Run
 from cr5.inspection import Inspection
 from cr5.model import Cr5, Explanation
 from cr5.progress import Progress, Report
@@ -54,12 +55,15 @@ def progress_bars(quiet: bool = False) -> Iterator[Report]:
     )
     with Bars(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bars:
         tasks: dict[str, Any] = {}
+        shown: list[str] = []
 
         def report(progress: Progress) -> None:
             if progress.stage not in tasks:
-                for other in tasks.values():
-                    bars.update(other, visible=False)
                 tasks[progress.stage] = bars.add_task(progress.stage, total=progress.total, note="")
+            if shown != [progress.stage]:
+                shown[:] = [progress.stage]
+                for stage, task in tasks.items():
+                    bars.update(task, visible=stage == progress.stage)
             bars.update(tasks[progress.stage], completed=progress.done, total=progress.total, note=progress.note)
 
         yield report
@@ -82,23 +86,23 @@ def skipped_lines(skipped: Skipped) -> None:
         warn(f"skipped {count:,}: {reason} (first: {skipped.examples[reason]})")
 
 
-def retrieval_table(directions: list[Direction], floor: list[Direction]) -> None:
+def demo_table(run: Run) -> None:
     """Precision for every direction, beside the floor and chance."""
     columns = ("", "cosine P@1", "P@5", "P@10", "CSLS P@1", "P@5", "P@10", "floor P@1")
     table = _table("Held-out retrieval, %", *columns, left=columns[:1])
-    for direction, other in zip(directions, floor, strict=True):
-        figures = (
-            [direction.cosine[k] for k in (1, 5, 10)] + [direction.csls[k] for k in (1, 5, 10)] + [other.cosine[1]]
-        )
-        table.add_row(f"{direction.source} > {direction.target}", *(f"{figure:.1f}" for figure in figures))
+    parts = [run.of(MODEL, "joint", "cosine"), run.of(MODEL, "joint", "csls"), run.of(FLOOR, "joint", "cosine")]
+    for cosine, csls, floor in zip(*parts, strict=True):
+        figures = [score.precision(k) for score in (cosine, csls) for k in CUTOFFS] + [floor.precision()]
+        table.add_row(f"{cosine.source} > {cosine.target}", *(f"{figure:.1f}" for figure in figures))
     table.add_section()
-    means = [mean_precision(directions, "cosine", k) for k in (1, 5, 10)]
-    means += [mean_precision(directions, "csls", k) for k in (1, 5, 10)] + [mean_precision(floor, "cosine")]
+    mean = {(m.system, m.measure): m.precision for m in run.means()}
+    means = [mean[MODEL, m][k] for m in ("cosine", "csls") for k in CUTOFFS] + [mean[FLOOR, "cosine"][1]]
     table.add_row("mean", *(f"{figure:.1f}" for figure in means), style="bold")
     out.print(table)
+    queries, candidates = len(parts[0][0].ranks), parts[0][0].candidates
     out.print(
-        f"{directions[0].queries} queries among {directions[0].candidates} candidates; "
-        f"chance {chance(directions):.1f}; floor: TF-IDF over the strings that two languages share",
+        f"{queries} queries among {candidates} candidates; chance {100 / candidates:.1f}; "
+        "floor: TF-IDF over the strings that two languages share",
         style="dim",
     )
 
@@ -188,8 +192,7 @@ def explanation(found: Explanation, lang_a: str, lang_b: str) -> None:
 
 def demo_report(
     documents: list[Document],
-    found: list[Trial],
-    first: Cr5,
+    found: list[Run],
     model: Cr5,
     mean: dict[str, float],
     searches: list[tuple[str, str, list[Hit]]],
@@ -199,9 +202,9 @@ def demo_report(
     concepts = len({document.concept for document in documents})
     out.print(f"{len(documents):,} articles on {concepts} concepts in {', '.join(model.langs)}; none is a translation.")
     out.print(f"Trained on {concepts - HELD_OUT} concepts, tested on the other {HELD_OUT}.\n")
-    path_table(first.report)
+    path_table(found[0].trained[0].report)
     out.print()
-    retrieval_table(found[0].model, found[0].floor)
+    demo_table(found[0])
     out.print(
         f"\nMean P@1 of {len(found)} such splits: "
         f"[bold]{mean['p1_cosine']:.1f}[/] cosine, [bold]{mean['p1_csls']:.1f}[/] CSLS "

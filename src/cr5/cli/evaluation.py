@@ -1,0 +1,511 @@
+"""The commands that measure: ``cr5 eval``."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cr5.cli import figures, show
+from cr5.cli.options import (
+    Changes,
+    Corpora,
+    Json,
+    Langs,
+    Model,
+    OnError,
+    Preset,
+    Rank,
+    Ridge,
+    changes_of,
+    comma_separated,
+    read_corpora,
+    ridge_of,
+    settings_of,
+)
+from cr5.corpus import Document, Skipped, write
+from cr5.errors import UserError
+from cr5.evaluate import baselines
+from cr5.evaluate.aligned import ALIKE, read_aligned
+from cr5.evaluate.documents import Asked, Over, evaluate, hold_out
+from cr5.evaluate.report import write_reports
+from cr5.evaluate.reproduce import ASKED, CUT, DOCUMENTS
+from cr5.evaluate.reproduce import reproduce as reproduce_table
+from cr5.evaluate.run import REGIMES, Regime, Run, compare, load
+from cr5.evaluate.sentences import evaluate_sentences, space_of
+from cr5.evaluate.space import Space, System
+from cr5.evaluate.split import CANDIDATES, QUERIES, Split, make_split
+from cr5.evaluate.systems import cr5, given
+from cr5.evaluate.texts import gather
+from cr5.evaluate.words import evaluate_words, languages_of
+from cr5.evaluate.wordvectors import read_dictionary, word_vectors
+from cr5.model import Cr5
+from cr5.progress import Report
+from cr5.settings import Settings, settings
+
+app = typer.Typer(
+    help="Measure how well texts find their counterparts in other languages, beside baselines.",
+    no_args_is_help=True,
+    invoke_without_command=True,
+)
+
+CEILING = "ceiling (within the language)"
+SYSTEMS = {
+    "cr5": "cr5",
+    "wsdm19": "cr5 as in the paper",
+    "floor": "shared tokens (floor)",
+    "bm25": "BM25 over shared words",
+    "lsi": "CL-LSI",
+    "esa": "CL-ESA",
+    "inverted": "inverted index",
+    "words": "word vectors",
+    "dictionary": "word vectors (dictionary)",
+}
+"""What --systems may name, and what the tables call it."""
+USUAL = "cr5,floor,bm25,esa"
+
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Folder to write run.json, scores.csv, report.md and report.html to."),
+]
+Train = Annotated[
+    list[str] | None,
+    typer.Option(help="Documents that baselines are trained on; those of the model, to be fair.", metavar="CORPUS"),
+]
+Dictionary = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Words of two languages, en-it.tsv: source<TAB>target, for the system dictionary.", metavar="FILE"
+    ),
+]
+Validation = Annotated[bool, typer.Option("--validation", help="Ask the validation queries, to choose settings by.")]
+CslsOver = Annotated[
+    Over,
+    typer.Option(
+        help="Texts that CSLS takes neighbourhoods over: the queries, or other held-out texts in their language."
+    ),
+]
+
+
+@app.callback()
+def root(
+    comparison: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option("--compare", help="Put two runs side by side: folders written with -o.", metavar="A B"),
+    ] = None,
+    systems: Annotated[
+        str | None, typer.Option(help="With --compare: one system of A and one of B, by name.", metavar="NAME,NAME")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Measure how well texts find their counterparts in other languages, beside baselines.
+
+    Examples:
+
+        cr5 eval documents corpus/ -o results
+
+        cr5 eval sentences model europarl.en europarl.it
+
+        cr5 eval words model en-it.tsv
+
+        cr5 eval --compare results other-results
+    """
+    if comparison is None:
+        return
+    names = comma_separated(systems)
+    if names is not None and len(names) != 2:
+        raise UserError(f"--systems is {systems!r}; with --compare it must be two names, one of each run")
+    runs = load(comparison[0]), load(comparison[1])
+    rows = compare(*runs, (names[0], names[1]) if names else None)
+    if json:
+        show.as_json([row.to_json() for row in rows])
+    else:
+        figures.comparison_table(rows)
+
+
+@app.command()
+def documents(
+    corpora: Corpora,
+    output: Output = None,
+    langs: Langs = None,
+    regime: Annotated[
+        str, typer.Option(help=f"What to train on: {', '.join(REGIMES)}, several with commas, or all.", metavar="NAMES")
+    ] = "joint",
+    systems: Annotated[
+        str, typer.Option(help=f"What to measure: {', '.join(SYSTEMS)}, several with commas, or all.", metavar="NAMES")
+    ] = USUAL,
+    preset: Preset = "default",
+    rank: Rank = None,
+    ridge: Ridge = None,
+    setting: Changes = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
+    queries: Annotated[
+        int, typer.Option(min=1, help="Test queries a pair, at most a tenth of what it shares.")
+    ] = QUERIES,
+    candidates: Annotated[
+        int, typer.Option(min=1, help="Candidates a language, at most two fifths of its concepts.")
+    ] = CANDIDATES,
+    split: Annotated[
+        Path | None, typer.Option(help="Use this split (split.json of another run) instead of making one.")
+    ] = None,
+    validation: Validation = False,
+    comparable: Annotated[
+        bool, typer.Option("--comparable", help="Give each language other paragraphs (lines) of a parallel document.")
+    ] = False,
+    mask_shared: Annotated[
+        bool, typer.Option("--mask-shared", help="Take out words that another language's version has as well.")
+    ] = False,
+    csls_over: CslsOver = "queries",
+    low_resource: Annotated[
+        int, typer.Option(min=2, help="Concepts that a pair trains on in the regime low-resource.", metavar="N")
+    ] = 1000,
+    bridge: Annotated[
+        str | None,
+        typer.Option(
+            help="The third language in the regime transitive.", show_default="what shares most", metavar="CODE"
+        ),
+    ] = None,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="In the regime transitive: drop concepts that both have, as in the paper.")
+    ] = False,
+    dictionary: Dictionary = None,
+    vectors: Annotated[
+        list[str] | None,
+        typer.Option(help="Vectors from elsewhere: a folder with en.npy or en.parquet, …", metavar="NAME=FOLDER"),
+    ] = None,
+    texts: Annotated[
+        Path | None, typer.Option(help="Only write the texts that are compared, en.jsonl, …, to encode elsewhere.")
+    ] = None,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    """Hold documents out, train without them, and see whether they find each other across languages.
+
+    Examples:
+
+        cr5 eval documents corpus/ -o results
+
+        cr5 eval documents corpus/ --langs en,it,da --regime all --systems all -o results
+
+        cr5 eval documents speeches/ --comparable --split results/split.json
+    """
+    chosen = settings_of(preset, setting, rank=rank, ridge=ridge_of(ridge))
+    regimes = _regimes(regime)
+    skipped = Skipped()
+    began = time.perf_counter()
+    stored = Split.load(split) if split else None
+    with show.progress_bars(json) as progress:
+        named = _systems(systems, chosen, dictionary, vectors, progress)
+        batches = read_corpora(corpora, langs or (",".join(stored.langs) if stored else None), on_error, skipped)
+        order = comma_separated(langs) or (stored.langs if stored else None)
+        material = gather(batches, chosen.tokeniser, langs=order, comparable=comparable, progress=progress)
+        used = stored or make_split(
+            material,
+            seed=seed,
+            queries=queries,
+            candidates=candidates,
+            smallest=chosen.weighting.min_unique,
+            largest=chosen.weighting.max_unique,
+        )
+        asked = hold_out(material, used, role="validation" if validation else "test", over=csls_over, mask=mask_shared)
+        if texts:
+            _write_texts(asked, texts)
+            return
+        variant = "comparable" if comparable else "whole documents"
+        run = evaluate(
+            asked,
+            named,
+            title=_title(corpora, list(material.languages)),
+            variant=variant + (", shared words masked" if mask_shared else ""),
+            regimes=regimes,
+            rank=chosen.rank,
+            seed=chosen.seed,
+            cut=low_resource,
+            bridge=bridge,
+            deal=not drop,
+            ceiling=(CEILING, baselines.within) if comparable else None,
+            facts={"settings": chosen.to_json(), "skipped": skipped.counts},
+            progress=progress,
+        )
+    run.facts["seconds"] = time.perf_counter() - began
+    if output:
+        write_reports(run, output)
+        used.save(output / "split.json")
+    _show(run, output, json, skipped)
+
+
+@app.command()
+def sentences(
+    model: Model,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Line-aligned files NAME.en NAME.it, a Parquet file with a column for each language, or folders.",
+            metavar="FILE...",
+        ),
+    ],
+    output: Output = None,
+    langs: Langs = None,
+    queries: Annotated[int, typer.Option(min=1, help="Queries a pair; all sentences are candidates.")] = 2000,
+    separate: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Share of the sentences that only serve for IDF weights.")
+    ] = 0.25,
+    train: Train = None,
+    systems: Annotated[
+        str, typer.Option(help="With --train: what to measure beside the model.", metavar="NAMES")
+    ] = "floor,words",
+    dictionary: Dictionary = None,
+    validation: Validation = False,
+    csls_over: CslsOver = "queries",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
+    json: Json = False,
+) -> None:
+    """See whether sentences find their translations, by a model that was trained on other texts.
+
+    Examples:
+
+        cr5 eval sentences model europarl.en europarl.it -o results
+
+        cr5 eval sentences model en-it.parquet --train corpus/ --systems floor,lsi,words
+    """
+    began = time.perf_counter()
+    pairs = read_aligned(files, comma_separated(langs))
+    with show.progress_bars(json) as progress:
+        loaded = Cr5.load(model)
+        spoken = sorted({lang for pair in pairs for lang in pair.langs})
+        spaces = _spaces(loaded, spoken, train, systems, dictionary, progress)
+        run = evaluate_sentences(
+            spaces,
+            pairs,
+            tokeniser=loaded.settings.tokeniser,
+            queries=queries,
+            separate=separate,
+            seed=seed,
+            over=csls_over,
+            role="validation" if validation else "test",
+            title=_title([str(path) for path in files], spoken),
+            progress=progress,
+        )
+    _finish(run, output, json, began)
+
+
+@app.command()
+def words(
+    model: Model,
+    dictionaries: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Test words, source<TAB>target, in files named like en-it.test.tsv.", metavar="DICTIONARY..."
+        ),
+    ],
+    output: Output = None,
+    train: Train = None,
+    systems: Annotated[
+        str, typer.Option(help="With --train: what to measure beside the model.", metavar="NAMES")
+    ] = "words",
+    dictionary: Dictionary = None,
+    csls_over: CslsOver = "queries",
+    json: Json = False,
+) -> None:
+    """See whether words find their translations among all words of the other language.
+
+    Examples:
+
+        cr5 eval words model en-it.test.tsv it-en.test.tsv -o results
+
+        cr5 eval words model en-it.test.tsv --train corpus/ --dictionary en-it.train.tsv
+    """
+    began = time.perf_counter()
+    with show.progress_bars(json) as progress:
+        loaded = Cr5.load(model)
+        asked = [(*_languages(path), path) for path in dictionaries]
+        spoken = sorted({lang for source, target, _ in asked for lang in (source, target)})
+        spaces = _spaces(loaded, spoken, train, systems, dictionary, progress)
+        run = evaluate_words(
+            spaces,
+            asked,
+            tokeniser=loaded.settings.tokeniser,
+            over=csls_over,
+            title=_title([str(path) for path in dictionaries], spoken),
+            progress=progress,
+        )
+    _finish(run, output, json, began)
+
+
+def reproduce(
+    paper: Annotated[Literal["wsdm19"], typer.Argument(help="The paper: wsdm19.")],
+    data: Annotated[
+        Path,
+        typer.Argument(help="Folder with word_indices, concept_indices and sparse_matrices (Zenodo record 3359814)."),
+    ],
+    output: Output = None,
+    langs: Langs = None,
+    rank: Rank = None,
+    setting: Changes = None,
+    queries: Annotated[
+        int, typer.Option(min=1, help="Test queries a pair, at most a tenth of what it shares.")
+    ] = QUERIES,
+    candidates: Annotated[int, typer.Option(min=1, help="Candidates a language.")] = CANDIDATES,
+    candidates_train: Annotated[
+        bool,
+        typer.Option(
+            "--candidates-train", help="Let candidates train, as the authors' scripts do and the paper does not."
+        ),
+    ] = False,
+    documents: Annotated[
+        tuple[int, int], typer.Option(help="Frequent words that a document must have.", metavar="LOW HIGH")
+    ] = DOCUMENTS,
+    asked: Annotated[
+        tuple[int, int], typer.Option(help="Frequent words that a query must have.", metavar="LOW HIGH")
+    ] = ASKED,
+    low_resource: Annotated[int, typer.Option(min=2, help="Concepts of the low-resource section.", metavar="N")] = CUT,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    """Run the paper's document retrieval on the authors' data, and print its Table 1 with our figures beside.
+
+    Example:
+
+        cr5 reproduce wsdm19 data/ -o results
+    """
+    skipped = Skipped()
+    began = time.perf_counter()
+    with show.progress_bars(json) as progress:
+        run = reproduce_table(
+            data,
+            langs=comma_separated(langs),
+            documents=documents,
+            asked=asked,
+            queries=queries,
+            candidates=candidates,
+            candidates_train=candidates_train,
+            cut=low_resource,
+            seed=seed,
+            changes=changes_of(setting, rank=rank),
+            on_error=on_error,
+            skipped=skipped,
+            progress=progress,
+        )
+    run.facts["seconds"] = time.perf_counter() - began
+    if output:
+        write_reports(run, output)
+    if json:
+        show.as_json(run.to_json())
+        return
+    show.skipped_lines(skipped)
+    figures.reproduction_table(run)
+
+
+def _spaces(
+    model: Cr5, langs: list[str], train: list[str] | None, systems: str, dictionary: list[Path] | None, progress: Report
+) -> dict[str, Space]:
+    """The model, and what is trained beside it on the documents of --train."""
+    known = [lang for lang in model.langs if lang in langs or ALIKE.get(lang) in langs]
+    spaces: dict[str, Space] = {"cr5": space_of(model, known)}
+    if not train:
+        return spaces
+    material = gather(
+        read_corpora(train, ",".join(known), "raise", Skipped()),
+        model.settings.tokeniser,
+        langs=known,
+        progress=progress,
+    )
+    weighting = model.settings.weighting
+    sized = material.sized(weighting.min_unique, weighting.max_unique)
+    for name, system in _systems(systems, model.settings, dictionary, None, progress).items():
+        spaces[name] = system(sized.languages, rank=model.settings.rank, seed=model.settings.seed)
+    return spaces
+
+
+def _finish(run: Run, output: Path | None, json: bool, began: float) -> None:
+    run.facts["seconds"] = time.perf_counter() - began
+    if output:
+        write_reports(run, output)
+    _show(run, output, json, Skipped())
+
+
+def _show(run: Run, output: Path | None, json: bool, skipped: Skipped) -> None:
+    if json:
+        show.as_json(run.to_json())
+        return
+    show.skipped_lines(skipped)
+    figures.run_tables(run)
+    if output:
+        show.out.print(f"written to {output}: report.html, report.md, scores.csv, run.json", style="dim")
+
+
+def _regimes(text: str) -> list[Regime]:
+    names = list(REGIMES) if text == "all" else comma_separated(text) or []
+    for name in names:
+        if name not in REGIMES:
+            raise UserError(f"there is no regime {name!r}; the regimes are {', '.join(REGIMES)}, or all")
+    return [regime for regime in REGIMES if regime in names]
+
+
+def _systems(
+    text: str, chosen: Settings, dictionary: list[Path] | None, vectors: list[str] | None, progress: Report
+) -> dict[str, System]:
+    names = (
+        [name for name in SYSTEMS if name != "dictionary" or dictionary]
+        if text == "all"
+        else comma_separated(text) or []
+    )
+    if dictionary and "dictionary" not in names:
+        names.append("dictionary")
+    made: dict[str, System] = {}
+    for name in names:
+        if name not in SYSTEMS:
+            raise UserError(f"there is no system {name!r}; the systems are {', '.join(SYSTEMS)}, or all")
+        if name == "dictionary" and not dictionary:
+            raise UserError("the system dictionary needs a bilingual dictionary; name one with --dictionary en-it.tsv")
+        made[SYSTEMS[name]] = _system(name, chosen, dictionary or [], progress)
+    for item in vectors or []:
+        name, equals, folder = item.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"{item!r} is not of the form NAME=FOLDER", param_hint="--vectors")
+        made[name] = given(Path(folder))
+    return made
+
+
+def _system(name: str, chosen: Settings, dictionary: list[Path], progress: Report) -> System:
+    if name == "cr5":
+        return cr5(chosen, progress=progress)
+    if name == "wsdm19":
+        weighting = chosen.weighting
+        same = {part: getattr(weighting, part) for part in ("min_documents", "max_words", "min_unique", "max_unique")}
+        return cr5(settings("wsdm19", rank=chosen.rank, ridge=chosen.ridge, **same), progress=progress)
+    plain: dict[str, System] = {
+        "floor": baselines.shared_tokens,
+        "bm25": baselines.bm25,
+        "lsi": baselines.cl_lsi,
+        "esa": baselines.cl_esa,
+        "inverted": baselines.inverted,
+    }
+    if name in plain:
+        return plain[name]
+    if name == "words":
+        return word_vectors()
+    return word_vectors({_languages(path): read_dictionary(path) for path in dictionary})
+
+
+def _languages(path: Path) -> tuple[str, str]:
+    found = languages_of(path)
+    if found is None:
+        raise UserError(f"{path}: the name does not tell the languages; call it like en-it.tsv")
+    return found
+
+
+def _title(corpora: list[str], langs: list[str]) -> str:
+    names = ", ".join(Path(path).name or path for path in corpora[:3]) + (", …" if len(corpora) > 3 else "")
+    return f"{names}: {', '.join(langs) if len(langs) <= 8 else f'{len(langs)} languages'}"
+
+
+def _write_texts(asked: Asked, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for lang, held in asked.held.items():
+        names = [asked.material.concepts[i] for i in held.concepts]
+        written = asked.written(lang)
+        write(folder / f"{lang}.jsonl", map(Document, names, [lang] * len(names), written, held.titles))
+    sizes = ", ".join(f"{len(held):,} {lang}" for lang, held in asked.held.items())
+    show.err.print(f"{sizes} texts written to {folder}; encode them line by line and pass --vectors NAME=FOLDER")

@@ -1,0 +1,367 @@
+"""A run: what one evaluation found, as it is written, read and compared."""
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from cr5._typing import Ints
+from cr5.errors import UserError
+from cr5.evaluate.measures import (
+    CUTOFFS,
+    EXCHANGES,
+    Difference,
+    Interval,
+    difference,
+    hits,
+    holm,
+    interval,
+    precision,
+    reciprocal,
+    reciprocal_rank,
+)
+from cr5.neighbours import Measure
+
+Task: TypeAlias = Literal["documents", "sentences", "words"]
+Regime: TypeAlias = Literal["joint", "pairwise", "low-resource", "transitive", "as given"]
+REGIMES: tuple[Regime, ...] = ("joint", "pairwise", "low-resource", "transitive")
+FILE = "run.json"
+FORMAT = 1
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Queries:
+    """The queries of one direction: for each its concept, its number of different words, and its coverage.
+
+    Coverage is the share of a query's words that the first cr5 model of the run knows; it is
+    empty where there is none.
+    """
+
+    source: str
+    target: str
+    concepts: list[str]
+    lengths: list[int]
+    coverage: list[float]
+
+
+@dataclass(frozen=True)
+class Score:
+    """One system, trained in one regime, in one direction, by one measure: the rank of every query's counterpart.
+
+    ``ranks`` are in the order of the direction's ``Queries``. ``shared`` is the number of training concepts that
+    the two languages share, ``candidates`` the number of texts that were ranked.
+    """
+
+    system: str
+    regime: Regime
+    source: str
+    target: str
+    measure: Measure
+    ranks: list[int]
+    candidates: int
+    shared: int
+    signature: str
+    interval: Interval  # of P@1
+
+    @cached_property
+    def array(self) -> Ints:
+        """The ranks."""
+        return np.array(self.ranks, np.int64)
+
+    def precision(self, k: int = 1) -> float:
+        """P@k in percent."""
+        return precision(self.array, k)
+
+    @property
+    def reciprocal_rank(self) -> float:
+        """The mean reciprocal rank in percent."""
+        return reciprocal_rank(self.array)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, and the figures that follow from the ranks."""
+        return asdict(self) | {
+            "queries": len(self.ranks),
+            "precision": {str(k): self.precision(k) for k in CUTOFFS},
+            "reciprocal_rank": self.reciprocal_rank,
+        }
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One system as it was trained: for which regime and languages, how long it took, and what it reports."""
+
+    system: str
+    regime: Regime
+    langs: list[str]
+    seconds: float
+    report: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A candidate that was found: its title, its score, and whether it is the right one."""
+
+    title: str
+    score: float
+    right: bool
+
+
+@dataclass(frozen=True)
+class Example:
+    """A query and the candidates that came first."""
+
+    system: str
+    regime: Regime
+    source: str
+    target: str
+    measure: Measure
+    query: str
+    rank: int
+    hits: list[Hit]
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that one evaluation found. ``facts`` are plain values about corpus, split and options; ``notes`` are
+    sentences for the reader: what could not be measured, and why."""
+
+    task: Task
+    title: str
+    version: str
+    facts: dict[str, Any]
+    queries: list[Queries]
+    scores: list[Score]
+    trained: list[Trained] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def direction(self, source: str, target: str) -> Queries:
+        """The queries of one direction."""
+        if (source, target) not in self._directions:
+            raise ValueError(f"{source} > {target} has no queries")
+        return self._directions[source, target]
+
+    @cached_property
+    def _directions(self) -> dict[tuple[str, str], Queries]:
+        return {(queries.source, queries.target): queries for queries in self.queries}
+
+    def groups(self) -> list[tuple[str, Regime, Measure]]:
+        """Systems, regimes and measures, as they come."""
+        return list(dict.fromkeys((s.system, s.regime, s.measure) for s in self.scores))
+
+    def of(self, system: str, regime: str, measure: str) -> list[Score]:
+        """The scores of one system, regime and measure, direction by direction."""
+        return [s for s in self.scores if (s.system, s.regime, s.measure) == (system, regime, measure)]
+
+    def means(self) -> list["Mean"]:
+        """For each system, regime and measure the means over directions."""
+        return self._means
+
+    @cached_property
+    def _means(self) -> list["Mean"]:
+        return [self._mean(*group) for group in self.groups()]
+
+    def _mean(self, system: str, regime: Regime, measure: Measure) -> "Mean":
+        scores = self.of(system, regime, measure)
+        numbers = _numbers(self.direction(s.source, s.target).concepts for s in scores)
+        asked = [(s.array, concepts) for s, concepts in zip(scores, numbers, strict=True)]
+        return Mean(
+            system,
+            regime,
+            measure,
+            len(scores),
+            {k: float(np.mean([s.precision(k) for s in scores])) for k in CUTOFFS},
+            float(np.mean([s.reciprocal_rank for s in scores])),
+            interval(asked, hits(1)),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: what can be read again, and the figures that follow from it."""
+        scores = [score.to_json() for score in self.scores]
+        means = [mean.to_json() for mean in self.means()]
+        return {"format": FORMAT} | asdict(self) | {"scores": scores, "means": means}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Run":
+        """The run that ``to_json`` wrote."""
+        derived = ("queries", "precision", "reciprocal_rank")
+        scores = []
+        for plain in values["scores"]:
+            own = {k: v for k, v in plain.items() if k not in derived}
+            scores.append(Score(**own | {"interval": Interval(*own["interval"])}))
+        examples = [Example(**e | {"hits": [Hit(**hit) for hit in e["hits"]]}) for e in values["examples"]]
+        parts = {
+            "queries": [Queries(**q) for q in values["queries"]],
+            "scores": scores,
+            "trained": [Trained(**t) for t in values["trained"]],
+            "examples": examples,
+        }
+        return cls(**{k: v for k, v in values.items() if k not in ("format", "means")} | parts)
+
+
+def merge(runs: Sequence[Run], title: str) -> Run:
+    """Several runs over the same queries as one; the facts are those of the first."""
+    queries = {(q.source, q.target): q for run in reversed(runs) for q in run.queries}
+    return replace(
+        runs[0],
+        title=title,
+        queries=list(queries.values()),
+        scores=[score for run in runs for score in run.scores],
+        trained=[trained for run in runs for trained in run.trained],
+        examples=[example for run in runs for example in run.examples],
+        notes=[note for run in runs for note in run.notes],
+    )
+
+
+class Mean(NamedTuple):
+    """The means over the directions of one system, regime and measure; the interval is that of P@1."""
+
+    system: str
+    regime: Regime
+    measure: Measure
+    directions: int
+    precision: dict[int, float]
+    reciprocal_rank: float
+    interval: Interval
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return self._asdict() | {"precision": {str(k): v for k, v in self.precision.items()}}
+
+
+class Compared(NamedTuple):
+    """One row of two runs side by side: P@1 and the mean reciprocal rank of each, and their differences.
+
+    A mean is over so many ``directions``. ``adjusted`` is the p-value of the difference in P@1, made larger for
+    the number of rows that are looked at together (Holm).
+    """
+
+    system_a: str
+    system_b: str
+    regime: Regime
+    measure: Measure
+    source: str  # "" for the mean over directions
+    target: str
+    precision_a: float
+    precision_b: float
+    at_1: Difference
+    reciprocal: Difference
+    directions: int = 1
+    adjusted: float = 1.0
+
+    @property
+    def significant(self) -> bool:
+        """Whether chance alone makes such a difference in P@1 in fewer than 5 of 100 such comparisons."""
+        return self.adjusted < SIGNIFICANT
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        differences = {"at_1": self.at_1, "reciprocal": self.reciprocal}
+        plain = {k: v._asdict() | {"interval": list(v.interval)} for k, v in differences.items()}
+        return self._asdict() | plain | {"significant": self.significant}
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that appears when it is complete."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        # The name of a file may hold half a character, which UTF-8 cannot: JSON reads it back from its escape.
+        with part.open("w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def save(run: Run, folder: Path) -> None:
+    """Write a run into a folder, as ``run.json``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / FILE, json.dumps(run.to_json(), ensure_ascii=False) + "\n")
+
+
+def load(path: Path) -> Run:
+    """Read a run, from its folder or its file."""
+    file = path / FILE if path.is_dir() else path
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{file} does not exist; name a folder that cr5 eval wrote with -o") from None
+    except (ValueError, IsADirectoryError):
+        raise UserError(f"{file} is not a run of cr5 eval; name a folder that it wrote with -o") from None
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        found = values.get("format") if isinstance(values, dict) else None
+        raise UserError(f"{file} has the format {found}, this version reads {FORMAT}; evaluate again")
+    try:
+        run = Run.from_json(values)
+        for score in run.scores:
+            if len(score.ranks) != len(run.direction(score.source, score.target).concepts):
+                raise ValueError(f"{score.source} > {score.target} has other queries than ranks")
+        return run
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        raise UserError(f"{file} is damaged ({error}); evaluate again") from error
+
+
+def compare(a: Run, b: Run, systems: tuple[str, str] | None = None) -> list[Compared]:
+    """Two runs side by side, wherever both have scores for the same queries: means first, then directions.
+
+    Without ``systems`` every system is compared with itself, or, where each run has one only, these two.
+    """
+    names_a, names_b = ([*dict.fromkeys(s.system for s in run.scores)] for run in (a, b))
+    if systems:
+        pairs = [systems]
+    elif len(names_a) == len(names_b) == 1:
+        pairs = [(names_a[0], names_b[0])]
+    else:
+        pairs = [(name, name) for name in names_a if name in names_b]
+    asked: list[tuple[tuple[str, str, Regime, Measure, str, str], list[tuple[Score, Score]]]] = []
+    for name_a, name_b in pairs:
+        for regime, measure in dict.fromkeys((s.regime, s.measure) for s in a.scores):
+            there = {(s.source, s.target): s for s in b.of(name_b, regime, measure)}
+            both = [
+                (s, there[s.source, s.target]) for s in a.of(name_a, regime, measure) if (s.source, s.target) in there
+            ]
+            both = [pair for pair in both if _same_question(a, b, *pair)]
+            if not both:
+                continue
+            asked.append(((name_a, name_b, regime, measure, "", ""), both))
+            if len(both) > 1:
+                asked += [((name_a, name_b, regime, measure, x.source, x.target), [(x, y)]) for x, y in both]
+    if not asked:
+        raise UserError(
+            "the two runs have no system and queries in common; compare runs of the same corpus and split "
+            f"(systems {', '.join(names_a)} and {', '.join(names_b)})"
+        )
+    # The least p-value there can be, 1 / draws, has to be significant for all rows together.
+    draws = max(EXCHANGES, round(2 / SIGNIFICANT) * len(asked))
+    rows = [Compared(*names, *_difference(a, both, draws), directions=len(both)) for names, both in asked]
+    adjusted = holm([row.at_1.p_value for row in rows])
+    return [row._replace(adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def _same_question(a: Run, b: Run, x: Score, y: Score) -> bool:
+    """Whether two scores are about the same queries and as many candidates; words are looked for in any vocabulary."""
+    concepts = [run.direction(x.source, x.target).concepts for run in (a, b)]
+    return concepts[0] == concepts[1] and (a.task == "words" or x.candidates == y.candidates)
+
+
+def _difference(run: Run, pairs: list[tuple[Score, Score]], draws: int) -> tuple[float, float, Difference, Difference]:
+    concepts = _numbers(run.direction(x.source, x.target).concepts for x, _ in pairs)
+    ranks = [x.array for x, _ in pairs], [y.array for _, y in pairs]
+    at_1, mrr = (difference(*ranks, concepts, gain, draws=draws) for gain in (hits(1), reciprocal))
+    mean_a, mean_b = (float(np.mean([precision(r, 1) for r in side])) for side in ranks)
+    return mean_a, mean_b, at_1, mrr
+
+
+def _numbers(directions: Iterable[list[str]]) -> list[Ints]:
+    """A number for each concept, the same in every direction."""
+    number: dict[str, int] = {}
+    return [np.array([number.setdefault(name, len(number)) for name in names], np.int64) for names in directions]

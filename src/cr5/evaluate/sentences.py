@@ -1,0 +1,399 @@
+"""The sentence task: find a sentence's translation among all sentences of an aligned corpus, with trained systems."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from cr5._typing import Ints
+from cr5.corpus import SCHEMA, Batch
+from cr5.errors import UserError
+from cr5.evaluate.aligned import ALIKE, Aligned
+from cr5.evaluate.documents import BACKGROUND, EXAMPLES, Over
+from cr5.evaluate.measures import hits, interval
+from cr5.evaluate.run import Example, Hit, Queries, Run, Score, Trained
+from cr5.evaluate.space import NotApplicableError, Space
+from cr5.evaluate.split import Role
+from cr5.evaluate.systems import Cr5Space, describe
+from cr5.evaluate.texts import Texts, gather
+from cr5.features import Frequencies, choose, frequencies
+from cr5.model import Cr5
+from cr5.neighbours import NEIGHBOURHOOD, Hits, Measure, Rows, retrieve
+from cr5.progress import Progress, Report, silent
+from cr5.settings import Settings
+from cr5.text import Tokeniser
+
+ENOUGH = 10_000  # sentences of a pair from which on a share of them is kept apart
+APART = 300_000  # sentences that are kept apart, at most: as many as in the paper
+
+
+class Division(NamedTuple):
+    """Which sentences of a pair serve for what: rows, ascending. ``queries`` are some of the candidates.
+
+    ``concepts`` has a number for every sentence: the row of the first one that says the same.
+    """
+
+    concepts: Ints
+    weights: Ints
+    candidates: Ints
+    queries: Ints
+
+
+def divide(pair: Aligned, *, queries: int, separate: float, seed: int, role: Role = "test") -> Division:
+    """Draw the sentences for IDF weights, the candidates and the queries of a pair.
+
+    A ``separate`` below 1 is a share of the sentences, and none of pairs that have fewer than ``ENOUGH``; a whole
+    number is how many. Sentences that say the same stay together: those kept apart share no text with the
+    candidates. For the role validation, half of those kept apart are the candidates, and the others the weights.
+    """
+    n, name = len(pair), "-".join(pair.langs)
+    size = int(separate) if separate >= 1 else min(int(separate * n), APART) if n >= ENOUGH else 0
+    if not 0 <= size < n:
+        raise UserError(f"separate is {separate:g}, and {name} has {n:,} sentences; leave some of them as candidates")
+    concepts = same(pair)
+    random = np.random.default_rng(seed)
+    lot = random.permutation(n)[concepts]
+    order = np.argsort(lot, kind="stable")
+    apart, rest = _cut(order, lot, size)
+    if role == "validation":
+        apart, rest = _cut(apart, lot, len(apart) // 2)
+        if not len(apart):
+            raise UserError(
+                f"{name} has no separate sentences to validate with; give {ENOUGH:,} sentences or more, or set separate"
+            )
+    rest = np.sort(rest)
+    chosen = random.choice(len(rest), min(queries, len(rest)), replace=False)
+    return Division(concepts, np.sort(apart), rest, rest[np.sort(chosen)])
+
+
+def same(pair: Aligned) -> Ints:
+    """For every sentence the first row that says the same: one that shares a text with it on either side, or with
+    another such row, and so on."""
+    columns = []
+    for texts in pair.texts:
+        number: dict[str, int] = {}
+        columns.append(np.array([number.setdefault(text, len(number)) for text in texts], np.int64))
+    left, right = columns[0], columns[1] + len(pair)
+    edges = coo_array((np.ones(len(pair), np.int8), (left, right)), shape=(2 * len(pair), 2 * len(pair)))
+    labels = connected_components(edges, directed=False)[1][left]
+    _, first, place = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(first[place])
+
+
+def _cut(order: Ints, lot: Ints, size: int) -> tuple[Ints, Ints]:
+    """The first ``size`` rows and the others; what has the same lot is not torn apart, and is one of the others."""
+    first = np.searchsorted(lot[order], lot[order[size]]) if size < len(order) else len(order)
+    return order[:first], order[first:]
+
+
+def space_of(model: Cr5, langs: Sequence[str] | None = None) -> Cr5Space:
+    """A model, fitted or loaded, as a space; of all its languages or of some."""
+    languages = {lang: model._language(lang) for lang in langs or model.langs}
+    report = {name: value for name, value in model.report.items() if name != "eigenvalues"}
+    return Cr5Space(
+        languages, model.settings, report | {"signature": describe(model.settings, float(model.report["ridge"]))}
+    )
+
+
+def reweigh(space: Cr5Space, texts: Mapping[str, Texts]) -> Cr5Space:
+    """The same model with the IDF of other texts, by its own formula; languages without texts keep theirs.
+
+    A word that the texts lack is as rare as can be.
+    """
+    languages = dict(space.languages)
+    weighting = next(iter(space.features.values())).weighting
+    for lang, own in texts.items():
+        words = space.words(lang)
+        found = frequencies(own.counts)
+        index = space.features[lang].index
+        columns = np.fromiter((index.get(word, -1) for word in found.words), np.int64, len(found.words))
+        documents = np.zeros(len(words), np.int64)
+        documents[columns[columns >= 0]] = found.documents[columns >= 0]
+        # A falling total keeps the vocabulary as it is, and in its order.
+        every = Frequencies(words, documents, -np.arange(len(words), dtype=float), found.count)
+        features = choose(every, replace(weighting, min_documents=0, max_words=len(words)))
+        languages[lang] = replace(languages[lang], idf=features.idf)
+    return Cr5Space(languages, Settings(weighting=weighting), space.report)
+
+
+def spoken(space: Space, lang: str) -> str:
+    """The code by which a space knows a language: this one, or where it lacks that, no for nb and nb for no."""
+    codes = [lang] + ([ALIKE[lang]] if lang in ALIKE else [])
+    known = getattr(space, "features", None)
+    if known is not None:
+        for code in codes:
+            if code in known:
+                return code
+        raise NotApplicableError(f"it has no language {lang}; its languages are {', '.join(known)}")
+    if hasattr(space, "words"):
+        for code in codes[1:]:
+            try:
+                space.words(lang)
+            except NotApplicableError:
+                space.words(code)
+                return code
+    return lang
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A pair of languages, ready to be asked about: its candidates, and which rows of these are queries."""
+
+    pair: Aligned
+    digest: str
+    texts: dict[str, Texts]
+    weights: dict[str, Texts]
+    queries: Ints
+    background: Ints | None
+
+    @property
+    def name(self) -> str:
+        return "-".join(self.pair.langs)
+
+    @property
+    def concepts(self) -> Ints:
+        return self.texts[self.pair.langs[0]].concepts
+
+
+@dataclass
+class _Findings:
+    queries: dict[tuple[str, str], Queries] = field(default_factory=dict)
+    scores: list[Score] = field(default_factory=list)
+    trained: dict[str, Trained] = field(default_factory=dict)
+    examples: list[Example] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def evaluate_sentences(
+    spaces: Mapping[str, Space],
+    pairs: Sequence[Aligned],
+    *,
+    tokeniser: Tokeniser,
+    queries: int = 2000,
+    separate: float = 0.25,
+    seed: int = 0,
+    over: Over = "queries",
+    role: Role = "test",
+    title: str = "sentences",
+    facts: Mapping[str, Any] | None = None,
+    progress: Report = silent,
+) -> Run:
+    """Ask trained systems for the translation of sentences, pair by pair, both ways; ``divide`` draws them.
+
+    Where sentences are kept apart, a cr5 model takes its IDF weights from these, as in the paper, and is asked
+    once more with those of its training. Sentences that say the same are one: any copy of a translation is right.
+    """
+    found = _Findings()
+    drawn: dict[str, Any] = {}
+    known: set[frozenset[str]] = set()
+    for i, pair in enumerate(pairs):
+        if frozenset(pair.langs) in known:
+            raise UserError(f"{pair.source}: there is another pair {'-'.join(pair.langs)}; measure one at a time")
+        known.add(frozenset(pair.langs))
+        progress(Progress("split into words", i, len(pairs), "-".join(pair.langs)))
+        asked = _prepare(pair, tokeniser, queries, separate, seed, over, role)
+        drawn[asked.name] = _describe_pair(found, asked)
+        for j, (name, space) in enumerate(spaces.items()):
+            progress(Progress("ask", i * len(spaces) + j, len(pairs) * len(spaces), f"{asked.name}: {name}"))
+            try:
+                codes = {lang: spoken(space, lang) for lang in pair.langs}
+                for version_name, one, idf in _versions(name, space, asked, codes):
+                    _measure(found, asked, version_name, one, idf, codes, [f"seed {seed}", role], over)
+            except NotApplicableError as error:
+                found.notes.append(f"{name}, {asked.name}: {error}")
+                continue
+            found.trained.setdefault(name, _trained(name, space, codes))
+            for lang, code in codes.items():
+                if lang != code:
+                    found.notes.append(f"{name}, {asked.name}: {lang} is asked as {code}")
+    return Run(
+        task="sentences",
+        title=title,
+        version=version("cr5"),
+        facts={
+            "pairs": drawn,
+            "queries": role,
+            "csls": {"neighbours": NEIGHBOURHOOD, "over": over},
+            "seed": seed,
+        }
+        | dict(facts or {}),
+        queries=list(found.queries.values()),
+        scores=found.scores,
+        trained=list(found.trained.values()),
+        examples=found.examples,
+        notes=list(dict.fromkeys(found.notes)),
+    )
+
+
+def _prepare(
+    pair: Aligned, tokeniser: Tokeniser, queries: int, separate: float, seed: int, over: Over, role: Role
+) -> _Asked:
+    division = divide(pair, queries=queries, separate=separate, seed=seed, role=role)
+    names = [f"{i:09d}" for i in range(len(pair))]
+    material = gather(
+        [_batch(names, lang, texts, pair.source) for lang, texts in zip(pair.langs, pair.texts, strict=True)],
+        tokeniser,
+        langs=list(pair.langs),
+    )
+    every = {lang: replace(texts, concepts=division.concepts) for lang, texts in material.languages.items()}
+    candidates = {lang: texts.rows(division.candidates) for lang, texts in every.items()}
+    weights = {lang: texts.rows(division.weights) for lang, texts in every.items()}
+    chosen = np.searchsorted(division.candidates, division.queries)
+    background = None
+    if over == "background":
+        asked = division.concepts[division.queries]
+        others = np.flatnonzero(~np.isin(division.concepts[division.candidates], asked))
+        if not len(others):
+            raise UserError(
+                f"there is no background for {'-'.join(pair.langs)}: every candidate is a query; "
+                "use --csls-over queries, or fewer --queries"
+            )
+        background = others[:: 1 + len(others) // BACKGROUND]
+    return _Asked(pair, material.digest, candidates, weights, chosen, background)
+
+
+def _batch(names: list[str], lang: str, texts: list[str], source: str) -> Batch:
+    n = len(texts)
+    columns = {"concept": names, "lang": [lang] * n, "text": texts, "title": [""] * n, "url": [""] * n}
+    rows = pa.RecordBatch.from_arrays([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA)
+    return Batch(rows, source, np.arange(1, n + 1))
+
+
+def _describe_pair(found: _Findings, asked: _Asked) -> dict[str, Any]:
+    """The facts of a pair; what a reader should know of them goes into the notes."""
+    pair, texts = asked.pair, asked.texts[asked.pair.langs[0]]
+    _, sizes = np.unique(texts.concepts, return_counts=True)
+    repeated = int(sizes[sizes > 1].sum())
+    apart = len(asked.weights[pair.langs[0]])
+    if pair.empty:
+        found.notes.append(
+            f"{asked.name}: left out for an empty side: {pair.empty:,} of {pair.empty + len(pair):,} pairs"
+        )
+    if repeated:
+        found.notes.append(
+            f"{asked.name}: {repeated:,} of {len(texts):,} candidates share a text with another one, at most "
+            f"{sizes.max():,} with each other; these count as one sentence, and any of them is a right answer"
+        )
+    if not apart:
+        found.notes.append(
+            f"{asked.name}: no separate sentences to take IDF weights from, of {len(pair):,}; models keep their own"
+        )
+    return {
+        "source": pair.source,
+        "digest": asked.digest,
+        "sentences": len(pair),
+        "empty": pair.empty,
+        "separate": apart,
+        "candidates": len(texts),
+        "repeated": repeated,
+        "queries": len(asked.queries),
+    }
+
+
+def _versions(name: str, space: Space, asked: _Asked, codes: Mapping[str, str]) -> list[tuple[str, Space, str | None]]:
+    """A space under its name, and where it can take other IDF weights, both ways."""
+    if not isinstance(space, Cr5Space):
+        return [(name, space, None)]
+    apart = len(asked.weights[asked.pair.langs[0]])
+    if not apart:
+        return [(name, space, "idf of training")]
+    other = reweigh(space, {codes[lang]: texts for lang, texts in asked.weights.items()})
+    return [(name, other, f"idf of {apart} sentences"), (f"{name}, training IDF", space, "idf of training")]
+
+
+def _trained(name: str, space: Space, codes: Mapping[str, str]) -> Trained:
+    langs = list(getattr(space, "features", codes.values()))
+    return Trained(name, "as given", langs, float(space.report.get("seconds", 0.0)), dict(space.report))
+
+
+def _measure(
+    found: _Findings,
+    asked: _Asked,
+    name: str,
+    space: Space,
+    idf: str | None,
+    codes: Mapping[str, str],
+    drawn: list[str],
+    over: Over,
+) -> None:
+    """Ask one space, both ways."""
+    a, b = asked.pair.langs
+    embedded: dict[str, Rows] = {}
+    if type(space).pair is Space.pair:  # a text's row is its own: once for each language is enough
+        embedded = {lang: space.embed(asked.texts[lang], codes[lang]) for lang in (a, b)}
+    for source, target in ((a, b), (b, a)):
+        answers = _ask(space, asked, source, target, codes, embedded)
+        concepts = asked.concepts[asked.queries]
+        texts = asked.texts[source].rows(asked.queries)
+        if (source, target) not in found.queries:
+            names = [f"{asked.name}:{number + 1}" for number in concepts]
+            found.queries[source, target] = Queries(source, target, names, texts.counts.unique.tolist(), [])
+        shared = training_concepts(space)
+        for measure, hit in answers.items():
+            signature = "|".join(
+                [
+                    f"cr5 {version('cr5')}",
+                    "sentences",
+                    f"corpus {asked.digest} {asked.name}",
+                    drawn[0],
+                    f"{source}>{target}",
+                    f"{len(concepts)} {drawn[1]} queries",
+                    f"{len(asked.concepts)} candidates",
+                    "as given",
+                    name,
+                    *([str(space.report["signature"])] if "signature" in space.report else []),
+                    *([idf] if idf else []),
+                    "cosine" if measure == "cosine" else f"csls k={NEIGHBOURHOOD} over {over}",
+                ]
+            )
+            span = interval([(hit.ranks, concepts)], hits(1))
+            size = len(asked.concepts)
+            found.scores.append(
+                Score(name, "as given", source, target, measure, hit.ranks.tolist(), size, shared, signature, span)
+            )
+        if isinstance(space, Cr5Space) and not found.queries[source, target].coverage:
+            coverage = space.coverage(texts, codes[source])
+            found.queries[source, target].coverage.extend(np.round(coverage, 4).tolist())
+            _show(found, asked, name, source, target, answers["csls"])
+
+
+def training_concepts(space: Space) -> int:
+    """The training concepts that both languages of a space have; 0 where there are more languages: it is not known."""
+    return int(space.report.get("concepts", 0)) if len(space.report.get("languages", ())) == 2 else 0
+
+
+def _ask(
+    space: Space, asked: _Asked, source: str, target: str, codes: Mapping[str, str], embedded: Mapping[str, Rows]
+) -> dict[Measure, Hits]:
+    behind = asked.background
+    everyone = asked.queries if behind is None else np.concatenate([asked.queries, behind])
+    if embedded:
+        rows, there = embedded[source][everyone], embedded[target]
+    else:
+        texts = asked.texts[source].rows(everyone)
+        rows, there = space.pair(texts, codes[source], asked.texts[target], codes[target])
+    n = len(asked.queries)
+    background = None if behind is None else rows[n:]
+    return retrieve(rows[:n], asked.concepts[asked.queries], there, asked.concepts, background=background)
+
+
+def _show(found: _Findings, asked: _Asked, name: str, source: str, target: str, hit: Hits) -> None:
+    """Keep a hit and a miss of a direction."""
+    if len({(example.source, example.target) for example in found.examples}) >= EXAMPLES:
+        return
+    for places in (np.flatnonzero(hit.ranks == 1), np.flatnonzero((hit.ranks > 1) & (hit.ranks <= 10))):
+        if not len(places):
+            continue
+        i = int(places[len(places) // 2])
+        row = asked.queries[i]
+        shown = [
+            Hit(asked.texts[target].titles[j], round(float(score), 4), bool(asked.concepts[j] == asked.concepts[row]))
+            for j, score in zip(hit.indices[i], hit.scores[i], strict=True)
+        ]
+        query = asked.texts[source].titles[row]
+        found.examples.append(Example(name, "as given", source, target, "csls", query, int(hit.ranks[i]), shown))

@@ -1,0 +1,112 @@
+"""Cr5 itself, and vectors from elsewhere, as systems to measure."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from cr5._typing import Array
+from cr5.collection import Collection, Documents
+from cr5.engine import Engine
+from cr5.errors import UserError
+from cr5.evaluate.space import Space, System
+from cr5.evaluate.texts import Texts
+from cr5.features import Features
+from cr5.modelfile import LanguageFile
+from cr5.neighbours import Rows
+from cr5.progress import Report, silent
+from cr5.settings import PRESETS, Settings
+from cr5.training import train, unit_rows
+from cr5.vectors import read
+
+
+class Cr5Space(Space):
+    """A trained cr5 model that takes counted texts."""
+
+    def __init__(self, languages: Mapping[str, LanguageFile], settings: Settings, report: Mapping[str, object]) -> None:
+        self.report = report
+        self.features = {lang: Features(own.words, own.idf, settings.weighting) for lang, own in languages.items()}
+        self.languages = languages
+
+    def embed(self, texts: Texts, lang: str) -> Rows:
+        """Unit rows, as ``Cr5.encode`` gives them."""
+        own = self.languages[lang]
+        return unit_rows(self.features[lang].transform(texts.counts), own.map, own.offset)
+
+    def words(self, lang: str) -> list[str]:
+        """A language's vocabulary, most frequent word first."""
+        return self.languages[lang].words
+
+    def vectors(self, lang: str) -> Array:
+        """words x rank: the vector of every word of ``words``."""
+        return self.languages[lang].map
+
+    def coverage(self, texts: Texts, lang: str) -> Array:
+        """The share of each text's words, repetitions counted, that the model knows."""
+        index = self.features[lang].index
+        known = np.array([word in index for word in texts.counts.words], float)
+        matrix = texts.counts.matrix
+        return np.asarray((matrix @ known) / np.maximum(matrix.sum(axis=1), 1))
+
+
+def cr5(settings: Settings, *, engine: Engine | None = None, progress: Report = silent) -> System:
+    """Cr5 with these settings; rank and seed are theirs."""
+
+    def fit(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+        size = 1 + max(int(texts.concepts.max(initial=-1)) for texts in training.values())
+        names = [f"{i:010d}" for i in range(size)]  # in the order of their numbers
+        documents = {
+            lang: Documents(texts.counts, texts.concepts, np.zeros(len(texts), np.int64), np.arange(len(texts)))
+            for lang, texts in training.items()
+        }
+        languages, report = train(
+            Collection(names, ["evaluation"], documents), settings, engine=engine, progress=progress
+        )
+        kept = {name: value for name, value in report.items() if name != "eigenvalues"}
+        return Cr5Space(languages, settings, kept | {"signature": describe(settings, report["ridge"])})
+
+    return fit
+
+
+def describe(settings: Settings, ridge: float) -> str:
+    """The settings in a few words: the preset, what was changed from it, the rank and the ridge that was used."""
+    preset, own = PRESETS[settings.preset].to_json(), settings.to_json()
+    flat = {name: value for part in ("weighting", "tokeniser") for name, value in own[part].items()}
+    base = {name: value for part in ("weighting", "tokeniser") for name, value in preset[part].items()}
+    flat |= {name: own[name] for name in ("intercept", "metric", "tol", "max_steps", "seed")}
+    base |= {name: preset[name] for name in ("intercept", "metric", "tol", "max_steps", "seed")}
+    changed = [f"{name}={value}" for name, value in flat.items() if value != base[name]]
+    return "|".join([f"preset {settings.preset}", *changed, f"rank {settings.rank}", f"ridge {ridge:g}"])
+
+
+class _Given(Space):
+    def __init__(self, vectors: Mapping[str, Array], folder: Path) -> None:
+        self.vectors, self.folder = vectors, folder
+        self.report = {
+            "folder": str(folder),
+            "signature": f"vectors of {next(iter(vectors.values())).shape[1]} dimensions",
+        }
+
+    def embed(self, texts: Texts, lang: str) -> Rows:
+        if lang not in self.vectors:
+            raise UserError(f"{self.folder} has no vectors for language {lang}; add {lang}.npy or {lang}.parquet")
+        vectors = self.vectors[lang]
+        if len(vectors) != len(texts):
+            raise UserError(
+                f"{self.folder} has {len(vectors):,} vectors for language {lang}, and {len(texts):,} texts are to be "
+                "compared; encode those that --texts FOLDER writes, line by line"
+            )
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32)
+
+
+def given(folder: Path) -> System:
+    """Vectors of a folder, a file for each language: row i belongs to line i of what ``--texts`` writes."""
+    found = {
+        path.stem: read(path)
+        for path in sorted(folder.iterdir() if folder.is_dir() else [])
+        if path.suffix in (".npy", ".parquet")
+    }
+    if not found:
+        raise UserError(f"{folder} has no vectors; put a file for each language into it, e.g. en.npy or en.parquet")
+    return lambda training, *, rank, seed: _Given(found, folder)

@@ -1,0 +1,292 @@
+"""The word task: find a word's translation among all words that a trained system knows in the other language."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from cr5._typing import Array, Ints
+from cr5.errors import UserError
+from cr5.evaluate.aligned import short_code
+from cr5.evaluate.documents import BACKGROUND, EXAMPLES, Over
+from cr5.evaluate.measures import hits, interval, precision
+from cr5.evaluate.run import Example, Hit, Queries, Run, Score, Trained
+from cr5.evaluate.sentences import spoken, training_concepts
+from cr5.evaluate.space import NotApplicableError, Space
+from cr5.evaluate.systems import Cr5Space
+from cr5.evaluate.wordvectors import read_dictionary
+from cr5.neighbours import NEIGHBOURHOOD, TIE, Measure, nearest, neighbourhood
+from cr5.progress import Progress, Report, silent
+from cr5.text import Tokeniser
+
+CELLS = 2**22  # products at once
+_NAME = re.compile(r"([A-Za-z]{2,3})-([A-Za-z]{2,3})(?:\..*)?")
+
+
+@runtime_checkable
+class WordVectors(Protocol):
+    """What the word task asks of a space: words, most frequent first, and their vectors."""
+
+    def words(self, lang: str) -> list[str]: ...
+    def vectors(self, lang: str) -> Array: ...
+
+
+def languages_of(path: str | Path) -> tuple[str, str] | None:
+    """The languages that a dictionary's name tells: en-it.test.tsv -> ("en", "it")."""
+    match = _NAME.fullmatch(Path(path).name)
+    return (short_code(match[1]), short_code(match[2])) if match else None
+
+
+def answer_ranks(queries: Array, candidates: Array, answers: Sequence[Ints], *, penalty: Array | None = None) -> Ints:
+    """The rank of the best of each query's answers by q'c - penalty: 1 + the number of others that score no less.
+
+    queries, candidates: rows; answers: the rows of candidates that are right, for each query one or several.
+    Ties count against the answer, also those that rounding blurs, as in ``neighbours.retrieve``.
+    """
+    n, m = len(queries), len(candidates)
+    owner = np.repeat(np.arange(n), [len(own) for own in answers])
+    right = np.concatenate([np.zeros(0, np.int64), *answers])
+    by_place = np.argsort(right, kind="stable")
+    owner, right = owner[by_place], right[by_place]
+    queries, candidates = queries.astype(np.float32), candidates.astype(np.float32)
+    cost = np.zeros(m, np.float32) if penalty is None else penalty.astype(np.float32)
+    best = np.full(n, -np.inf, np.float32)
+    np.maximum.at(best, owner, np.einsum("ij,ij->i", queries[owner], candidates[right]) - cost[right])
+    least = best - np.float32(TIE) * np.maximum(1, np.abs(best))
+    above = np.zeros(n, np.int64)
+    step = max(1, CELLS // max(n, 1))
+    for start in range(0, m, step):
+        block = slice(start, start + step)
+        counted = queries @ candidates[block].T - cost[block] >= least[:, None]
+        above += counted.sum(axis=1)
+        inside = slice(*np.searchsorted(right, [start, start + step]))
+        np.subtract.at(above, owner[inside], counted[owner[inside], right[inside] - start])
+    return above + 1
+
+
+@dataclass(frozen=True)
+class _Dictionary:
+    """Distinct source words, and the translations of each; as single tokens, or "" for what is none."""
+
+    source: str
+    target: str
+    digest: str
+    asked: list[str]
+    words: list[str]
+    answers: list[list[str]]
+
+    @property
+    def direction(self) -> str:
+        return f"{self.source}>{self.target}"
+
+
+@dataclass
+class _Findings:
+    queries: dict[tuple[str, str], Queries] = field(default_factory=dict)
+    scores: list[Score] = field(default_factory=list)
+    trained: dict[str, Trained] = field(default_factory=dict)
+    examples: list[Example] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    known: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+
+
+def evaluate_words(
+    spaces: Mapping[str, Space],
+    dictionaries: Sequence[tuple[str, str, Path]],
+    *,
+    tokeniser: Tokeniser,
+    over: Over = "queries",
+    title: str = "words",
+    facts: Mapping[str, Any] | None = None,
+    progress: Report = silent,
+) -> Run:
+    """Ask trained systems for the translations of words: dictionaries as (source, target, file), one a direction.
+
+    The candidates are all words that a system knows in the target language; any translation in the dictionary is
+    right. A word that the system does not know, or none of whose translations it knows, has the rank 0.
+    """
+    found = _Findings()
+    read: dict[str, _Dictionary] = {}
+    for source, target, path in dictionaries:
+        dictionary = _read(source, target, path, tokeniser)
+        if dictionary.direction in read:
+            raise UserError(f"{path}: there is another dictionary {source}-{target}; measure one at a time")
+        read[dictionary.direction] = dictionary
+    for i, dictionary in enumerate(read.values()):
+        names = [f"{dictionary.source}:{word}" for word in dictionary.asked]
+        key = dictionary.source, dictionary.target
+        found.queries[key] = Queries(*key, names, [1] * len(names), [])
+        for j, (name, space) in enumerate(spaces.items()):
+            note = f"{dictionary.direction}: {name}"
+            progress(Progress("ask", i * len(spaces) + j, len(read) * len(spaces), note))
+            try:
+                _measure(found, dictionary, name, space, over)
+            except NotApplicableError as error:
+                found.notes.append(f"{name}, {dictionary.direction}: {error}")
+    described = {
+        dictionary.direction: {
+            "source": str(path),
+            "digest": dictionary.digest,
+            "queries": len(dictionary.asked),
+            "pairs": sum(map(len, dictionary.answers)),
+        }
+        for dictionary, (_, _, path) in zip(read.values(), dictionaries, strict=True)
+    }
+    return Run(
+        task="words",
+        title=title,
+        version=version("cr5"),
+        facts={
+            "dictionaries": described,
+            "csls": {"neighbours": NEIGHBOURHOOD, "over": over},
+            "known": found.known,
+        }
+        | dict(facts or {}),
+        queries=list(found.queries.values()),
+        scores=found.scores,
+        trained=list(found.trained.values()),
+        examples=found.examples,
+        notes=list(dict.fromkeys(found.notes)),
+    )
+
+
+def _read(source: str, target: str, path: Path, tokeniser: Tokeniser) -> _Dictionary:
+    answers: dict[str, dict[str, None]] = {}
+    for word, translation in read_dictionary(path):
+        answers.setdefault(word, {})[translation] = None
+    pairs = sorted(f"{word}\t{translation}" for word, own in answers.items() for translation in own)
+    digest = hashlib.sha256("\n".join(pairs).encode()).hexdigest()[:16]
+    words = _tokens(list(answers), source, tokeniser)
+    flat = [translation for own in answers.values() for translation in own]
+    token = dict(zip(flat, _tokens(flat, target, tokeniser), strict=True))
+    return _Dictionary(
+        source, target, digest, list(answers), words, [[token[t] for t in own] for own in answers.values()]
+    )
+
+
+def _tokens(words: list[str], lang: str, tokeniser: Tokeniser) -> list[str]:
+    """Each word as the tokeniser has it; "" where it makes none of it, or several."""
+    found, ids, offsets = tokeniser(words, lang)
+    single = np.diff(offsets) == 1
+    return [found[ids[start]] if one else "" for start, one in zip(offsets[:-1], single, strict=True)]
+
+
+def _measure(found: _Findings, dictionary: _Dictionary, name: str, space: Space, over: Over) -> None:
+    """Ask one space, in one direction."""
+    if not isinstance(space, WordVectors):
+        raise NotApplicableError("it has no words with vectors of their own, only texts")
+    source, target = dictionary.source, dictionary.target
+    here, there = spoken(space, source), spoken(space, target)
+    found.notes += [
+        f"{name}, {dictionary.direction}: {lang} is asked as {code}"
+        for lang, code in ((source, here), (target, there))
+        if lang != code
+    ]
+    own, others = space.words(here), space.words(there)
+    place, places = ({word: i for i, word in enumerate(words)} for words in (own, others))
+    rows = np.array([place.get(word, -1) for word in dictionary.words], np.int64)
+    answers = [np.unique([places[t] for t in each if t in places]).astype(np.int64) for each in dictionary.answers]
+    answered = np.array([len(each) > 0 for each in answers], bool)
+    known = np.flatnonzero((rows >= 0) & answered)
+    candidates, vectors = _unit(space.vectors(there)), _unit(space.vectors(here))
+    queries = vectors[rows[known]]
+    right = [answers[i] for i in known]
+    background = queries if over == "queries" else vectors[_others(dictionary, rows, len(own))]
+    # CSLS = 2 q'c - r(c), halved: the order is the same.
+    penalties: dict[Measure, Array] = {
+        "cosine": np.zeros(len(candidates)),
+        "csls": neighbourhood(candidates, background) / 2,
+    }
+    concepts = np.arange(len(rows))
+    best: dict[Measure, float] = {}
+    for measure, penalty in penalties.items():
+        ranks = np.zeros(len(rows), np.int64)
+        ranks[known] = answer_ranks(queries, candidates, right, penalty=penalty)
+        best[measure] = precision(ranks[known], 1)
+        signature = "|".join(
+            [
+                f"cr5 {version('cr5')}",
+                "words",
+                f"dictionary {dictionary.digest}",
+                dictionary.direction,
+                f"{len(rows)} queries",
+                f"{len(candidates)} candidates",
+                "as given",
+                name,
+                *([str(space.report["signature"])] if "signature" in space.report else []),
+                "cosine" if measure == "cosine" else f"csls k={NEIGHBOURHOOD} over {over}",
+            ]
+        )
+        span = interval([(ranks, concepts)], hits(1))
+        size, shared = len(candidates), training_concepts(space)
+        found.scores.append(
+            Score(name, "as given", source, target, measure, ranks.tolist(), size, shared, signature, span)
+        )
+    unknown, unanswered = int((rows < 0).sum()), int(((rows >= 0) & ~answered).sum())
+    found.known.setdefault(name, {})[dictionary.direction] = {
+        "known": len(known), "unknown": unknown, "unanswered": unanswered
+    }  # fmt: skip
+    found.notes.append(
+        f"{name}, {dictionary.direction}: {unknown:,} of {len(rows):,} queries are not in its vocabulary, and of "
+        f"{unanswered:,} others no translation is: all of them are misses; P@1 among the {len(known):,} queries whose "
+        f"words are known: {best['cosine']:.1f} by cosine, {best['csls']:.1f} by CSLS"
+    )
+    found.trained.setdefault(
+        name, Trained(name, "as given", [here, there], float(space.report.get("seconds", 0.0)), dict(space.report))
+    )
+    asked = found.queries[source, target]
+    if isinstance(space, Cr5Space) and not asked.coverage:
+        asked.coverage.extend((rows >= 0).astype(float).tolist())
+        _show(found, dictionary, name, known, ranks, queries, candidates, right, penalties["csls"], others)
+
+
+def _others(dictionary: _Dictionary, rows: Ints, size: int) -> Ints:
+    """The most frequent words of the query language that are no queries."""
+    others = np.setdiff1d(np.arange(size), rows)[:BACKGROUND]
+    if not len(others):
+        raise UserError(
+            f"there is no background for queries in {dictionary.source}: every word of the vocabulary is one; "
+            "use --csls-over queries"
+        )
+    return others
+
+
+def _show(
+    found: _Findings,
+    dictionary: _Dictionary,
+    name: str,
+    known: Ints,
+    ranks: Ints,
+    queries: Array,
+    candidates: Array,
+    right: Sequence[Ints],
+    penalty: Array,
+    words: list[str],
+) -> None:
+    """Keep a hit and a miss of a direction."""
+    if len({(example.source, example.target) for example in found.examples}) >= EXAMPLES:
+        return
+    ranked = ranks[known]
+    for places in (np.flatnonzero(ranked == 1), np.flatnonzero((ranked > 1) & (ranked <= 10))):
+        if not len(places):
+            continue
+        i = int(places[len(places) // 2])
+        top = nearest(queries[[i]], candidates, 10, penalty=penalty)
+        shown = [
+            Hit(words[j], round(2 * float(score), 4), bool(j in right[i]))
+            for j, score in zip(top.indices[0], top.scores[0], strict=True)
+        ]
+        query = dictionary.asked[known[i]]
+        direction = dictionary.source, dictionary.target
+        found.examples.append(Example(name, "as given", *direction, "csls", query, int(ranked[i]), shown))
+
+
+def _unit(vectors: Array) -> Array:
+    """Every row to length 1; a row of zeros stays."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32)
