@@ -1,6 +1,7 @@
 """The commands that measure: ``cr5 eval``."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -34,13 +35,13 @@ from cr5.evaluate.reproduce import reproduce as reproduce_table
 from cr5.evaluate.run import REGIMES, Regime, Run, compare, load
 from cr5.evaluate.sentences import evaluate_sentences, space_of
 from cr5.evaluate.space import Space, System
-from cr5.evaluate.split import CANDIDATES, QUERIES, Split, make_split
+from cr5.evaluate.split import CANDIDATES, QUERIES, Split, make_split, training_rows
 from cr5.evaluate.systems import cr5, given
-from cr5.evaluate.texts import gather
+from cr5.evaluate.texts import Texts, gather
 from cr5.evaluate.words import evaluate_words, languages_of
-from cr5.evaluate.wordvectors import read_dictionary, word_vectors
+from cr5.evaluate.wordvectors import Monolingual, read_dictionary, word_vectors
 from cr5.model import Cr5
-from cr5.progress import Report
+from cr5.progress import Report, silent
 from cr5.settings import Settings, settings
 
 app = typer.Typer(
@@ -194,8 +195,8 @@ def documents(
     skipped = Skipped()
     began = time.perf_counter()
     stored = Split.load(split) if split else None
+    _systems(systems, chosen, dictionary, vectors, {})  # complain before an hour is spent on reading
     with show.progress_bars(json) as progress:
-        named = _systems(systems, chosen, dictionary, vectors, progress)
         batches = read_corpora(corpora, langs or (",".join(stored.langs) if stored else None), on_error, skipped)
         order = comma_separated(langs) or (stored.langs if stored else None)
         material = gather(batches, chosen.tokeniser, langs=order, comparable=comparable, progress=progress)
@@ -211,6 +212,9 @@ def documents(
         if texts:
             _write_texts(asked, texts)
             return
+        free = training_rows(used, asked.material, "joint")
+        untouched = {lang: asked.material.languages[lang].rows(rows) for lang, rows in free.items()}
+        named = _systems(systems, chosen, dictionary, vectors, untouched, progress)
         variant = "comparable" if comparable else "whole documents"
         run = evaluate(
             asked,
@@ -413,7 +417,7 @@ def _spaces(
     )
     weighting = model.settings.weighting
     sized = material.sized(weighting.min_unique, weighting.max_unique)
-    for name, system in _systems(systems, model.settings, dictionary, None, progress).items():
+    for name, system in _systems(systems, model.settings, dictionary, None, sized.languages, progress).items():
         spaces[name] = system(sized.languages, rank=model.settings.rank, seed=model.settings.seed)
     return spaces
 
@@ -444,8 +448,17 @@ def _regimes(text: str) -> list[Regime]:
 
 
 def _systems(
-    text: str, chosen: Settings, dictionary: list[Path] | None, vectors: list[str] | None, progress: Report
+    text: str,
+    chosen: Settings,
+    dictionary: list[Path] | None,
+    vectors: list[str] | None,
+    texts: Mapping[str, Texts],
+    progress: Report = silent,
 ) -> dict[str, System]:
+    """The systems of --systems and --vectors, by the names that tables give them.
+
+    Word vectors are learned once for each language, from ``texts``, whatever is trained on afterwards.
+    """
     names = (
         [name for name in SYSTEMS if name != "dictionary" or dictionary]
         if text == "all"
@@ -454,12 +467,13 @@ def _systems(
     if dictionary and "dictionary" not in names:
         names.append("dictionary")
     made: dict[str, System] = {}
+    monolingual = Monolingual(texts)
     for name in names:
         if name not in SYSTEMS:
             raise UserError(f"there is no system {name!r}; the systems are {', '.join(SYSTEMS)}, or all")
         if name == "dictionary" and not dictionary:
             raise UserError("the system dictionary needs a bilingual dictionary; name one with --dictionary en-it.tsv")
-        made[SYSTEMS[name]] = _system(name, chosen, dictionary or [], progress)
+        made[SYSTEMS[name]] = _system(name, chosen, dictionary or [], monolingual, progress)
     for item in vectors or []:
         name, equals, folder = item.partition("=")
         if not equals or not name:
@@ -468,7 +482,7 @@ def _systems(
     return made
 
 
-def _system(name: str, chosen: Settings, dictionary: list[Path], progress: Report) -> System:
+def _system(name: str, chosen: Settings, dictionary: list[Path], monolingual: Monolingual, progress: Report) -> System:
     if name == "cr5":
         return cr5(chosen, progress=progress)
     if name == "wsdm19":
@@ -485,8 +499,9 @@ def _system(name: str, chosen: Settings, dictionary: list[Path], progress: Repor
     if name in plain:
         return plain[name]
     if name == "words":
-        return word_vectors()
-    return word_vectors({_languages(path): read_dictionary(path) for path in dictionary})
+        return word_vectors(monolingual=monolingual)
+    known = {_languages(path): read_dictionary(path) for path in dictionary}
+    return word_vectors(known, monolingual=monolingual)
 
 
 def _languages(path: Path) -> tuple[str, str]:

@@ -183,8 +183,7 @@ def evaluate(
         "regimes": list(regimes),
         "rank": rank,
         "seed": seed,
-        "cut": cut,
-    }
+    } | ({"low-resource": cut} if "low-resource" in regimes else {})
     return Run(
         task="documents",
         title=title,

@@ -8,7 +8,7 @@ the strings that they share.
 
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -107,9 +107,32 @@ class WordSpace(Space):
         return self._languages[lang]
 
 
+class Monolingual:
+    """Vectors of every language, each learned once, when it is first asked for, from its own texts.
+
+    For systems that are trained on several sets of languages or concepts: what a language's words mean
+    to each other does not depend on the others, and learning it is what takes time.
+    """
+
+    def __init__(self, texts: Mapping[str, Texts], *, skip_gram: SkipGram | None = None, workers: int = 1) -> None:
+        self.texts, self.settings, self.workers = texts, skip_gram or SkipGram(), workers
+        self._learned: dict[tuple[str, int, int], _Language] = {}
+
+    def languages(self, langs: Iterable[str], rank: int, seed: int) -> dict[str, _Language]:
+        """These languages, several of them learned side by side."""
+        wanted = list(langs)
+        missing = [lang for lang in wanted if (lang, rank, seed) not in self._learned]
+        learn = _learner(self.settings, rank, seed, self.workers)
+        with ThreadPoolExecutor(max(1, available_cores() // self.workers)) as pool:
+            found = pool.map(learn, missing, [self.texts[lang] for lang in missing])
+            self._learned |= {(lang, rank, seed): own for lang, own in zip(missing, found, strict=True)}
+        return {lang: self._learned[lang, rank, seed] for lang in wanted}
+
+
 def word_vectors(
     dictionaries: Mapping[tuple[str, str], Pairs] | None = None,
     *,
+    monolingual: Monolingual | None = None,
     skip_gram: SkipGram | None = None,
     workers: int = 1,
 ) -> System:
@@ -118,16 +141,15 @@ def word_vectors(
     ``dictionaries`` are pairs of words by (source, target) language; of a language and the pivot both directions
     count. Where there is none, the strings that both vocabularies hold are the seeds. The pivot is English, or
     the first language by name. ``workers`` are threads a language: languages are learned side by side anyway,
-    each on one thread, and a seed gives the same vectors again; with more threads it does not.
+    each on one thread, and a seed gives the same vectors again; with more threads it does not. With
+    ``monolingual`` the vectors are those, instead of being learned from the training texts anew.
     """
-    settings = skip_gram or SkipGram()
 
     def train(training: Mapping[str, Texts], *, rank: int, seed: int) -> WordSpace:
         started = time.perf_counter()
         pivot = PIVOT if PIVOT in training else min(training)
-        learn = _learner(settings, rank, seed, workers)
-        with ThreadPoolExecutor(max(1, available_cores() // workers)) as pool:
-            learned = dict(zip(training, pool.map(learn, training, training.values()), strict=True))
+        source = monolingual or Monolingual(training, skip_gram=skip_gram, workers=workers)
+        learned = source.languages(training, rank, seed)
         kinds: dict[str, str] = {}
         seeds: dict[str, int] = {}
         alignments: dict[str, Alignment] = {}
@@ -144,8 +166,8 @@ def word_vectors(
             "seeds": seeds,
             "rounds": {lang: alignment.rounds for lang, alignment in alignments.items()},
             "csls": {lang: alignment.csls for lang, alignment in alignments.items()},
-            "epochs": {lang: _epochs(len(texts.tokens.ids), settings) for lang, texts in training.items()},
-            "settings": {**asdict(settings), "dimensions": rank, "workers": workers},
+            "epochs": {lang: _epochs(len(source.texts[lang].tokens.ids), source.settings) for lang in training},
+            "settings": {**asdict(source.settings), "dimensions": rank, "workers": source.workers},
             "seconds": time.perf_counter() - started,
         }
         turned = {
@@ -272,6 +294,8 @@ def _learner(settings: SkipGram, rank: int, seed: int, workers: int) -> Callable
                 "too few for word vectors; add documents"
             )
         size = len(texts.tokens.ids)
+        # A seed of its own: two languages that start from the same numbers would not be strangers.
+        own_seed = int(np.random.SeedSequence([seed, *lang.encode()]).generate_state(1)[0])
         model = Word2Vec(
             _Sentences(texts.tokens),
             sg=1,
@@ -284,7 +308,7 @@ def _learner(settings: SkipGram, rank: int, seed: int, workers: int) -> Callable
             max_final_vocab=settings.max_words,
             epochs=_epochs(size, settings),
             batch_words=int(np.clip(size // _JOBS, 100, _LONGEST)),
-            seed=seed,
+            seed=own_seed,
             workers=workers,
         )
         words = list(model.wv.index_to_key)
