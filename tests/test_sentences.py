@@ -248,7 +248,12 @@ def test_the_space_of_a_model_encodes_as_the_model_does(model: Cr5) -> None:
     space, pair = space_of(model), sentences(20)
     own = texts(pair.texts[1], "bb")
     np.testing.assert_allclose(np.asarray(space.embed(own, "bb")), model.encode(pair.texts[1], "bb"), atol=1e-6)
-    assert space.report["signature"] == ("preset default|min_documents=2|min_unique=5|rank 60|ridge 0.3")
+    assert re.fullmatch(
+        r"model [0-9a-f]{8}\|preset default\|min_documents=2\|min_unique=5\|rank 60\|ridge 0.3",
+        space.report["signature"],
+    )
+    other = Cr5(**madeup.SETTINGS | {"seed": 1}).fit(madeup.split(madeup.corpus())[0])
+    assert space_of(other).report["signature"].split("|")[0] != space.report["signature"].split("|")[0]
     assert "eigenvalues" not in space.report
     assert list(space_of(model, ["bb"]).features) == ["bb"]
 
@@ -336,7 +341,7 @@ def test_sentences_find_their_translation(run: Run) -> None:
 def test_every_score_carries_its_signature(run: Run) -> None:
     digest = run.facts["pairs"]["aa-bb"]["digest"]
     begin = f"cr5 {run.version}|sentences|corpus {digest} aa-bb|seed 0|"
-    model = "preset default|min_documents=2|min_unique=5|rank 60|ridge 0.3"
+    model = run.trained[0].report["signature"]
     assert run.scores[1].signature == (
         f"{begin}aa>bb|100 test queries|300 candidates|as given|cr5|{model}|idf of 200 sentences|csls k=10 over queries"
     )

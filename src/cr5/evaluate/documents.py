@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
@@ -12,7 +12,7 @@ import numpy as np
 from cr5._typing import Ints
 from cr5.errors import UserError
 from cr5.evaluate.measures import hits, interval
-from cr5.evaluate.run import Example, Hit, Queries, Regime, Run, Score, Trained
+from cr5.evaluate.run import Example, Findings, Hit, Queries, Regime, Run, Score, Trained
 from cr5.evaluate.space import NotApplicableError, Space, System
 from cr5.evaluate.split import Pair, Role, Split, choose_bridge, shared_concepts, training_rows
 from cr5.evaluate.systems import Cr5Space
@@ -89,15 +89,6 @@ def hold_out(
     return Asked(sized, split, role, over, rows, mask_shared(held) if mask else held, mask)
 
 
-@dataclass
-class _Findings:
-    queries: dict[tuple[str, str], Queries] = field(default_factory=dict)
-    scores: list[Score] = field(default_factory=list)
-    trained: list[Trained] = field(default_factory=list)
-    examples: list[Example] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
 def evaluate(
     asked: Asked,
     systems: Mapping[str, System],
@@ -120,7 +111,7 @@ def evaluate(
     All pairs of the split are asked about, or those of ``pairs``.
     ``ceiling`` names a system that is asked within the query language instead. ``facts`` are added to the run's.
     """
-    split, found = asked.split, _Findings()
+    split, found = asked.split, Findings()
     everything = dict(systems) | (dict([ceiling]) if ceiling else {})
     wanted = None if pairs is None else [set(pair) for pair in pairs]
     asking = [pair for pair in split.pairs if wanted is None or set(pair.langs) in wanted]
@@ -184,17 +175,7 @@ def evaluate(
         "rank": rank,
         "seed": seed,
     } | ({"low-resource": cut} if "low-resource" in regimes else {})
-    return Run(
-        task="documents",
-        title=title,
-        version=version("cr5"),
-        facts=known | dict(facts or {}),
-        queries=list(found.queries.values()),
-        scores=found.scores,
-        trained=found.trained,
-        examples=found.examples,
-        notes=list(dict.fromkeys(found.notes)),
-    )
+    return found.run("documents", title, known | dict(facts or {}))
 
 
 def _once(within: dict[tuple[str, str], Texts], asked: Asked, source: str, target: str) -> Texts:
@@ -239,7 +220,7 @@ def _ask(
 
 
 def _record(
-    found: _Findings,
+    found: Findings,
     asked: Asked,
     name: str,
     regime: Regime,
@@ -276,7 +257,7 @@ def _record(
 
 
 def _look_at_queries(
-    found: _Findings,
+    found: Findings,
     asked: Asked,
     space: Cr5Space,
     source: str,

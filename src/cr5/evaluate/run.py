@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -204,6 +205,32 @@ class Run:
             "examples": examples,
         }
         return cls(**{k: v for k, v in values.items() if k not in ("format", "means")} | parts)
+
+
+@dataclass
+class Findings:
+    """A run in the making."""
+
+    queries: dict[tuple[str, str], Queries] = field(default_factory=dict)
+    scores: list[Score] = field(default_factory=list)
+    trained: list[Trained] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self, task: Task, title: str, facts: dict[str, Any]) -> Run:
+        """The run; whatever was noted twice is told once."""
+        trained = {(t.system, t.regime, *sorted(t.langs)): t for t in reversed(self.trained)}
+        return Run(
+            task,
+            title,
+            version("cr5"),
+            facts,
+            list(self.queries.values()),
+            self.scores,
+            list(trained.values())[::-1],
+            self.examples,
+            list(dict.fromkeys(self.notes)),
+        )
 
 
 def merge(runs: Sequence[Run], title: str) -> Run:

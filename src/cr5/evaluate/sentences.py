@@ -1,7 +1,8 @@
 """The sentence task: find a sentence's translation among all sentences of an aligned corpus, with trained systems."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from cr5.errors import UserError
 from cr5.evaluate.aligned import ALIKE, Aligned
 from cr5.evaluate.documents import BACKGROUND, EXAMPLES, Over
 from cr5.evaluate.measures import hits, interval
-from cr5.evaluate.run import Example, Hit, Queries, Run, Score, Trained
+from cr5.evaluate.run import Example, Findings, Hit, Queries, Run, Score, Trained
 from cr5.evaluate.space import NotApplicableError, Space
 from cr5.evaluate.split import Role
 from cr5.evaluate.systems import Cr5Space, describe
@@ -95,9 +96,11 @@ def space_of(model: Cr5, langs: Sequence[str] | None = None) -> Cr5Space:
     """A model, fitted or loaded, as a space; of all its languages or of some."""
     languages = {lang: model._language(lang) for lang in langs or model.langs}
     report = {name: value for name, value in model.report.items() if name != "eigenvalues"}
-    return Cr5Space(
-        languages, model.settings, report | {"signature": describe(model.settings, float(model.report["ridge"]))}
-    )
+    digest = hashlib.sha256()
+    for own in languages.values():
+        digest.update(np.ascontiguousarray(own.map).data)
+    signature = f"model {digest.hexdigest()[:8]}|{describe(model.settings, float(model.report['ridge']))}"
+    return Cr5Space(languages, model.settings, report | {"signature": signature})
 
 
 def reweigh(space: Cr5Space, texts: Mapping[str, Texts]) -> Cr5Space:
@@ -160,15 +163,6 @@ class _Asked:
         return self.texts[self.pair.langs[0]].concepts
 
 
-@dataclass
-class _Findings:
-    queries: dict[tuple[str, str], Queries] = field(default_factory=dict)
-    scores: list[Score] = field(default_factory=list)
-    trained: dict[str, Trained] = field(default_factory=dict)
-    examples: list[Example] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
 def evaluate_sentences(
     spaces: Mapping[str, Space],
     pairs: Sequence[Aligned],
@@ -188,13 +182,13 @@ def evaluate_sentences(
     Where sentences are kept apart, a cr5 model takes its IDF weights from these, as in the paper, and is asked
     once more with those of its training. Sentences that say the same are one: any copy of a translation is right.
     """
-    found = _Findings()
+    found = Findings()
     drawn: dict[str, Any] = {}
-    known: set[frozenset[str]] = set()
+    seen: set[frozenset[str]] = set()
     for i, pair in enumerate(pairs):
-        if frozenset(pair.langs) in known:
+        if frozenset(pair.langs) in seen:
             raise UserError(f"{pair.source}: there is another pair {'-'.join(pair.langs)}; measure one at a time")
-        known.add(frozenset(pair.langs))
+        seen.add(frozenset(pair.langs))
         progress(Progress("split into words", i, len(pairs), "-".join(pair.langs)))
         asked = _prepare(pair, tokeniser, queries, separate, seed, over, role)
         drawn[asked.name] = _describe_pair(found, asked)
@@ -207,27 +201,17 @@ def evaluate_sentences(
             except NotApplicableError as error:
                 found.notes.append(f"{name}, {asked.name}: {error}")
                 continue
-            found.trained.setdefault(name, _trained(name, space, codes))
+            found.trained.append(_trained(name, space, codes))
             for lang, code in codes.items():
                 if lang != code:
                     found.notes.append(f"{name}, {asked.name}: {lang} is asked as {code}")
-    return Run(
-        task="sentences",
-        title=title,
-        version=version("cr5"),
-        facts={
-            "pairs": drawn,
-            "queries": role,
-            "csls": {"neighbours": NEIGHBOURHOOD, "over": over},
-            "seed": seed,
-        }
-        | dict(facts or {}),
-        queries=list(found.queries.values()),
-        scores=found.scores,
-        trained=list(found.trained.values()),
-        examples=found.examples,
-        notes=list(dict.fromkeys(found.notes)),
-    )
+    known = {
+        "pairs": drawn,
+        "queries": role,
+        "csls": {"neighbours": NEIGHBOURHOOD, "over": over},
+        "seed": seed,
+    }
+    return found.run("sentences", title, known | dict(facts or {}))
 
 
 def _prepare(
@@ -264,7 +248,7 @@ def _batch(names: list[str], lang: str, texts: list[str], source: str) -> Batch:
     return Batch(rows, source, np.arange(1, n + 1))
 
 
-def _describe_pair(found: _Findings, asked: _Asked) -> dict[str, Any]:
+def _describe_pair(found: Findings, asked: _Asked) -> dict[str, Any]:
     """The facts of a pair; what a reader should know of them goes into the notes."""
     pair, texts = asked.pair, asked.texts[asked.pair.langs[0]]
     _, sizes = np.unique(texts.concepts, return_counts=True)
@@ -312,7 +296,7 @@ def _trained(name: str, space: Space, codes: Mapping[str, str]) -> Trained:
 
 
 def _measure(
-    found: _Findings,
+    found: Findings,
     asked: _Asked,
     name: str,
     space: Space,
@@ -382,7 +366,7 @@ def _ask(
     return retrieve(rows[:n], asked.concepts[asked.queries], there, asked.concepts, background=background)
 
 
-def _show(found: _Findings, asked: _Asked, name: str, source: str, target: str, hit: Hits) -> None:
+def _show(found: Findings, asked: _Asked, name: str, source: str, target: str, hit: Hits) -> None:
     """Keep a hit and a miss of a direction."""
     if len({(example.source, example.target) for example in found.examples}) >= EXAMPLES:
         return

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from cr5.errors import UserError
 from cr5.evaluate.aligned import short_code
 from cr5.evaluate.documents import BACKGROUND, EXAMPLES, Over
 from cr5.evaluate.measures import hits, interval, precision
-from cr5.evaluate.run import Example, Hit, Queries, Run, Score, Trained
+from cr5.evaluate.run import Example, Findings, Hit, Queries, Run, Score, Trained
 from cr5.evaluate.sentences import spoken, training_concepts
 from cr5.evaluate.space import NotApplicableError, Space
 from cr5.evaluate.systems import Cr5Space
@@ -85,16 +85,6 @@ class _Dictionary:
         return f"{self.source}>{self.target}"
 
 
-@dataclass
-class _Findings:
-    queries: dict[tuple[str, str], Queries] = field(default_factory=dict)
-    scores: list[Score] = field(default_factory=list)
-    trained: dict[str, Trained] = field(default_factory=dict)
-    examples: list[Example] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    known: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
-
-
 def evaluate_words(
     spaces: Mapping[str, Space],
     dictionaries: Sequence[tuple[str, str, Path]],
@@ -110,8 +100,9 @@ def evaluate_words(
     The candidates are all words that a system knows in the target language; any translation in the dictionary is
     right. A word that the system does not know, or none of whose translations it knows, has the rank 0.
     """
-    found = _Findings()
+    found = Findings()
     read: dict[str, _Dictionary] = {}
+    known: dict[str, dict[str, dict[str, int]]] = {}
     for source, target, path in dictionaries:
         dictionary = _read(source, target, path, tokeniser)
         if dictionary.direction in read:
@@ -125,7 +116,7 @@ def evaluate_words(
             note = f"{dictionary.direction}: {name}"
             progress(Progress("ask", i * len(spaces) + j, len(read) * len(spaces), note))
             try:
-                _measure(found, dictionary, name, space, over)
+                known.setdefault(name, {})[dictionary.direction] = _measure(found, dictionary, name, space, over)
             except NotApplicableError as error:
                 found.notes.append(f"{name}, {dictionary.direction}: {error}")
     described = {
@@ -137,22 +128,8 @@ def evaluate_words(
         }
         for dictionary, (_, _, path) in zip(read.values(), dictionaries, strict=True)
     }
-    return Run(
-        task="words",
-        title=title,
-        version=version("cr5"),
-        facts={
-            "dictionaries": described,
-            "csls": {"neighbours": NEIGHBOURHOOD, "over": over},
-            "known": found.known,
-        }
-        | dict(facts or {}),
-        queries=list(found.queries.values()),
-        scores=found.scores,
-        trained=list(found.trained.values()),
-        examples=found.examples,
-        notes=list(dict.fromkeys(found.notes)),
-    )
+    told = {"dictionaries": described, "csls": {"neighbours": NEIGHBOURHOOD, "over": over}, "known": known}
+    return found.run("words", title, told | dict(facts or {}))
 
 
 def _read(source: str, target: str, path: Path, tokeniser: Tokeniser) -> _Dictionary:
@@ -176,8 +153,8 @@ def _tokens(words: list[str], lang: str, tokeniser: Tokeniser) -> list[str]:
     return [found[ids[start]] if one else "" for start, one in zip(offsets[:-1], single, strict=True)]
 
 
-def _measure(found: _Findings, dictionary: _Dictionary, name: str, space: Space, over: Over) -> None:
-    """Ask one space, in one direction."""
+def _measure(found: Findings, dictionary: _Dictionary, name: str, space: Space, over: Over) -> dict[str, int]:
+    """Ask one space, in one direction; returns how many queries it knows, does not know, and cannot answer."""
     if not isinstance(space, WordVectors):
         raise NotApplicableError("it has no words with vectors of their own, only texts")
     source, target = dictionary.source, dictionary.target
@@ -228,21 +205,18 @@ def _measure(found: _Findings, dictionary: _Dictionary, name: str, space: Space,
             Score(name, "as given", source, target, measure, ranks.tolist(), size, shared, signature, span)
         )
     unknown, unanswered = int((rows < 0).sum()), int(((rows >= 0) & ~answered).sum())
-    found.known.setdefault(name, {})[dictionary.direction] = {
-        "known": len(known), "unknown": unknown, "unanswered": unanswered
-    }  # fmt: skip
     found.notes.append(
         f"{name}, {dictionary.direction}: {unknown:,} of {len(rows):,} queries are not in its vocabulary, and of "
         f"{unanswered:,} others no translation is: all of them are misses; P@1 among the {len(known):,} queries whose "
         f"words are known: {best['cosine']:.1f} by cosine, {best['csls']:.1f} by CSLS"
     )
-    found.trained.setdefault(
-        name, Trained(name, "as given", [here, there], float(space.report.get("seconds", 0.0)), dict(space.report))
-    )
+    seconds = float(space.report.get("seconds", 0.0))
+    found.trained.append(Trained(name, "as given", [here, there], seconds, dict(space.report)))
     asked = found.queries[source, target]
     if isinstance(space, Cr5Space) and not asked.coverage:
         asked.coverage.extend((rows >= 0).astype(float).tolist())
         _show(found, dictionary, name, known, ranks, queries, candidates, right, penalties["csls"], others)
+    return {"known": len(known), "unknown": unknown, "unanswered": unanswered}
 
 
 def _others(dictionary: _Dictionary, rows: Ints, size: int) -> Ints:
@@ -257,7 +231,7 @@ def _others(dictionary: _Dictionary, rows: Ints, size: int) -> Ints:
 
 
 def _show(
-    found: _Findings,
+    found: Findings,
     dictionary: _Dictionary,
     name: str,
     known: Ints,
