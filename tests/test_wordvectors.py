@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ import madeup
 from cr5._typing import Array, Ints
 from cr5.corpus import CorpusError
 from cr5.errors import UserError
+from cr5.evaluate import wordvectors
 from cr5.evaluate.space import NotApplicableError, Space
 from cr5.evaluate.texts import Texts, mask_shared
 from cr5.evaluate.wordvectors import (
+    Monolingual,
     SkipGram,
     WordSpace,
     _Sentences,
@@ -230,6 +233,32 @@ def test_a_seed_gives_the_same_vectors_again() -> None:
         assert np.abs(np.asarray(once.embed(held, lang)) - other.embed(held, lang)).max() > 0.01
     assert once.report["pivot"] == "en"
     assert once.report["kind"] == {"dd": "identical strings", "it": "identical strings"}
+
+
+def test_vectors_learned_once_serve_every_system_that_is_trained_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = corpus(names=True)
+    learned: list[str] = []
+    learner = wordvectors._learner
+
+    def counted(*given: Any) -> Any:
+        learn = learner(*given)
+
+        def one(lang: str, own: Texts) -> Any:
+            learned.append(lang)
+            return learn(lang, own)
+
+        return one
+
+    monkeypatch.setattr(wordvectors, "_learner", counted)
+    quick = SkipGram(max_epochs=1, min_epochs=1)
+    once = Monolingual(training, skip_gram=quick)
+    few = {lang: own.rows(np.arange(50)) for lang, own in training.items()}
+    spaces = [word_vectors(monolingual=once)(given, rank=5, seed=0) for given in (training, few)]
+    assert sorted(learned) == ["aa", "bb"]
+    anew = word_vectors(skip_gram=quick)(training, rank=5, seed=0)
+    for lang, own in training.items():
+        for space in spaces:
+            np.testing.assert_array_equal(space.embed(own, lang), anew.embed(own, lang))
 
 
 def test_long_documents_are_cut_where_gensim_would_stop_reading() -> None:

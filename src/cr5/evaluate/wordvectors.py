@@ -44,7 +44,7 @@ class SkipGram:
 
     An epoch is one pass over a language's tokens. Small corpora are passed over more often, until
     ``tokens`` are seen, but never more often than ``max_epochs`` times: of 370,000 tokens, 10 epochs gave
-    P@1 86 on validation documents, 30 gave 96. Twice as many negative words took 1.7 times as long and gave no more.
+    P@1 86 on validation documents, 30 gave 96. Twice as many negative words gave the documents no more.
     """
 
     window: int = 5
