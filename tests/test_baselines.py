@@ -203,7 +203,7 @@ def test_a_language_without_training_is_refused(system: System, name: str, train
 def test_reports_are_plain_values(training: dict[str, Texts]) -> None:
     report = cl_lsi(training, rank=20, seed=0).report
     sizes = {lang: len(tfidf(own, own)[0]) for lang, own in training.items()}
-    assert report == {"concepts": madeup.CONCEPTS - madeup.HELD_OUT, "words": sizes, "rank": 20}
+    assert report == {"concepts": madeup.CONCEPTS - madeup.HELD_OUT, "words": sizes, "rank": 20, "signature": "rank 20"}
 
 
 # CL-LSI

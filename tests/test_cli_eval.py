@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 import madeup
 from cr5 import Cr5, Document, read, write
 from cr5.cli import run
+from cr5.evaluate import baselines
 from cr5.evaluate.published import write_miniature
+from cr5.evaluate.space import Space
 from cr5.text import Tokeniser
 
 SETTINGS = ["--rank", "40", "--ridge", "0.3", "--set", "min_documents=2", "--set", "min_unique=5"]
@@ -80,7 +83,7 @@ def test_a_run_is_written_in_four_forms_that_agree(results: Path) -> None:
     assert len(rows) == len(plain["scores"]) == 2 * 4 * 6 * 2
     for row, score in zip(rows, plain["scores"], strict=True):
         assert row["signature"] == score["signature"]
-        assert float(row["P@1"]) == pytest.approx(score["precision"]["1"], abs=1e-6)
+        assert float(row["P@1"]) == pytest.approx(score["precision"]["1"], abs=1e-4)
     page, text = ((results / name).read_text() for name in ("report.html", "report.md"))
     for mean in plain["means"]:
         if mean["measure"] == "csls":
@@ -230,6 +233,117 @@ def test_wrong_names_are_told_with_the_right_ones(corpus: Path, tmp_path: Path, 
 
 
 def test_a_failed_run_writes_nothing(corpus: Path, tmp_path: Path, fails: Callable[..., str]) -> None:
-    message = fails("eval", "documents", corpus, "--rank", "9999", "--set", "min_unique=5", "-o", tmp_path / "out")
-    assert message.startswith("rank 9999 exceeds")
-    assert not (tmp_path / "out").exists()
+    message = fails(
+        "eval",
+        "documents",
+        corpus,
+        "--systems",
+        "cr5",
+        "--rank",
+        "9999",
+        "--set",
+        "min_unique=5",
+        "-o",
+        tmp_path / "out",
+    )
+    assert message == (
+        "cr5, joint: rank 9999 exceeds what the 180 concepts that two languages share can give; "
+        "lower --rank to 179 or less, or add documents"
+    )
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--split SPLIT --seed 1", "--split SPLIT has its own --seed; leave it out"),
+        ("--split SPLIT --queries 20", "--split SPLIT has its own --queries; leave it out"),
+        ("--low-resource 20", "only the regime low-resource takes --low-resource; leave it out"),
+        ("--bridge aa", "only the regime transitive takes --bridge; leave it out"),
+        ("--drop", "only the regime transitive takes --drop; leave it out"),
+        ("--texts there --json", "--texts only writes texts and takes no --json; leave it out"),
+        ("--systems ,", "--systems names none; the systems are"),
+        ("--regime ,", "--regime names none; the regimes are joint, pairwise, low-resource, transitive, or all"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(
+    arguments: str, message: str, corpus: Path, results: Path, fails: Callable[..., str]
+) -> None:
+    split = str(results / "split.json")
+    given = arguments.replace("SPLIT", split).split()
+    assert fails("eval", "documents", corpus, *given).startswith(message.replace("SPLIT", split))
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_any_work(
+    corpus: Path, model_folder: Path, tmp_path: Path, fails: Callable[..., str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "aa-bb.tsv").write_text("a\tb\n")
+    expected = f"{tmp_path / 'file'} cannot be written to (file exists); name another folder with -o"
+    assert fails("eval", "documents", tmp_path / "nothing.jsonl", "-o", tmp_path / "file") == expected
+    assert fails("eval", "words", model_folder, tmp_path / "aa-bb.tsv", "-o", tmp_path / "file") == expected
+    assert fails("reproduce", "wsdm19", tmp_path, "-o", tmp_path / "file") == expected
+
+
+def test_eval_alone_says_what_there_is(corpus: Path, results: Path, fails: Callable[..., str]) -> None:
+    assert fails("eval", "--json") == (
+        "name what to measure: documents, sentences or words; or two runs with --compare A B"
+    )
+    assert fails("eval", "--compare", results, results, "documents", corpus) == (
+        "--compare stands alone; leave out documents"
+    )
+    assert fails("eval", "--compare", results, results, "--systems", "cr5") == (
+        "--systems is 'cr5'; with --compare it must be two names, one of each run"
+    )
+
+
+def test_systems_are_compared_by_their_short_names_too(results: Path, done: Callable[..., str]) -> None:
+    rows = json.loads(done("eval", "--json", "--compare", results, results, "--systems", "cr5,floor"))
+    assert (rows[0]["system_a"], rows[0]["system_b"]) == ("cr5", "shared tokens (floor)")
+
+
+def test_a_cr5_trained_beside_the_model_does_not_take_its_place(
+    model_folder: Path, corpus: Path, tmp_path: Path, done: Callable[..., str], fails: Callable[..., str]
+) -> None:
+    random = np.random.default_rng(0)
+    said = [random.choice(madeup.MEANINGS, 6, replace=False).tolist() for _ in range(60)]
+    for lang in ("aa", "bb"):
+        (tmp_path / f"s.{lang}").write_text("\n".join(madeup.text(lang, one) for one in said) + "\n")
+    files = [tmp_path / "s.aa", tmp_path / "s.bb"]
+    alone = json.loads(done("eval", "sentences", model_folder, *files, "--json"))
+    beside = json.loads(
+        done("eval", "sentences", model_folder, *files, "--train", corpus, "--systems", "cr5", "--json")
+    )
+    first = {s["system"]: s for s in beside["scores"]}
+    assert set(first) == {"cr5", "cr5 (trained here)"}
+    assert first["cr5"]["signature"] == alone["scores"][-1]["signature"]
+    assert "|trained on " in first["cr5 (trained here)"]["signature"]
+    assert fails("eval", "sentences", model_folder, *files, "--systems", "floor") == (
+        "without --train there is nothing to train: --systems; leave it out"
+    )
+    (tmp_path / "s.xx").write_text((tmp_path / "s.aa").read_text())
+    (tmp_path / "s.yy").write_text((tmp_path / "s.aa").read_text())
+    assert fails("eval", "sentences", model_folder, tmp_path / "s.xx", tmp_path / "s.yy") == (
+        "the model has none of the languages xx, yy; its own are aa, bb, cc"
+    )
+
+
+def test_ctrl_c_keeps_what_was_measured(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    once: list[bool] = []
+
+    def interrupt(training: object, **options: object) -> Space:
+        if not once:
+            once.append(True)
+            signal.raise_signal(signal.SIGINT)
+        return baselines.shared_tokens({}, rank=1, seed=0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(baselines, "bm25", interrupt)
+        code = run(
+            ["eval", "documents", str(corpus), *SETTINGS, "--systems", "floor,bm25,esa", "-o", str(tmp_path / "o")]
+        )
+    assert code == 130
+    plain = json.loads((tmp_path / "o" / "run.json").read_text())
+    assert {s["system"] for s in plain["scores"]} == {"shared tokens (floor)", "BM25 over shared words"}
+    assert plain["notes"] == ["stopped before joint, CL-ESA: 1 of 3 trainings are missing"]
+    assert "interrupted; what was measured by then is kept" in capsys.readouterr().err

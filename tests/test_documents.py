@@ -16,7 +16,7 @@ from cr5.evaluate.documents import Asked, evaluate, hold_out
 from cr5.evaluate.run import REGIMES, Run
 from cr5.evaluate.space import NotApplicableError, Space, System
 from cr5.evaluate.split import Split, make_split, training_rows
-from cr5.evaluate.systems import Cr5Space, cr5, given
+from cr5.evaluate.systems import Cr5Space, cr5, given, known
 from cr5.evaluate.texts import Material, Texts, gather
 from cr5.model import Cr5
 from cr5.neighbours import Rows
@@ -276,18 +276,18 @@ def test_vectors_from_elsewhere_are_entered_row_by_row(asked: Asked, tmp_path: P
     for lang, texts in asked.held.items():
         rows = np.array([perfect[asked.material.concepts[i]] for i in texts.concepts])
         np.save(tmp_path / f"{lang}.npy", rows * 3)
-    run = evaluate(asked, {"oracle": given(tmp_path)}, title="")
+    run = evaluate(asked, {"oracle": known(given(tmp_path))}, title="")
     assert {score.precision(1) for score in run.scores} == {100.0}
     np.save(tmp_path / "bb.npy", np.ones((3, 8)))
     with pytest.raises(UserError) as caught:
-        evaluate(asked, {"oracle": given(tmp_path)}, title="")
+        evaluate(asked, {"oracle": known(given(tmp_path))}, title="")
     assert str(caught.value) == (
         f"{tmp_path} has 3 vectors for language bb, and {len(asked.held['bb'])} texts are to be compared; "
         "encode those that --texts FOLDER writes, line by line"
     )
     (tmp_path / "bb.npy").unlink()
     with pytest.raises(UserError) as caught:
-        evaluate(asked, {"oracle": given(tmp_path)}, title="")
+        evaluate(asked, {"oracle": known(given(tmp_path))}, title="")
     assert str(caught.value) == f"{tmp_path} has no vectors for language bb; add bb.npy or bb.parquet"
     with pytest.raises(UserError) as caught:
         given(tmp_path / "nowhere")
@@ -333,3 +333,73 @@ def test_settings_stand_in_the_facts(run: Run, split: Split) -> None:
     assert run.facts["split"] == {"seed": 0, "digest": split.digest, "smallest": 5, "largest": 1000}
     assert run.facts["corpus"]["languages"]["aa"] == {"documents": 400, "held_out": 160, "concepts": 400}
     assert isinstance(SETTINGS, Settings)
+
+
+def test_a_split_of_whole_documents_asks_about_all_of_them_when_they_are_made_comparable() -> None:
+    """Parts are shorter than the limits of the split; what is asked about stays, and has its counterpart."""
+    whole = gather(batches(paragraphs()), Tokeniser())
+    made = make_split(whole, smallest=18, largest=1000)
+    comparable = gather(batches(paragraphs()), Tokeniser(), comparable=True)
+    asked = hold_out(comparable, made)
+    assert len(asked.material.languages["aa"]) < len(asked.whole.languages["aa"])
+    run = evaluate(asked, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
+    for pair in made.pairs:
+        assert sorted(run.direction(*pair.langs).concepts) == sorted(pair.test)
+    assert all(rank > 0 for score in run.scores for rank in score.ranks)
+
+
+def test_the_ceiling_has_as_many_candidates_as_the_systems() -> None:
+    material = gather(batches(paragraphs()), Tokeniser(), comparable=True)
+    asked = hold_out(material, make_split(material, smallest=5, largest=1000))
+    for source, target in (("aa", "bb"), ("bb", "aa")):
+        there = asked.counterparts(source, target)
+        assert sorted(there.concepts) == sorted(asked.held[target].concepts)
+
+
+def test_a_training_that_fails_is_noted_and_costs_no_other(asked: Asked) -> None:
+    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="", regimes=["joint", "low-resource"], rank=40, cut=30)
+    assert {score.regime for score in run.scores} == {"joint"}
+    assert run.notes == [
+        "cr5, low-resource aa-bb: rank 40 exceeds what the 30 concepts that two languages share can give; "
+        "lower --rank to 29 or less, or add documents (and 2 more like it)"
+    ]
+
+
+def test_few_concepts_are_noted(asked: Asked) -> None:
+    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="", regimes=["low-resource"], rank=40, cut=5000)
+    assert run.notes[0] == "low-resource aa-bb: 240 concepts to train on, fewer than 5000"
+
+
+def test_a_run_that_is_stopped_keeps_what_it_has(asked: Asked) -> None:
+    seen: list[str] = []
+    systems: dict[str, System] = {
+        name: lambda training, *, rank, seed: Spy(training, []) for name in ("first", "second", "third")
+    }
+    run = evaluate(asked, systems, title="", progress=lambda p: seen.append(p.note), stop=lambda: len(seen) >= 2)
+    assert {score.system for score in run.scores} == {"first", "second"}
+    assert run.notes == ["stopped before joint, third: 1 of 3 trainings are missing"]
+
+
+def test_models_of_the_same_languages_by_another_bridge_are_all_told(run: Run) -> None:
+    assert [t.langs for t in run.trained if t.regime == "transitive"] == [
+        ["aa", "bb", "cc"], ["aa", "cc", "bb"], ["bb", "cc", "aa"],
+    ]  # fmt: skip
+
+
+def test_what_is_dropped_stands_in_the_signature() -> None:
+    documents = [d for i, d in enumerate(madeup.corpus(concepts=CONCEPTS)) if i % 4]
+    material = gather(batches(documents), Tokeniser())
+    asked = hold_out(material, make_split(material, smallest=5, largest=1000))
+    systems: dict[str, System] = {"spy": lambda training, *, rank, seed: Spy(training, [])}
+    runs = [evaluate(asked, systems, title="", regimes=["transitive"], deal=deal) for deal in (True, False)]
+    assert "|transitive via cc|" in runs[0].scores[0].signature
+    assert "|transitive via cc, shared concepts dropped|" in runs[1].scores[0].signature
+
+
+def test_a_bridge_that_is_no_language_is_refused_before_anything_is_trained(asked: Asked) -> None:
+    seen: list[set[int]] = []
+    systems: dict[str, System] = {"spy": lambda training, *, rank, seed: Spy(training, seen)}
+    with pytest.raises(UserError) as caught:
+        evaluate(asked, systems, title="", regimes=REGIMES, bridge="xx")
+    assert str(caught.value) == "the bridge xx is none of the languages aa, bb, cc; name one of these"
+    assert not seen

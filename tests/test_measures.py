@@ -239,7 +239,16 @@ def test_systems_that_differ_only_below_the_cutoff_differ_by_nothing() -> None:
 def test_the_p_value_is_never_zero() -> None:
     n = 300
     found = difference([np.zeros(n, int)], [np.ones(n, int)], [np.arange(n)], hits(1), draws=99)
-    assert found == (100, (100, 100), 0.01)
+    assert (found.value, found.p_value) == (100, 0.01)
+
+
+def test_a_difference_that_every_query_shows_has_the_exact_interval() -> None:
+    n = 20
+    won = difference([np.zeros(n, int)], [np.ones(n, int)], [np.arange(n)], hits(1))
+    lost = difference([np.ones(n, int)], [np.zeros(n, int)], [np.arange(n)], hits(1))
+    least = 0.025 ** (1 / n)  # so many may win that 20 of 20 still happen in 2.5 of 100 cases
+    assert won.interval == pytest.approx((100 * (2 * least - 1), 100))
+    assert lost.interval == pytest.approx((-100, -100 * (2 * least - 1)))
 
 
 def test_a_direction_without_queries_counts_as_nothing() -> None:

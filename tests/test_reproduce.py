@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Run:
-    return reproduce(folder, **SMALL, changes=CHANGES)  # type: ignore[arg-type]
+    return reproduce(folder, **SMALL, changes=CHANGES)[0]  # type: ignore[arg-type]
 
 
 def test_every_section_of_the_table_is_asked_about_the_paper_s_pairs(run: Run) -> None:
@@ -59,7 +59,7 @@ def test_languages_that_share_nothing_are_bridged_by_english(run: Run) -> None:
 
 
 def test_candidates_may_train_as_in_the_scripts_and_the_signature_says_so(folder: Path, run: Run) -> None:
-    other = reproduce(folder, **SMALL, candidates_train=True, changes=CHANGES)  # type: ignore[arg-type]
+    other = reproduce(folder, **SMALL, candidates_train=True, changes=CHANGES)[0]  # type: ignore[arg-type]
     assert "with trained candidates" in other.scores[0].signature
     assert "with trained candidates" not in run.scores[0].signature
     first = [next(s for s in r.scores if s.regime == "joint") for r in (run, other)]
@@ -69,14 +69,14 @@ def test_candidates_may_train_as_in_the_scripts_and_the_signature_says_so(folder
 
 def test_only_documents_of_the_asked_length_are_asked_with(folder: Path) -> None:
     limits = SMALL | {"asked": (20, 1000)}
-    chosen = reproduce(folder, **limits, langs=["da", "vi"], changes=CHANGES)  # type: ignore[arg-type]
+    chosen = reproduce(folder, **limits, langs=["da", "vi"], changes=CHANGES)[0]  # type: ignore[arg-type]
     assert min(length for queries in chosen.queries for length in queries.lengths) >= 20
     assert {s.regime for s in chosen.scores} == {"joint", "pairwise", "low-resource"}
 
 
 def test_a_corpus_without_the_paper_s_languages_is_asked_about_all_of_its_own(tmp_path: Path) -> None:
     write_miniature(tmp_path, madeup.corpus(("aa", "bb", "cc"), concepts=300), Tokeniser())
-    run = reproduce(tmp_path, **SMALL, changes=CHANGES | {"ridge": 1.0})  # type: ignore[arg-type]
+    run = reproduce(tmp_path, **SMALL, changes=CHANGES | {"ridge": 1.0})[0]  # type: ignore[arg-type]
     assert len({(s.source, s.target) for s in run.scores if s.regime == "pairwise"}) == 6
     # All languages share all concepts: dropping these leaves the paper's transitive training nothing.
     assert [note.split(":")[0] for note in run.notes] == ["transitive aa-bb", "transitive aa-cc", "transitive bb-cc"]
@@ -87,4 +87,7 @@ def test_one_language_is_refused(tmp_path: Path) -> None:
     write_miniature(tmp_path, madeup.corpus(("aa",), concepts=20), Tokeniser())
     with pytest.raises(CorpusError) as caught:
         reproduce(tmp_path)
-    assert str(caught.value) == f"{tmp_path} has data in one language only (aa); two or more are needed"
+    assert str(caught.value) == "there is one language only to ask about (aa); two or more are needed"
+    write_miniature(tmp_path, madeup.corpus(("bb",), concepts=20), Tokeniser())
+    with pytest.raises(CorpusError, match="one language only"):
+        reproduce(tmp_path, langs=["aa"])

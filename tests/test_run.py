@@ -378,15 +378,33 @@ def many_directions(better: int, langs: int, n: int = 40) -> tuple[Run, Run]:
     return run_of(asked, [*one, *rest]), run_of(asked, [*other, *rest])
 
 
-def test_significance_is_for_all_rows_together() -> None:
-    # 7 queries won of 7: p = 2 / 2**7 = 0.016, enough for one row or three, not for seven.
-    alone, together = compare(*many_directions(7, langs=2)), compare(*many_directions(7, langs=3))
-    for rows in (alone, together):
-        assert rows[1].at_1.p_value == pytest.approx(2 / 2**7, abs=0.004)
-        adjusted = holm([row.at_1.p_value for row in rows])
-        assert [row.significant for row in rows] == [p < 0.05 for p in adjusted]
-    assert [row.significant for row in alone] == [True, True, False]
-    assert not any(row.significant for row in together)
+def test_significance_is_for_all_directions_together_and_for_all_means() -> None:
+    # 7 queries won of 7: p = 2 / 2**7 = 0.016, enough for one row or three, not for six.
+    one, other = many_directions(7, langs=3)
+    losing = [replace(s, ranks=[1, *s.ranks[1:]]) for s in one.scores[1:]]  # the other directions differ by a query
+    rows = compare(replace(one, scores=[one.scores[0], *losing]), other)
+    mean, directions = rows[0], rows[1:]
+    assert mean.adjusted == mean.at_1.p_value  # there is one mean only
+    assert [row.adjusted for row in directions] == holm([row.at_1.p_value for row in directions])
+    assert directions[0].at_1.p_value == pytest.approx(2 / 2**7, abs=0.004)
+    assert not any(row.significant for row in directions)
+
+
+def test_what_is_identical_is_no_comparison_and_makes_no_other_less_significant() -> None:
+    rows = compare(*many_directions(7, langs=3))
+    assert [row.adjusted for row in rows[2:]] == [1] * 5
+    assert rows[1].adjusted == rows[1].at_1.p_value == pytest.approx(2 / 2**7, abs=0.004)
+    assert rows[1].significant
+
+
+def test_runs_of_other_corpora_are_not_compared() -> None:
+    one, _ = many_directions(7, langs=2)
+    signed = [replace(s, signature=f"cr5 1|documents|corpus a|x>y|40 test queries|{s.system}") for s in one.scores]
+    other = [replace(s, signature=s.signature.replace("corpus a", "corpus b")) for s in signed]
+    newer = [replace(s, signature=s.signature.replace("cr5 1|", "cr5 2|")) for s in signed]
+    assert compare(replace(one, scores=signed), replace(one, scores=newer))
+    with pytest.raises(UserError, match="the two runs have no system and queries in common"):
+        compare(replace(one, scores=signed), replace(one, scores=other))
 
 
 def test_a_plain_difference_is_significant_among_552_directions() -> None:

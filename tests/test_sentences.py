@@ -282,12 +282,11 @@ def test_recomputed_idf_follows_the_formula_of_the_model(preset: str) -> None:
 
 
 class Norwegian(Space):
-    """Knows words of one language."""
+    """Knows one language."""
 
-    def words(self, lang: str) -> list[str]:
-        if lang != "nb":
-            raise NotApplicableError(f"no {lang}")
-        return []
+    @property
+    def langs(self) -> list[str]:
+        return ["nb"]
 
 
 def test_bokmal_and_norwegian_stand_for_each_other(model: Cr5) -> None:
@@ -320,7 +319,7 @@ def run(model: Cr5) -> Run:
 
 
 def test_sentences_find_their_translation(run: Run) -> None:
-    assert {score.system for score in run.scores} == {"cr5", "cr5, training IDF"}
+    assert {score.system for score in run.scores} == {"cr5", "cr5 (training IDF)"}
     assert len(run.scores) == 8
     for score in run.scores:
         assert score.candidates == 300
@@ -346,7 +345,7 @@ def test_every_score_carries_its_signature(run: Run) -> None:
         f"{begin}aa>bb|100 test queries|300 candidates|as given|cr5|{model}|idf of 200 sentences|csls k=10 over queries"
     )
     assert run.scores[-2].signature == (
-        f"{begin}bb>aa|100 test queries|300 candidates|as given|cr5, training IDF|{model}|idf of training|cosine"
+        f"{begin}bb>aa|100 test queries|300 candidates|as given|cr5 (training IDF)|{model}|idf of training|cosine"
     )
     assert len({score.signature for score in run.scores}) == len(run.scores)
 
@@ -447,7 +446,7 @@ def test_several_pairs_are_measured_in_one_run(model: Cr5) -> None:
     run = evaluate_sentences({"cr5": space_of(model)}, pairs, tokeniser=TOKENISER, queries=20)
     assert [(q.source, q.target) for q in run.queries] == [("aa", "bb"), ("bb", "aa"), ("cc", "aa"), ("aa", "cc")]
     assert min(score.precision(5) for score in run.scores) > 50
-    assert all(score.shared == 0 for score in run.scores)  # the model has three languages
+    assert all(score.shared is None for score in run.scores)  # the model has three languages
 
 
 def test_validation_asks_within_the_separate_sentences(model: Cr5) -> None:

@@ -126,6 +126,14 @@ def test_a_split_depends_on_its_seed_and_not_on_the_order_of_the_corpus() -> Non
     assert make_split(one, seed=1).digest != make_split(one).digest
 
 
+def test_the_order_of_languages_changes_no_digest() -> None:
+    documents = [Document(f"Q{i}", lang, f"{lang} {i}") for i in range(200) for lang in ("en", "it")]
+    orders = (["en", "it"], ["it", "en"])
+    splits = [make_split(gather(batches(documents), Tokeniser(), langs=langs)) for langs in orders]
+    assert splits[0].digest == splits[1].digest
+    assert splits[0].pairs[0].test == splits[1].pairs[0].test
+
+
 def test_joint_training_takes_all_free_concepts_that_two_languages_share(split: Split, ragged: Material) -> None:
     rows = training_rows(split, ragged, "joint")
     free = {lang: names(ragged, lang) - split.held_out for lang in LANGS}
@@ -178,8 +186,9 @@ def test_a_corpus_too_small_to_ask_about_is_refused() -> None:
     with pytest.raises(UserError) as caught:
         make_split(material([(True, True, True)] * 99), smallest=2, largest=50)
     assert str(caught.value) == (
-        "no two languages share enough documents of 2 to 50 different words to be asked about: at most 99 concepts, "
-        "and a tenth of them must be 10; add documents, or lower min_unique"
+        "no two languages share enough documents that are neither too short nor too long to be asked about: at most "
+        "99 concepts, and a tenth of them must be 10; add documents, or widen the limits (min_unique, max_unique); "
+        "comparable documents need a paragraph a line"
     )
 
 
@@ -200,7 +209,8 @@ def test_files_that_are_no_splits_are_named(tmp_path: Path, split: Split) -> Non
         return str(caught.value)
 
     assert message() == f"{path} does not exist; leave out --split to make a new one"
-    for content in ("{", "[]", "{}", '{"format": 1}', json.dumps(split.to_json() | {"concepts": []})):
+    listed = json.dumps(split.to_json() | {"candidates": []})
+    for content in ("{", "[]", "{}", '{"format": 1}', listed, json.dumps(split.to_json() | {"concepts": []})):
         path.write_text(content)
         assert message() == f"{path} is not a split of cr5 eval; leave out --split to make a new one"
     path.write_text('{"format": 9}')

@@ -273,7 +273,7 @@ def test_long_documents_are_cut_where_gensim_would_stop_reading() -> None:
 
 def refusal(training: dict[str, Texts], **dictionary: list[tuple[str, str]]) -> str:
     dictionaries = {("aa", lang): known for lang, known in dictionary.items()}
-    system = word_vectors(dictionaries, skip_gram=SkipGram(max_epochs=5))
+    system = word_vectors(dictionaries or None, skip_gram=SkipGram(max_epochs=5))
     with pytest.raises(NotApplicableError) as caught:
         system(training, rank=4, seed=0)
     return str(caught.value)
@@ -283,6 +283,13 @@ def test_languages_that_share_no_string_cannot_be_aligned() -> None:
     assert refusal({lang: speak(lang, np.arange(30), names=False) for lang in ("aa", "bb")}) == (
         "the vocabularies of bb and aa share 0 strings, too few to align word vectors, which takes 20; "
         "give a larger dictionary"
+    )
+
+
+def test_a_dictionary_of_other_languages_is_not_replaced_by_identical_strings() -> None:
+    training = {lang: speak(lang, np.arange(30)) for lang in ("aa", "bb")}
+    assert refusal(training, cc=pairs()) == (
+        "there is no dictionary of bb and aa; give one to align their word vectors"
     )
 
 

@@ -1,7 +1,10 @@
 """The commands that measure: ``cr5 eval``."""
 
+import secrets
+import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -35,14 +38,15 @@ from cr5.evaluate.reproduce import reproduce as reproduce_table
 from cr5.evaluate.run import REGIMES, Regime, Run, compare, load
 from cr5.evaluate.sentences import evaluate_sentences, space_of
 from cr5.evaluate.space import Space, System
-from cr5.evaluate.split import CANDIDATES, QUERIES, Split, make_split, training_rows
-from cr5.evaluate.systems import cr5, given
-from cr5.evaluate.texts import Texts, gather
+from cr5.evaluate.split import CANDIDATES, FEWEST, QUERIES, Split, make_split, training_rows
+from cr5.evaluate.systems import cr5, given, known
+from cr5.evaluate.texts import Material, Texts, gather
 from cr5.evaluate.words import evaluate_words, languages_of
 from cr5.evaluate.wordvectors import Monolingual, read_dictionary, word_vectors
 from cr5.model import Cr5
-from cr5.progress import Report, silent
+from cr5.progress import Progress, Report, silent, stop_on_interrupt
 from cr5.settings import Settings, settings
+from cr5.text import Tokeniser
 
 app = typer.Typer(
     help="Measure how well texts find their counterparts in other languages, beside baselines.",
@@ -50,7 +54,8 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 
-CEILING = "ceiling (within the language)"
+CEILING = "ceiling (TF-IDF within the language)"
+LOW_RESOURCE = 1000
 SYSTEMS = {
     "cr5": "cr5",
     "wsdm19": "cr5 as in the paper",
@@ -79,7 +84,12 @@ Dictionary = Annotated[
         help="Words of two languages, en-it.tsv: source<TAB>target, for the system dictionary.", metavar="FILE"
     ),
 ]
+Details = Annotated[bool, typer.Option("--details", help="Print every system's figures, direction by direction.")]
 Validation = Annotated[bool, typer.Option("--validation", help="Ask the validation queries, to choose settings by.")]
+Beside = Annotated[
+    str | None,
+    typer.Option(help="With --train: what to measure beside the model.", metavar="NAMES", show_default="floor,words"),
+]
 CslsOver = Annotated[
     Over,
     typer.Option(
@@ -90,6 +100,7 @@ CslsOver = Annotated[
 
 @app.callback()
 def root(
+    context: typer.Context,
     comparison: Annotated[
         tuple[Path, Path] | None,
         typer.Option("--compare", help="Put two runs side by side: folders written with -o.", metavar="A B"),
@@ -112,8 +123,13 @@ def root(
         cr5 eval --compare results other-results
     """
     if comparison is None:
+        if context.invoked_subcommand is None:
+            raise UserError("name what to measure: documents, sentences or words; or two runs with --compare A B")
         return
+    if context.invoked_subcommand is not None:
+        raise UserError(f"--compare stands alone; leave out {context.invoked_subcommand}")
     names = comma_separated(systems)
+    names = None if names is None else [SYSTEMS.get(name, name) for name in names]
     if names is not None and len(names) != 2:
         raise UserError(f"--systems is {systems!r}; with --compare it must be two names, one of each run")
     runs = load(comparison[0]), load(comparison[1])
@@ -139,13 +155,19 @@ def documents(
     rank: Rank = None,
     ridge: Ridge = None,
     setting: Changes = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the split.", show_default="0")] = None,
     queries: Annotated[
-        int, typer.Option(min=1, help="Test queries a pair, at most a tenth of what it shares.")
-    ] = QUERIES,
+        int | None,
+        typer.Option(
+            min=FEWEST, help="Test queries a pair, at most a tenth of what it shares.", show_default=f"{QUERIES}"
+        ),
+    ] = None,
     candidates: Annotated[
-        int, typer.Option(min=1, help="Candidates a language, at most two fifths of its concepts.")
-    ] = CANDIDATES,
+        int | None,
+        typer.Option(
+            min=FEWEST, help="Candidates a language, at most two fifths of its concepts.", show_default=f"{CANDIDATES}"
+        ),
+    ] = None,
     split: Annotated[
         Path | None, typer.Option(help="Use this split (split.json of another run) instead of making one.")
     ] = None,
@@ -158,8 +180,11 @@ def documents(
     ] = False,
     csls_over: CslsOver = "queries",
     low_resource: Annotated[
-        int, typer.Option(min=2, help="Concepts that a pair trains on in the regime low-resource.", metavar="N")
-    ] = 1000,
+        int | None,
+        typer.Option(
+            min=2, help="Concepts that a pair trains on in the regime low-resource.", metavar="N", show_default="1000"
+        ),
+    ] = None,
     bridge: Annotated[
         str | None,
         typer.Option(
@@ -178,6 +203,7 @@ def documents(
         Path | None, typer.Option(help="Only write the texts that are compared, en.jsonl, …, to encode elsewhere.")
     ] = None,
     on_error: OnError = "raise",
+    details: Details = False,
     json: Json = False,
 ) -> None:
     """Hold documents out, train without them, and see whether they find each other across languages.
@@ -192,19 +218,31 @@ def documents(
     """
     chosen = settings_of(preset, setting, rank=rank, ridge=ridge_of(ridge))
     regimes = _regimes(regime)
+    if split:
+        _refuse(f"--split {split} has its own", seed=seed, queries=queries, candidates=candidates)
+    if "low-resource" not in regimes:
+        _refuse("only the regime low-resource takes", low_resource=low_resource)
+    if "transitive" not in regimes:
+        _refuse("only the regime transitive takes", bridge=bridge, drop=drop or None)
+    if texts:
+        _refuse("--texts only writes texts and takes no", output=output, json=json or None)
+    _systems(systems, chosen, dictionary, vectors, {})  # complain before an hour is spent
+    if output:
+        _make(output)
     skipped = Skipped()
     began = time.perf_counter()
     stored = Split.load(split) if split else None
-    _systems(systems, chosen, dictionary, vectors, {})  # complain before an hour is spent on reading
+    order = comma_separated(langs) or (stored.langs if stored else None)
+    if stored and comparable and order != stored.langs:
+        raise UserError(f"--comparable gives paragraphs by the order of the languages; name them as {stored.langs} are")
     with show.progress_bars(json) as progress:
-        batches = read_corpora(corpora, langs or (",".join(stored.langs) if stored else None), on_error, skipped)
-        order = comma_separated(langs) or (stored.langs if stored else None)
+        batches = read_corpora(corpora, ",".join(order) if order else None, on_error, skipped)
         material = gather(batches, chosen.tokeniser, langs=order, comparable=comparable, progress=progress)
         used = stored or make_split(
             material,
-            seed=seed,
-            queries=queries,
-            candidates=candidates,
+            seed=seed or 0,
+            queries=queries or QUERIES,
+            candidates=candidates or CANDIDATES,
             smallest=chosen.weighting.min_unique,
             largest=chosen.weighting.max_unique,
         )
@@ -214,28 +252,59 @@ def documents(
             return
         free = training_rows(used, asked.material, "joint")
         untouched = {lang: asked.material.languages[lang].rows(rows) for lang, rows in free.items()}
-        named = _systems(systems, chosen, dictionary, vectors, untouched, progress)
-        variant = "comparable" if comparable else "whole documents"
-        run = evaluate(
-            asked,
-            named,
-            title=_title(corpora, list(material.languages)),
-            variant=variant + (", shared words masked" if mask_shared else ""),
-            regimes=regimes,
-            rank=chosen.rank,
-            seed=chosen.seed,
-            cut=low_resource,
-            bridge=bridge,
-            deal=not drop,
-            ceiling=(CEILING, baselines.within) if comparable else None,
-            facts={"settings": chosen.to_json(), "skipped": skipped.counts},
-            progress=progress,
-        )
-    run.facts["seconds"] = time.perf_counter() - began
+        named = _systems(systems, chosen, dictionary, vectors, untouched, progress, asked.held)
+        with stop_on_interrupt() as stop:
+            run = evaluate(
+                asked,
+                named,
+                title=_title(corpora, list(material.languages)),
+                variant=_variant(material, mask_shared),
+                regimes=regimes,
+                rank=chosen.rank,
+                seed=chosen.seed,
+                cut=low_resource or LOW_RESOURCE,
+                bridge=bridge,
+                deal=not drop,
+                ceiling=(CEILING, baselines.within) if comparable and not mask_shared else None,
+                facts={"settings": chosen.to_json(), "skipped": skipped.counts},
+                progress=progress,
+                stop=stop,
+            )
+            stopped = stop()
+    _finish(run, output, json, began, skipped, details)
     if output:
-        write_reports(run, output)
         used.save(output / "split.json")
-    _show(run, output, json, skipped)
+    if stopped:
+        show.warn("interrupted; what was measured by then is kept")
+        sys.exit(130)
+
+
+def _variant(material: Material, masked: bool) -> str:
+    """What was done to the texts, for signatures."""
+    parts = [f"comparable {'-'.join(material.languages)}" if material.comparable else "whole documents"]
+    parts += ["shared words masked"] if masked else []
+    usual = asdict(Tokeniser())
+    parts += [f"{name}={value}" for name, value in asdict(material.tokeniser).items() if value != usual[name]]
+    return ", ".join(parts)
+
+
+def _refuse(reason: str, **options: object) -> None:
+    """Complain about options that would be ignored."""
+    for name, value in options.items():
+        if value is not None:
+            raise UserError(f"{reason} --{name.replace('_', '-')}; leave it out")
+
+
+def _make(folder: Path) -> None:
+    """Make the folder for results now, not after an hour of work."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".{secrets.token_hex(4)}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        raise UserError(f"{folder} cannot be written to ({what}); name another folder with -o") from error
 
 
 @app.command()
@@ -255,13 +324,12 @@ def sentences(
         float, typer.Option(min=0, max=0.9, help="Share of the sentences that only serve for IDF weights.")
     ] = 0.25,
     train: Train = None,
-    systems: Annotated[
-        str, typer.Option(help="With --train: what to measure beside the model.", metavar="NAMES")
-    ] = "floor,words",
+    systems: Beside = None,
     dictionary: Dictionary = None,
     validation: Validation = False,
     csls_over: CslsOver = "queries",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
+    details: Details = False,
     json: Json = False,
 ) -> None:
     """See whether sentences find their translations, by a model that was trained on other texts.
@@ -272,12 +340,16 @@ def sentences(
 
         cr5 eval sentences model en-it.parquet --train corpus/ --systems floor,lsi,words
     """
+    if not train:
+        _refuse("without --train there is nothing to train:", systems=systems, dictionary=dictionary)
+    if output:
+        _make(output)
     began = time.perf_counter()
     pairs = read_aligned(files, comma_separated(langs))
     with show.progress_bars(json) as progress:
         loaded = Cr5.load(model)
         spoken = sorted({lang for pair in pairs for lang in pair.langs})
-        spaces = _spaces(loaded, spoken, train, systems, dictionary, progress)
+        spaces, about = _spaces(loaded, spoken, train, systems, dictionary, progress)
         run = evaluate_sentences(
             spaces,
             pairs,
@@ -288,9 +360,10 @@ def sentences(
             over=csls_over,
             role="validation" if validation else "test",
             title=_title([str(path) for path in files], spoken),
+            about=about,
             progress=progress,
         )
-    _finish(run, output, json, began)
+    _finish(run, output, json, began, Skipped(), details)
 
 
 @app.command()
@@ -304,11 +377,10 @@ def words(
     ],
     output: Output = None,
     train: Train = None,
-    systems: Annotated[
-        str, typer.Option(help="With --train: what to measure beside the model.", metavar="NAMES")
-    ] = "words",
+    systems: Beside = None,
     dictionary: Dictionary = None,
     csls_over: CslsOver = "queries",
+    details: Details = False,
     json: Json = False,
 ) -> None:
     """See whether words find their translations among all words of the other language.
@@ -319,21 +391,28 @@ def words(
 
         cr5 eval words model en-it.test.tsv --train corpus/ --dictionary en-it.train.tsv
     """
+    if not train:
+        _refuse("without --train there is nothing to train:", systems=systems, dictionary=dictionary)
+    if output:
+        _make(output)
     began = time.perf_counter()
+    for path in dictionaries:
+        read_dictionary(path)  # complain before anything is trained
     with show.progress_bars(json) as progress:
         loaded = Cr5.load(model)
         asked = [(*_languages(path), path) for path in dictionaries]
         spoken = sorted({lang for source, target, _ in asked for lang in (source, target)})
-        spaces = _spaces(loaded, spoken, train, systems, dictionary, progress)
+        spaces, about = _spaces(loaded, spoken, train, systems, dictionary, progress)
         run = evaluate_words(
             spaces,
             asked,
             tokeniser=loaded.settings.tokeniser,
             over=csls_over,
             title=_title([str(path) for path in dictionaries], spoken),
+            about=about,
             progress=progress,
         )
-    _finish(run, output, json, began)
+    _finish(run, output, json, began, Skipped(), details)
 
 
 def reproduce(
@@ -373,10 +452,12 @@ def reproduce(
 
         cr5 reproduce wsdm19 data/ -o results
     """
+    if output:
+        _make(output)
     skipped = Skipped()
     began = time.perf_counter()
     with show.progress_bars(json) as progress:
-        run = reproduce_table(
+        run, split = reproduce_table(
             data,
             langs=comma_separated(langs),
             documents=documents,
@@ -394,47 +475,58 @@ def reproduce(
     run.facts["seconds"] = time.perf_counter() - began
     if output:
         write_reports(run, output)
+        split.save(output / "split.json")
     if json:
         show.as_json(run.to_json())
         return
     show.skipped_lines(skipped)
     figures.reproduction_table(run)
+    _written(output)
 
 
 def _spaces(
-    model: Cr5, langs: list[str], train: list[str] | None, systems: str, dictionary: list[Path] | None, progress: Report
-) -> dict[str, Space]:
-    """The model, and what is trained beside it on the documents of --train."""
-    known = [lang for lang in model.langs if lang in langs or ALIKE.get(lang) in langs]
-    spaces: dict[str, Space] = {"cr5": space_of(model, known)}
+    model: Cr5,
+    langs: list[str],
+    train: list[str] | None,
+    systems: str | None,
+    dictionary: list[Path] | None,
+    progress: Report,
+) -> tuple[dict[str, Space], dict[str, str]]:
+    """The model, and what is trained beside it on the documents of --train; and what to say of these."""
+    spoken = [lang for lang in model.langs if lang in langs or ALIKE.get(lang) in langs]
+    if not spoken:
+        raise UserError(f"the model has none of the languages {', '.join(langs)}; its own are {', '.join(model.langs)}")
+    spaces: dict[str, Space] = {"cr5": space_of(model, spoken)}
     if not train:
-        return spaces
-    material = gather(
-        read_corpora(train, ",".join(known), "raise", Skipped()),
-        model.settings.tokeniser,
-        langs=known,
-        progress=progress,
-    )
-    weighting = model.settings.weighting
-    sized = material.sized(weighting.min_unique, weighting.max_unique)
-    for name, system in _systems(systems, model.settings, dictionary, None, sized.languages, progress).items():
-        spaces[name] = system(sized.languages, rank=model.settings.rank, seed=model.settings.seed)
-    return spaces
+        return spaces, {}
+    batches = read_corpora(train, ",".join(spoken), "raise", Skipped())
+    material = gather(batches, model.settings.tokeniser, langs=spoken, progress=progress)
+    sized = material.sized(model.settings.weighting.min_unique, model.settings.weighting.max_unique)
+    made = _systems(systems or "floor,words", model.settings, dictionary, None, sized.languages, progress)
+    about = {}
+    for name, system in made.items():
+        own = f"{name} (trained here)" if name in spaces else name
+        progress(Progress("train", len(spaces) - 1, len(made), name))
+        spaces[own] = system(sized.languages, rank=model.settings.rank, seed=model.settings.seed)
+        about[own] = f"trained on {material.digest}"
+    return spaces, about
 
 
-def _finish(run: Run, output: Path | None, json: bool, began: float) -> None:
+def _finish(run: Run, output: Path | None, json: bool, began: float, skipped: Skipped, details: bool) -> None:
+    if not run.scores:
+        raise UserError(run.notes[0] if run.notes else "nothing could be measured")
     run.facts["seconds"] = time.perf_counter() - began
     if output:
         write_reports(run, output)
-    _show(run, output, json, Skipped())
-
-
-def _show(run: Run, output: Path | None, json: bool, skipped: Skipped) -> None:
     if json:
         show.as_json(run.to_json())
         return
     show.skipped_lines(skipped)
-    figures.run_tables(run)
+    figures.run_tables(run, details=details)
+    _written(output)
+
+
+def _written(output: Path | None) -> None:
     if output:
         show.out.print(f"written to {output}: report.html, report.md, scores.csv, run.json", style="dim")
 
@@ -444,6 +536,8 @@ def _regimes(text: str) -> list[Regime]:
     for name in names:
         if name not in REGIMES:
             raise UserError(f"there is no regime {name!r}; the regimes are {', '.join(REGIMES)}, or all")
+    if not names:
+        raise UserError(f"--regime names none; the regimes are {', '.join(REGIMES)}, or all")
     return [regime for regime in REGIMES if regime in names]
 
 
@@ -454,10 +548,12 @@ def _systems(
     vectors: list[str] | None,
     texts: Mapping[str, Texts],
     progress: Report = silent,
+    held: Mapping[str, Texts] | None = None,
 ) -> dict[str, System]:
     """The systems of --systems and --vectors, by the names that tables give them.
 
-    Word vectors are learned once for each language, from ``texts``, whatever is trained on afterwards.
+    Word vectors are learned once for each language, from ``texts``, whatever is trained on afterwards. Vectors
+    from elsewhere must fit the texts that are ``held`` out.
     """
     names = (
         [name for name in SYSTEMS if name != "dictionary" or dictionary]
@@ -478,7 +574,12 @@ def _systems(
         name, equals, folder = item.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"{item!r} is not of the form NAME=FOLDER", param_hint="--vectors")
-        made[name] = given(Path(folder))
+        space = given(Path(folder))
+        for lang, own in (held or {}).items():
+            space.embed(own, lang)  # complain now
+        made[name] = known(space)
+    if not made:
+        raise UserError(f"--systems names none; the systems are {', '.join(SYSTEMS)}, or all")
     return made
 
 
@@ -488,7 +589,8 @@ def _system(name: str, chosen: Settings, dictionary: list[Path], monolingual: Mo
     if name == "wsdm19":
         weighting = chosen.weighting
         same = {part: getattr(weighting, part) for part in ("min_documents", "max_words", "min_unique", "max_unique")}
-        return cr5(settings("wsdm19", rank=chosen.rank, ridge=chosen.ridge, **same), progress=progress)
+        paper = settings("wsdm19", rank=chosen.rank, ridge=chosen.ridge, **same)
+        return cr5(replace(paper, tokeniser=chosen.tokeniser), progress=progress)
     plain: dict[str, System] = {
         "floor": baselines.shared_tokens,
         "bm25": baselines.bm25,

@@ -88,7 +88,7 @@ def bm25(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
 
 
 class _Bm25(Space):
-    report: Mapping[str, Any] = {"k1": SATURATION, "b": LENGTH}
+    report: Mapping[str, Any] = {"k1": SATURATION, "b": LENGTH, "signature": f"k1 {SATURATION}, b {LENGTH}"}
 
     def pair(self, queries: Texts, source: str, candidates: Texts, target: str) -> tuple[Rows, Rows]:
         index, asked = candidates.counts, queries.counts
@@ -120,6 +120,10 @@ class _Mapped(Space):
     features: Mapping[str, Features]
     maps: Mapping[str, Array]
     report: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def langs(self) -> list[str]:
+        return list(self.features)
 
     def embed(self, texts: Texts, lang: str) -> Rows:
         _check(self.name, lang, self.features)
@@ -175,7 +179,13 @@ def cl_esa(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
     features, blocks = _weigh(training, Weighting(idf_power=2.0))
     concepts = {lang: texts.concepts for lang, texts in training.items()}
     words = {lang: len(own.words) for lang, own in features.items()}
-    return _ClEsa(features, blocks, concepts, seed, {"words": words, "index": INDEX, "strongest": STRONGEST})
+    return _ClEsa(
+        features,
+        blocks,
+        concepts,
+        seed,
+        {"words": words, "index": INDEX, "strongest": STRONGEST, "signature": f"index {INDEX}, strongest {STRONGEST}"},
+    )
 
 
 @dataclass(frozen=True)
@@ -185,6 +195,10 @@ class _ClEsa(Space):
     concepts: Mapping[str, Ints]
     seed: int
     report: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def langs(self) -> list[str]:
+        return list(self.features)
 
     def pair(self, queries: Texts, source: str, candidates: Texts, target: str) -> tuple[Rows, Rows]:
         for lang in (source, target):
@@ -226,6 +240,10 @@ def within(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
 class _Within(Space):
     features: Mapping[str, Features]
     report: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def langs(self) -> list[str]:
+        return list(self.features)
 
     def embed(self, texts: Texts, lang: str) -> Rows:
         _check("TF-IDF", lang, self.features)
@@ -304,6 +322,7 @@ def _report(features: Mapping[str, Features], concepts: Ints, found: _Svd) -> di
         "concepts": len(concepts),
         "words": {lang: len(own.words) for lang, own in features.items()},
         "rank": len(found.values),
+        "signature": f"rank {len(found.values)}",
     }
 
 

@@ -1,35 +1,34 @@
 """The document task: find a held-out document's counterpart in another language, trained in four regimes."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cr5._typing import Ints
 from cr5.errors import UserError
-from cr5.evaluate.measures import hits, interval
-from cr5.evaluate.run import Example, Findings, Hit, Queries, Regime, Run, Score, Trained
-from cr5.evaluate.space import NotApplicableError, Space, System
+from cr5.evaluate.run import Asking, Findings, Hit, Queries, Regime, Run, Trained
+from cr5.evaluate.space import NotApplicableError, Placed, Space, System
 from cr5.evaluate.split import Pair, Role, Split, choose_bridge, shared_concepts, training_rows
 from cr5.evaluate.systems import Cr5Space
 from cr5.evaluate.texts import Material, Texts, mask_shared
-from cr5.neighbours import NEIGHBOURHOOD, Hits, Measure, Rows, retrieve
+from cr5.neighbours import NEIGHBOURHOOD, Hits, Measure, retrieve
 from cr5.progress import Progress, Report, silent
 
 Over: TypeAlias = Literal["queries", "background"]
 BACKGROUND = 20_000  # documents that a neighbourhood is taken over, at most
-EXAMPLES = 12  # directions that examples are shown of
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Held-out documents of every language, and which of them are the queries of a direction."""
+    """Held-out documents of every language, ``rows`` of the whole material, and which of them are queries."""
 
-    material: Material
+    whole: Material  # everything, of whatever length
+    material: Material  # what may train
     split: Split
     role: Role
     over: Over
@@ -40,7 +39,8 @@ class Asked:
     def queries(self, source: str, target: str) -> Ints:
         """The documents of the source language that are asked with, as rows of what is held out."""
         pair = next(p for p in self.split.pairs if set(p.langs) == {source, target})
-        return np.flatnonzero(np.isin(self.held[source].concepts, self._numbers(pair.queries(self.role))))
+        wanted = [self._number[name] for name in pair.queries(self.role)]
+        return np.flatnonzero(np.isin(self.held[source].concepts, wanted))
 
     def background(self, source: str, target: str) -> Ints | None:
         """Documents that neighbourhoods are taken over: held out, of the query language, and none of the queries."""
@@ -52,23 +52,24 @@ class Asked:
                 f"there is no background for queries in {source}: every held-out document is one; "
                 "use --csls-over queries, or fewer --queries"
             )
-        return others[:: 1 + len(others) // BACKGROUND]
+        return others[:: -(-len(others) // BACKGROUND)]
 
     def counterparts(self, source: str, target: str) -> Texts:
         """The candidates of a direction, said in the query language: the paragraphs that the target language keeps."""
-        here = self.material.languages[source]
-        rows = np.flatnonzero(np.isin(here.concepts, self._numbers(self.split.candidates[target])))
-        return self.material.part(source, target, rows)
+        here = self.whole.languages[source]
+        wanted = [self._number[name] for name in self.split.candidates[target]]
+        return self.whole.part(source, target, np.flatnonzero(np.isin(here.concepts, wanted)))
 
     def written(self, lang: str) -> list[str]:
         """The held-out documents of a language as text; where words are masked, those that are left."""
         if not self.masked:
-            return self.material.written(lang, self.rows[lang])
+            return self.whole.written(lang, self.rows[lang])
         words, ids, offsets = self.held[lang].tokens
         return [" ".join(words[i] for i in ids[a:b]) for a, b in pairwise(offsets)]
 
-    def _numbers(self, names: Sequence[str]) -> Ints:
-        return np.flatnonzero(np.isin(self.material.concepts, list(names)))
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.material.concepts)}
 
 
 def hold_out(
@@ -80,13 +81,23 @@ def hold_out(
             f"the split was made for the corpus {split.corpus} ({', '.join(split.langs)}), "
             f"this is {material.digest} ({', '.join(material.languages)}); give that corpus, or leave out --split"
         )
-    sized = material.sized(split.smallest, split.largest)
     rows = {}
-    for lang, texts in sized.languages.items():
-        wanted = np.isin(sized.concepts, split.candidates[lang])
+    for lang, texts in material.languages.items():
+        wanted = np.isin(material.concepts, split.candidates[lang])
         rows[lang] = np.flatnonzero(wanted[texts.concepts])
-    held = {lang: sized.languages[lang].rows(rows[lang]) for lang in rows}
-    return Asked(sized, split, role, over, rows, mask_shared(held) if mask else held, mask)
+    held = {lang: material.languages[lang].rows(rows[lang]) for lang in rows}
+    sized = material.sized(split.smallest, split.largest)
+    return Asked(material, sized, split, role, over, rows, mask_shared(held) if mask else held, mask)
+
+
+class _Stage(NamedTuple):
+    """One training set: what it is called, what a signature says of it, its texts, and the pairs to ask about."""
+
+    regime: Regime
+    where: str
+    how: str
+    training: dict[str, Texts]
+    pairs: list[Pair]
 
 
 def evaluate(
@@ -105,68 +116,108 @@ def evaluate(
     ceiling: tuple[str, System] | None = None,
     facts: Mapping[str, Any] | None = None,
     progress: Report = silent,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Run:
     """Train every system in every regime and ask it about held-out documents, pair by pair, both ways.
 
-    All pairs of the split are asked about, or those of ``pairs``.
-    ``ceiling`` names a system that is asked within the query language instead. ``facts`` are added to the run's.
+    All pairs of the split are asked about, or those of ``pairs``. ``ceiling`` names a system that is asked within
+    the query language instead. ``facts`` are added to the run's. What cannot be measured is noted, and the
+    rest goes on; before each system ``stop`` is asked.
     """
-    split, found = asked.split, Findings()
+    found = Findings()
+    known = _facts(asked, variant, regimes, rank, seed, cut) | dict(facts or {})
     everything = dict(systems) | (dict([ceiling]) if ceiling else {})
+    if "transitive" in regimes:
+        choose_bridge(asked.split, asked.material, asked.split.pairs[0].langs, bridge)  # complain now, not in an hour
     wanted = None if pairs is None else [set(pair) for pair in pairs]
-    asking = [pair for pair in split.pairs if wanted is None or set(pair.langs) in wanted]
-    plan = [(regime, pair) for regime in regimes for pair in ([None] if regime == "joint" else asking)]
+    asking = [pair for pair in asked.split.pairs if wanted is None or set(pair.langs) in wanted]
+    plan = [(r, own) for r in regimes for own in ([asking] if r == "joint" else [[pair] for pair in asking])]
     within: dict[tuple[str, str], Texts] = {}
-    for step, (regime, pair) in enumerate(plan):
-        langs, how = pair.langs if pair else None, str(regime)
-        if regime == "low-resource":
-            how += f" {cut}"
-        elif langs and regime == "transitive":
-            how += f" via {choose_bridge(split, asked.material, langs, bridge)}"
-        rows = training_rows(split, asked.material, regime, langs, cut=cut, bridge=bridge, deal=deal)
-        training = {lang: asked.material.languages[lang].rows(own) for lang, own in rows.items()}
-        where = regime if langs is None else f"{regime} {'-'.join(langs)}"
-        if empty := [lang for lang, texts in training.items() if not len(texts)]:
-            found.notes.append(f"{where}: nothing left to train on in {', '.join(empty)}")
-            continue
-        for place, (name, system) in enumerate(everything.items()):
+    for step, (regime, own) in enumerate(plan):
+        stage = _stage(asked, regime, own, cut, bridge, deal, found)
+        for place, (name, system) in enumerate(everything.items() if stage else ()):
+            assert stage
             done, total = step * len(everything) + place, len(plan) * len(everything)
-            progress(Progress("train and ask", done, total, f"{where}: {name}"))
-            began = time.perf_counter()
-            try:
-                space = system(training, rank=rank, seed=seed)
-            except NotApplicableError as error:
-                found.notes.append(f"{name}, {where}: {error}")
-                continue
-            seconds = time.perf_counter() - began
-            found.trained.append(Trained(name, regime, list(training), seconds, dict(space.report)))
-            parts = [variant, how, name, str(space.report.get("signature", f"rank {rank}"))]
-            embedded: dict[str, Rows] = {}
-            for source, target in _directions(asking if pair is None else [pair]):
-                inside = None
-                if ceiling and name == ceiling[0]:
-                    inside = _once(within, asked, source, target)
-                try:
-                    answers = _ask(space, asked, source, target, embedded, inside)
-                except NotApplicableError as error:
-                    found.notes.append(f"{name}, {where}: {error}")
-                    continue
-                shared = shared_concepts(training, source, target)
-                _record(found, asked, name, regime, source, target, answers, shared, parts)
-                if isinstance(space, Cr5Space):
-                    _look_at_queries(found, asked, space, source, target, name, regime, answers)
-    known = {
-        "corpus": {
-            "digest": split.corpus,
-            "languages": {
-                lang: {
-                    "documents": len(texts),
-                    "held_out": len(asked.held[lang]),
-                    "concepts": len(np.unique(texts.concepts)),
-                }
-                for lang, texts in asked.material.languages.items()
-            },
-        },
+            if stop():
+                missing = f"{total - done} of {total} trainings are missing"
+                found.notes.append(f"stopped before {stage.where}, {name}: {missing}")
+                return found.run("documents", title, known)
+            progress(Progress("train and ask", done, total, f"{stage.where}: {name}"))
+            inside = within if ceiling and name == ceiling[0] else None
+            _train_and_ask(found, asked, stage, name, system, [variant, stage.how, name], rank, seed, inside)
+    return found.run("documents", title, known)
+
+
+def _stage(
+    asked: Asked, regime: Regime, pairs: list[Pair], cut: int, bridge: str | None, deal: bool, found: Findings
+) -> _Stage | None:
+    """What a regime trains on, for one pair or, jointly, for all; nothing, and a note, where nothing is left."""
+    langs = None if regime == "joint" else pairs[0].langs
+    rows = training_rows(asked.split, asked.material, regime, langs, cut=cut, bridge=bridge, deal=deal)
+    training = {lang: asked.material.languages[lang].rows(own) for lang, own in rows.items()}
+    where, how = str(regime), str(regime)
+    if langs is not None:
+        where += f" {'-'.join(langs)}"
+    if langs is not None and regime == "low-resource":
+        how += f" {cut}"
+        if (left := shared_concepts(training, *langs)) < cut:
+            found.notes.append(f"{where}: {left} concepts to train on, fewer than {cut}")
+    if langs is not None and regime == "transitive":
+        third = choose_bridge(asked.split, asked.material, langs, bridge)
+        how += f" via {third}" + ("" if deal else ", shared concepts dropped")
+    if empty := [lang for lang, texts in training.items() if not len(texts)]:
+        found.notes.append(f"{where}: nothing left to train on in {', '.join(empty)}")
+        return None
+    return _Stage(regime, where, how, training, pairs)
+
+
+def _train_and_ask(
+    found: Findings,
+    asked: Asked,
+    stage: _Stage,
+    name: str,
+    system: System,
+    answer: list[str],
+    rank: int,
+    seed: int,
+    within: dict[tuple[str, str], Texts] | None,
+) -> None:
+    """Train one system, and ask it in every direction; with ``within``, inside the query language."""
+    began = time.perf_counter()
+    try:
+        space = system(stage.training, rank=rank, seed=seed)
+    except UserError as error:
+        found.cannot(name, stage.where, error)
+        return
+    seconds = time.perf_counter() - began
+    found.trained.append(Trained(name, stage.regime, list(stage.training), seconds, dict(space.report)))
+    placed = Placed(space, asked.held)
+    for source, target in _directions(stage.pairs):
+        if within is not None and (source, target) not in within:
+            within[source, target] = asked.counterparts(source, target)
+        try:
+            answers = _ask(space, asked, source, target, placed, None if within is None else within[source, target])
+        except NotApplicableError as error:
+            found.cannot(name, stage.where, error)
+            continue
+        who = Asking(name, stage.regime, source, target)
+        _record(found, asked, who, answers, shared_concepts(stage.training, source, target), [*answer, space.signature])
+        if isinstance(space, Cr5Space):
+            _look(found, asked, who, space, answers)
+
+
+def _facts(asked: Asked, variant: str, regimes: Sequence[Regime], rank: int, seed: int, cut: int) -> dict[str, Any]:
+    split = asked.split
+    languages = {
+        lang: {
+            "documents": len(texts),
+            "held_out": len(asked.held[lang]),
+            "concepts": len(np.unique(texts.concepts)),
+        }
+        for lang, texts in asked.material.languages.items()
+    }
+    return {
+        "corpus": {"digest": split.corpus, "languages": languages},
         "split": {"seed": split.seed, "digest": split.digest, "smallest": split.smallest, "largest": split.largest},
         "variant": variant,
         "queries": asked.role,
@@ -175,13 +226,6 @@ def evaluate(
         "rank": rank,
         "seed": seed,
     } | ({"low-resource": cut} if "low-resource" in regimes else {})
-    return found.run("documents", title, known | dict(facts or {}))
-
-
-def _once(within: dict[tuple[str, str], Texts], asked: Asked, source: str, target: str) -> Texts:
-    if (source, target) not in within:
-        within[source, target] = asked.counterparts(source, target)
-    return within[source, target]
 
 
 def _directions(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
@@ -190,101 +234,62 @@ def _directions(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
         yield pair.langs[::-1]
 
 
-@dataclass(frozen=True)
-class _Answers:
+class _Answers(NamedTuple):
     queries: Ints
     candidates: Texts
     hits: dict[Measure, Hits]
 
 
-def _ask(
-    space: Space, asked: Asked, source: str, target: str, embedded: dict[str, Rows], within: Texts | None
-) -> _Answers:
+def _ask(space: Space, asked: Asked, source: str, target: str, placed: Placed, within: Texts | None) -> _Answers:
     """Rank the candidates of one direction for all of its queries."""
     chosen, behind = asked.queries(source, target), asked.background(source, target)
-    candidates = asked.held[target] if within is None else within
     everyone = chosen if behind is None else np.concatenate([chosen, behind])
-    if within is not None:
-        rows, there = space.embed(asked.held[source].rows(everyone), source), space.embed(within, source)
-    elif type(space).pair is Space.pair:  # a text's row is its own: once for each language is enough
-        for lang in (source, target):
-            if lang not in embedded:
-                embedded[lang] = space.embed(asked.held[lang], lang)
-        rows, there = embedded[source][everyone], embedded[target]
+    if within is None:
+        candidates = asked.held[target]
+        rows, there = placed.pair(source, everyone, target)
     else:
-        rows, there = space.pair(asked.held[source].rows(everyone), source, candidates, target)
-    queries = rows[: len(chosen)]
+        candidates = within
+        rows, there = space.embed(asked.held[source].rows(everyone), source), space.embed(within, source)
     background = None if behind is None else rows[len(chosen) :]
     concepts = asked.held[source].concepts[chosen]
-    return _Answers(chosen, candidates, retrieve(queries, concepts, there, candidates.concepts, background=background))
+    hits = retrieve(rows[: len(chosen)], concepts, there, candidates.concepts, background=background)
+    return _Answers(chosen, candidates, hits)
 
 
-def _record(
-    found: Findings,
-    asked: Asked,
-    name: str,
-    regime: Regime,
-    source: str,
-    target: str,
-    answers: _Answers,
-    shared: int,
-    parts: list[str],
-) -> None:
-    texts = asked.held[source]
+def _record(found: Findings, asked: Asked, who: Asking, answers: _Answers, shared: int, answer: list[str]) -> None:
+    direction, texts, split = (who.source, who.target), asked.held[who.source], asked.split
     concepts = texts.concepts[answers.queries]
-    if (source, target) not in found.queries:
+    if direction not in found.queries:
         names = [asked.material.concepts[i] for i in concepts]
         unique = texts.counts.unique[answers.queries]
-        found.queries[source, target] = Queries(source, target, names, unique.tolist(), [])
-    split = asked.split
-    begin = [
-        f"cr5 {version('cr5')}",
+        found.queries[direction] = Queries(*direction, names, unique.tolist(), [])
+    question = [
         "documents",
         f"corpus {split.corpus} {'-'.join(split.langs)}",
         f"split {split.seed} {split.digest}" + (" with trained candidates" if split.candidates_train else ""),
-        f"{source}>{target}",
+        ">".join(direction),
         f"{len(concepts)} {asked.role} queries",
-        f"{len(answers.candidates)} candidates",
     ]
-    for measure, hit in answers.hits.items():
-        how = "cosine" if measure == "cosine" else f"csls k={NEIGHBOURHOOD} over {asked.over}"
-        signature = "|".join([*begin, *parts, how])
-        span = interval([(hit.ranks, concepts)], hits(1))
-        size = len(answers.candidates)
-        found.scores.append(
-            Score(name, regime, source, target, measure, hit.ranks.tolist(), size, shared, signature, span)
-        )
+    ranks: dict[Measure, Ints] = {measure: hit.ranks for measure, hit in answers.hits.items()}
+    found.score(
+        who, ranks, concepts, candidates=len(answers.candidates), shared=shared, question=question, answer=answer,
+        over=asked.over,
+    )  # fmt: skip
 
 
-def _look_at_queries(
-    found: Findings,
-    asked: Asked,
-    space: Cr5Space,
-    source: str,
-    target: str,
-    name: str,
-    regime: Regime,
-    answers: _Answers,
-) -> None:
+def _look(found: Findings, asked: Asked, who: Asking, space: Cr5Space, answers: _Answers) -> None:
     """Keep what a reader wants to see of the first model that answers a direction: coverage, a hit and a miss."""
-    own = found.queries[source, target]
-    texts = asked.held[source]
+    own, texts, there = found.queries[who.source, who.target], asked.held[who.source], answers.candidates
     if own.coverage:
         return
-    own.coverage.extend(np.round(space.coverage(texts.rows(answers.queries), source), 4).tolist())
-    if len({(e.source, e.target) for e in found.examples}) >= EXAMPLES:
-        return
+    own.coverage.extend(np.round(space.coverage(texts.rows(answers.queries), who.source), 4).tolist())
     hit = answers.hits["csls"]
-    near = [np.flatnonzero(hit.ranks == 1), np.flatnonzero((hit.ranks > 1) & (hit.ranks <= 10))]
-    concepts = answers.candidates.concepts
-    for places in near:
-        if not len(places):
-            continue
-        i = int(places[len(places) // 2])
-        concept = texts.concepts[answers.queries[i]]
-        shown = [
-            Hit(answers.candidates.titles[j], round(float(score), 4), bool(concepts[j] == concept))
+
+    def show(i: int) -> tuple[str, list[Hit]]:
+        row = answers.queries[i]
+        return texts.titles[row], [
+            Hit(there.titles[j], round(float(score), 4), bool(there.concepts[j] == texts.concepts[row]))
             for j, score in zip(hit.indices[i], hit.scores[i], strict=True)
         ]
-        query = texts.titles[answers.queries[i]]
-        found.examples.append(Example(name, regime, source, target, "csls", query, int(hit.ranks[i]), shown))
+
+    found.look(who, hit.ranks, show)

@@ -14,6 +14,7 @@ from cr5._typing import Array
 from cr5.evaluate.measures import CUTOFFS
 from cr5.evaluate.run import Example, Mean, Regime, Run, Score, Trained
 from cr5.evaluate.tables import (
+    GIVEN,
     MISSING,
     NAMES,
     PARTIAL,
@@ -24,14 +25,17 @@ from cr5.evaluate.tables import (
     Pair,
     Row,
     Trait,
+    called,
     ceiling,
     columns,
     counted,
     facts,
     failures,
     figure,
+    given,
     headline,
     measures,
+    named,
     of_scores,
     own,
     pairs,
@@ -79,7 +83,7 @@ def html(run: Run) -> str:
         "Training": _training(run),
         "Notes": tag("ul", *(tag("li", note) for note in run.notes), class_="text") if run.notes else Html(),
         "Signatures": _signatures(run),
-        "How to read this": _guide(),
+        "How to read this": _guide(run),
     }
     shown = {f"s{i}": (name, part) for i, (name, part) in enumerate(parts.items(), 1) if part}
     links = tag("nav", *(tag("a", name, href=f"#{key}") for key, (name, _) in shown.items()), aria_label="Sections")
@@ -231,7 +235,8 @@ def _summary(run: Run, style: dict[str, int], means: Sequence[Mean]) -> Html:
     heads = []
     for regime in shown:
         most = max(e.cell.directions for line in lines for (r, _), e in line.entries.items() if r == regime)
-        heads.append(tag("th", regime, tag("small", counted(most, "direction")), scope="col"))
+        name = "Mean P@1" if given(run) else called(regime)
+        heads.append(tag("th", name, tag("small", counted(most, "direction")), scope="col"))
     body = []
     for line in lines:
         cells = [_entries(line.entries, regime, first, _look(line.system, style)) for regime in shown]
@@ -249,8 +254,10 @@ def _summary(run: Run, style: dict[str, int], means: Sequence[Mean]) -> Html:
     notes = [tag("p", text, class_="text")]
     if any(entry.partial for line in lines for entry in line.entries.values()):
         notes.append(tag("p", f"* {PARTIAL}.", class_="note"))
-    meanings = "; ".join(f"{regime}: {REGIME_NOTES[regime]}" for regime in shown if regime in REGIME_NOTES)
-    return join([notes[0], scroll(grid, "Systems side by side"), *notes[1:], tag("p", f"{meanings}.", class_="note")])
+    if not given(run):
+        meanings = "; ".join(f"{called(regime)}: {REGIME_NOTES[regime]}" for regime in shown if regime in REGIME_NOTES)
+        notes.append(tag("p", f"{meanings}.", class_="note"))
+    return join([notes[0], scroll(grid, "Systems side by side"), *notes[1:]])
 
 
 def _entries(
@@ -319,7 +326,7 @@ def _figure(run: Run, regime: Regime, measure: Measure, style: dict[str, int], m
     ]
     return tag(
         "div",
-        tag("h3", regime, tag("small", f" {REGIME_NOTES.get(regime, '')}")),
+        Html() if given(run) else tag("h3", called(regime), tag("small", f" {REGIME_NOTES.get(regime, '')}")),
         _legend(run, style, regime),
         tag("div", join(drawn), class_="wide" if many else "multiples"),
         class_="curves",
@@ -408,7 +415,8 @@ def _directions(run: Run, style: dict[str, int]) -> Html:
         heads = [tag("th", _swatch(name, style), tag("span", name), scope="col") for name in names]
         head = tag("thead", tag("tr", tag("th", "Query → answer", scope="col"), _scale(), *heads))
         grid = tag("table", head, tag("tbody", join(body)), class_="ways")
-        parts += [tag("h3", regime), scroll(grid, f"Direction by direction, {regime}")]
+        title = Html() if given(run) else tag("h3", called(regime))
+        parts += [title, scroll(grid, f"Direction by direction, {called(regime)}")]
     return join(parts)
 
 
@@ -442,8 +450,8 @@ def _matrices(run: Run) -> Html:
             left_out += 1
             continue
         scores = {(s.source, s.target): s.precision(1) for s in run.of(system, regime, measure)}
-        grid = scroll(_matrix(langs, scores), f"P@1 of {system}, {regime}")
-        parts.append(fold(f"{system}, {regime}", grid, open_=place == 0))
+        grid = scroll(_matrix(langs, scores), f"P@1 of {named(system, regime)}")
+        parts.append(fold(named(system, regime), grid, open_=place == 0))
     if left_out:
         parts.append(tag("p", f"{counted(left_out, 'more matrix')[:-1]}: see scores.csv.", class_="note"))
     return join(parts)
@@ -472,6 +480,7 @@ def _details(run: Run, many: bool, means: Sequence[Mean]) -> Html:
     parts: list[Html] = []
     rows_left, left_out = ROWS, 0
     text = "Precision at k in %: one row for each pair of languages, asked in either language, by either measure."
+    shared = _knows_shared(run)
     for regime, by_regime in groupby(table(run, means), lambda row: row.regime):
         bodies: list[Html] = []
         for system, by_system in groupby(by_regime, lambda row: row.system):
@@ -480,25 +489,31 @@ def _details(run: Run, many: bool, means: Sequence[Mean]) -> Html:
                 left_out += len(rows)
                 continue
             rows_left -= len(rows)
-            bodies.append(_system_body(system, rows))
+            bodies.append(_system_body(system, rows, shared))
         if bodies:
-            grid = tag("table", _details_head(), *bodies, class_="details sortable")
-            box = scroll(grid, f"Details, {regime}")
-            heading = f"{regime}: {REGIME_NOTES.get(regime, '')}"
-            parts.append(fold(heading, box) if many else join([tag("h3", regime), box]))
+            grid = tag("table", _details_head(shared), *bodies, class_="details sortable")
+            box = scroll(grid, f"Details, {called(regime)}")
+            if many:
+                parts.append(fold(f"{called(regime)}: {REGIME_NOTES.get(regime, '')}", box))
+            else:
+                parts.append(box if given(run) else join([tag("h3", called(regime)), box]))
     if left_out:
         parts.append(tag("p", f"{left_out:,} more rows: see scores.csv.", class_="note"))
     return join([tag("p", text, class_="text"), *parts]) if parts else Html()
 
 
-def _details_head() -> Html:
+def _knows_shared(run: Run) -> bool:
+    return any(score.shared is not None for score in run.scores)
+
+
+def _details_head(shared: bool) -> Html:
     blocks = [(f"query in {side}", NAMES[measure]) for measure in ("cosine", "csls") for side in ("l₁", "l₂")]
     over = [tag("th", name, tag("small", f" {measure}"), colspan=3, scope="colgroup") for name, measure in blocks]
     top = tag(
         "tr",
         *(tag("th", name, rowspan=2, scope="col", class_="lang") for name in ("l₁", "l₂")),
         *over,
-        tag("th", "shared", Html("<br>"), tag("small", "concepts"), rowspan=2, scope="col"),
+        tag("th", "shared", Html("<br>"), tag("small", "concepts"), rowspan=2, scope="col") if shared else Html(),
     )
     under = [
         tag("th", f"P@{k}", scope="col", data_column=2 + 3 * i + j) for i in range(4) for j, k in enumerate(CUTOFFS)
@@ -506,22 +521,23 @@ def _details_head() -> Html:
     return tag("thead", top, tag("tr", *under))
 
 
-def _system_body(system: str, rows: Sequence[Row]) -> Html:
+def _system_body(system: str, rows: Sequence[Row], shared: bool) -> Html:
     lines, last = [], Html()
     for row in rows:
         if row.is_mean:
             cells = [_mean_cells(*row.cosine), _mean_cells(*row.csls)]
-            last = tag("tr", tag("th", "mean", colspan=2, scope="row"), *cells, tag("td", ""), class_="mean")
+            cells += [tag("td", "")] if shared else []
+            last = tag("tr", tag("th", "mean", colspan=2, scope="row"), *cells, class_="mean")
             continue
         values = "".join(
             f"<td>{figure(cell.precision[k] if cell else None)}</td>"
             for cell in (*row.cosine, *row.csls)
             for k in CUTOFFS
         )
-        shared = MISSING if row.shared is None else f"{row.shared:,}"
+        concepts = tag("td", MISSING if row.shared is None else f"{row.shared:,}") if shared else Html()
         names = [tag("th", name, scope="row") for name in (row.first, row.second)]
-        lines.append(tag("tr", *names, Html(values), tag("td", shared)))
-    title = tag("tr", tag("th", system, colspan=15, scope="rowgroup"), class_="system")
+        lines.append(tag("tr", *names, Html(values), concepts))
+    title = tag("tr", tag("th", system, colspan=14 + shared, scope="rowgroup"), class_="system")
     return Html(tag("tbody", title) + tag("tbody", join(lines)) + tag("tbody", last))
 
 
@@ -577,7 +593,7 @@ def _card(example: Example) -> Html:
         tag("p", f"{example.source} → {example.target}", tag("span", said, class_=f"badge {kind}"), class_="from"),
         tag("h3", foreign(example.query, example.source)),
         tag("ol", *items),
-        tag("p", f"{example.system}, {example.regime}, {NAMES[example.measure]}", class_="note"),
+        tag("p", f"{named(example.system, example.regime)}, {NAMES[example.measure]}", class_="note"),
     )
 
 
@@ -587,7 +603,7 @@ def _failures(run: Run) -> Html:
         return Html()
     share = 100 * found.failed / found.queries
     text = (
-        f"{found.system}, {found.regime}, {NAMES[found.measure]}: {found.failed:,} of {found.queries:,} queries "
+        f"{named(found.system, found.regime)}, {NAMES[found.measure]}: {found.failed:,} of {found.queries:,} queries "
         f"({share:.1f} %) are not answered first. How often they are, by quarter of the queries:"
     )
     return join([tag("p", text, class_="text"), tag("div", *(_trait(trait) for trait in found.traits), class_="cards")])
@@ -686,7 +702,7 @@ def _ridge(trained: Trained) -> Html:
         for point in points
     ]
     numbers = tag("table", tag("thead", tag("tr", *(tag("th", c, scope="col") for c in names))), tag("tbody", *rows))
-    title = tag("h3", trained.system, tag("small", f" {trained.regime}, {_langs(trained)}"))
+    title = tag("h3", trained.system, tag("small", f" {named(_langs(trained), trained.regime)}"))
     return tag("article", title, chart, fold("Figures", scroll(numbers, "Ridge path")))
 
 
@@ -700,21 +716,25 @@ def _langs(trained: Trained) -> str:
 
 
 def _name(trained: Trained) -> str:
-    return f"{trained.system}, {trained.regime}, {_langs(trained)}"
+    return f"{named(trained.system, trained.regime)}, {_langs(trained)}"
 
 
 def _training(run: Run) -> Html:
     fitted = [t for t in run.trained if isinstance(t.report.get("languages"), dict) and "energy" in t.report]
     others = [t for t in run.trained if t not in fitted]
+    regime = any(t.regime != GIVEN for t in run.trained)
     parts = []
+
+    def names(t: Trained) -> list[Html]:
+        told = (t.system, called(t.regime), _langs(t)) if regime else (t.system, _langs(t))
+        return [tag("th", text, scope="row") for text in told]
+
+    first = ("system", "regime", "languages") if regime else ("system", "languages")
+    labels = [tag("th", name, scope="col", class_="name") for name in first]
     if fitted:
         shown = ("documents", "words", "concepts", "ridge", "energy", "residual", "steps", "seconds")
-        body = [
-            tag("tr", *(tag("th", text, scope="row") for text in (t.system, t.regime, _langs(t))),
-                *(tag("td", text) for text in _fit(t)))
-            for t in fitted
-        ]  # fmt: skip
-        heads = [tag("th", name, scope="col") for name in ("system", "regime", "languages", *shown)]
+        body = [tag("tr", *names(t), *(tag("td", text) for text in _fit(t))) for t in fitted]
+        heads = [*labels, *(tag("th", name, scope="col") for name in shown)]
         grid = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", join(body)), class_="training")
         parts.append(scroll(grid, "Training of cr5"))
         parts += [
@@ -725,10 +745,8 @@ def _training(run: Run) -> Html:
         for t in others:
             facts = [tag("span", tag("i", f"{key}: "), _brief(value)) for key, value in t.report.items()]
             told = tag("td", *facts, class_="told") if facts else tag("td", MISSING, class_="told")
-            names = [tag("th", text, scope="row") for text in (t.system, t.regime, _langs(t))]
-            body.append(tag("tr", *names, tag("td", plain(t.seconds)), told))
-        heads = [tag("th", name, scope="col") for name in ("system", "regime", "languages", "seconds")]
-        heads.append(tag("th", "what it reports", scope="col", class_="told"))
+            body.append(tag("tr", *names(t), tag("td", plain(t.seconds)), told))
+        heads = [*labels, tag("th", "seconds", scope="col"), tag("th", "what it reports", scope="col", class_="told")]
         grid = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", join(body)), class_="training")
         parts.append(scroll(grid, "Training of other systems"))
     if len(run.trained) > 3 * MODELS:
@@ -769,17 +787,25 @@ def _signatures(run: Run) -> Html:
     return join([text, fold(counted(len(known), "signature"), tag("ul", *items, class_="signatures"))])
 
 
-def _guide() -> Html:
+def _guide(run: Run) -> Html:
     lines = {
         "P@k": "how many of 100 queries have their right answer among the first k; P@1: at the very top.",
         "MRR": "the mean of 1 / rank of the right answer; 100 would be all at the top.",
-        "Cosine, CSLS": "two ways to compare; CSLS lowers those candidates that are close to everything.",
+        "Cosine, CSLS": (
+            "two ways to compare; CSLS lowers those candidates that are close to everything. For BM25, and others that "
+            "do not compare by cosine, “cosine” stands for the system's own score."
+        ),
         "Interval": "95 of 100 such draws of queries give a P@1 in it; queries on one concept are drawn together.",
         "Floor": "what a system reaches by strings that both languages share; learning has to add to it.",
-        "Ceiling": "what a system reaches with more help than the others had; it is a mark, not a rival.",
+        "Ceiling": (
+            "TF-IDF within the query language: what a bag of words finds without crossing a language; a model may even "
+            "exceed it where texts are translations. It is a mark, not a rival."
+        ),
         "Shared concepts": "training concepts with documents in both languages of the pair.",
         MISSING: "was not measured: the system cannot do it, or was not asked; the notes say more.",
     }
+    if not _knows_shared(run):
+        del lines["Shared concepts"]
     parts = [tag("div", tag("dt", name), tag("dd", text)) for name, text in lines.items()]
     return tag("dl", *parts, class_="guide")
 

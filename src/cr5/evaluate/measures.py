@@ -99,8 +99,14 @@ def difference(
         won = random.integers(0, 2, (size, len(single)), bool).astype(float) @ single
         won += random.binomial(members, 0.5, (size, len(several))) @ several
         as_much += int((np.abs(2 * won - sizes @ alike) >= abs(value) - 1e-12).sum())
-    drawn = _means(directions, gains, min(draws, DRAWS), seed)
-    return Difference(100 * value, _middle(drawn), (as_much + 1) / (draws + 1))
+    p_value = (as_much + 1) / (draws + 1)
+    everything = np.concatenate(gains)
+    if len(everything) and everything[0] in (-1, 1) and (everything == everything[0]).all():
+        # All won or all lost: draws tell nothing, but no more than ``far`` of all queries may be otherwise.
+        far = 100 * (1 - ((1 - LEVEL) / 2) ** (1 / len(names)))
+        bounds = Interval(100 - 2 * far, 100.0) if value > 0 else Interval(-100.0, 2 * far - 100)
+        return Difference(100 * value, bounds, p_value)
+    return Difference(100 * value, _middle(_means(directions, gains, min(draws, DRAWS), seed)), p_value)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -20,10 +20,12 @@ from cr5.evaluate.tables import (
     Cell,
     Entry,
     Row,
+    called,
     columns,
     counted,
     facts,
     figure,
+    given,
     headline,
     measures,
     of_scores,
@@ -48,7 +50,7 @@ def csv_text(run: Run) -> str:
     lines.writerow(COLUMNS)
     for s in run.scores:
         what = (run.task, s.regime, s.system, s.measure, s.source, s.target)
-        figures = (*(s.precision(k) for k in CUTOFFS), s.reciprocal_rank, *s.interval)
+        figures = [round(value, 4) for value in (*map(s.precision, CUTOFFS), s.reciprocal_rank, *s.interval)]
         lines.writerow((*what, *figures, len(s.ranks), s.candidates, s.shared, s.signature))
     return text.getvalue()
 
@@ -72,9 +74,10 @@ def markdown(run: Run) -> str:
     parts += ["", "## Systems side by side", "", *_summary(run, means)]
     parts += ["## Details", "", "Precision at k, %; queries in either language of a pair, l1 and l2.", ""]
     for regime, by_regime in groupby(table(run, means), lambda row: row.regime):
-        parts += [f"### {_mark(regime)}: {REGIME_NOTES.get(regime, '')}", ""]
+        if not given(run):
+            parts += [f"### {_mark(called(regime))}: {REGIME_NOTES.get(regime, '')}", ""]
         for system, part in groupby(by_regime, lambda row: row.system):
-            parts += [f"#### {_mark(system)}", "", *_details(part), ""]
+            parts += [f"{'###' if given(run) else '####'} {_mark(system)}", "", *_details(list(part)), ""]
     if run.notes:
         parts += ["## Notes", "", *(f"- {_mark(note)}" for note in run.notes), ""]
     known = signatures(run)
@@ -91,7 +94,7 @@ def _summary(run: Run, means: Sequence[Mean]) -> list[str]:
     lines = summary(run, means)
     for measure in measures(run):
         parts += [f"Mean P@1, {NAMES[measure]}, %, with its 95 % interval; the best in bold.", ""]
-        parts += _head(["system", *regimes(run)], words=1)
+        parts += _head(["system", *(["P@1"] if given(run) else map(called, regimes(run)))], words=1)
         parts += [
             _pipes([_mark(line.system), *(_entry(line.entries.get((regime, measure))) for regime in regimes(run))])
             for line in lines
@@ -110,18 +113,19 @@ def _entry(entry: Entry | None) -> str:
     return (f"**{value}**" if entry.best else value) + f" ({span(entry.cell.interval)}){mark}"
 
 
-def _details(rows: Iterable[Row]) -> list[str]:
+def _details(rows: Sequence[Row]) -> list[str]:
+    told = any(row.shared is not None for row in rows)
     blocks = [(measure, side) for measure in ("cosine", "CSLS") for side in ("l1", "l2")]
     head = [f"{side} {measure} P@{k}" if k == 1 else f"P@{k}" for measure, side in blocks for k in CUTOFFS]
-    lines = _head(["l1", "l2", *head, "shared"], words=2)
+    lines = _head(["l1", "l2", *head, *["shared"] * told], words=2)
     means = [""]
     for row in rows:
         if row.is_mean:
             means += [_mean_line(measure, *row.cells(measure)) for measure in MEASURES]
             continue
         values = [figure(cell.precision[k] if cell else None) for cell in (*row.cosine, *row.csls) for k in CUTOFFS]
-        shared = MISSING if row.shared is None else f"{row.shared:,}"
-        lines.append(_pipes([_mark(row.first), _mark(row.second), *values, shared]))
+        shared = [MISSING if row.shared is None else f"{row.shared:,}"] * told
+        lines.append(_pipes([_mark(row.first), _mark(row.second), *values, *shared]))
     return [*lines, *(f"{line}  " if line else "" for line in means)]
 
 

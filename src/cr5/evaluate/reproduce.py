@@ -15,7 +15,7 @@ from cr5.corpus import CorpusError, Skipped
 from cr5.evaluate.documents import Asked, evaluate, hold_out
 from cr5.evaluate.published import PUBLISHED, RIDGE, Counted, Pair, languages, read
 from cr5.evaluate.run import REGIMES, Regime, Run, merge
-from cr5.evaluate.split import CANDIDATES, LANGUAGE_SHARE, QUERIES, make_split
+from cr5.evaluate.split import CANDIDATES, LANGUAGE_SHARE, QUERIES, Split, make_split
 from cr5.evaluate.systems import cr5
 from cr5.evaluate.texts import Material, Texts
 from cr5.progress import Report, silent
@@ -43,16 +43,17 @@ def reproduce(
     on_error: Literal["raise", "skip"] = "raise",
     skipped: Skipped | None = None,
     progress: Report = silent,
-) -> Run:
+) -> tuple[Run, Split]:
     """Train and ask in all four regimes, with the published ridge where it is known, otherwise a chosen one.
 
     ``langs`` are those of the paper where the data has them, otherwise all. ``changes`` are settings.
     """
     there = languages(folder)
     chosen = langs or [lang for lang in LANGS if lang in there]
-    chosen = chosen if len(chosen) > 1 else there
+    if langs is None and len(chosen) < 2:
+        chosen = there
     if len(chosen) < 2:
-        raise CorpusError(f"{folder} has data in one language only ({', '.join(chosen)}); two or more are needed")
+        raise CorpusError(f"there is one language only to ask about ({', '.join(chosen)}); two or more are needed")
     names, found = read(folder, chosen, on_error=on_error, skipped=skipped, progress=progress)
     digest = _digest(found)
     material, askable = (_material(names, found, bounds, digest) for bounds in (documents, asked))
@@ -68,7 +69,17 @@ def reproduce(
         for regime in REGIMES
         for pair in _pairs(regime, held)
     ]
-    return merge(runs, title)
+    run = merge(runs, title)
+    run.facts.update(
+        {
+            "documents": list(documents),
+            "asked": list(asked),
+            "low-resource": cut,
+            "candidates_train": candidates_train,
+            "changes": dict(changes or {}),
+        }
+    )
+    return run, split
 
 
 def _pairs(regime: str, held: Asked) -> list[Pair | None]:

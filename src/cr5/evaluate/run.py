@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -27,7 +27,7 @@ from cr5.evaluate.measures import (
     reciprocal,
     reciprocal_rank,
 )
-from cr5.neighbours import Measure
+from cr5.neighbours import NEIGHBOURHOOD, Measure
 
 Task: TypeAlias = Literal["documents", "sentences", "words"]
 Regime: TypeAlias = Literal["joint", "pairwise", "low-resource", "transitive", "as given"]
@@ -35,6 +35,7 @@ REGIMES: tuple[Regime, ...] = ("joint", "pairwise", "low-resource", "transitive"
 FILE = "run.json"
 FORMAT = 1
 SIGNIFICANT = 0.05
+EXAMPLES = 12  # directions that examples are shown of
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Score:
     """One system, trained in one regime, in one direction, by one measure: the rank of every query's counterpart.
 
     ``ranks`` are in the order of the direction's ``Queries``. ``shared`` is the number of training concepts that
-    the two languages share, ``candidates`` the number of texts that were ranked.
+    the two languages share, where it is known, ``candidates`` the number of texts that were ranked.
     """
 
     system: str
@@ -67,7 +68,7 @@ class Score:
     measure: Measure
     ranks: list[int]
     candidates: int
-    shared: int
+    shared: int | None
     signature: str
     interval: Interval  # of P@1
 
@@ -207,6 +208,15 @@ class Run:
         return cls(**{k: v for k, v in values.items() if k not in ("format", "means")} | parts)
 
 
+class Asking(NamedTuple):
+    """Who is asked, trained how, and in which direction."""
+
+    system: str
+    regime: Regime
+    source: str
+    target: str
+
+
 @dataclass
 class Findings:
     """A run in the making."""
@@ -216,10 +226,53 @@ class Findings:
     trained: list[Trained] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    failures: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
+
+    def score(
+        self,
+        who: Asking,
+        ranks: Mapping[Measure, Ints],
+        concepts: Ints,
+        *,
+        candidates: int,
+        shared: int | None,
+        question: Sequence[str],
+        answer: Sequence[str],
+        over: str,
+    ) -> None:
+        """Keep the ranks of a direction by each measure; the signature is version, question, answer and measure.
+
+        ``question`` must be the same for whatever may be compared, ``answer`` tell all that may differ.
+        """
+        asked = [f"cr5 {version('cr5')}", *question, f"{candidates} candidates", *filter(None, answer)]
+        for measure, found in ranks.items():
+            how = "cosine" if measure == "cosine" else f"csls k={NEIGHBOURHOOD} over {over}"
+            span = interval([(found, concepts)], hits(1))
+            signature = "|".join([*asked, how])
+            self.scores.append(Score(*who, measure, found.tolist(), candidates, shared, signature, span))
+
+    def look(self, who: Asking, ranks: Ints, show: Callable[[int], tuple[str, list[Hit]]]) -> None:
+        """Keep a hit and a near miss of a direction, by CSLS; ``show`` gives query i and what was found for it."""
+        if len({(example.source, example.target) for example in self.examples}) >= EXAMPLES:
+            return
+        for places in (np.flatnonzero(ranks == 1), np.flatnonzero((ranks > 1) & (ranks <= 10))):
+            if len(places):
+                i = int(places[len(places) // 2])
+                query, found = show(i)
+                self.examples.append(Example(*who, "csls", query, int(ranks[i]), found))
+
+    def cannot(self, system: str, where: str, reason: object) -> None:
+        """Note why a system has no score there."""
+        self.failures.setdefault((system, where.split()[0]), {})[f"{system}, {where}: {reason}"] = None
 
     def run(self, task: Task, title: str, facts: dict[str, Any]) -> Run:
-        """The run; whatever was noted twice is told once."""
-        trained = {(t.system, t.regime, *sorted(t.langs)): t for t in reversed(self.trained)}
+        """The run; whatever was noted twice is told once, and failures of the same kind are told by the first."""
+        failures = [
+            next(iter(told)) + (f" (and {len(told) - 1} more like it)" if len(told) > 1 else "")
+            for told in self.failures.values()
+        ]
+        notes = list(dict.fromkeys([*failures, *self.notes]))
+        trained = {(t.system, t.regime, *t.langs): t for t in reversed(self.trained)}
         return Run(
             task,
             title,
@@ -229,16 +282,17 @@ class Findings:
             self.scores,
             list(trained.values())[::-1],
             self.examples,
-            list(dict.fromkeys(self.notes)),
+            notes,
         )
 
 
 def merge(runs: Sequence[Run], title: str) -> Run:
-    """Several runs over the same queries as one; the facts are those of the first."""
+    """Several runs over the same queries as one; the facts are those of the first, and all regimes."""
     queries = {(q.source, q.target): q for run in reversed(runs) for q in run.queries}
     return replace(
         runs[0],
         title=title,
+        facts=runs[0].facts | {"regimes": list(dict.fromkeys(r for run in runs for r in run.facts["regimes"]))},
         queries=list(queries.values()),
         scores=[score for run in runs for score in run.scores],
         trained=[trained for run in runs for trained in run.trained],
@@ -370,14 +424,27 @@ def compare(a: Run, b: Run, systems: tuple[str, str] | None = None) -> list[Comp
     # The least p-value there can be, 1 / draws, has to be significant for all rows together.
     draws = max(EXCHANGES, round(2 / SIGNIFICANT) * len(asked))
     rows = [Compared(*names, *_difference(a, both, draws), directions=len(both)) for names, both in asked]
-    adjusted = holm([row.at_1.p_value for row in rows])
-    return [row._replace(adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
+    same = [all(x.ranks == y.ranks for x, y in both) for _, both in asked]
+    result = list(rows)
+    for family in (True, False):  # means, then directions; what is identical is no comparison
+        members = [i for i, row in enumerate(rows) if (row.source == "") == family and not same[i]]
+        for i, adjusted in zip(members, holm([rows[i].at_1.p_value for i in members]), strict=True):
+            result[i] = rows[i]._replace(adjusted=adjusted)
+    return result
 
 
 def _same_question(a: Run, b: Run, x: Score, y: Score) -> bool:
     """Whether two scores are about the same queries and as many candidates; words are looked for in any vocabulary."""
     concepts = [run.direction(x.source, x.target).concepts for run in (a, b)]
-    return concepts[0] == concepts[1] and (a.task == "words" or x.candidates == y.candidates)
+    alike = concepts[0] == concepts[1] and _question(x) == _question(y)
+    return alike and (a.task == "words" or x.candidates == y.candidates)
+
+
+def _question(score: Score) -> list[str]:
+    """The parts of a signature up to the queries: task, corpus, split and direction, but not the version."""
+    parts = score.signature.split("|")[1:]
+    end = next((i for i, part in enumerate(parts) if part.endswith(" queries")), len(parts))
+    return parts[: end + 1]
 
 
 def _difference(run: Run, pairs: list[tuple[Score, Score]], draws: int) -> tuple[float, float, Difference, Difference]:

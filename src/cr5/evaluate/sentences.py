@@ -1,9 +1,10 @@
 """The sentence task: find a sentence's translation among all sentences of an aligned corpus, with trained systems."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,16 +16,15 @@ from cr5._typing import Ints
 from cr5.corpus import SCHEMA, Batch
 from cr5.errors import UserError
 from cr5.evaluate.aligned import ALIKE, Aligned
-from cr5.evaluate.documents import BACKGROUND, EXAMPLES, Over
-from cr5.evaluate.measures import hits, interval
-from cr5.evaluate.run import Example, Findings, Hit, Queries, Run, Score, Trained
-from cr5.evaluate.space import NotApplicableError, Space
+from cr5.evaluate.documents import BACKGROUND, Over
+from cr5.evaluate.run import Asking, Findings, Hit, Queries, Run, Trained
+from cr5.evaluate.space import NotApplicableError, Placed, Space
 from cr5.evaluate.split import Role
 from cr5.evaluate.systems import Cr5Space, describe
 from cr5.evaluate.texts import Texts, gather
 from cr5.features import Frequencies, choose, frequencies
 from cr5.model import Cr5
-from cr5.neighbours import NEIGHBOURHOOD, Hits, Measure, Rows, retrieve
+from cr5.neighbours import NEIGHBOURHOOD, Hits, Measure, retrieve
 from cr5.progress import Progress, Report, silent
 from cr5.settings import Settings
 from cr5.text import Tokeniser
@@ -96,10 +96,12 @@ def space_of(model: Cr5, langs: Sequence[str] | None = None) -> Cr5Space:
     """A model, fitted or loaded, as a space; of all its languages or of some."""
     languages = {lang: model._language(lang) for lang in langs or model.langs}
     report = {name: value for name, value in model.report.items() if name != "eigenvalues"}
-    digest = hashlib.sha256()
-    for own in languages.values():
-        digest.update(np.ascontiguousarray(own.map).data)
-    signature = f"model {digest.hexdigest()[:8]}|{describe(model.settings, float(model.report['ridge']))}"
+    told = [
+        model.settings.to_json(),
+        *(model.report[key] for key in ("languages", "concepts", "energy", "eigenvalues")),
+    ]
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+    signature = f"model {digest}|{describe(model.settings, float(model.report['ridge']))}"
     return Cr5Space(languages, model.settings, report | {"signature": signature})
 
 
@@ -126,21 +128,11 @@ def reweigh(space: Cr5Space, texts: Mapping[str, Texts]) -> Cr5Space:
 
 def spoken(space: Space, lang: str) -> str:
     """The code by which a space knows a language: this one, or where it lacks that, no for nb and nb for no."""
-    codes = [lang] + ([ALIKE[lang]] if lang in ALIKE else [])
-    known = getattr(space, "features", None)
-    if known is not None:
-        for code in codes:
-            if code in known:
-                return code
-        raise NotApplicableError(f"it has no language {lang}; its languages are {', '.join(known)}")
-    if hasattr(space, "words"):
-        for code in codes[1:]:
-            try:
-                space.words(lang)
-            except NotApplicableError:
-                space.words(code)
-                return code
-    return lang
+    if space.langs is None or lang in space.langs:
+        return lang
+    if ALIKE.get(lang) in space.langs:
+        return ALIKE[lang]
+    raise NotApplicableError(f"it has no language {lang}; its languages are {', '.join(space.langs)}")
 
 
 @dataclass(frozen=True)
@@ -159,6 +151,10 @@ class _Asked:
         return "-".join(self.pair.langs)
 
     @property
+    def over(self) -> Over:
+        return "queries" if self.background is None else "background"
+
+    @property
     def concepts(self) -> Ints:
         return self.texts[self.pair.langs[0]].concepts
 
@@ -174,6 +170,7 @@ def evaluate_sentences(
     over: Over = "queries",
     role: Role = "test",
     title: str = "sentences",
+    about: Mapping[str, str] | None = None,
     facts: Mapping[str, Any] | None = None,
     progress: Report = silent,
 ) -> Run:
@@ -181,6 +178,7 @@ def evaluate_sentences(
 
     Where sentences are kept apart, a cr5 model takes its IDF weights from these, as in the paper, and is asked
     once more with those of its training. Sentences that say the same are one: any copy of a translation is right.
+    ``about`` tells more of a system, for its signature: what it was trained on.
     """
     found = Findings()
     drawn: dict[str, Any] = {}
@@ -197,9 +195,10 @@ def evaluate_sentences(
             try:
                 codes = {lang: spoken(space, lang) for lang in pair.langs}
                 for version_name, one, idf in _versions(name, space, asked, codes):
-                    _measure(found, asked, version_name, one, idf, codes, [f"seed {seed}", role], over)
+                    answer = [(about or {}).get(name, ""), idf or ""]
+                    _measure(found, asked, version_name, one, codes, [f"seed {seed}", role], answer)
             except NotApplicableError as error:
-                found.notes.append(f"{name}, {asked.name}: {error}")
+                found.cannot(name, asked.name, error)
                 continue
             found.trained.append(_trained(name, space, codes))
             for lang, code in codes.items():
@@ -287,7 +286,7 @@ def _versions(name: str, space: Space, asked: _Asked, codes: Mapping[str, str]) 
     if not apart:
         return [(name, space, "idf of training")]
     other = reweigh(space, {codes[lang]: texts for lang, texts in asked.weights.items()})
-    return [(name, other, f"idf of {apart} sentences"), (f"{name}, training IDF", space, "idf of training")]
+    return [(name, other, f"idf of {apart} sentences"), (f"{name} (training IDF)", space, "idf of training")]
 
 
 def _trained(name: str, space: Space, codes: Mapping[str, str]) -> Trained:
@@ -300,84 +299,57 @@ def _measure(
     asked: _Asked,
     name: str,
     space: Space,
-    idf: str | None,
     codes: Mapping[str, str],
     drawn: list[str],
-    over: Over,
+    answer: list[str],
 ) -> None:
     """Ask one space, both ways."""
     a, b = asked.pair.langs
-    embedded: dict[str, Rows] = {}
-    if type(space).pair is Space.pair:  # a text's row is its own: once for each language is enough
-        embedded = {lang: space.embed(asked.texts[lang], codes[lang]) for lang in (a, b)}
+    placed = Placed(space, asked.texts, codes)
+    concepts = asked.concepts[asked.queries]
     for source, target in ((a, b), (b, a)):
-        answers = _ask(space, asked, source, target, codes, embedded)
-        concepts = asked.concepts[asked.queries]
+        hits = _ask(asked, placed, source, target)
         texts = asked.texts[source].rows(asked.queries)
         if (source, target) not in found.queries:
             names = [f"{asked.name}:{number + 1}" for number in concepts]
             found.queries[source, target] = Queries(source, target, names, texts.counts.unique.tolist(), [])
-        shared = training_concepts(space)
-        for measure, hit in answers.items():
-            signature = "|".join(
-                [
-                    f"cr5 {version('cr5')}",
-                    "sentences",
-                    f"corpus {asked.digest} {asked.name}",
-                    drawn[0],
-                    f"{source}>{target}",
-                    f"{len(concepts)} {drawn[1]} queries",
-                    f"{len(asked.concepts)} candidates",
-                    "as given",
-                    name,
-                    *([str(space.report["signature"])] if "signature" in space.report else []),
-                    *([idf] if idf else []),
-                    "cosine" if measure == "cosine" else f"csls k={NEIGHBOURHOOD} over {over}",
-                ]
-            )
-            span = interval([(hit.ranks, concepts)], hits(1))
-            size = len(asked.concepts)
-            found.scores.append(
-                Score(name, "as given", source, target, measure, hit.ranks.tolist(), size, shared, signature, span)
-            )
+        who = Asking(name, "as given", source, target)
+        question = [
+            "sentences",
+            f"corpus {asked.digest} {asked.name}",
+            drawn[0],
+            f"{source}>{target}",
+            f"{len(concepts)} {drawn[1]} queries",
+        ]
+        ranks: dict[Measure, Ints] = {measure: hit.ranks for measure, hit in hits.items()}
+        found.score(
+            who, ranks, concepts, candidates=len(asked.concepts), shared=training_concepts(space), question=question,
+            answer=["as given", name, space.signature, *answer], over=asked.over,
+        )  # fmt: skip
         if isinstance(space, Cr5Space) and not found.queries[source, target].coverage:
             coverage = space.coverage(texts, codes[source])
             found.queries[source, target].coverage.extend(np.round(coverage, 4).tolist())
-            _show(found, asked, name, source, target, answers["csls"])
+            found.look(who, hits["csls"].ranks, partial(_example, asked, source, target, hits["csls"]))
 
 
-def training_concepts(space: Space) -> int:
-    """The training concepts that both languages of a space have; 0 where there are more languages: it is not known."""
-    return int(space.report.get("concepts", 0)) if len(space.report.get("languages", ())) == 2 else 0
+def training_concepts(space: Space) -> int | None:
+    """The training concepts that both languages of a space have; not known where there are more languages."""
+    two = len(space.report.get("languages", ())) == 2
+    return int(space.report["concepts"]) if two and "concepts" in space.report else None
 
 
-def _ask(
-    space: Space, asked: _Asked, source: str, target: str, codes: Mapping[str, str], embedded: Mapping[str, Rows]
-) -> dict[Measure, Hits]:
-    behind = asked.background
+def _ask(asked: _Asked, placed: Placed, source: str, target: str) -> dict[Measure, Hits]:
+    behind, n = asked.background, len(asked.queries)
     everyone = asked.queries if behind is None else np.concatenate([asked.queries, behind])
-    if embedded:
-        rows, there = embedded[source][everyone], embedded[target]
-    else:
-        texts = asked.texts[source].rows(everyone)
-        rows, there = space.pair(texts, codes[source], asked.texts[target], codes[target])
-    n = len(asked.queries)
+    rows, there = placed.pair(source, everyone, target)
     background = None if behind is None else rows[n:]
     return retrieve(rows[:n], asked.concepts[asked.queries], there, asked.concepts, background=background)
 
 
-def _show(found: Findings, asked: _Asked, name: str, source: str, target: str, hit: Hits) -> None:
-    """Keep a hit and a miss of a direction."""
-    if len({(example.source, example.target) for example in found.examples}) >= EXAMPLES:
-        return
-    for places in (np.flatnonzero(hit.ranks == 1), np.flatnonzero((hit.ranks > 1) & (hit.ranks <= 10))):
-        if not len(places):
-            continue
-        i = int(places[len(places) // 2])
-        row = asked.queries[i]
-        shown = [
-            Hit(asked.texts[target].titles[j], round(float(score), 4), bool(asked.concepts[j] == asked.concepts[row]))
-            for j, score in zip(hit.indices[i], hit.scores[i], strict=True)
-        ]
-        query = asked.texts[source].titles[row]
-        found.examples.append(Example(name, "as given", source, target, "csls", query, int(hit.ranks[i]), shown))
+def _example(asked: _Asked, source: str, target: str, hit: Hits, i: int) -> tuple[str, list[Hit]]:
+    row = asked.queries[i]
+    shown = [
+        Hit(asked.texts[target].titles[j], round(float(score), 4), bool(asked.concepts[j] == asked.concepts[row]))
+        for j, score in zip(hit.indices[i], hit.scores[i], strict=True)
+    ]
+    return asked.texts[source].titles[row], shown

@@ -62,8 +62,10 @@ class Split:
 
     @cached_property
     def digest(self) -> str:
-        """A few letters that stand for all of it."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:8]
+        """A few letters that stand for all of it, in whatever order the languages are named."""
+        plain = self.to_json() | {"langs": sorted(self.langs)}
+        plain["pairs"] = sorted(({**pair, "langs": sorted(pair["langs"])} for pair in plain["pairs"]), key=str)
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:8]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; concepts are named once and then numbered."""
@@ -121,7 +123,7 @@ class Split:
                 return cls.from_json(values)
         except FileNotFoundError:
             raise UserError(f"{path} does not exist; leave out --split to make a new one") from None
-        except (ValueError, TypeError, KeyError, IndexError, IsADirectoryError) as error:
+        except (AttributeError, ValueError, TypeError, KeyError, IndexError, IsADirectoryError) as error:
             raise UserError(f"{path} is not a split of cr5 eval; leave out --split to make a new one") from error
         raise UserError(f"{path} has the format {form}, this version reads {FORMAT}; make it anew")
 
@@ -167,8 +169,9 @@ def make_split(
     if not pairs:
         most = max((int((fit_to_ask[a] & fit_to_ask[b]).sum()) for a, b in combinations(langs, 2)), default=0)
         raise UserError(
-            f"no two languages share enough documents of {smallest} to {largest:,} different words to be asked about: "
-            f"at most {most} concepts, and a tenth of them must be {FEWEST}; add documents, or lower min_unique"
+            "no two languages share enough documents that are neither too short nor too long to be asked about: "
+            f"at most {most} concepts, and a tenth of them must be {FEWEST}; add documents, or widen the limits "
+            "(min_unique, max_unique); comparable documents need a paragraph a line"
         )
     chosen_candidates = {}
     for lang, there in presence.items():

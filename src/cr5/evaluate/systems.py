@@ -1,5 +1,6 @@
 """Cr5 itself, and vectors from elsewhere, as systems to measure."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,6 +28,10 @@ class Cr5Space(Space):
         self.report = report
         self.features = {lang: Features(own.words, own.idf, settings.weighting) for lang, own in languages.items()}
         self.languages = languages
+
+    @property
+    def langs(self) -> list[str]:
+        return list(self.languages)
 
     def embed(self, texts: Texts, lang: str) -> Rows:
         """Unit rows, as ``Cr5.encode`` gives them."""
@@ -79,15 +84,20 @@ def describe(settings: Settings, ridge: float) -> str:
     return "|".join([f"preset {settings.preset}", *changed, f"rank {settings.rank}", f"ridge {ridge:g}"])
 
 
-class _Given(Space):
+class Given(Space):
+    """Vectors from elsewhere: row i belongs to text i of what is compared."""
+
     def __init__(self, vectors: Mapping[str, Array], folder: Path) -> None:
         self.vectors, self.folder = vectors, folder
-        self.report = {
-            "folder": str(folder),
-            "signature": f"vectors of {next(iter(vectors.values())).shape[1]} dimensions",
-        }
+        digest = hashlib.sha256()
+        for lang, rows in sorted(vectors.items()):
+            digest.update(lang.encode() + rows.tobytes())
+        size = next(iter(vectors.values())).shape[1]
+        signature = f"vectors {digest.hexdigest()[:8]} of {size} dimensions"
+        self.report = {"folder": str(folder), "signature": signature}
 
     def embed(self, texts: Texts, lang: str) -> Rows:
+        """The rows of a language, to length 1."""
         if lang not in self.vectors:
             raise UserError(f"{self.folder} has no vectors for language {lang}; add {lang}.npy or {lang}.parquet")
         vectors = self.vectors[lang]
@@ -100,8 +110,8 @@ class _Given(Space):
         return np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32)
 
 
-def given(folder: Path) -> System:
-    """Vectors of a folder, a file for each language: row i belongs to line i of what ``--texts`` writes."""
+def given(folder: Path) -> Given:
+    """The vectors of a folder, a file for each language: row i belongs to line i of what ``--texts`` writes."""
     found = {
         path.stem: read(path)
         for path in sorted(folder.iterdir() if folder.is_dir() else [])
@@ -109,4 +119,13 @@ def given(folder: Path) -> System:
     }
     if not found:
         raise UserError(f"{folder} has no vectors; put a file for each language into it, e.g. en.npy or en.parquet")
-    return lambda training, *, rank, seed: _Given(found, folder)
+    sizes = {lang: vectors.shape[1] for lang, vectors in found.items()}
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{size} in {lang}" for lang, size in sizes.items())
+        raise UserError(f"{folder} has vectors of different dimensions, {told}; encode all languages alike")
+    return Given(found, folder)
+
+
+def known(space: Space) -> System:
+    """A system that needs no training any more."""
+    return lambda training, *, rank, seed: space

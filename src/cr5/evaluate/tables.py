@@ -1,14 +1,14 @@
 """What a report tells of a run, as plain data: tables, headline, failures, facts."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cr5._typing import Array
-from cr5.evaluate.measures import CUTOFFS, Difference, Interval, difference, hits
-from cr5.evaluate.run import Mean, Regime, Run, Score
+from cr5.evaluate.measures import CUTOFFS, Difference, Interval, difference, hits, precision
+from cr5.evaluate.run import SIGNIFICANT, Mean, Regime, Run, Score
 from cr5.neighbours import Measure
 
 MISSING = "–"
@@ -20,9 +20,10 @@ REGIME_NOTES: dict[str, str] = {
     "pairwise": "for each pair a model that saw no other language",
     "low-resource": "pairwise, with fewer shared concepts",
     "transitive": "the two languages share no training concept; others link them",
-    "as given": "a model that was made elsewhere",
+    "as given": "models that were trained elsewhere",
 }
-PARTIAL = "over fewer directions than other systems of this regime, and so out of competition"
+GIVEN: Regime = "as given"  # no regime of training, and not shown as one
+PARTIAL = "over fewer directions than other systems, and so out of competition"
 SIGNATURES = 200  # shown at most; scores.csv has all of them
 
 Pair: TypeAlias = tuple[str, str]
@@ -122,6 +123,21 @@ def regimes(run: Run) -> list[Regime]:
     return list(dict.fromkeys(s.regime for s in run.scores))
 
 
+def given(run: Run) -> bool:
+    """Whether all models of a run were trained elsewhere, so that there are no regimes to tell apart."""
+    return regimes(run) == [GIVEN]
+
+
+def called(regime: str) -> str:
+    """A regime as it is shown."""
+    return "trained elsewhere" if regime == GIVEN else regime
+
+
+def named(system: str, regime: str) -> str:
+    """A system and its regime as they are shown."""
+    return system if regime == GIVEN else f"{system}, {regime}"
+
+
 def systems(run: Run, regime: str | None = None) -> list[str]:
     """The systems, as they come."""
     return list(dict.fromkeys(s.system for s in run.scores if regime in (None, s.regime)))
@@ -130,6 +146,12 @@ def systems(run: Run, regime: str | None = None) -> list[str]:
 def own(system: str) -> bool:
     """Whether this is cr5, rather than what it is measured against."""
     return system.lower().startswith("cr5")
+
+
+def lead(run: Run) -> str | None:
+    """The system that a run is about: its first cr5, otherwise its first; None without scores."""
+    names = systems(run)
+    return next((name for name in names if own(name)), names[0] if names else None)
 
 
 def ceiling(system: str) -> bool:
@@ -201,18 +223,22 @@ def summary(run: Run, means: Sequence[Mean] | None = None) -> list[Line]:
 
 
 def headline(run: Run, means: Sequence[Mean] | None = None) -> Headline | None:
-    """The best of cr5 against the best of the rest, in the first regime; None without scores."""
-    if not run.scores:
+    """The first cr5 of a run, not its luckiest, against the best of the rest; None without scores.
+
+    It is told by the first regime and measure that this system has. Without cr5 the best system takes its place.
+    """
+    name = lead(run)
+    if name is None:
         return None
-    regime, measure = regimes(run)[0], measures(run)[0]
+    regime = next(s.regime for s in run.scores if s.system == name)
+    measure = next(m for m in MEASURES if run.of(name, regime, m))
     means = [m for m in _means(run, means) if (m.regime, m.measure) == (regime, measure)]
     means = [m for m in means if not ceiling(m.system)] or means
     by_value = sorted(means, key=lambda m: (-m.directions, -m.precision[1]))
-    best = next((m for m in by_value if own(m.system)), by_value[0])
-    rest = [m for m in by_value if m is not best and not (own(best.system) and own(m.system))]
+    best = next((m for m in by_value if own(name) and m.system == name), by_value[0])
+    rest = [m for m in by_value if m is not best and not (own(name) and own(m.system))]
     here = _directions(run, best)
-    alike = [m for m in rest if set(_directions(run, m)) >= set(here)]
-    rival = next(iter(alike), None)
+    rival = _rival(run, rest, here)
     apart = _paired(run, rival, best) if rival else None
     noun = NOUNS[run.task]
     text = (
@@ -224,10 +250,12 @@ def headline(run: Run, means: Sequence[Mean] | None = None) -> Headline | None:
         text += f"; the best {kind}, {rival.system}, for {rival.precision[1]:.1f} % ({span(rival.interval)})."
     else:
         text += "."
+    how = "a model trained elsewhere" if regime == GIVEN else f"{regime} training"
     context = [
-        f"Mean over {counted(best.directions, 'direction')}, {best.regime} training, {NAMES[best.measure]}; "
-        "in brackets the 95 % interval."
+        f"Mean over {counted(best.directions, 'direction')}, {how}, {NAMES[measure]}; in brackets the 95 % interval."
     ]
+    if run.task == "words":
+        context.append(_vocabulary({m.system: [_directions(run, m)[way] for way in here] for m in (best, rival) if m}))
     if rival and apart:
         context.append(_verdict(apart))
         if rival.directions > best.directions:
@@ -240,14 +268,41 @@ def headline(run: Run, means: Sequence[Mean] | None = None) -> Headline | None:
     return Headline(text, " ".join(context), best, rival, apart)
 
 
+def _rival(run: Run, means: Sequence[Mean], ways: Collection[Pair]) -> Mean | None:
+    """The best of those systems that answer in all the given directions, and by what they score in these."""
+    found = [(_directions(run, mean), mean) for mean in means]
+    alike = [(sum(of[way].precision() for way in ways), mean) for of, mean in found if of.keys() >= set(ways)]
+    return max(alike, key=lambda pair: pair[0])[1] if alike else None
+
+
+def _vocabulary(scores: dict[str, list[Score]]) -> str:
+    """How many queries have words that each system knows (a rank above 0), and its P@1 among these.
+
+    P@1 is the mean over directions, as everywhere, less those without any such query.
+    """
+    told = []
+    for system, of in scores.items():
+        known = [s.array[s.array > 0] for s in of]
+        at_1 = [precision(ranks, 1) for ranks in known if len(ranks)]
+        share = figure(float(np.mean(at_1)) if at_1 else None)
+        count = f"{sum(map(len, known)):,}"
+        if not told:
+            asked = sum(len(s.ranks) for s in of)
+            told.append(f"The words of {count} of {asked:,} queries are known to {system} (P@1 among these: {share} %)")
+        else:
+            told.append(f"those of {count} to {system} ({share} %)")
+    return f"{', '.join(told)}. All others count as misses."
+
+
 def _means(run: Run, means: Sequence[Mean] | None) -> Sequence[Mean]:
     return run.means() if means is None else means
 
 
 def _verdict(apart: Difference) -> str:
     low, high = apart.interval
-    figures = f"{apart.value:+.1f} points ({low:+.1f} to {high:+.1f}, paired by query)"
-    if low > 0 or high < 0:
+    p = "p < 0.001" if apart.p_value < 0.001 else f"p = {apart.p_value:.3f}"
+    figures = f"{apart.value:+.1f} points ({low:+.1f} to {high:+.1f}, paired by query, {p})"
+    if apart.p_value < SIGNIFICANT:
         return f"The difference is {figures}."
     return f"The difference, {figures}, is no more than chance may bring."
 
@@ -339,9 +394,17 @@ def facts(run: Run) -> tuple[dict[str, str], dict[str, dict[str, dict[str, str]]
     tables: dict[str, dict[str, dict[str, str]]] = {}
 
     def sort(name: str, value: Any) -> None:
-        if isinstance(value, dict) and value and all(isinstance(part, dict) for part in value.values()):
+        parts = list(value.values()) if isinstance(value, dict) else []
+        rows = [row for part in parts if isinstance(part, dict) for row in part.values()]
+        if rows and all(isinstance(part, dict) for part in [*parts, *rows]):
+            tables[name] = {
+                f"{key}, {row}": {str(k): plain(v) for k, v in of.items()}
+                for key, part in value.items()
+                for row, of in part.items()
+            }
+        elif parts and all(isinstance(part, dict) for part in parts):
             tables[name] = {str(row): {str(k): plain(v) for k, v in part.items()} for row, part in value.items()}
-        elif isinstance(value, dict) and any(isinstance(part, dict) for part in value.values()):
+        elif any(isinstance(part, dict) for part in parts):
             for key, part in value.items():
                 sort(f"{name}, {key}", part)
         else:
@@ -373,7 +436,7 @@ def signatures(run: Run) -> dict[str, list[Score]]:
 def of_scores(scores: Sequence[Score]) -> str:
     """What a signature belongs to, in words."""
     s = scores[0]
-    group = f"{s.system}, {s.regime}"
+    group = named(s.system, s.regime)
     if len(scores) == 1:
         return f"{group}, {s.source} > {s.target}, {NAMES[s.measure]}"
     return f"{group}, {len(scores):,} scores"

@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,9 +12,9 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.errors import UserError
 from cr5.evaluate.aligned import short_code
-from cr5.evaluate.documents import BACKGROUND, EXAMPLES, Over
-from cr5.evaluate.measures import hits, interval, precision
-from cr5.evaluate.run import Example, Findings, Hit, Queries, Run, Score, Trained
+from cr5.evaluate.documents import BACKGROUND, Over
+from cr5.evaluate.measures import precision
+from cr5.evaluate.run import Asking, Findings, Hit, Queries, Run, Trained
 from cr5.evaluate.sentences import spoken, training_concepts
 from cr5.evaluate.space import NotApplicableError, Space
 from cr5.evaluate.systems import Cr5Space
@@ -92,6 +91,7 @@ def evaluate_words(
     tokeniser: Tokeniser,
     over: Over = "queries",
     title: str = "words",
+    about: Mapping[str, str] | None = None,
     facts: Mapping[str, Any] | None = None,
     progress: Report = silent,
 ) -> Run:
@@ -99,6 +99,7 @@ def evaluate_words(
 
     The candidates are all words that a system knows in the target language; any translation in the dictionary is
     right. A word that the system does not know, or none of whose translations it knows, has the rank 0.
+    ``about`` tells more of a system, for its signature: what it was trained on.
     """
     found = Findings()
     read: dict[str, _Dictionary] = {}
@@ -116,9 +117,11 @@ def evaluate_words(
             note = f"{dictionary.direction}: {name}"
             progress(Progress("ask", i * len(spaces) + j, len(read) * len(spaces), note))
             try:
-                known.setdefault(name, {})[dictionary.direction] = _measure(found, dictionary, name, space, over)
+                known.setdefault(name, {})[dictionary.direction] = _measure(
+                    found, dictionary, name, space, over, (about or {}).get(name, "")
+                )
             except NotApplicableError as error:
-                found.notes.append(f"{name}, {dictionary.direction}: {error}")
+                found.cannot(name, dictionary.direction, error)
     described = {
         dictionary.direction: {
             "source": str(path),
@@ -153,7 +156,9 @@ def _tokens(words: list[str], lang: str, tokeniser: Tokeniser) -> list[str]:
     return [found[ids[start]] if one else "" for start, one in zip(offsets[:-1], single, strict=True)]
 
 
-def _measure(found: Findings, dictionary: _Dictionary, name: str, space: Space, over: Over) -> dict[str, int]:
+def _measure(
+    found: Findings, dictionary: _Dictionary, name: str, space: Space, over: Over, about: str
+) -> dict[str, int]:
     """Ask one space, in one direction; returns how many queries it knows, does not know, and cannot answer."""
     if not isinstance(space, WordVectors):
         raise NotApplicableError("it has no words with vectors of their own, only texts")
@@ -164,8 +169,8 @@ def _measure(found: Findings, dictionary: _Dictionary, name: str, space: Space, 
         for lang, code in ((source, here), (target, there))
         if lang != code
     ]
-    own, others = space.words(here), space.words(there)
-    place, places = ({word: i for i, word in enumerate(words)} for words in (own, others))
+    vocabulary, others = space.words(here), space.words(there)
+    place, places = ({word: i for i, word in enumerate(words)} for words in (vocabulary, others))
     rows = np.array([place.get(word, -1) for word in dictionary.words], np.int64)
     answers = [np.unique([places[t] for t in each if t in places]).astype(np.int64) for each in dictionary.answers]
     answered = np.array([len(each) > 0 for each in answers], bool)
@@ -173,37 +178,22 @@ def _measure(found: Findings, dictionary: _Dictionary, name: str, space: Space, 
     candidates, vectors = _unit(space.vectors(there)), _unit(space.vectors(here))
     queries = vectors[rows[known]]
     right = [answers[i] for i in known]
-    background = queries if over == "queries" else vectors[_others(dictionary, rows, len(own))]
+    background = queries if over == "queries" else vectors[_others(dictionary, rows, len(vocabulary))]
     # CSLS = 2 q'c - r(c), halved: the order is the same.
     penalties: dict[Measure, Array] = {
         "cosine": np.zeros(len(candidates)),
         "csls": neighbourhood(candidates, background) / 2,
     }
-    concepts = np.arange(len(rows))
-    best: dict[Measure, float] = {}
+    ranks: dict[Measure, Ints] = {measure: np.zeros(len(rows), np.int64) for measure in penalties}
     for measure, penalty in penalties.items():
-        ranks = np.zeros(len(rows), np.int64)
-        ranks[known] = answer_ranks(queries, candidates, right, penalty=penalty)
-        best[measure] = precision(ranks[known], 1)
-        signature = "|".join(
-            [
-                f"cr5 {version('cr5')}",
-                "words",
-                f"dictionary {dictionary.digest}",
-                dictionary.direction,
-                f"{len(rows)} queries",
-                f"{len(candidates)} candidates",
-                "as given",
-                name,
-                *([str(space.report["signature"])] if "signature" in space.report else []),
-                "cosine" if measure == "cosine" else f"csls k={NEIGHBOURHOOD} over {over}",
-            ]
-        )
-        span = interval([(ranks, concepts)], hits(1))
-        size, shared = len(candidates), training_concepts(space)
-        found.scores.append(
-            Score(name, "as given", source, target, measure, ranks.tolist(), size, shared, signature, span)
-        )
+        ranks[measure][known] = answer_ranks(queries, candidates, right, penalty=penalty)
+    best = {measure: precision(own[known], 1) for measure, own in ranks.items()}
+    who = Asking(name, "as given", source, target)
+    question = ["words", f"dictionary {dictionary.digest}", dictionary.direction, f"{len(rows)} queries"]
+    found.score(
+        who, ranks, np.arange(len(rows)), candidates=len(candidates), shared=training_concepts(space),
+        question=question, answer=["as given", name, space.signature, about], over=over,
+    )  # fmt: skip
     unknown, unanswered = int((rows < 0).sum()), int(((rows >= 0) & ~answered).sum())
     found.notes.append(
         f"{name}, {dictionary.direction}: {unknown:,} of {len(rows):,} queries are not in its vocabulary, and of "
@@ -211,11 +201,19 @@ def _measure(found: Findings, dictionary: _Dictionary, name: str, space: Space, 
         f"words are known: {best['cosine']:.1f} by cosine, {best['csls']:.1f} by CSLS"
     )
     seconds = float(space.report.get("seconds", 0.0))
-    found.trained.append(Trained(name, "as given", [here, there], seconds, dict(space.report)))
+    found.trained.append(Trained(name, "as given", sorted([here, there]), seconds, dict(space.report)))
     asked = found.queries[source, target]
     if isinstance(space, Cr5Space) and not asked.coverage:
         asked.coverage.extend((rows >= 0).astype(float).tolist())
-        _show(found, dictionary, name, known, ranks, queries, candidates, right, penalties["csls"], others)
+
+        def show(i: int) -> tuple[str, list[Hit]]:
+            top = nearest(queries[[i]], candidates, 10, penalty=penalties["csls"])
+            pairs = zip(top.indices[0], top.scores[0], strict=True)
+            return dictionary.asked[known[i]], [
+                Hit(others[j], round(2 * float(score), 4), bool(j in right[i])) for j, score in pairs
+            ]
+
+        found.look(who, ranks["csls"][known], show)
     return {"known": len(known), "unknown": unknown, "unanswered": unanswered}
 
 
@@ -228,36 +226,6 @@ def _others(dictionary: _Dictionary, rows: Ints, size: int) -> Ints:
             "use --csls-over queries"
         )
     return others
-
-
-def _show(
-    found: Findings,
-    dictionary: _Dictionary,
-    name: str,
-    known: Ints,
-    ranks: Ints,
-    queries: Array,
-    candidates: Array,
-    right: Sequence[Ints],
-    penalty: Array,
-    words: list[str],
-) -> None:
-    """Keep a hit and a miss of a direction."""
-    if len({(example.source, example.target) for example in found.examples}) >= EXAMPLES:
-        return
-    ranked = ranks[known]
-    for places in (np.flatnonzero(ranked == 1), np.flatnonzero((ranked > 1) & (ranked <= 10))):
-        if not len(places):
-            continue
-        i = int(places[len(places) // 2])
-        top = nearest(queries[[i]], candidates, 10, penalty=penalty)
-        shown = [
-            Hit(words[j], round(2 * float(score), 4), bool(j in right[i]))
-            for j, score in zip(top.indices[0], top.scores[0], strict=True)
-        ]
-        query = dictionary.asked[known[i]]
-        direction = dictionary.source, dictionary.target
-        found.examples.append(Example(name, "as given", *direction, "csls", query, int(ranked[i]), shown))
 
 
 def _unit(vectors: Array) -> Array:

@@ -6,6 +6,8 @@ texts as everyone else. Concept numbers are not looked at: languages meet in a d
 the strings that they share.
 """
 
+import hashlib
+import json
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -85,6 +87,10 @@ class WordSpace(Space):
         self._languages = languages
         self.report = report
 
+    @property
+    def langs(self) -> list[str]:
+        return list(self._languages)
+
     def words(self, lang: str) -> list[str]:
         """The words of a language, most frequent first."""
         return self._language(lang).words
@@ -139,7 +145,7 @@ def word_vectors(
     """A system: skip-gram vectors of every language, aligned with the pivot's by Procrustes and CSLS refinement.
 
     ``dictionaries`` are pairs of words by (source, target) language; of a language and the pivot both directions
-    count. Where there is none, the strings that both vocabularies hold are the seeds. The pivot is English, or
+    count. Without dictionaries, the strings that both vocabularies hold are the seeds. The pivot is English, or
     the first language by name. ``workers`` are threads a language: languages are learned side by side anyway,
     each on one thread, and a seed gives the same vectors again; with more threads it does not. With
     ``monolingual`` the vectors are those, instead of being learned from the training texts anew.
@@ -155,11 +161,12 @@ def word_vectors(
         alignments: dict[str, Alignment] = {}
         for lang in training:
             if lang != pivot:
-                kinds[lang], rows, pivot_rows = _seeds(lang, learned[lang], pivot, learned[pivot], dictionaries or {})
+                kinds[lang], rows, pivot_rows = _seeds(lang, learned[lang], pivot, learned[pivot], dictionaries)
                 seeds[lang] = len(rows)
                 X, Y = learned[lang].vectors, learned[pivot].vectors
                 alignments[lang] = refine(X[:FREQUENT], Y[:FREQUENT], procrustes(X[rows], Y[pivot_rows]))
         report = {
+            "signature": f"rank {rank}, {_described(dictionaries)}",
             "pivot": pivot,
             "words": {lang: len(language.words) for lang, language in learned.items()},
             "kind": kinds,
@@ -324,13 +331,23 @@ def _epochs(size: int, settings: SkipGram) -> int:
     return int(np.clip(settings.tokens // max(size, 1), settings.min_epochs, settings.max_epochs))
 
 
+def _described(dictionaries: Mapping[tuple[str, str], Pairs] | None) -> str:
+    """Where the seeds come from, for a signature."""
+    if dictionaries is None:
+        return "identical strings"
+    content = sorted((*langs, *pair) for langs, pairs in dictionaries.items() for pair in pairs)
+    return "dictionary " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
+
+
 def _seeds(
-    lang: str, own: _Language, pivot: str, other: _Language, dictionaries: Mapping[tuple[str, str], Pairs]
+    lang: str, own: _Language, pivot: str, other: _Language, dictionaries: Mapping[tuple[str, str], Pairs] | None
 ) -> tuple[str, Ints, Ints]:
     """Where the seeds come from, and their places in either vocabulary."""
-    there, back = dictionaries.get((lang, pivot)), dictionaries.get((pivot, lang))
-    if there is None and back is None:
+    there, back = (dictionaries or {}).get((lang, pivot)), (dictionaries or {}).get((pivot, lang))
+    if dictionaries is None:
         kind, pairs = "identical strings", [(word, word) for word in own.words]
+    elif there is None and back is None:
+        raise NotApplicableError(f"there is no dictionary of {lang} and {pivot}; give one to align their word vectors")
     else:
         kind, pairs = "dictionary", [*(there or []), *((target, source) for source, target in back or [])]
     known = [
