@@ -17,11 +17,11 @@ import sys
 import time
 from collections.abc import Callable
 
-import numba
 import numpy as np
 from threadpoolctl import threadpool_info
 
 from cr5._typing import Array, Ints
+from cr5.engine import available_cores
 from cr5.neighbours import NEIGHBOURHOOD, retrieve, search
 
 # The OpenBLAS that comes with FAISS may be too old to know this processor, and then takes it for one of 2004.
@@ -70,10 +70,9 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=300)
     parser.add_argument("--neighbours", type=int, default=10)
     parser.add_argument("--turns", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=numba.get_num_threads())
     given = parser.parse_args()
-    numba.set_num_threads(given.threads)
-    faiss.omp_set_num_threads(given.threads)
+    threads = available_cores()
+    faiss.omp_set_num_threads(threads)
     queries, candidates = unit(given.queries, given.size, 0), unit(given.candidates, given.size, 1)
     concepts, k = np.arange(max(given.queries, given.candidates)), given.neighbours
     flat = Flat(queries, candidates)
@@ -94,7 +93,7 @@ def main() -> None:
                 "candidates": given.candidates,
                 "size": given.size,
                 "neighbours": k,
-                "threads": given.threads,
+                "threads": threads,
                 "turns": given.turns,
                 "faiss": importlib.metadata.version("faiss-cpu"),
                 "seconds": searched,

@@ -16,7 +16,7 @@ HOUSE = [
     ["corpus", "text"],
     ["features"],
     ["engine"],
-    ["engine.kernels"],
+    ["engine.kernels", "engine.ranking"],
     ["engine.cpu"],
     ["engine.gpu", "engine.dask"],
     ["engine.choice"],

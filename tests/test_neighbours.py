@@ -3,7 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +12,7 @@ from threadpoolctl import threadpool_info
 
 from cr5 import neighbours
 from cr5._typing import Array, Ints
+from cr5.engine import ranking
 from cr5.neighbours import Measure, Rows, counterpart_ranks, nearest, neighbourhood, retrieve, search
 
 MEASURES: list[Measure] = ["cosine", "csls"]
@@ -281,15 +281,13 @@ def test_any_cut_into_blocks_gives_what_brute_force_finds(seed: int, block: int,
 
 
 @pytest.mark.parametrize("rest", [-1, 0, 1])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_rows_at_the_end_of_a_block_are_neither_lost_nor_doubled(rest: int, threads: int) -> None:
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(threads, before))
-    try:
-        queries, candidates = unit(neighbours._PIECE + rest, 12), unit(2 * neighbours.BLOCK + rest, 12, seed=1)
-        check(queries, np.arange(len(queries)), candidates, np.arange(len(candidates))[::-1])
-    finally:
-        numba.set_num_threads(before)
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_rows_at_the_end_of_a_block_are_neither_lost_nor_doubled(
+    rest: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "available_cores", lambda: threads)
+    queries, candidates = unit(ranking.PIECE + rest, 12), unit(2 * neighbours.BLOCK + rest, 12, seed=1)
+    check(queries, np.arange(len(queries)), candidates, np.arange(len(candidates))[::-1])
 
 
 def test_a_neighbourhood_reaches_over_all_queries_however_many_are_taken_at_once(

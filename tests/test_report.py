@@ -220,9 +220,10 @@ def test_the_csv_holds_the_figures_of_the_json(run: Run, values: dict[str, Any])
             assert line[name] == score[name]
         for name in ("queries", "candidates", "shared"):
             assert int(line[name]) == score[name]
-        assert [float(line[f"P@{k}"]) for k in (1, 5, 10)] == [score["precision"][k] for k in ("1", "5", "10")]
-        assert [float(line["P@1 low"]), float(line["P@1 high"])] == score["interval"]
-        assert float(line["MRR"]) == score["reciprocal_rank"]
+        shown = [line[name] for name in ("P@1", "P@5", "P@10", "P@1 low", "P@1 high", "MRR")]
+        exact = [*(score["precision"][k] for k in ("1", "5", "10")), *score["interval"], score["reciprocal_rank"]]
+        assert [float(value) for value in shown] == pytest.approx(exact, abs=5.1e-5)
+        assert max(len(value.partition(".")[2]) for value in shown) <= 4
 
 
 def cells_of(line: str) -> list[str]:
@@ -290,25 +291,111 @@ def test_a_curve_of_one_direction_says_so() -> None:
     assert only.text == "en → da"
 
 
+def ways_of(lines: Sequence[str]) -> list[list[str]]:
+    """The lines of single directions, as they are printed."""
+    return [line.split() for line in lines if re.match(r"\w\w > \w\w ", line)]
+
+
+def expected_ways(rows: Sequence[list[str]], measures: Sequence[int] = (0, 1)) -> list[list[str]]:
+    """The same lines, from the paper's rows: cosine is 0, CSLS 1."""
+    expected = []
+    for row in rows:
+        for way, at in (((row[0], row[1]), 2), ((row[1], row[0]), 5)):
+            of = [value for m in measures for value in row[at + 6 * m : at + 6 * m + 3]]
+            if set(of) != {MISSING}:
+                expected.append([way[0], ">", way[1], *of, *row[14:]])
+    return expected
+
+
 def test_the_terminal_shows_the_figures_of_the_json_in_80_columns(
     run: Run, values: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(show.out, "_width", 80)
-    figures.run_tables(run)
+    figures.run_tables(run, details=True)
     lines = capsys.readouterr().out.splitlines()
     assert max(len(line) for line in lines) <= 80
-    shown = [line.split() for line in lines if re.match(r" \w\w > \w\w ", line)]
-    expected = []
-    for row in expected_rows(values):
-        for way, at in (((row[0], row[1]), 0), ((row[1], row[0]), 3)):
-            of = row[2 + at : 5 + at] + row[8 + at : 11 + at]
-            if set(of) != {MISSING}:
-                expected.append([way[0], ">", way[1], *of, "1,234"])
-    assert shown == expected
+    assert ways_of(lines) == expected_ways(expected_rows(values))
+    assert "--details" not in " ".join(lines)
     text = " ".join(" ".join(lines).split())
     for regime, measure in (("joint", "csls"), ("pairwise", "cosine")):
         assert mean_text(values, "cr5", regime, measure).replace("(", "").replace(")", "") in text
     assert "CL-LSI [x], joint" in text
+
+
+def test_the_terminal_leaves_other_systems_to_the_summary_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    several = make_run(systems={"floor": 0.05, "cr5 as asked": 0.3, "cr5 also": 0.5, "CL-LSI [x]": 0.15})
+    figures.run_tables(several)
+    lines = capsys.readouterr().out.splitlines()
+    asked = [s for s in several.scores if s.system == "cr5 as asked"]
+    rows = expected_rows(json.loads(json.dumps(replace(several, scores=asked).to_json())))
+    assert ways_of(lines) == expected_ways(rows)
+    assert {"cr5 as asked, joint", "cr5 as asked, pairwise"} <= set(lines)
+    assert "-o FOLDER writes the figures of every system, --details prints them" in lines
+    for system in ("floor", "cr5 also", "CL-LSI [x]"):
+        assert len([line for line in lines if line.startswith(f"{system} ")]) == 2
+
+
+def test_the_best_of_the_summary_has_a_sign_that_a_pipe_keeps(capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(["da", "en"], ["joint"], {"weak": 0.05, "cr5": 0.3, "ceiling": 0.9}, queries=100)
+    figures.run_tables(run)
+    lines = capsys.readouterr().out.splitlines()
+    best = [line for line in lines if "●" in line and "(● the best)" not in line]
+    assert [line.split()[:2] for line in best] == [["cr5", "●"]] * 2
+
+
+def test_a_narrow_terminal_stacks_the_measures_and_cuts_nothing(
+    values: dict[str, Any], run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show.out, "_width", 60)
+    figures.run_tables(run, details=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines) <= 60
+    assert "…" not in "".join(lines)
+    rows, expected = expected_rows(values), []
+    for start in range(0, len(rows), 3):  # pairs of one system and regime
+        for measure in (0, 1):
+            expected += expected_ways(rows[start : start + 3], [measure])
+    assert ways_of(lines) == expected
+    for width in (30, 45, 60, 80):
+        monkeypatch.setattr(show.out, "_width", width)
+        names = {"cr5": 0.3, "ceiling (within the language)": 0.6}
+        wide = make_run(["da", "en"], ["joint", "pairwise", "low-resource", "transitive"], names)
+        figures.run_tables(wide)
+        text = capsys.readouterr().out
+        assert "…" not in text
+        for mean in wide.means():
+            assert f"{mean.precision[1]:.1f}" in text
+
+
+def test_a_long_title_stands_on_a_line_of_its_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show.out, "_width", 80)
+    figures.run_tables(make_run(["da", "en"], ["joint"], {"cr5": 0.3}, ["csls"]))
+    assert "Mean P@1 and its 95 % interval, CSLS, % (● the best)" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_a_reproduction_shows_our_row_only_for_pairs_that_were_asked(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show.out, "_width", width)
+    some = make_run(["en", "it"], ["joint"], {"cr5": 0.3}, queries=200)
+    figures.reproduction_table(replace(some, notes=[]))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines) <= width
+    assert not [line for line in lines if MISSING in line or "…" in line]
+    ours = [line.split() for line in lines if " ours " in line]
+    at = {
+        (measure, side): [f"{s.precision(k):.1f}" for k in (1, 5, 10)]
+        for measure in ("cosine", "csls")
+        for side, way in enumerate((("en", "it"), ("it", "en")))
+        for s in some.of("cr5", "joint", measure)
+        if (s.source, s.target) == way
+    }
+    blocks = [["cosine", "csls"]] if width == 80 else [["cosine"], ["csls"]]
+    assert ours == [["en-it", "ours", *(v for m in block for i in (0, 1) for v in at[m, i]), "1k"] for block in blocks]
+    assert len([line for line in lines if " paper " in line]) == len(blocks) * (6 + 6 + 3 + 1 + 1)
 
 
 # What is shown, and how
@@ -362,6 +449,120 @@ def test_the_headline_does_not_hide_a_defeat_or_a_tie() -> None:
     assert "is no more than chance may bring" in even.context
 
 
+def test_the_headline_is_about_the_first_cr5_and_not_its_luckiest() -> None:
+    found = headline(make_run(queries=200, systems={"weak": 0.1, "cr5": 0.3, "cr5 as in the paper": 0.6, "some": 0.2}))
+    assert found is not None
+    assert found.best.system == "cr5"
+    assert found.rival is not None
+    assert found.rival.system == "some"
+
+
+def test_the_best_baseline_is_that_in_the_directions_of_cr5() -> None:
+    run = make_run(["da", "en", "ar"], ["joint"], {"cr5": 0.3, "wide": 0.1, "apt": 0.2}, queries=200)
+    kept = [s for s in run.scores if s.system == "wide" or s.source == "da"]
+    found = headline(replace(run, scores=kept))
+    assert found is not None
+    assert found.rival is not None
+    assert found.rival.system == "apt"
+    alone = headline(replace(run, scores=[s for s in kept if s.system != "apt"]))
+    assert alone is not None
+    assert "wide answers in 6 directions; the difference is over the 2 of cr5." in alone.context
+
+
+@pytest.mark.parametrize(
+    ("p_value", "said"),
+    [
+        (0.049, "The difference is +2.0 points (-0.1 to +4.0, paired by query, p = 0.049)."),
+        (
+            0.05,
+            "The difference, +2.0 points (-0.1 to +4.0, paired by query, p = 0.050), is no more than chance may bring.",
+        ),
+        (0.0001, "The difference is +2.0 points (-0.1 to +4.0, paired by query, p < 0.001)."),
+    ],
+)
+def test_the_verdict_goes_by_the_p_value(p_value: float, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart = Difference(2.0, Interval(-0.1, 4.0), p_value)
+    monkeypatch.setattr("cr5.evaluate.tables.difference", lambda *_: apart)
+    found = headline(make_run())
+    assert found is not None
+    assert said in found.context
+
+
+@pytest.fixture(scope="module")
+def words() -> Run:
+    """Two systems that know few of the words; nothing is known of their training."""
+    run = make_run(["en", "it"], ["as given"], {"cr5": 0.4, "vectors": 0.2}, task="words", queries=100, coverage=False)
+    lost = {"cr5": 60, "vectors": 70}
+    scores = [replace(s, shared=None, ranks=[0] * lost[s.system] + s.ranks[lost[s.system] :]) for s in run.scores]
+    known = {"known": 40, "unknown": 50, "unanswered": 10}
+    facts = {"known": {"cr5": {"en>it": known, "it>en": known}}, "seed": 0}
+    trained = [replace(t, regime="as given") for t in run.trained]
+    examples = [replace(e, regime="as given") for e in run.examples]
+    return replace(run, title="words", facts=facts, scores=scores, trained=trained, examples=examples)
+
+
+def test_the_headline_of_words_tells_how_many_are_known(words: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    told = []
+    for system in ("cr5", "vectors"):
+        ranks = [s.array[s.array > 0] for s in words.of(system, "as given", "csls")]
+        told.append((sum(map(len, ranks)), f"{np.mean([100 * (part == 1).mean() for part in ranks]):.1f}"))
+    (known, share), (less, other) = told
+    assert known <= 80
+    said = (
+        f"The words of {known} of 200 queries are known to cr5 (P@1 among these: {share} %), those of {less} to "
+        f"vectors ({other} %). All others count as misses."
+    )
+    figures.run_tables(words)
+    printed = capsys.readouterr().out
+    for text in (parse(html(words)).text.replace("\xa0", " "), markdown(words), " ".join(printed.split())):
+        assert said in text
+
+
+def test_a_system_without_a_known_word_has_no_share_of_them(words: Run) -> None:
+    found = headline(replace(words, scores=[replace(s, ranks=[0] * 100) for s in words.scores]))
+    assert found is not None
+    assert "The words of 0 of 200 queries are known to cr5 (P@1 among these: – %)" in found.context
+
+
+def test_models_that_were_trained_elsewhere_have_no_regime(words: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    figures.run_tables(words, details=True)
+    bare = replace(words, scores=[replace(s, signature="") for s in words.scores])
+    for text in (parse(html(bare)).text, markdown(bare), capsys.readouterr().out):
+        assert "as given" not in text
+        assert "a model trained elsewhere" in " ".join(text.split())
+    both = make_run(["da", "en"], ["joint", "as given"])
+    assert [h.text for h in parse(html(both)).all("h3")].count("trained elsewhere") == 2
+    assert "| system | joint | trained elsewhere |" in markdown(both)
+
+
+def test_shared_concepts_that_are_unknown_have_no_column(
+    words: Run, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (grid,) = parse(html(words)).all("table", "details")
+    assert "shared" not in grid.text
+    sizes = {
+        sum(int(cell.attributes.get("colspan") or 1) for cell in (*line.all("th"), *line.all("td")))
+        for body in grid.all("tbody")
+        for line in body.all("tr")
+    }
+    assert sizes == {14}
+    assert "Shared concepts" not in parse(html(words)).text
+    figures.run_tables(words, details=True)
+    assert "shared" not in markdown(words) + capsys.readouterr().out
+    assert {line["shared"] for line in csv.DictReader(io.StringIO(csv_text(words)))} == {""}
+    some = replace(run, scores=[replace(s, shared=None) if s.source == "ar" else s for s in run.scores])
+    some = replace(some, scores=[replace(s, shared=None) if s.target == "ar" else s for s in some.scores])
+    figures.run_tables(some)
+    ways = [line.split() for line in capsys.readouterr().out.splitlines() if re.match(r"\w\w > \w\w ", line)]
+    assert {(way[0] == "ar" or way[2] == "ar", way[-1]) for way in ways} == {(True, MISSING), (False, "1,234")}
+
+
+def test_the_guide_explains_scores_and_ceiling(page: Node) -> None:
+    (guide,) = page.all("dl", "guide")
+    assert "“cosine” stands for the system's own score" in guide.text
+    assert "TF-IDF within the query language: what a bag of words finds without crossing a language" in guide.text
+
+
 def test_failures_are_counted_by_quarters_of_length_and_coverage() -> None:
     run = make_run(queries=80)
     found = failures(run)
@@ -400,6 +601,20 @@ def test_facts_with_rows_become_tables(run: Run) -> None:
     single, tables = facts(run)
     assert single == {"corpus, digest": "5fe1", "seed": "0", "path": NASTY}
     assert tables == {"corpus, languages": {"da": {"documents": "12,345"}}}
+
+
+def test_plain_facts_are_shown_as_they_come(run: Run, words: Run) -> None:
+    plain = {"low-resource": 1000, "dropped": {"da": 3, "en": 4}, "tokeniser": "words [x]", "bridge": None, "cut": 0.5}
+    single, tables = facts(replace(run, facts=plain))
+    assert tables == {}
+    assert single == {
+        "low-resource": "1000", "dropped": "da: 3, en: 4", "tokeniser": "words [x]", "bridge": MISSING, "cut": "0.5",
+    }  # fmt: skip
+    page = parse(html(replace(run, facts=plain)))
+    assert {name.text: value.text for dl in page.all("dl", "facts") for div in dl.all("div")
+            for name, value in [(next(div.all("dt")), next(div.all("dd")))]} == single  # fmt: skip
+    row = {"known": "40", "unknown": "50", "unanswered": "10"}
+    assert facts(words)[1] == {"known": {"cr5, en>it": row, "cr5, it>en": row}}
 
 
 def test_examples_show_hit_and_miss_by_a_sign_and_words(page: Node) -> None:
@@ -462,7 +677,7 @@ def test_one_system_in_one_direction_by_one_measure_is_enough(
     page = parse((tmp_path / "report.html").read_text())
     assert "Examples" not in [heading.text for heading in page.all("h2")]
     value = run.scores[0].precision(1)
-    assert f"first for {value:.1f} % of the queries" in page.text
+    assert f"first for {value:.1f}\N{NO-BREAK SPACE}% of the queries" in page.text
 
 
 def test_a_run_without_scores_is_reported_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -496,7 +711,7 @@ def test_the_terminal_shows_the_ends_of_many_pairs(big: Run, capsys: pytest.Capt
     one = replace(big, scores=[s for s in big.scores if (s.system, s.regime) == ("cr5", "joint")])
     figures.run_tables(one)
     text = capsys.readouterr().out
-    shown = re.findall(r"^ (\w\w) > (\w\w) ", text, re.MULTILINE)
+    shown = re.findall(r"^(\w\w) > (\w\w) ", text, re.MULTILINE)
     csls = [(s.precision(1), {s.source, s.target}) for s in one.scores if s.measure == "csls"]
     both = {pair: np.mean([value for value, langs in csls if langs == set(pair)]) for pair in pairs(one)}
     ordered = sorted(both.values())

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
-import numba
 import numpy as np
 from scipy.sparse import issparse
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.engine import one_blas_thread
+from cr5.engine import available_cores, one_blas_thread
+from cr5.engine.ranking import count_better, keep, keep_answers, keep_best
 
 Measure: TypeAlias = Literal["cosine", "csls"]
 Rows: TypeAlias = Array | Sparse
@@ -27,7 +27,6 @@ TIE = 1e-6  # relative, for scores above 1: what rounding does to the same produ
 QUERIES = 8192  # at once, at the most
 BLOCK = 256  # candidates at once, at the least
 CELLS = 2**19  # products at once, if these are enough for a block: 2 MB, which a core's cache holds
-_PIECE = 64  # products that are looked through together
 
 
 class Ranking(NamedTuple):
@@ -76,7 +75,7 @@ def neighbourhood(vectors: Rows, background: Rows, k: int = NEIGHBOURHOOD) -> Ar
 
     def work(blocks: Blocks) -> None:
         for block, products in blocks:
-            _keep_best(products, best[block])
+            keep_best(products, best[block])
 
     for i in range(0, background.shape[0], QUERIES):
         _share_out(vectors, background[i : i + QUERIES], work)
@@ -174,8 +173,8 @@ def _find_some(queries: Rows, candidates: Rows, k: int, scores: list[_Score], an
                 counts, indices, best = found[i]
                 weight, penalty = np.float32(score.weight), _penalty(score, block, products)
                 groups, starts, members = answers
-                _count(products, weight, penalty, least[i], groups[block], starts, members, counts.ravel())
-                _keep(products, weight, penalty, block.start, worst[i], indices, best)
+                count_better(products, weight, penalty, least[i], groups[block], starts, members, counts.ravel())
+                keep(products, weight, penalty, block.start, worst[i], indices, best)
         return found
 
     hits = []
@@ -199,7 +198,7 @@ def _least(queries: Rows, candidates: Rows, scores: list[_Score], answers: _Answ
         for block, products in blocks:
             for score, row in zip(scores, best, strict=True):
                 weight, penalty = np.float32(score.weight), _penalty(score, block, products)
-                _answer(products, weight, penalty, groups[own[block]], starts, members, row)
+                keep_answers(products, weight, penalty, groups[own[block]], starts, members, row)
         return best
 
     best = np.max(_share_out(candidates, queries, work, own), axis=0)
@@ -210,7 +209,7 @@ def _penalty(score: _Score, block: slice, products: Array) -> Array:
     if score.penalty is not None:
         return score.penalty[block]
     best = _nothing(len(products), min(NEIGHBOURHOOD, products.shape[1]))
-    _keep_best(products, best)
+    keep_best(products, best)
     return _mean(best)
 
 
@@ -230,7 +229,7 @@ def _share_out(rows: Rows, columns: Rows, work: Callable[[Blocks], Found], chose
 
     The threads share the blocks, and each gets its own in ascending order. Returns what each found.
     """
-    number, threads = rows.shape[0] if chosen is None else len(chosen), numba.get_num_threads()
+    number, threads = rows.shape[0] if chosen is None else len(chosen), available_cores()
     step = max(BLOCK, min(CELLS // max(columns.shape[0], 1), -(-number // threads)))
     shared = iter(range(0, number, step))  # whose next() no other thread can interrupt
     right: Any = columns.T
@@ -256,92 +255,3 @@ def _product(left: Rows, right: Any, memory: Array) -> Array:
         return np.ascontiguousarray(product.toarray() if issparse(product) else product, np.float32)
     out = memory[: left.shape[0] * right.shape[1]].reshape(left.shape[0], right.shape[1])
     return np.asarray(np.dot(np.asarray(left, np.float32), right, out=out))
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _replace_worst(scores: Array, indices: Ints, score: float, index: int) -> None:
-    """Put a score in the place of the first, the worst of a heap; of equal scores the higher index is worse."""
-    i, child = 0, 1
-    while child < len(scores):
-        other = child + 1
-        if other < len(scores) and (
-            scores[other] < scores[child] or (scores[other] == scores[child] and indices[other] > indices[child])
-        ):
-            child = other
-        if scores[child] > score or (scores[child] == score and indices[child] < index):
-            break
-        scores[i], indices[i] = scores[child], indices[child]
-        i, child = child, 2 * child + 1
-    scores[i], indices[i] = score, index
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _keep_best(products: Array, best: Array) -> None:
-    """Put what is larger in a row of products into that row's heap."""
-    k = best.shape[1]
-    lanes, top, indices = np.empty(_PIECE, np.float32), np.empty(k, np.float32), np.zeros(k, np.int64)
-    for c in range(len(products) if k else 0):
-        heap = best[c]
-        # The largest of the products whose place leaves the same remainder: k products or more reach the k-th of
-        # these, and few others do.
-        lanes[:] = -np.inf
-        for first in range(0, products.shape[1], _PIECE):
-            piece = products[c, first : first + _PIECE]
-            for i in range(len(piece)):
-                lanes[i] = piece[i] if piece[i] > lanes[i] else lanes[i]
-        top[:] = heap[0]
-        for product in lanes:
-            if product > top[0]:
-                _replace_worst(top, indices, product, 0)
-        for first in range(0, products.shape[1], _PIECE):
-            piece = products[c, first : first + _PIECE]
-            better = False
-            for product in piece:
-                better |= product >= top[0]
-            if better:
-                for product in piece:
-                    if product >= top[0] and product > heap[0]:
-                        _replace_worst(heap, indices, product, 0)
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _keep(
-    products: Array, weight: float, penalty: Array, start: int, worst: Array, indices: Ints, scores: Array
-) -> None:
-    """Put the candidates that are better than the ``worst`` of a query's heap into it."""
-    for c in range(len(products)):
-        for first in range(0, len(worst), _PIECE):
-            piece, least = products[c, first : first + _PIECE], worst[first : first + _PIECE]
-            better = False
-            for i in range(len(piece)):
-                better |= weight * piece[i] - penalty[c] > least[i]
-            if better:
-                for i in range(len(piece)):
-                    score = weight * piece[i] - penalty[c]
-                    if score > least[i]:
-                        _replace_worst(scores[first + i], indices[first + i], score, start + c)
-                        least[i] = scores[first + i, 0]
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _count(
-    products: Array, weight: float, penalty: Array, least: Array, groups: Ints, starts: Ints, members: Ints,
-    counts: Ints,
-) -> None:  # fmt: skip
-    """Count the candidates of other concepts that score ``least`` or more."""
-    for c in range(len(products)):
-        row = products[c]
-        for q in range(len(counts)):
-            counts[q] += weight * row[q] - penalty[c] >= least[q]
-        for q in members[starts[groups[c]] : starts[groups[c] + 1]]:
-            counts[q] -= weight * row[q] - penalty[c] >= least[q]
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _answer(
-    products: Array, weight: float, penalty: Array, groups: Ints, starts: Ints, members: Ints, best: Array
-) -> None:
-    """Keep the score of the best candidate of each query's own concept."""
-    for c in range(len(products)):
-        for q in members[starts[groups[c]] : starts[groups[c] + 1]]:
-            best[q] = max(best[q], weight * products[c, q] - penalty[c])

@@ -56,10 +56,10 @@ def run_tables(run: Run, details: bool = False) -> None:
         _summary(run, regimes(run), lines, measure)
     if any(entry.partial for line in lines for entry in line.entries.values()):
         out.print(Text(f"* {PARTIAL}", "dim"))
-    many = len(pairs(run)) > PAIRS
+    many, first = len(pairs(run)) > PAIRS, lead(run)
     hidden = False
     for (regime, system), group in groupby(table(run, means), lambda row: (row.regime, row.system)):
-        if details or system == lead(run):
+        if details or system == first:
             _details(named(system, regime), list(group), many)
         else:
             hidden = True

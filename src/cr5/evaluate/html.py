@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from importlib.resources import files
@@ -129,6 +130,11 @@ def scroll(content: Html, label: str) -> Html:
     return tag("div", content, class_="scroll", tabindex=0, role="region", aria_label=label)
 
 
+def unbroken(text: str) -> str:
+    """Text in which no line ends between a figure and its sign."""
+    return re.sub(r" (?=[%<=])|(?<=[<=]) ", "\N{NO-BREAK SPACE}", text)
+
+
 def foreign(text: str, lang: str | None = None) -> Html:
     """Text of whatever script, in its own direction."""
     return tag("bdi", text, dir="auto", lang=lang)
@@ -190,7 +196,11 @@ def _legend(run: Run, style: dict[str, int], regime: Regime) -> Html:
 def _head(run: Run, means: Sequence[Mean]) -> Html:
     found = headline(run, means)
     single, tables = facts(run)
-    said = [tag("p", found.text, class_="lede"), tag("p", found.context, class_="context")] if found else []
+    said = (
+        [tag("p", unbroken(found.text), class_="lede"), tag("p", unbroken(found.context), class_="context")]
+        if found
+        else []
+    )
     if not found:
         said = [tag("p", "This run has no scores; its notes say why.", class_="lede")]
     # At a glance what is one value by itself; what has parts, when it is asked for.
@@ -660,7 +670,7 @@ def _ridge(trained: Trained) -> Html:
     points = sorted(trained.report["ridge_path"], key=lambda point: float(point["ridge"]))
     chosen = trained.report.get("ridge")
     values = [100 * float(point["precision"]) for point in points]
-    width, height, margins = 320, 150, (34, 12, 12, 30)
+    width, height, margins = 320, 156, (34, 12, 18, 30)
     left, right, above, below = margins
     low = math.floor(min(values) / 10) * 10
     top = max(math.ceil(max(values) / 10) * 10, low + 10)
@@ -686,7 +696,7 @@ def _ridge(trained: Trained) -> Html:
         label = {"x": f"{x(i):.1f}", "text_anchor": "middle", "class_": "ink" if picked else None}
         parts.append(tag("text", f"{point['ridge']:g}", y=height - below + 15, **label))
         if picked:
-            parts.append(tag("text", f"{value:.1f}", y=f"{max(y(value) - 9, 9):.1f}", **label))
+            parts.append(tag("text", f"{value:.1f}", y=f"{y(value) - 9:.1f}", **label))
     parts.append(tag("text", "ridge", x=(left + width - right) / 2, y=height - 2, text_anchor="middle"))
     parts.append(tag("g", tag("polyline", points=line, class_="l"), *marks, class_="s0"))
     chart = tag(

@@ -259,7 +259,8 @@ def headline(run: Run, means: Sequence[Mean] | None = None) -> Headline | None:
     if rival and apart:
         context.append(_verdict(apart))
         if rival.directions > best.directions:
-            context.append(f"{rival.system} answers in {rival.directions} directions; the difference is over these.")
+            ways = f"the {best.directions} of {best.system}"
+            context.append(f"{rival.system} answers in {rival.directions} directions; the difference is over {ways}.")
     elif rest:
         context.append(f"No other system answers in the same {counted(best.directions, 'direction')}.")
     candidates = [s.candidates for s in here.values() if s.candidates]
@@ -280,7 +281,7 @@ def _vocabulary(scores: dict[str, list[Score]]) -> str:
 
     P@1 is the mean over directions, as everywhere, less those without any such query.
     """
-    told = []
+    told: list[str] = []
     for system, of in scores.items():
         known = [s.array[s.array > 0] for s in of]
         at_1 = [precision(ranks, 1) for ranks in known if len(ranks)]
