@@ -20,6 +20,7 @@ from cr5.evaluate import baselines
 from cr5.evaluate.baselines import bm25, cl_esa, cl_lsi, inverted, shared_token_rows, shared_tokens, within
 from cr5.evaluate.space import NotApplicableError, Space, System
 from cr5.evaluate.texts import Texts, gather
+from cr5.evaluate.words import WordVectors
 from cr5.neighbours import counterpart_ranks
 from cr5.text import Tokeniser
 
@@ -204,6 +205,16 @@ def test_reports_are_plain_values(training: dict[str, Texts]) -> None:
     report = cl_lsi(training, rank=20, seed=0).report
     sizes = {lang: len(tfidf(own, own)[0]) for lang, own in training.items()}
     assert report == {"concepts": madeup.CONCEPTS - madeup.HELD_OUT, "words": sizes, "rank": 20, "signature": "rank 20"}
+
+
+def test_a_word_s_vector_is_where_a_text_of_that_word_alone_is(training: dict[str, Texts]) -> None:
+    for system in (cl_lsi, inverted):
+        space = system(training, rank=20, seed=0)
+        assert isinstance(space, WordVectors)
+        words = space.words("aa")[:9]
+        texts = Texts(Tokeniser()(words, "aa"), np.arange(len(words)), words)
+        rows, vectors = np.asarray(space.embed(texts, "aa")), space.vectors("aa")[:9]
+        np.testing.assert_allclose(rows, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), atol=1e-5)
 
 
 # CL-LSI

@@ -125,6 +125,16 @@ class _Mapped(Space):
     def langs(self) -> list[str]:
         return list(self.features)
 
+    def words(self, lang: str) -> list[str]:
+        """The words of a language, most frequent first."""
+        _check(self.name, lang, self.features)
+        return self.features[lang].words
+
+    def vectors(self, lang: str) -> Array:
+        """The vector of every word: its row of the matrix."""
+        _check(self.name, lang, self.features)
+        return self.maps[lang]
+
     def embed(self, texts: Texts, lang: str) -> Rows:
         _check(self.name, lang, self.features)
         V = self.maps[lang]
