@@ -17,7 +17,7 @@ from cr5._typing import Array, Ints
 from cr5.corpus import batches
 from cr5.errors import UserError
 from cr5.evaluate import baselines
-from cr5.evaluate.baselines import bm25, cl_esa, cl_lsi, inverted, shared_token_rows, shared_tokens, within
+from cr5.evaluate.baselines import bm25, cl_esa, cl_lsi, inverted, shared_tokens, within
 from cr5.evaluate.space import NotApplicableError, Space, System
 from cr5.evaluate.texts import Texts, gather
 from cr5.evaluate.words import WordVectors
@@ -427,15 +427,6 @@ def test_the_floor_knows_no_languages() -> None:
     own = in_order(en=["Nokia zzz"], vi=["zzz Nokia"])
     left, right = space.pair(own["en"], "en", own["vi"], "vi")
     assert dense(left @ right.T)[0, 0] == pytest.approx(1)
-
-
-def test_plain_texts_get_the_same_rows() -> None:
-    asked = {"en": ["the Nokia zzz", "house"], "it": ["il zzz 1984 Nokia", "casa"]}
-    rows = shared_token_rows(TRAINING, asked)
-    own = in_order(**asked)
-    left, right = shared_tokens(in_order(**TRAINING), rank=1, seed=0).pair(own["en"], "en", own["it"], "it")
-    assert rows["en"].shape[1] == rows["it"].shape[1]
-    np.testing.assert_allclose((rows["en"] @ rows["it"].T).toarray(), dense(left @ right.T), rtol=1e-6)
 
 
 # The ceiling

@@ -15,9 +15,8 @@ from cr5._typing import Array, Ints, Sparse
 from cr5.errors import UserError
 from cr5.evaluate.space import NotApplicableError, Space
 from cr5.evaluate.texts import Texts
-from cr5.features import Counts, Features, Weighting, add_up, choose, count, fit_features, frequencies, select, weigh
+from cr5.features import Counts, Features, Weighting, add_up, choose, fit_features, frequencies, select, weigh
 from cr5.neighbours import Rows
-from cr5.text import Tokeniser
 from cr5.training import unit_rows
 
 INDEX = 10_000  # concepts that CL-ESA compares a text with, at most
@@ -36,14 +35,6 @@ def shared_tokens(training: Mapping[str, Texts], *, rank: int, seed: int) -> Spa
     from the training texts; a word that they lack counts as one that occurs in none of them.
     """
     return _SharedTokens.fit([texts.counts for texts in training.values()])
-
-
-def shared_token_rows(training: Mapping[str, Sequence[str]], texts: Mapping[str, Sequence[str]]) -> dict[str, Sparse]:
-    """The rows of ``shared_tokens`` for plain texts, all languages over the same columns."""
-    tokeniser = Tokeniser()
-    space = _SharedTokens.fit([count(training[lang], lang, tokeniser) for lang in texts])
-    rows = space.rows([count(own, lang, tokeniser) for lang, own in texts.items()])
-    return dict(zip(texts, rows, strict=True))
 
 
 @dataclass(frozen=True)
