@@ -55,23 +55,22 @@ def read(path: Path) -> Array:
         if path.suffix == ".npy":
             vectors = np.load(path, allow_pickle=False)
         else:
-            column = pq.read_table(path, columns=["vector"])["vector"].combine_chunks()
-            lengths = np.unique(column.value_lengths())
-            if len(lengths) > 1 or column.null_count:
-                raise UserError(
-                    f"{path}: the vectors have different lengths or are missing; write one of the same length a row"
-                )
-            vectors = np.asarray(column.flatten()).reshape(len(column), -1)
+            vectors = _rows(pq.read_table(path, columns=["vector"])["vector"].combine_chunks())
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; check the spelling") from None
     except (ValueError, OSError, EOFError, KeyError, pa.ArrowException) as error:
-        raise UserError(
-            f"{path} holds no vectors ({str(error).splitlines()[0]}); write it as cr5 encode does"
-        ) from error
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{path} holds no vectors ({reason}); write it as cr5 encode does") from error
     if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
-        raise UserError(
-            f"{path} holds an array of shape {vectors.shape}, type {vectors.dtype}; it must be rows of numbers"
-        )
+        shape = f"shape {vectors.shape}, type {vectors.dtype}"
+        raise UserError(f"{path} holds an array of {shape}; it must be rows of numbers")
     if not np.isfinite(vectors).all():
         raise UserError(f"{path} holds numbers that are not finite; encode these texts again")
     return np.asarray(vectors, np.float32)
+
+
+def _rows(column: pa.Array) -> Array:
+    lengths = np.unique(column.drop_null().value_lengths())
+    if len(lengths) > 1 or column.null_count:
+        raise ValueError("its vectors have different lengths, or some are missing")
+    return np.asarray(column.flatten()).reshape(len(column), -1)
