@@ -367,7 +367,7 @@ def test_a_training_that_fails_is_noted_and_costs_no_other(asked: Asked) -> None
 
 def test_few_concepts_are_noted(asked: Asked) -> None:
     run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="", regimes=["low-resource"], rank=40, cut=5000)
-    assert run.notes[0] == "low-resource aa-bb: 240 concepts to train on, fewer than 5000"
+    assert run.notes == ["low-resource aa-bb: 240 concepts to train on, fewer than 5000 (and 2 more like it)"]
 
 
 def test_a_run_that_is_stopped_keeps_what_it_has(asked: Asked) -> None:

@@ -161,12 +161,12 @@ def _stage(
     if langs is not None and regime == "low-resource":
         how += f" {cut}"
         if (left := shared_concepts(training, *langs)) < cut:
-            found.notes.append(f"{where}: {left} concepts to train on, fewer than {cut}")
+            found.note(f"{where}: {left} concepts to train on, fewer than {cut}", like="few concepts")
     if langs is not None and regime == "transitive":
         third = choose_bridge(asked.split, asked.material, langs, bridge)
         how += f" via {third}" + ("" if deal else ", shared concepts dropped")
     if empty := [lang for lang, texts in training.items() if not len(texts)]:
-        found.notes.append(f"{where}: nothing left to train on in {', '.join(empty)}")
+        found.note(f"{where}: nothing left to train on in {', '.join(empty)}", like=f"nothing left, {regime}")
         return None
     return _Stage(regime, where, how, training, pairs)
 

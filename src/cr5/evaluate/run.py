@@ -226,7 +226,7 @@ class Findings:
     trained: list[Trained] = field(default_factory=list)
     examples: list[Example] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    failures: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
+    notes_like: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def score(
         self,
@@ -263,15 +263,19 @@ class Findings:
 
     def cannot(self, system: str, where: str, reason: object) -> None:
         """Note why a system has no score there."""
-        self.failures.setdefault((system, where.split()[0]), {})[f"{system}, {where}: {reason}"] = None
+        self.note(f"{system}, {where}: {reason}", like=f"{system}, {where.split()[0]}")
+
+    def note(self, text: str, *, like: str) -> None:
+        """Note something that may be said of many: of all that are ``like`` each other, the first is told."""
+        self.notes_like.setdefault(like, {})[text] = None
 
     def run(self, task: Task, title: str, facts: dict[str, Any]) -> Run:
-        """The run; whatever was noted twice is told once, and failures of the same kind are told by the first."""
-        failures = [
+        """The run; whatever was noted twice is told once, and what is alike by the first."""
+        first = [
             next(iter(told)) + (f" (and {len(told) - 1} more like it)" if len(told) > 1 else "")
-            for told in self.failures.values()
+            for told in self.notes_like.values()
         ]
-        notes = list(dict.fromkeys([*failures, *self.notes]))
+        notes = list(dict.fromkeys([*first, *self.notes]))
         trained = {(t.system, t.regime, *t.langs): t for t in reversed(self.trained)}
         return Run(
             task,

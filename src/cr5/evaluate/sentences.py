@@ -198,12 +198,12 @@ def evaluate_sentences(
                     answer = [(about or {}).get(name, ""), idf or ""]
                     _measure(found, asked, version_name, one, codes, [f"seed {seed}", role], answer)
             except NotApplicableError as error:
-                found.cannot(name, asked.name, error)
+                found.note(f"{name}, {asked.name}: {error}", like=f"{name} cannot")
                 continue
             found.trained.append(_trained(name, space, codes))
             for lang, code in codes.items():
                 if lang != code:
-                    found.notes.append(f"{name}, {asked.name}: {lang} is asked as {code}")
+                    found.note(f"{name}, {asked.name}: {lang} is asked as {code}", like=f"{name}, {lang}")
     known = {
         "pairs": drawn,
         "queries": role,
@@ -254,17 +254,18 @@ def _describe_pair(found: Findings, asked: _Asked) -> dict[str, Any]:
     repeated = int(sizes[sizes > 1].sum())
     apart = len(asked.weights[pair.langs[0]])
     if pair.empty:
-        found.notes.append(
-            f"{asked.name}: left out for an empty side: {pair.empty:,} of {pair.empty + len(pair):,} pairs"
-        )
+        left_out = f"{pair.empty:,} of {pair.empty + len(pair):,} pairs"
+        found.note(f"{asked.name}: left out for an empty side: {left_out}", like="empty")
     if repeated:
-        found.notes.append(
+        found.note(
             f"{asked.name}: {repeated:,} of {len(texts):,} candidates share a text with another one, at most "
-            f"{sizes.max():,} with each other; these count as one sentence, and any of them is a right answer"
+            f"{sizes.max():,} with each other; these count as one sentence, and any of them is a right answer",
+            like="repeated",
         )
     if not apart:
-        found.notes.append(
-            f"{asked.name}: no separate sentences to take IDF weights from, of {len(pair):,}; models keep their own"
+        found.note(
+            f"{asked.name}: no separate sentences to take IDF weights from, of {len(pair):,}; models keep their own",
+            like="idf",
         )
     return {
         "source": pair.source,
