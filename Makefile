@@ -19,6 +19,7 @@ bench: .venv/bench
 	@$(BIN)/python benchmarks/kernels.py --quick $(SPEECHES)
 	@$(BIN)/python benchmarks/reference.py $(SPEECHES)
 	@$(BIN)/python benchmarks/growth.py $(SPEECHES)
+	@$(BIN)/python benchmarks/search.py
 	@$(if $(SPEECHES),$(BIN)/python benchmarks/features.py $(SPEECHES))
 
 check: .venv/dev
