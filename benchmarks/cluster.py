@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--nonzeros", type=int, default=150, help="of a document")
     given = parser.parse_args()
     if given.europarl:
-        data = europarl(given.europarl, speeches=given.speeches)
+        data = europarl(given.europarl, most=given.speeches)
         problem = data.blocks, data.concepts
     else:
         problem = synthetic(2 * given.speeches, languages=2, words=20_000)

@@ -80,8 +80,8 @@ def precision_at_1(vectors: dict[str, Array], concepts: dict[str, Ints], asked: 
     return {measure: float(np.mean(values)) for measure, values in found.items()}
 
 
-def comparable_speeches(folder: Path, langs: tuple[str, ...]) -> tuple[list[str], dict[str, list[str]]]:
-    """Concept names and texts: language i keeps paragraphs i, i + L, i + 2L, ..."""
+def speeches(folder: Path, langs: tuple[str, ...], comparable: bool = True) -> tuple[list[str], dict[str, list[str]]]:
+    """Concept names and texts; comparable: language i keeps paragraphs i, i + L, i + 2L, ..."""
     import pyarrow.parquet as pq
 
     tables = {lang: pq.read_table(folder / f"{lang}.parquet") for lang in langs}
@@ -89,14 +89,16 @@ def comparable_speeches(folder: Path, langs: tuple[str, ...]) -> tuple[list[str]
     texts = {}
     for i, lang in enumerate(langs):
         assert tables[lang]["concept"].to_pylist() == names
-        texts[lang] = ["\n".join(text.split("\n")[i :: len(langs)]) for text in tables[lang]["text"].to_pylist()]
+        texts[lang] = tables[lang]["text"].to_pylist()
+        if comparable:
+            texts[lang] = ["\n".join(text.split("\n")[i :: len(langs)]) for text in texts[lang]]
     return names, texts
 
 
 def europarl(
     folder: Path,
     langs: tuple[str, ...] = ("en", "it"),
-    speeches: int = 20_000,
+    most: int = 20_000,
     train: float = 0.6,
     seed: int = 0,
     preset: str = "default",
@@ -106,7 +108,7 @@ def europarl(
     from cr5.settings import settings
 
     chosen = settings(preset)
-    names, texts = comparable_speeches(folder, langs)
+    names, texts = speeches(folder, langs)
     counts = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for lang in langs:
@@ -115,7 +117,7 @@ def europarl(
                 counter.add(texts[lang][i : i + 2_000])
             counts[lang] = counter.finish()
     fitting = np.logical_and.reduce([(c.unique >= 50) & (c.unique <= 1_000) for c in counts.values()])
-    order = np.random.default_rng(seed).permutation(np.flatnonzero(fitting))[:speeches]
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(fitting))[:most]
     training, held_out = np.split(order, [int(train * len(order))])
     by_name = np.argsort(np.array(names)[training])  # numbers as Cr5.fit gives them: in another order than the rows
     numbers = np.empty(len(training), np.int64)

@@ -59,7 +59,7 @@ def main() -> None:
     lines: list[dict[str, Any]] = []
     for size in given.sizes:
         if real:
-            data = europarl(given.folder, speeches=size, train=1.0)
+            data = europarl(given.folder, most=size, train=1.0)
         else:
             data = hold_out(*synthetic(2 * size, languages=2, words=30_000), train=1.0)
         say(f"{source}: {data.facts()}")

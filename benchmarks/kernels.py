@@ -28,7 +28,7 @@ from cr5._typing import Array, Sparse
 from cr5.engine.kernels import Matrix
 from cr5.features import Weighting, count, fit_features
 from cr5.text import Tokeniser
-from europarl import speeches
+from data import speeches
 
 WIDTHS = [32, 64, 128, 256, 350, 512]
 FROM_ROWS, GENERAL, NON_TRANSPOSED = 101, 20, 10  # MKL's names for row-major, for no structure and for X as it is
@@ -86,8 +86,9 @@ def zipf(documents: int, words: int, length: int) -> Sparse:
 
 def english(folder: Path, variant: str, number: int, lengths: tuple[int, int]) -> Sparse:
     """TF-IDF rows of the first speeches that have so many different words."""
-    langs = ["en", "it", "de"] if variant == "comparable" else ["en"]
-    counts = count(speeches(folder, langs, variant)[1]["en"], "en", Tokeniser())
+    comparable = variant == "comparable"
+    langs = ("en", "it", "de") if comparable else ("en",)
+    counts = count(speeches(folder, langs, comparable)[1]["en"], "en", Tokeniser())
     least, most = lengths
     counts = counts.rows(np.flatnonzero((counts.unique >= least) & (counts.unique <= most))[:number])
     return fit_features(counts, Weighting()).transform(counts)

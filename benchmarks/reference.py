@@ -246,7 +246,7 @@ def main() -> None:
         print(json.dumps(check()))
         return
     if given.folder and given.folder.exists():
-        source, data = "europarl-speeches en-it|comparable", europarl(given.folder, speeches=given.speeches)
+        source, data = "europarl-speeches en-it|comparable", europarl(given.folder, most=given.speeches)
     else:
         source, data = "made up", hold_out(*synthetic(2 * given.speeches, languages=2, words=30_000))
     say(f"{source}: {data.facts()}")
