@@ -432,13 +432,22 @@ class Constant(Space):
 
 def test_spaces_that_lack_a_language_are_skipped_with_a_note(model: Cr5) -> None:
     seen: list[Progress] = []
-    spaces = {"half": space_of(model, ["aa", "cc"]), "constant": Constant(), "cr5": space_of(model)}
+    spaces = {"constant": Constant(), "half": space_of(model, ["aa", "cc"]), "cr5": space_of(model)}
     run = evaluate_sentences(spaces, [sentences(80)], tokeniser=TOKENISER, queries=20, progress=seen.append)
     assert "half, aa-bb: it has no language bb; its languages are aa, cc" in run.notes
     assert list(dict.fromkeys(score.system for score in run.scores)) == ["constant", "cr5"]
     assert {rank for score in run.of("constant", "as given", "csls") for rank in score.ranks} == {80}
     assert [trained.system for trained in run.trained] == ["constant", "cr5"]
-    assert [p.note for p in seen if p.stage == "ask"] == ["aa-bb: half", "aa-bb: constant", "aa-bb: cr5"]
+    assert [p.note for p in seen if p.stage == "ask"] == ["aa-bb: constant", "aa-bb: half", "aa-bb: cr5"]
+
+
+def test_a_pair_that_the_first_system_does_not_know_is_asked_of_none(model: Cr5) -> None:
+    spaces = {"half": space_of(model, ["aa", "cc"]), "constant": Constant()}
+    pairs = [sentences(80), sentences(60, ("cc", "aa"))]
+    run = evaluate_sentences(spaces, pairs, tokeniser=TOKENISER, queries=20)
+    assert {(s.source, s.target) for s in run.scores} == {("cc", "aa"), ("aa", "cc")}
+    assert {s.system for s in run.scores} == {"half", "constant"}
+    assert "aa-bb: left out, half has no language bb" in run.notes
 
 
 def test_several_pairs_are_measured_in_one_run(model: Cr5) -> None:

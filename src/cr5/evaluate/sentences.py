@@ -135,6 +135,11 @@ def spoken(space: Space, lang: str) -> str:
     raise NotApplicableError(f"it has no language {lang}; its languages are {', '.join(space.langs)}")
 
 
+def _unknown(space: Space, langs: Sequence[str]) -> list[str]:
+    """The languages that a space does not know."""
+    return [lang for lang in langs if space.langs is not None and not {lang, ALIKE.get(lang)} & set(space.langs)]
+
+
 @dataclass(frozen=True)
 class _Asked:
     """A pair of languages, ready to be asked about: its candidates, and which rows of these are queries."""
@@ -178,7 +183,8 @@ def evaluate_sentences(
 
     Where sentences are kept apart, a cr5 model takes its IDF weights from these, as in the paper, and is asked
     once more with those of its training. Sentences that say the same are one: any copy of a translation is right.
-    ``about`` tells more of a system, for its signature: what it was trained on.
+    A pair that the first system does not know is left out for all. ``about`` tells more of a system, for its
+    signature: what it was trained on.
     """
     found = Findings()
     drawn: dict[str, Any] = {}
@@ -187,6 +193,11 @@ def evaluate_sentences(
         if frozenset(pair.langs) in seen:
             raise UserError(f"{pair.source}: there is another pair {'-'.join(pair.langs)}; measure one at a time")
         seen.add(frozenset(pair.langs))
+        first = list(spaces.items())[:1]
+        if missing := [(name, lang) for name, space in first for lang in _unknown(space, pair.langs)]:
+            name, lang = missing[0]
+            found.note(f"{'-'.join(pair.langs)}: left out, {name} has no language {lang}", like="unknown")
+            continue
         progress(Progress("split into words", i, len(pairs), "-".join(pair.langs)))
         asked = _prepare(pair, tokeniser, queries, separate, seed, over, role)
         drawn[asked.name] = _describe_pair(found, asked)
