@@ -3,7 +3,10 @@
 import csv
 import json
 import re
+import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 
 import madeup
 from cr5 import Cr5, Document, read, write
-from cr5.cli import run
+from cr5.cli import evaluation, run
 from cr5.evaluate import baselines
 from cr5.evaluate.published import write_miniature
 from cr5.evaluate.space import Space
@@ -347,3 +350,24 @@ def test_ctrl_c_keeps_what_was_measured(corpus: Path, tmp_path: Path, capsys: py
     assert {s["system"] for s in plain["scores"]} == {"shared tokens (floor)", "BM25 over shared words"}
     assert plain["notes"] == ["stopped before joint, CL-ESA: 1 of 3 trainings are missing"]
     assert "interrupted; what was measured by then is kept" in capsys.readouterr().err
+
+
+def test_a_missing_extra_is_told_before_any_work(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, fails: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(evaluation, "find_spec", lambda name: None)
+    for system, package in (("lsi", "scikit-learn"), ("words", "gensim")):
+        assert fails("eval", "documents", corpus, "--systems", f"cr5,{system}") == (
+            f"the system {system} needs {package}; install it with pip install 'cr5[eval]'"
+        )
+
+
+def test_a_reader_that_has_seen_enough_costs_no_file(corpus: Path, tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("cr5")
+    given = [command, "eval", "documents", corpus, *SETTINGS, "--systems", "floor", "-o", tmp_path / "out"]
+    done = subprocess.run(f"{shlex.join(map(str, given))} | head -c 1", shell=True, capture_output=True, check=False)
+    assert len(done.stdout) == 1
+    assert b"Traceback" not in done.stderr
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        "run.json", "scores.csv", "report.md", "report.html", "split.json",
+    }  # fmt: skip

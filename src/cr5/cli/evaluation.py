@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -69,6 +70,8 @@ SYSTEMS = {
 }
 """What --systems may name, and what the tables call it."""
 USUAL = "cr5,floor,bm25,esa"
+EXTRAS = {"lsi": "scikit-learn", "inverted": "scikit-learn", "words": "gensim", "dictionary": "gensim"}
+MODULES = {"scikit-learn": "sklearn", "gensim": "gensim"}
 
 Output = Annotated[
     Path | None,
@@ -271,9 +274,7 @@ def documents(
                 stop=stop,
             )
             stopped = stop()
-    _finish(run, output, json, began, skipped, details)
-    if output:
-        used.save(output / "split.json")
+    _finish(run, output, json, began, skipped, details, used)
     if stopped:
         show.warn("interrupted; what was measured by then is kept")
         sys.exit(130)
@@ -512,12 +513,22 @@ def _spaces(
     return spaces, about
 
 
-def _finish(run: Run, output: Path | None, json: bool, began: float, skipped: Skipped, details: bool) -> None:
+def _finish(
+    run: Run,
+    output: Path | None,
+    json: bool,
+    began: float,
+    skipped: Skipped,
+    details: bool,
+    split: Split | None = None,
+) -> None:
     if not run.scores:
         raise UserError(run.notes[0] if run.notes else "nothing could be measured")
     run.facts["seconds"] = time.perf_counter() - began
     if output:
         write_reports(run, output)
+    if output and split:
+        split.save(output / "split.json")
     if json:
         show.as_json(run.to_json())
         return
@@ -567,6 +578,8 @@ def _systems(
     for name in names:
         if name not in SYSTEMS:
             raise UserError(f"there is no system {name!r}; the systems are {', '.join(SYSTEMS)}, or all")
+        if name in EXTRAS and find_spec(MODULES[EXTRAS[name]]) is None:
+            raise UserError(f"the system {name} needs {EXTRAS[name]}; install it with pip install 'cr5[eval]'")
         if name == "dictionary" and not dictionary:
             raise UserError("the system dictionary needs a bilingual dictionary; name one with --dictionary en-it.tsv")
         made[SYSTEMS[name]] = _system(name, chosen, dictionary or [], monolingual, progress)
