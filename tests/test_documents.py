@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -403,3 +404,13 @@ def test_a_bridge_that_is_no_language_is_refused_before_anything_is_trained(aske
         evaluate(asked, systems, title="", regimes=REGIMES, bridge="xx")
     assert str(caught.value) == "the bridge xx is none of the languages aa, bb, cc; name one of these"
     assert not seen
+
+
+def test_what_trains_is_no_background(material: Material, split: Split) -> None:
+    trained = replace(split, candidates_train=True)
+    asked = hold_out(material, trained, over="background")
+    with pytest.raises(UserError) as caught:
+        asked.background("aa", "bb")
+    assert str(caught.value) == (
+        "the candidates of this split train, and what trains is no background; use --csls-over queries"
+    )

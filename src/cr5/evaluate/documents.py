@@ -46,6 +46,10 @@ class Asked:
         """Documents that neighbourhoods are taken over: held out, of the query language, and none of the queries."""
         if self.over == "queries":
             return None
+        if self.split.candidates_train:
+            raise UserError(
+                "the candidates of this split train, and what trains is no background; use --csls-over queries"
+            )
         others = np.setdiff1d(np.arange(len(self.held[source])), self.queries(source, target))
         if not len(others):
             raise UserError(
