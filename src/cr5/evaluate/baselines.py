@@ -1,7 +1,8 @@
 """Baselines: simpler systems that a model has to beat, and the ceiling that it may reach.
 
-What their authors leave open was chosen for them by P@1 on 500 to 1,000 concepts kept out of training: of msdocs
-(en-it, da-vi), ddtp (da-it) and comparable europarl-speeches (en-it). The reason stands beside each choice.
+What is left open by their authors was chosen on held-out concepts of msdocs (en-it, da-vi), ddtp (da-it) and
+europarl-speeches (en-it). Some of these may be among the queries of published scores: if that helps anyone, it
+helps the baselines. The reason stands beside each choice.
 """
 
 from collections.abc import Mapping, Sequence
