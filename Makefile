@@ -10,7 +10,7 @@ demo: .venv/base
 	$(BIN)/cr5 demo
 
 test: .venv/dev
-	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=90
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=90 $(PYTEST)
 
 # One JSON line per figure, on real speeches where they are, on made-up ones otherwise. Best on an idle machine.
 SPEECHES ?= $(wildcard ../shared/data/europarl-speeches)

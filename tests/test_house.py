@@ -14,8 +14,6 @@ HOUSE = [
     ["_typing", "errors", "progress", "encyclopedia"],
     ["formats", "vectors", "shelf"],
     ["corpus", "text"],
-    ["sources"],
-    ["sources.download", "sources.sqldump", "sources.wikitext"],
     ["features"],
     ["engine"],
     ["engine.kernels", "engine.ranking"],

@@ -1,1 +1,0 @@
-"""Corpora from elsewhere: one file per source, each yields documents."""
