@@ -13,7 +13,6 @@ import pytest
 import madeup
 from cr5 import Cr5, Document
 
-
 # What lands must not depend on luck: the same examples every time. Without this profile they are new every time.
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
 
