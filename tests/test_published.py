@@ -17,7 +17,7 @@ from cr5.evaluate.texts import Texts, gather, mask_shared
 from cr5.progress import Progress
 from cr5.text import Tokeniser
 
-PAPER = Path("/work/shared/paper.tex")
+PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper.tex"
 WORDS = "d/word_indices/word_index_en.tsv"
 CONCEPTS = "d/concept_indices/concept_index_en.tsv"
 MATRIX = "d/sparse_matrices/sparse_matrix_en.txt.gz"
