@@ -371,3 +371,12 @@ def test_a_reader_that_has_seen_enough_costs_no_file(corpus: Path, tmp_path: Pat
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         "run.json", "scores.csv", "report.md", "report.html", "split.json",
     }  # fmt: skip
+
+
+def test_paragraphs_are_dealt_out_in_the_order_of_the_split(
+    corpus: Path, results: Path, fails: Callable[..., str]
+) -> None:
+    given = ["--comparable", "--split", results / "split.json", "--langs", "cc,bb,aa"]
+    assert fails("eval", "documents", corpus, *given) == (
+        "with --comparable the order of languages decides who gets which paragraph; use --langs aa,bb,cc"
+    )

@@ -237,7 +237,10 @@ def documents(
     stored = Split.load(split) if split else None
     order = comma_separated(langs) or (stored.langs if stored else None)
     if stored and comparable and order != stored.langs:
-        raise UserError(f"--comparable gives paragraphs by the order of the languages; name them as {stored.langs} are")
+        same = ",".join(stored.langs)
+        raise UserError(
+            f"with --comparable the order of languages decides who gets which paragraph; use --langs {same}"
+        )
     with show.progress_bars(json) as progress:
         batches = read_corpora(corpora, ",".join(order) if order else None, on_error, skipped)
         material = gather(batches, chosen.tokeniser, langs=order, comparable=comparable, progress=progress)
