@@ -6,13 +6,14 @@ finds fault with it later can name both.
 
 import glob
 import gzip
+import json
 import lzma
 import os
 import secrets
 import sys
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -34,6 +35,7 @@ _STDIN = "standard input"
 _OBJECTS = "documents"
 _SUFFIXES = ".jsonl, .csv and .tsv, also with .gz or .xz behind it, and .parquet"
 _COMPRESSED = {".gz": "gzip", ".xz": "xz"}
+MANIFEST = "manifest.json"  # in a folder that cr5 fills file by file: whether it is complete
 PIECE = 2**26  # bytes of a file that are worth a reader of their own
 
 
@@ -63,6 +65,11 @@ class Skipped:
     def total(self) -> int:
         """How many lines, rows and files were left out."""
         return sum(self.counts.values())
+
+    @property
+    def first(self) -> str:
+        """The message of the first case."""
+        return next(iter(self.examples.values()))
 
     def add(self, reason: str, message: str, count: int = 1) -> None:
         """Count one more, or several."""
@@ -101,8 +108,8 @@ def read_batches(
 ) -> "Reading":
     """Read files, folders, globs and standard input ("-") in batches of at most ``batch_rows``.
 
-    Folders give all their files of a known suffix, sorted. ``langs`` keeps these languages only. With
-    ``on_error="skip"``, bad lines and unreadable files are left out and counted in ``skipped``.
+    Folders give all their files of a known suffix, sorted, but for hidden ones. ``langs`` keeps these languages only.
+    With ``on_error="skip"``, bad lines and unreadable files are left out and counted in ``skipped``.
     """
     given = [paths] if isinstance(paths, str | Path) else paths
     sources = [source for path in given for source in _expand(str(path))]
@@ -292,11 +299,25 @@ def _files_below(folder: str) -> list[str]:
             below.clear()  # a link back up
             continue
         entered.add(real)
-        below.sort()
-        found += [os.path.join(place, name) for name in names if _format(name)[0] in READERS]  # noqa: PTH118
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        if MANIFEST in names:
+            _check_complete(Path(place))
+        found += [
+            os.path.join(place, name)  # noqa: PTH118
+            for name in names
+            if _format(name)[0] in READERS and not name.startswith(".")
+        ]
     if not found:
         raise CorpusError(f"{folder}: no corpus file in this folder; the formats are {_SUFFIXES}")
     return sorted(found)
+
+
+def _check_complete(folder: Path) -> None:
+    about = None
+    with suppress(OSError, ValueError):  # somebody else's manifest
+        about = json.loads((folder / MANIFEST).read_bytes())
+    if isinstance(about, dict) and about.get("complete") is False:
+        raise CorpusError(f"{folder}: this corpus is not complete; run the command that writes it again, it goes on")
 
 
 # Sources
@@ -312,8 +333,7 @@ def _read_all(
         if batch.rows.num_rows:
             yield batch
     if not found:
-        first = next(iter(here.examples.values()))
-        raise CorpusError(f"nothing left to read, all {here.total} lines or files are bad; the first: {first}")
+        raise CorpusError(f"nothing left to read, all {here.total} lines or files are bad; the first: {here.first}")
 
 
 def _read_each(

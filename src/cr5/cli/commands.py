@@ -10,7 +10,7 @@ import typer
 
 from cr5 import __version__, demo
 from cr5 import vectors as vectors_file
-from cr5.cli import evaluation, show
+from cr5.cli import corpora, evaluation, show
 from cr5.cli.options import (
     Changes,
     Corpora,
@@ -25,14 +25,12 @@ from cr5.cli.options import (
     changes_of,
     read_corpora,
     ridge_of,
-    settings_of,
 )
-from cr5.cli.show import err, out
-from cr5.corpus import Skipped, write
+from cr5.cli.show import out
+from cr5.corpus import Skipped
 from cr5.engine.choice import Name as EngineName
 from cr5.engine.choice import open_engine, size
 from cr5.errors import UserError
-from cr5.inspection import inspect as inspect_corpus
 from cr5.model import Cr5
 from cr5.modelfile import check_target
 from cr5.training import NotConverged
@@ -45,8 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-corpus = typer.Typer(help="Look into a corpus, or convert it.", no_args_is_help=True)
-app.add_typer(corpus, name="corpus")
+app.add_typer(corpora.app, name="corpus")
 app.add_typer(evaluation.app, name="eval")
 app.command()(evaluation.reproduce)
 
@@ -116,7 +113,7 @@ def run_demo(
 
 @app.command()
 def train(
-    corpora: Corpora,
+    corpus: Corpora,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the model to.", metavar="MODEL")],
     langs: Langs = None,
     preset: Preset = "default",
@@ -171,7 +168,7 @@ def train(
         )
     skipped = Skipped()
     began = time.perf_counter()
-    batches = read_corpora(corpora, langs, on_error, skipped)
+    batches = read_corpora(corpus, langs, on_error, skipped)
     output.parent.mkdir(parents=True, exist_ok=True)
     budget = None if memory is None else size(memory)
     options: dict[str, Any] = {"memory": budget, "scheduler": scheduler, "workers": workers, "scratch": output.parent}
@@ -323,61 +320,6 @@ def info(model: Model, json: Json = False) -> None:
         show.as_json({"langs": loaded.langs, "settings": loaded.settings.to_json(), "report": loaded.report})
         return
     show.training_report(loaded, model, None)
-
-
-@corpus.command("inspect")
-def inspect(
-    corpora: Corpora,
-    langs: Langs = None,
-    preset: Preset = "default",
-    setting: Changes = None,
-    on_error: OnError = "raise",
-    json: Json = False,
-) -> None:
-    """Print documents and words per language, shared concepts, duplicates and what training would drop.
-
-    Example:
-
-        cr5 corpus inspect corpus/
-    """
-    chosen = settings_of(preset, setting)
-    skipped = Skipped()
-    with show.progress_bars(json) as progress:
-        found = inspect_corpus(
-            read_corpora(corpora, langs, on_error, skipped), chosen.tokeniser, chosen.weighting, progress=progress
-        )
-    if json:
-        show.as_json(found.to_json() | {"skipped": skipped.counts})
-        return
-    show.inspection_tables(found)
-    show.skipped_lines(skipped)
-
-
-@corpus.command("convert")
-def convert(
-    corpora: Corpora,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File to write; its suffix names the format; - for JSONL on standard output.",
-            metavar="FILE",
-        ),
-    ],
-    langs: Langs = None,
-    on_error: OnError = "raise",
-) -> None:
-    """Rewrite a corpus in another format.
-
-    Example:
-
-        cr5 corpus convert corpus/*.csv -o corpus.parquet
-    """
-    skipped = Skipped()
-    count = write(output, read_corpora(corpora, langs, on_error, skipped))
-    show.skipped_lines(skipped)
-    err.print(f"{count:,} documents written" + ("" if output == "-" else f" to {output}"))
 
 
 def _text(given: str) -> str:

@@ -28,6 +28,9 @@ from cr5.evaluate.run import Run
 from cr5.inspection import Inspection
 from cr5.model import Cr5, Explanation
 from cr5.progress import Progress, Report
+from cr5.sources.refine import Account
+from cr5.sources.wiki import PAGES
+from cr5.sources.wikipedia import Built
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -152,6 +155,61 @@ def inspection_tables(found: Inspection) -> None:
             out.print(
                 f"{lang}: {facts.several:,} concepts have several documents; their rows are summed into the concept"
             )
+
+
+def corpus_account(account: Account, output: str, seconds: float, drop_foreign: bool, dedupe: bool) -> None:
+    """What a source became; on standard error where the corpus itself goes to standard output."""
+    to = err if output == "-" else out
+    columns = ("lang", "docs", "guessed", "sure", "foreign", "similar")
+    table = _table(f"Corpus {output}" if output != "-" else "Corpus", *columns, left=columns[:1])
+    for lang, facts in account.figures().items():
+        sure = "" if facts.confidence is None else f"{100 * facts.confidence:.0f} %"
+        foreign = sum(facts.foreign.values())
+        table.add_row(lang, *(f"{n:,}" if n else "" for n in (facts.documents, facts.guessed)), sure,
+                      *(f"{n:,}" if n else "" for n in (foreign, facts.duplicates)))  # fmt: skip
+    to.print(table)
+    total = sum(account.documents.values())
+    to.print(f"{total:,} documents" + ("" if output == "-" else f" written to {output}") + f" in {seconds:.1f} s")
+    if account.foreign:
+        (lang, other), count = account.foreign.most_common(1)[0]
+        done = "left out" if drop_foreign else "kept; leave them out with --drop-foreign"
+        to.print(
+            f"foreign: texts that are evidently in another language ({lang}: {count:,} in {other}, such as "
+            f"{account.examples[lang]}); {done}",
+            style="dim",
+        )
+    if account.duplicates:
+        done = "left out" if dedupe else "kept; leave them out with --dedupe"
+        to.print(f"similar: texts that nearly repeat one of another concept; {done}", style="dim")
+    if account.guessed:
+        to.print("guessed: the source names no language; sure: how sure the guesses are, on average", style="dim")
+
+
+def wikipedia_report(built: Built, seconds: float) -> None:
+    """What became of every Wikipedia."""
+    columns = ("lang", "dump", "pages", "articles", "foreign", "similar", "alone", "docs")
+    table = _table(f"Corpus {built.output}", *columns, left=columns[:2])
+    for lang, language in built.languages.items():
+        published = language.published
+        figures = (
+            language.done.tally[PAGES], published.articles, sum(published.foreign.values()), published.duplicates,
+            published.alone, language.documents,
+        )  # fmt: skip
+        table.add_row(lang, language.dump.date, *("" if figure is None else f"{figure:,}" for figure in figures))
+    out.print(table)
+    total = sum(language.documents for language in built.languages.values())
+    out.print(f"{total:,} documents, {built.shared:,} concepts in two languages or more, {seconds:,.1f} s")
+    out.print(
+        "articles: pages that are no redirect or disambiguation and have an item of Wikidata; foreign: evidently in "
+        "another language; similar: nearly repeat another; alone: of a concept that no other language has",
+        style="dim",
+    )
+    for lang, language in built.languages.items():
+        for reason, count in language.done.faults.counts.items():
+            warn(f"{lang}: skipped {count:,}: {reason} (first: {language.done.faults.examples[reason]})")
+    for note in built.notes:
+        err.print(f"note: {note}", style="dim", soft_wrap=True)
+    out.print(f"\nNext: cr5 corpus inspect {built.output}; cr5 train {built.output} -o model", style="bold")
 
 
 def training_report(model: Cr5, path: Path, seconds: float | None) -> None:

@@ -1,0 +1,460 @@
+"""The commands that make corpora, and look into them."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cr5 import __version__
+from cr5.cli import show
+from cr5.cli.options import (
+    Changes,
+    Corpora,
+    Json,
+    Langs,
+    OnError,
+    Preset,
+    comma_separated,
+    read_corpora,
+    settings_of,
+)
+from cr5.cli.show import err
+from cr5.corpus import Batch, Document, Skipped, write
+from cr5.engine.crew import open_crew
+from cr5.errors import UserError
+from cr5.inspection import inspect as inspect_corpus
+from cr5.progress import Progress
+from cr5.sources import wikipedia as encyclopedias
+from cr5.sources.align import Keep
+from cr5.sources.bible import read_bible
+from cr5.sources.europarl import read_europarl
+from cr5.sources.files import Complain, refuse
+from cr5.sources.folder import read_folder
+from cr5.sources.gettext import read_gettext
+from cr5.sources.moses import read_moses
+from cr5.sources.plan import Ids, Request
+from cr5.sources.refine import Account, refine
+from cr5.sources.table import read_table
+from cr5.sources.tmx import read_tmx
+from cr5.sources.wiki import Kind
+from cr5.sources.wikimedia import DUMPS, HUB
+
+app = typer.Typer(help="Make a corpus from what you have, or look into one.", no_args_is_help=True)
+SOURCES = "Make a corpus"
+
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        help="File to write: .parquet, .jsonl, .csv or .tsv, the last three also .gz or .xz; - for JSONL on standard "
+        "output.",
+        metavar="FILE",
+    ),
+]
+Paths = Annotated[list[Path], typer.Argument(help="Files or folders.", metavar="PATH", show_default=False)]
+DropForeign = Annotated[
+    bool, typer.Option("--drop-foreign", help="Leave out texts that are evidently in another language than they say.")
+]
+Dedupe = Annotated[
+    bool, typer.Option("--dedupe", help="Leave out texts that nearly repeat one of another concept in their language.")
+]
+
+
+CONTACT = "https://pypi.org/project/cr5"
+
+
+@app.command(rich_help_panel=SOURCES)
+def wikipedia(
+    langs: Annotated[str, typer.Option(help="Wikipedias by their codes, e.g. da,en,it,vi.", metavar="CODES")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.", metavar="FOLDER")],
+    source: Annotated[
+        Kind | None,
+        typer.Option(
+            help="The search index as plain text, the pages as wikitext, or an export on the Hugging Face hub.",
+            show_default="cirrus, with --sample xml",
+        ),
+    ] = None,
+    date: Annotated[
+        str | None, typer.Option(help="Date of the dumps.", show_default="the newest", metavar="YYYYMMDD")
+    ] = None,
+    concepts: Annotated[
+        Literal["all", "shared"], typer.Option(help="Keep all, or those that two languages or more have.")
+    ] = "all",
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Only the first articles of each language, for a try-out.", metavar="N")
+    ] = None,
+    drop_foreign: DropForeign = False,
+    dedupe: Dedupe = False,
+    ids: Annotated[
+        Ids,
+        typer.Option(help="Wikidata items from each wiki's page_props, or from Wikidata's own table of sitelinks."),
+    ] = "props",
+    dumps: Annotated[
+        Path | None, typer.Option(help="Take dumps from this folder and fetch nothing.", metavar="FOLDER")
+    ] = None,
+    mirror: Annotated[str, typer.Option(help="Where Wikimedia's dumps are.", metavar="URL")] = DUMPS,
+    hub: Annotated[str, typer.Option(help="Where the Parquet export is.", metavar="URL")] = HUB,
+    contact: Annotated[
+        str | None,
+        typer.Option(
+            help="Your address for the servers' administrators, in the user agent.",
+            envvar="CR5_CONTACT",
+            metavar="MAIL|URL",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that extract here.", show_default="one a core")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Extract on a Dask cluster, e.g. tcp://10.0.0.1:8786.", metavar="ADDRESS"),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Wikipedia in any languages, aligned by Wikidata: download, extract, align.
+
+    Stop it whenever you like: the same command goes on where it was. Downloads and what is half done lie
+    in FOLDER/.work; delete that when the corpus is complete. Examples:
+
+        cr5 corpus wikipedia --langs da,it,vi --sample 2000 --concepts shared -o tryout
+
+        cr5 corpus wikipedia --langs da,en,it,vi -o corpus
+
+        cr5 corpus wikipedia --langs da,en -o corpus --source xml --dumps downloads/
+
+        cr5 corpus wikipedia --langs da,en -o /shared/corpus --scheduler tcp://10.0.0.1:8786
+    """
+    request = Request(
+        codes=tuple(comma_separated(langs) or ()),
+        kind=source or ("xml" if sample else "cirrus"),
+        date=date,
+        ids=ids,
+        sample=sample,
+        keep=Keep(shared=concepts == "shared", own=drop_foreign, unlike=dedupe),
+        mirror=mirror.rstrip("/"),
+        hub=hub.rstrip("/"),
+        dumps=dumps,
+    )
+    agent = f"cr5/{__version__} ({contact or CONTACT})"
+    began = time.perf_counter()
+    try:
+        with open_crew(workers, scheduler) as crew, show.progress_bars(json) as progress:
+            built = encyclopedias.build(request, output, executor=crew, agent=agent, progress=progress)
+    except KeyboardInterrupt:
+        err.print("stopped; run the same command again to go on", style="yellow")
+        sys.exit(130)
+    seconds = time.perf_counter() - began
+    if json:
+        show.as_json({"corpus": str(output), "seconds": seconds} | encyclopedias.about(request, built))
+        return
+    show.wikipedia_report(built, seconds)
+
+
+@app.command(rich_help_panel=SOURCES)
+def folder(
+    root: Annotated[Path, typer.Argument(help="The folder.", metavar="FOLDER")],
+    output: Output,
+    pattern: Annotated[
+        str, typer.Option(help="Where language and concept stand in a path; * is any part, ** any parts.")
+    ] = "{lang}/{concept}",
+    keep_repeated: Annotated[
+        bool, typer.Option("--keep-repeated", help="Keep lines that most pages of a language have, such as menus.")
+    ] = False,
+    langs: Langs = None,
+    drop_foreign: DropForeign = False,
+    dedupe: Dedupe = False,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    """A folder tree with one subfolder per language: HTML, Markdown or text.
+
+    Pages of the same path are about the same. Examples:
+
+        cr5 corpus folder docs/ -o corpus.parquet
+
+        cr5 corpus folder content/ --pattern "{concept}.{lang}.md" -o corpus.parquet
+    """
+    skipped, complain = _complaints(on_error)
+    found = read_folder(root, pattern=pattern, keep_repeated=keep_repeated, complain=complain)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+
+
+@app.command(rich_help_panel=SOURCES)
+def moses(
+    paths: Paths,
+    output: Output,
+    join: Annotated[int, typer.Option(min=1, help="Lines that make one document.")] = 20,
+    pivot: Annotated[
+        str | None,
+        typer.Option(help="Join several pairs where their lines in this language are equal.", metavar="CODE"),
+    ] = None,
+    langs: Langs = None,
+    drop_foreign: DropForeign = False,
+    dedupe: Dedupe = False,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    """Line-aligned files as OPUS publishes them for Moses: plain, .gz, or in a .zip.
+
+    Files belong together whose names differ in the language at their end. Examples:
+
+        cr5 corpus moses Europarl.en-it.en Europarl.en-it.it -o corpus.parquet
+
+        cr5 corpus moses en-it.txt.zip --join 1 -o sentences.parquet
+    """
+    skipped, complain = _complaints(on_error)
+    found = read_moses(paths, join=join, pivot=pivot, complain=complain)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+
+
+@app.command(rich_help_panel=SOURCES)
+def tmx(
+    paths: Paths,
+    output: Output,
+    join: Annotated[int, typer.Option(min=1, help="Units that make one document.")] = 20,
+    langs: Langs = None,
+    drop_foreign: DropForeign = False,
+    dedupe: Dedupe = False,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    """Translation memories: .tmx, .tmx.gz, or in a .zip.
+
+    Example:
+
+        cr5 corpus tmx memory.tmx -o corpus.parquet
+    """
+    skipped, complain = _complaints(on_error)
+    _make(read_tmx(paths, join=join, complain=complain), output, skipped, langs, drop_foreign, dedupe, complain, json)
+
+
+@app.command(rich_help_panel=SOURCES)
+def europarl(
+    root: Annotated[Path, typer.Argument(help="Folder with a subfolder per language.", metavar="FOLDER")],
+    output: Output,
+    langs: Langs = None,
+    drop_foreign: DropForeign = False,
+    dedupe: Dedupe = False,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    """Sessions of the European Parliament, XML or the older text form; every speech is a document.
+
+    Example:
+
+        cr5 corpus europarl Europarl/raw -o corpus.parquet --on-error skip
+    """
+    skipped, complain = _complaints(on_error)
+    found = read_europarl(root, complain=complain)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+
+
+@app.command(rich_help_panel=SOURCES)
+def gettext(
+    paths: Paths,
+    output: Output,
+    by: Annotated[
+        Literal["message", "reference", "catalogue"],
+        typer.Option(help="A document is a message, all messages of a source file, or a catalogue."),
+    ] = "message",
+    source_lang: Annotated[str, typer.Option(help="Language of the messages themselves.", metavar="CODE")] = "en",
+    langs: Langs = None,
+    drop_foreign: DropForeign = False,
+    dedupe: Dedupe = False,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    """Message catalogues of gettext, .po and .mo.
+
+    Example:
+
+        cr5 corpus gettext po/ --by reference -o corpus.parquet
+    """
+    skipped, complain = _complaints(on_error)
+    found = read_gettext(paths, by=by, source_lang=source_lang, complain=complain)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+
+
+@app.command(rich_help_panel=SOURCES)
+def bible(
+    paths: Paths,
+    output: Output,
+    references: Annotated[
+        Path | None, typer.Option(help="The verse of every line, e.g. vref.txt.", metavar="FILE")
+    ] = None,
+    by: Annotated[Literal["verse", "chapter", "book"], typer.Option(help="What a document is.")] = "chapter",
+    langs: Langs = None,
+    drop_foreign: DropForeign = False,
+    dedupe: Dedupe = False,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    """Bibles with a verse a line, and a list that names the verses.
+
+    Without a list every line begins with its reference and a tab. Example:
+
+        cr5 corpus bible eng-web.txt dan-1931.txt --references vref.txt -o corpus.parquet
+    """
+    skipped, complain = _complaints(on_error)
+    found = read_bible(paths, references, by=by, complain=complain)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+
+
+@app.command(rich_help_panel=SOURCES)
+def table(
+    paths: Paths,
+    output: Output,
+    concept_column: Annotated[str, typer.Option(help="What a row is about.", metavar="NAME")] = "concept",
+    lang_column: Annotated[str, typer.Option(help="Its language; - has it guessed.", metavar="NAME")] = "lang",
+    text_column: Annotated[
+        list[str] | None,
+        typer.Option(help="Its text; may be repeated, the texts are joined.", metavar="NAME", show_default="text"),
+    ] = None,
+    title_column: Annotated[str, typer.Option(help="Its title.", metavar="NAME")] = "title",
+    url_column: Annotated[str, typer.Option(help="Its address.", metavar="NAME")] = "url",
+    lang: Annotated[str | None, typer.Option(help="The language of all rows.", metavar="CODE")] = None,
+    wide: Annotated[
+        list[str] | None,
+        typer.Option(help="One column a language, e.g. --wide it=testo; may be repeated.", metavar="CODE=NAME"),
+    ] = None,
+    langs: Langs = None,
+    drop_foreign: DropForeign = False,
+    dedupe: Dedupe = False,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    """Tables with columns of any names: .csv, .tsv, .jsonl or .parquet.
+
+    Examples:
+
+        cr5 corpus table news.csv --concept-column story --text-column headline --text-column body -o corpus.parquet
+
+        cr5 corpus table pairs.tsv --wide en=english --wide it=italian -o corpus.parquet
+    """
+    skipped, complain = _complaints(on_error)
+    found = read_table(
+        paths,
+        concept=concept_column,
+        lang=None if lang_column == "-" else lang_column,
+        lang_value=lang or "",
+        text=text_column or ["text"],
+        title=title_column,
+        url=url_column,
+        wide=dict(_pair(item) for item in wide) if wide else None,
+        complain=complain,
+    )
+    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+
+
+def _pair(item: str) -> tuple[str, str]:
+    code, equals, name = item.partition("=")
+    if not (code and equals and name):
+        raise typer.BadParameter(f"{item!r} is not of the form CODE=NAME", param_hint="--wide")
+    return code, name
+
+
+def _complaints(on_error: str) -> tuple[Skipped, Complain]:
+    skipped = Skipped()
+    return skipped, skipped.add if on_error == "skip" else refuse
+
+
+def _make(
+    documents: Iterator[Document],
+    output: str,
+    skipped: Skipped,
+    langs: str | None,
+    drop_foreign: bool,
+    dedupe: bool,
+    complain: Complain,
+    json: bool,
+) -> None:
+    """Write a source's documents as a corpus, and tell what it is."""
+    account = Account()
+    began = time.perf_counter()
+    with show.progress_bars(json) as progress:
+
+        def found() -> Iterator[Batch]:
+            count = 0
+            for batch in refine(
+                documents, account, langs=comma_separated(langs), drop_foreign=drop_foreign, dedupe=dedupe,
+                complain=complain,
+            ):  # fmt: skip
+                count += batch.rows.num_rows
+                progress(Progress("documents", count, None))
+                yield batch
+            if not count:
+                raise UserError(_nothing(skipped, account))
+
+        count = write(output, found())
+    seconds = time.perf_counter() - began
+    if json and output != "-":
+        about = {"corpus": output, "documents": count, "seconds": seconds, "skipped": skipped.counts}
+        show.as_json(about | account.to_json())
+        return
+    show.corpus_account(account, output, seconds, drop_foreign, dedupe)
+    show.skipped_lines(skipped)
+
+
+def _nothing(skipped: Skipped, account: Account) -> str:
+    if skipped.total:
+        return f"no document is left, {skipped.total:,} could not be used; the first: {skipped.first}"
+    if account.passed:
+        seen = ", ".join(sorted(account.passed))
+        return (
+            f"no document is left; there were {account.passed.total():,}, of {seen}; check --langs and what is dropped"
+        )
+    return "there is no document in it; check what you named, and the options in -h"
+
+
+# A corpus that is there
+
+
+@app.command("inspect")
+def inspect(
+    corpora: Corpora,
+    langs: Langs = None,
+    preset: Preset = "default",
+    setting: Changes = None,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    """Print documents and words per language, shared concepts, duplicates and what training would drop.
+
+    Example:
+
+        cr5 corpus inspect corpus/
+    """
+    chosen = settings_of(preset, setting)
+    skipped = Skipped()
+    with show.progress_bars(json) as progress:
+        found = inspect_corpus(
+            read_corpora(corpora, langs, on_error, skipped), chosen.tokeniser, chosen.weighting, progress=progress
+        )
+    if json:
+        show.as_json(found.to_json() | {"skipped": skipped.counts})
+        return
+    show.inspection_tables(found)
+    show.skipped_lines(skipped)
+
+
+@app.command("convert")
+def convert(
+    corpora: Corpora,
+    output: Output,
+    langs: Langs = None,
+    on_error: OnError = "raise",
+) -> None:
+    """Rewrite a corpus in another format.
+
+    Example:
+
+        cr5 corpus convert corpus/*.csv -o corpus.parquet
+    """
+    skipped = Skipped()
+    count = write(output, read_corpora(corpora, langs, on_error, skipped))
+    show.skipped_lines(skipped)
+    err.print(f"{count:,} documents written" + ("" if output == "-" else f" to {output}"))

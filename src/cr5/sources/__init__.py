@@ -1,0 +1,1 @@
+"""Corpora from elsewhere: one file per source, each yields documents."""

@@ -1,0 +1,99 @@
+"""Files of a source: opened whatever their compression, with errors that name them."""
+
+import bz2
+import codecs
+import gzip
+import lzma
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TypeAlias, cast
+
+from cr5.corpus import CorpusError
+
+Complain: TypeAlias = Callable[[str, str], None]
+"""What a reader calls with a reason and a whole message: ``Skipped.add`` counts and goes on, ``refuse`` raises."""
+
+LONGEST_LINE = 64 << 20
+_BREAK = 1 << 20  # bytes that are read at a time within a line that is too long
+
+
+def refuse(reason: str, message: str) -> None:
+    """Complain by raising."""
+    raise CorpusError(message)
+
+
+@contextmanager
+def opened(path: str | Path, member: str | None = None) -> Iterator[IO[bytes]]:
+    """The bytes of a file: decompressed if its name ends in .gz, .bz2 or .xz; of a .zip, those of a member.
+
+    Whatever fails within the block while they are read is a ``CorpusError``.
+    """
+    name = str(path) if member is None else f"{path}: {member}"
+    with reading(name):
+        if member is not None:
+            with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
+                yield stream
+        else:
+            with _open(Path(path)) as stream:
+                yield stream
+
+
+@contextmanager
+def reading(source: str) -> Iterator[None]:
+    """Errors of files that are damaged or out of reach, in words that name the source."""
+    try:
+        yield
+    except EOFError:
+        raise CorpusError(f"{source}: cut short, the compressed data has no end; copy or download it again") from None
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        raise CorpusError(f"{source}: corrupt, {_lower(error)}; copy or download it again") from None
+    except NotImplementedError as error:  # a zip of another kind, or encrypted
+        raise CorpusError(f"{source}: cannot be unpacked, {_lower(error)}; unpack it by other means") from None
+    except UnicodeDecodeError:  # of a zip; whatever is read is bytes
+        raise CorpusError(f"{source}: corrupt, its name is no UTF-8; copy or download it again") from None
+    except OSError as error:
+        if error.strerror:
+            raise CorpusError(f"{source}: cannot be read, {error.strerror.lower()}; check the name") from None
+        raise CorpusError(f"{source}: corrupt, {_lower(error)}; copy or download it again") from None
+
+
+def lines(stream: IO[bytes], source: str, complain: Complain) -> Iterator[str | None]:
+    """Every line without its end, or None where it is no UTF-8 or too long, so that lines keep their numbers."""
+    number = 0
+    while True:
+        number += 1
+        line = stream.readline(LONGEST_LINE)
+        if not line:
+            return
+        if len(line) >= LONGEST_LINE and not line.endswith(b"\n"):
+            complain("line too long", f"{source}:{number}: a line of more than {LONGEST_LINE >> 20} MB; break it up")
+            while (line := stream.readline(_BREAK)) and not line.endswith(b"\n"):
+                pass
+            yield None
+            continue
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        try:
+            yield line.decode().removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            complain("invalid UTF-8", f"{source}:{number}: byte {error.start + 1} is no UTF-8; convert it with iconv")
+            yield None
+
+
+def _open(path: Path) -> IO[bytes]:
+    match path.suffix.lower():
+        case ".gz":
+            return cast(IO[bytes], gzip.open(path))
+        case ".bz2":
+            return bz2.open(path)
+        case ".xz":
+            return lzma.open(path)
+    return path.open("rb")
+
+
+def _lower(error: Exception) -> str:
+    text = str(error)
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,214 @@
+"""The harvest of dumps: files fetched, and extracted as they arrive."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from cr5.progress import Progress, Report
+from cr5.sources import cirrus, exports, pages
+from cr5.sources.items import from_page_props, from_sitelinks
+from cr5.sources.local import find_local_sitelinks
+from cr5.sources.plan import Ids, Request
+from cr5.sources.queue import Item, fetch_all
+from cr5.sources.server import StoppedError
+from cr5.sources.shards import Done, Job, extract, load_json, write_json
+from cr5.sources.wiki import Piece, Wiki
+from cr5.sources.wikimedia import Dump, File, find_sitelinks
+
+Harvested: TypeAlias = dict[str, list[tuple[Job, Done]]]
+"""Every wiki's jobs in order, by its code, with what came of them."""
+
+_DIVIDE = {"cirrus": cirrus.pieces, "xml": pages.pieces, "parquet": exports.pieces}
+
+
+@dataclass
+class Harvest:
+    """One run: where things lie, who works, and how far they are."""
+
+    request: Request
+    work: Path
+    executor: Executor
+    agent: str
+    progress: Report
+    pause: float
+    notes: list[str] = field(default_factory=list)
+    working: set[Future[Done]] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    articles: int = 0
+
+    def all(self, dumps: Sequence[Dump]) -> Harvested:
+        """Fetch and extract whatever is not yet extracted."""
+        tables = self.tables(dumps)
+        missing = {
+            self.place(dump, file): (dump, file)
+            for dump in dumps
+            for file in dump.files
+            if not self.extracted(dump, file)
+        }
+
+        def arrived(path: Path) -> None:
+            dump, file = missing[path]
+            for job in self.jobs(dump, file, tables[dump.wiki.code]):
+                self.submit(job)
+
+        try:
+            for path, (_, file) in missing.items():
+                if not file.url:
+                    arrived(path)
+            self.fetch([(file.url, path, file.digest) for path, (_, file) in missing.items() if file.url], arrived)
+            self.wait()
+        except BaseException:
+            for future in self.working:
+                future.cancel()
+            raise
+        return {
+            dump.wiki.code: [
+                (job, extract(job)) for file in dump.files for job in self.jobs(dump, file, tables[dump.wiki.code])
+            ]
+            for dump in dumps
+        }
+
+    def fetch(self, items: Sequence[Item], arrived: Callable[[Path], None] = lambda path: None) -> None:
+        """Bring files here, and tell of each; a failure of whoever works on them meanwhile ends it."""
+
+        def report(step: Progress) -> None:
+            so_far = f"{self.articles:,} articles; " if self.articles else ""
+            self.progress(Progress("fetch", step.done, step.total, so_far + step.note))
+
+        if not items:
+            return
+        for _, path, _ in items:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            found = fetch_all(
+                items, agent=self.agent, progress=report, pause=self.pause, stop=self.failed, arrived=arrived
+            )
+        except StoppedError:
+            self.wait()  # raises what stopped it
+            raise
+        self.notes += [f"{file.path.name}: {note}" for file in found for note in file.notes]
+
+    # Who works
+
+    def submit(self, job: Job) -> None:
+        """Have a job done."""
+        future = self.executor.submit(extract, job)
+        with self.lock:
+            self.working.add(future)
+        future.add_done_callback(self.count)
+
+    def count(self, future: Future[Done]) -> None:
+        """Add what has come."""
+        if not future.cancelled() and future.exception() is None:
+            with self.lock:
+                self.articles += future.result().documents
+
+    def failed(self) -> bool:
+        """Whether there is no sense in going on."""
+        with self.lock:
+            return any(f.done() and not f.cancelled() and f.exception() is not None for f in self.working)
+
+    def wait(self) -> None:
+        """Until all jobs are done; the first failure ends it."""
+        left = total = set(self.working)
+        while left:
+            ended, left = wait(left, 0.5, FIRST_COMPLETED)
+            for future in ended:
+                future.result()
+            self.progress(Progress("extract", len(total) - len(left), len(total), f"{self.articles:,} articles"))
+
+    # Files
+
+    def place(self, dump: Dump, file: File) -> Path:
+        """Where a file is, or will be."""
+        return self.work / dump.wiki.code / "dumps" / file.name if file.url else Path(file.name)
+
+    def folder(self, dump: Dump) -> Path:
+        """Where shards go."""
+        folder = self.work / dump.wiki.code / "extracted"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def extracted(self, dump: Dump, file: File) -> bool:
+        """Whether a file has given all it has, so that it need not even be there."""
+        folder, name = self.folder(dump), Path(file.name).name
+        known = load_json(folder / f"{name}.pieces.json")
+        if known is None:
+            return False
+        return all((folder / f"{_job(name, begin)}.json").exists() for begin, _ in known["pieces"])
+
+    def jobs(self, dump: Dump, file: File, items: Path | None) -> list[Job]:
+        """What is to be done with a file; its pieces are chosen once and for all."""
+        path, folder, name = self.place(dump, file), self.folder(dump), Path(file.name).name
+        record = folder / f"{name}.pieces.json"
+        known = load_json(record)
+        size = path.stat().st_size if path.exists() else None
+        if known is None or size not in (None, known["size"]):  # a copy that was cut short has been made whole
+            names = sorted(pages.hidden_names(path)) if dump.kind == "xml" else None
+            known = {"pieces": [[piece.begin, piece.end] for piece in _DIVIDE[dump.kind](path)], "hidden": names}
+            known["size"] = size
+            write_json(record, known)
+        hidden = None if known["hidden"] is None else frozenset(known["hidden"])
+        table = None if items is None else str(items.resolve())
+        where = str(folder.resolve())
+        return [
+            Job(dump.kind, Piece(str(path.resolve()), *ends), dump.wiki, table, hidden, where, _job(name, ends[0]))
+            for ends in known["pieces"]
+        ]
+
+    # Tables of items
+
+    def tables(self, dumps: Sequence[Dump]) -> dict[str, Path | None]:
+        """Every wiki's table of items, fetched and made where it is missing."""
+        found = {dump.wiki.code: self.work / dump.wiki.code / "items" for dump in dumps}
+        missing = [dump for dump in dumps if not found[dump.wiki.code].exists()]
+        if self.request.ids == "sitelinks":
+            everything = self.sitelinks() if missing else None
+            sources = {dump.wiki.code: everything for dump in missing}
+        else:
+            sources = {dump.wiki.code: dump.props for dump in missing}
+        wanted = {
+            dump.wiki: (file, self.table_place(dump, file))
+            for dump in missing
+            if (file := sources[dump.wiki.code]) is not None
+        }
+        self.fetch(list({path: (file.url, path, file.digest) for file, path in wanted.values() if file.url}.values()))
+        making = {
+            self.executor.submit(make_table, path, wiki, self.request.ids, found[wiki.code]): wiki
+            for wiki, (_, path) in wanted.items()
+        }
+        for number, future in enumerate(making):
+            self.progress(Progress("items of Wikidata", number, len(making), making[future].code))
+            future.result()
+        return {code: table if table.exists() else None for code, table in found.items()}
+
+    def table_place(self, dump: Dump, file: File) -> Path:
+        """Where the file with the items is, or will be: Wikidata's is for all wikis."""
+        if self.request.ids == "sitelinks" and file.url:
+            return self.work / "wikidata" / file.name
+        return self.place(dump, file)
+
+    def sitelinks(self) -> File:
+        """Wikidata's table, of the date that an earlier run began with."""
+        if self.request.dumps is not None:
+            return find_local_sitelinks(self.request.dumps)
+        known = load_json(self.work / "sitelinks.json")
+        if known is None:
+            known = find_sitelinks(mirror=self.request.mirror, agent=self.agent, pause=self.pause)._asdict()
+            write_json(self.work / "sitelinks.json", known)
+        return File(**known)
+
+
+def make_table(path: Path, wiki: Wiki, ids: Ids, folder: Path, partial: bool = False) -> None:
+    """A wiki's table of items."""
+    if ids == "sitelinks":
+        from_sitelinks(path, wiki.name, folder)
+    else:
+        from_page_props(path, folder, partial=partial)
+
+
+def _job(name: str, begin: int) -> str:
+    return f"{name}.{begin:013d}"

@@ -1,0 +1,78 @@
+"""Dumps that are on disk already, found by the names under which they are published."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from cr5.errors import UserError
+from cr5.sources.wiki import Kind, Wiki
+from cr5.sources.wikimedia import Dump, File
+
+_NAMES = {
+    "cirrus": (r"{wiki}_content-(\d{{8}})-\d+\.json\.bz2", r"{wiki}-(\d{{8}})-cirrussearch-content\.json\.gz"),
+    "xml": (
+        r"{wiki}-(\d{{8}})-pages-articles-multistream\d+\.xml-p\d+p\d+\.bz2",
+        r"{wiki}-(\d{{8}})-pages-articles-multistream\.xml\.bz2",
+        r"{wiki}-(\d{{8}})-pages-articles\d+\.xml-p\d+p\d+\.bz2",
+        r"{wiki}-(\d{{8}})-pages-articles\.xml(?:\.bz2)?",
+    ),
+    "parquet": (r"(\d{{8}})\.{code}/train-\d+-of-\d+\.parquet", r"{wiki}-(\d{{8}})-train-\d+-of-\d+\.parquet"),
+}
+_PROPS = r"{wiki}-(\d{{8}})-page_props\.sql\.gz"
+_SITELINKS = r"wikidatawiki-(\d{8})-wb_items_per_site\.sql\.gz"
+
+
+def find_local(wikis: Sequence[Wiki], kind: Kind, folder: Path) -> list[Dump]:
+    """The newest dump of every wiki in a folder, or below it."""
+    paths = _paths(folder)
+    found = []
+    for wiki in wikis:
+        for pattern in _NAMES[kind]:
+            date, files = _newest(paths, pattern.format(wiki=wiki.name, code=re.escape(wiki.code)))
+            if files:
+                break
+        else:
+            raise UserError(
+                f"{folder}: no {kind} dump of {wiki.name} in it; keep the name under which it is published, "
+                f"such as {_EXAMPLES[kind].format(wiki=wiki.name, code=wiki.code)}"
+            )
+        _, props = _newest(paths, _PROPS.format(wiki=wiki.name))
+        found.append(Dump(wiki, kind, date, tuple(map(_file, files)), _file(props[0]) if props else None))
+    return found
+
+
+def find_local_sitelinks(folder: Path) -> File:
+    """Wikidata's table of the pages of all wikis."""
+    _, found = _newest(_paths(folder), _SITELINKS)
+    if not found:
+        raise UserError(f"{folder}: no wikidatawiki-DATE-wb_items_per_site.sql.gz in it; add it, or pass --ids props")
+    return _file(found[0])
+
+
+_EXAMPLES = {
+    "cirrus": "{wiki}_content-20261101-00000.json.bz2",
+    "xml": "{wiki}-20261101-pages-articles-multistream.xml.bz2",
+    "parquet": "20231101.{code}/train-00000-of-00001.parquet",
+}
+
+
+def _paths(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; name the one that holds the dumps")
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _newest(paths: Sequence[Path], pattern: str) -> tuple[str, list[Path]]:
+    """The newest date, and its files; parts of a dump in the order of their numbers."""
+    whole = re.compile(rf"(?:.*/)?{pattern}")
+    dated = [(match[1], path) for path in paths if (match := whole.fullmatch(path.as_posix()))]
+    newest = max((date for date, _ in dated), default="")
+    return newest, sorted((path for date, path in dated if date == newest), key=_numbers)
+
+
+def _numbers(path: Path) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", path.name)]
+
+
+def _file(path: Path) -> File:
+    return File("", str(path.resolve()), path.stat().st_size, None)

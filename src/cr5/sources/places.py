@@ -1,0 +1,99 @@
+"""Places: where a source's files lie, as files of their own, below folders, or in zips."""
+
+import os
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import chain, count
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
+
+from cr5.corpus import CorpusError
+from cr5.sources.files import Complain, opened, reading
+
+_COMPRESSED = {".gz", ".bz2", ".xz"}
+
+
+class Place(NamedTuple):
+    """A file, or a member of a zip."""
+
+    path: Path
+    member: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.path) if self.member is None else f"{self.path}: {self.member}"
+
+    @property
+    def folder(self) -> tuple[str, ...]:
+        """Where it lies, a zip being a folder too."""
+        if self.member is None:
+            return self.path.resolve().parent.parts
+        return self.path.resolve().parts + PurePosixPath(self.member).parent.parts
+
+    @property
+    def name(self) -> str:
+        """Its name without what tells its compression: train.en."""
+        if self.member is not None:
+            return PurePosixPath(self.member).name
+        return self.path.stem if self.path.suffix.lower() in _COMPRESSED else self.path.name
+
+    def open(self) -> AbstractContextManager[IO[bytes]]:
+        """Its bytes."""
+        return opened(self.path, self.member)
+
+
+def places(paths: Sequence[Path], complain: Complain) -> Iterator[Place]:
+    """All files that the paths name, once each, those below folders and in zips among them, hidden ones not."""
+    seen: set[tuple[Path, str | None]] = set()
+    for path in chain.from_iterable(map(_below, paths)):
+        try:
+            members = _members(path) if path.suffix.lower() == ".zip" else [None]
+        except CorpusError as error:
+            complain("unreadable file", str(error))
+            continue
+        for member in members:
+            if (path.resolve(), member) not in seen:
+                seen.add((path.resolve(), member))
+                yield Place(path, member)
+
+
+def unique_names(found: Sequence[tuple[tuple[str, ...], str]]) -> list[str]:
+    """For each folder and name, the name, with as many folders before it as tell it from its namesakes."""
+    namesakes: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for folder, name in found:
+        namesakes[name].append(folder)
+    depths = {
+        name: next(n for n in count() if len({_tail(folder, n) for folder in folders}) == len(folders))
+        for name, folders in namesakes.items()
+    }
+    return ["/".join([*_tail(folder, depths[name]), name]) for folder, name in found]
+
+
+def _tail(parts: tuple[str, ...], length: int) -> tuple[str, ...]:
+    return parts[max(len(parts) - length, 0) :]
+
+
+def _below(path: Path) -> list[Path]:
+    if not path.exists():
+        raise CorpusError(f"{path}: no such file or folder; check the spelling")
+    if not path.is_dir():
+        return [path]
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    found = []
+    with reading(str(path)):
+        for folder, _, names in os.walk(path, onerror=fail):
+            found += [Path(folder, name) for name in names if not name.startswith(".")]
+    return sorted(found)
+
+
+def _members(path: Path) -> Sequence[str | None]:
+    with reading(str(path)), zipfile.ZipFile(path) as archive:
+        infos = [info for info in archive.infolist() if info.filename and not info.is_dir()]
+    for info in infos:
+        if info.flag_bits & 1:
+            raise CorpusError(f"{path}: {info.filename} is encrypted; unpack it with its password and pass the files")
+    return sorted({info.filename for info in infos if not PurePosixPath(info.filename).name.startswith(".")})

@@ -1,0 +1,204 @@
+"""Shards: the articles of a dump's pieces as Parquet files, each written once, whole or not at all."""
+
+import errno
+import json
+import os
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cr5 import languages
+from cr5.corpus import SCHEMA, CorpusError, Document, Skipped
+from cr5.errors import UserError
+from cr5.sources import cirrus, exports, pages
+from cr5.sources.items import Items
+from cr5.sources.wiki import Kind, Piece, Tally, Wiki
+
+ARTICLES = SCHEMA.append(pa.field("foreign", pa.string()))
+"""A corpus' columns, and the language that a text is evidently in where that is not its own."""
+SHARD_BYTES = 64 << 20  # of text
+_STATE = b"cr5"
+_FATAL = {"cut short", "unreadable file"}  # what is lost then is not a page but any part of a file
+
+
+class Job(NamedTuple):
+    """A piece to extract, by whoever can see its files: where to, and what its shards are called."""
+
+    kind: Kind
+    piece: Piece
+    wiki: Wiki
+    items: str | None
+    hidden: frozenset[str] | None
+    folder: str
+    name: str
+    size: int = SHARD_BYTES
+    limit: int | None = None  # articles of a sample: the file may be only the head of one
+
+
+class Done(NamedTuple):
+    """What came of a job: documents in how many shards, of which pages, and what was broken.
+
+    ``cut`` is why the head of a file ended before its sample was full.
+    """
+
+    documents: int
+    shards: int
+    tally: Tally
+    faults: Skipped
+    cut: str = ""
+
+
+def extract(job: Job) -> Done:
+    """Write a piece's articles into shards; behind those of an earlier run, if there are any."""
+    folder = Path(job.folder)
+    if (done := load_json(folder / f"{job.name}.json")) is not None:
+        return _done(done)
+    state: dict[str, Any] = {
+        "record": 0,
+        "documents": 0,
+        "shards": 0,
+        "tally": {},
+        "faults": {},
+        "examples": {},
+        "cut": "",
+    }
+    while (path := shard(job, state["shards"])).exists():
+        state = json.loads(pq.read_schema(path).metadata[_STATE])
+    tally, faults = Counter(state["tally"]), Skipped(state["faults"], state["examples"])
+    rows: list[tuple[str, ...]] = []
+    size = 0
+
+    def write(record: int) -> None:
+        state.update(
+            record=record,
+            documents=state["documents"] + len(rows),
+            shards=state["shards"] + 1,
+            tally=dict(tally),
+            faults=faults.counts,
+            examples=faults.examples,
+        )
+        columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+        table = pa.Table.from_arrays(columns, schema=ARTICLES)
+        write_table(shard(job, state["shards"] - 1), table, {_STATE: json.dumps(state).encode()})
+
+    record = state["record"]
+    for record, document in _some(job, state, _articles(job, tally, faults, state["record"])):
+        guess = languages.is_foreign(document.text, job.wiki.lang)
+        rows.append((*_fields(document), guess.lang if guess else ""))
+        size += len(document.text.encode())
+        if size >= job.size:
+            write(record)
+            rows, size = [], 0
+    if rows:
+        write(record)
+    state.update(tally=dict(tally), faults=faults.counts, examples=faults.examples)
+    write_json(folder / f"{job.name}.json", state)
+    return _done(state)
+
+
+def _some(job: Job, state: dict[str, Any], found: Iterator[tuple[int, Document]]) -> Iterator[tuple[int, Document]]:
+    """All articles, or as many as a sample wants; it may find an end where its file has been cut."""
+    if job.limit is None:
+        yield from found
+        return
+    try:
+        yield from islice(found, job.limit)
+    except (CorpusError, _BeyondError) as error:
+        state["cut"] = str(error)
+
+
+class _BeyondError(Exception):
+    """A page behind the end of a table of items that is only a head."""
+
+
+def shard(job: Job, number: int) -> Path:
+    """Where a job's shard lies."""
+    return Path(job.folder) / f"{job.name}-{number:05d}.parquet"
+
+
+def _articles(job: Job, tally: Tally, faults: Skipped, skip: int) -> Iterator[tuple[int, Document]]:
+    find = _finder(Items.open(Path(job.items)), job.limit is not None) if job.items else None
+
+    def complain(reason: str, message: str) -> None:
+        if reason in _FATAL:
+            raise CorpusError(message)
+        faults.add(reason, message)
+
+    if job.kind == "cirrus":
+        return cirrus.articles(job.piece, job.wiki, find, tally=tally, skip=skip, complain=complain)
+    assert find is not None
+    if job.kind == "parquet":
+        return exports.articles(job.piece, job.wiki, find, tally=tally, skip=skip, complain=complain)
+    return pages.articles(job.piece, job.wiki, find, tally=tally, skip=skip, complain=complain, hidden=job.hidden)
+
+
+def _finder(items: Items, head: bool) -> Callable[[int, str], tuple[str, bool] | None]:
+    if not (head and items.partial):
+        return items.find
+
+    def find(page: int, title: str) -> tuple[str, bool] | None:
+        if page > items.last:
+            raise _BeyondError(f"page {page} is behind the last of the items that have come")
+        return items.find(page, title)
+
+    return find
+
+
+def _fields(document: Document) -> tuple[str, ...]:
+    return document.concept, document.lang, document.text, document.title, document.url
+
+
+def _done(state: Mapping[str, Any]) -> Done:
+    faults = Skipped(dict(state["faults"]), dict(state["examples"]))
+    return Done(state["documents"], state["shards"], Counter(state["tally"]), faults, state["cut"])
+
+
+# Files that are whole or not there
+
+
+def write_table(path: Path, table: pa.Table, metadata: Mapping[bytes, bytes]) -> None:
+    """A Parquet file that carries its state with it."""
+    table = table.replace_schema_metadata(dict(metadata))
+    _write(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """A JSON file for people and for the next run."""
+    text = json.dumps(values, ensure_ascii=False, indent=1) + "\n"
+    _write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def load_json(path: Path) -> dict[str, Any] | None:
+    """What ``write_json`` wrote, or None where it has not yet."""
+    with suppress(FileNotFoundError):
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return values
+    return None
+
+
+def _write(path: Path, write: Callable[[Path], Any]) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        write(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UserError(
+                f"{path}: no space left on the disk; free some and run the same command again, it goes on from here"
+            ) from error
+        raise

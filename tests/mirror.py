@@ -1,0 +1,300 @@
+"""A mirror of Wikimedia's dumps and of the hub on this machine: what they publish, where, and how servers fail.
+
+Nothing on it is real. ``publish_…`` puts files where and as they are published; ``Fault`` makes one answer go wrong.
+"""
+
+import hashlib
+import json
+import re
+import threading
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Literal, NamedTuple
+
+MODIFIED = "Sun, 01 Nov 2026 12:00:00 GMT"
+TREE = "/api/datasets/wikimedia/wikipedia/tree/main"
+RESOLVE = "/datasets/wikimedia/wikipedia/resolve/main"
+STORE = "/lfs"  # where the hub sends those who ask for a file
+
+
+@dataclass(frozen=True)
+class Fault:
+    """How one answer differs from the right one."""
+
+    status: int = 0  # this instead, with an empty body
+    headers: Mapping[str, str] = field(default_factory=dict)  # these as well: Retry-After, Location
+    drop: int | None = None  # the connection ends after so many bytes of the body
+    ranges: bool = True  # False: a range is ignored, the whole file comes
+    body: bytes | None = None  # these bytes instead, under the tag of the right ones
+    delay: float = 0.0  # seconds before anything is said
+
+
+class Request(NamedTuple):
+    """What was asked, the path as it was sent."""
+
+    method: str
+    path: str
+    headers: dict[str, str]  # names in lower case
+
+
+class Mirror:
+    """A server on 127.0.0.1 while its block runs: ``files`` by path, and ``faults`` by path, one for each request.
+
+    Folders are listed as nginx does. ``requests``, ``agents`` and ``most_open`` tell who asked for what.
+    """
+
+    def __init__(self, *, page: int = 1000) -> None:
+        self.files: dict[str, bytes] = {}
+        self.faults: dict[str, list[Fault]] = {}
+        self.page = page  # entries that the hub tells at a time
+        self.requests: list[Request] = []
+        self.most_open = 0
+        self._open = 0
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._server = _Server(self)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    def __enter__(self) -> "Mirror":
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def agents(self) -> set[str]:
+        """As whom the clients introduced themselves."""
+        return {request.headers.get("user-agent", "") for request in self.requests}
+
+    def asked(self, part: str, method: str = "GET") -> list[Request]:
+        """The requests whose path has this part."""
+        return [request for request in self.requests if part in request.path and request.method == method]
+
+    def fail(self, path: str, *faults: Fault) -> None:
+        """Answer the next requests for this path so, one after the other."""
+        self.faults.setdefault(path, []).extend(faults)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, mirror: Mirror) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.mirror = mirror
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a client that went away
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        mirror, self.close_connection = self.server.mirror, True
+        path, _, query = self.path.partition("?")
+        path = urllib.parse.unquote(path)
+        with mirror._lock:
+            mirror._open, self.entered = mirror._open + 1, 1
+            mirror.most_open = max(mirror.most_open, mirror._open)
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            mirror.requests.append(Request(self.command, self.path, headers))
+            planned = mirror.faults.get(path)
+            fault = planned.pop(0) if planned else Fault()
+        try:
+            mirror._closing.wait(fault.delay)
+            self.reply(path, query, headers, fault)
+        finally:
+            self.leave()
+
+    def leave(self) -> None:
+        with self.server.mirror._lock:
+            self.server.mirror._open -= self.entered
+            self.entered = 0
+
+    def reply(self, path: str, query: str, headers: dict[str, str], fault: Fault) -> None:
+        if fault.status:
+            return self.send(fault.status, fault.headers, b"", fault)
+        files = self.server.mirror.files
+        if fault.body is not None and path.removeprefix(STORE) not in files:
+            return self.send(200, {}, fault.body, fault)
+        if path.startswith(RESOLVE) and path in files:
+            return self.send(302, {"Location": urllib.parse.quote(STORE + path)}, b"", fault)
+        if path == TREE or path.startswith(TREE + "/"):
+            return self.tree(path, query, fault)
+        stored = path.removeprefix(STORE)
+        if stored in files:
+            return self.file(files[stored], headers, fault)
+        if path.endswith("/"):
+            if names := _names(files, path):
+                return self.send(200, {"Content-Type": "text/html"}, _listing(path, names, files), fault)
+        elif _names(files, path + "/"):
+            return self.send(301, {"Location": urllib.parse.quote(path) + "/"}, b"", fault)
+        return self.send(404, {}, b"<html><body>404 Not Found</body></html>", fault)
+
+    def file(self, content: bytes, headers: dict[str, str], fault: Fault) -> None:
+        tag, status = f'"{hashlib.sha1(content).hexdigest()[:12]}"', 200
+        sent = {"ETag": tag, "Last-Modified": MODIFIED, "Accept-Ranges": "bytes"}
+        content = content if fault.body is None else fault.body
+        wanted = re.fullmatch(r"bytes=([0-9]+)-([0-9]*)", headers.get("range", ""))
+        if wanted and fault.ranges and headers.get("if-range") in (None, tag, MODIFIED):
+            start, end = int(wanted[1]), min(int(wanted[2] or len(content)), len(content) - 1)
+            if start > end:
+                return self.send(416, {"Content-Range": f"bytes */{len(content)}"}, b"", fault)
+            sent["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
+            content, status = content[start : end + 1], 206
+        return self.send(status, sent, content, fault)
+
+    def tree(self, path: str, query: str, fault: Fault) -> None:
+        """A folder of the hub as JSON, a page at a time."""
+        mirror, folder = self.server.mirror, RESOLVE + path.removeprefix(TREE) + "/"
+        entries = [_entry(folder + name, mirror.files) for name in _names(mirror.files, folder)]
+        if not entries:
+            return self.send(404, {}, b'{"error":"Entry not found"}', fault)
+        begin = int(urllib.parse.parse_qs(query).get("cursor", ["0"])[0])
+        sent = {"Content-Type": "application/json"}
+        if begin + mirror.page < len(entries):
+            sent["Link"] = f'<{mirror.url}{urllib.parse.quote(path)}?cursor={begin + mirror.page}>; rel="next"'
+        return self.send(200, sent, json.dumps(entries[begin : begin + mirror.page]).encode(), fault)
+
+    def send(self, status: int, headers: Mapping[str, str], body: bytes, fault: Fault) -> None:
+        self.send_response(status)
+        for name, value in {
+            **headers,
+            **fault.headers,
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+        }.items():
+            self.send_header(name, value)
+        body = b"" if self.command == "HEAD" else body if fault.drop is None else body[: fault.drop]
+        if body:
+            self.end_headers()
+            self.wfile.write(body[:-1])
+        self.leave()  # before the last byte: behind it the client may be back before this thread goes on
+        if body:
+            self.wfile.write(body[-1:])
+        else:
+            self.end_headers()
+
+
+def _names(files: Mapping[str, bytes], folder: str) -> list[str]:
+    """What a folder holds, its folders with a slash behind them."""
+    below = (path.removeprefix(folder) for path in files if path.startswith(folder))
+    return sorted({name.partition("/")[0] + ("/" if "/" in name else "") for name in below})
+
+
+def _listing(path: str, names: Sequence[str], files: Mapping[str, bytes]) -> bytes:
+    title = f"Index of {escape(path)}"
+    lines = [f"<html>\n<head><title>{title}</title></head>\n<body>\n<h1>{title}</h1><hr><pre>"]
+    lines.append('<a href="../">../</a>')
+    for name in names:
+        size = "-" if name.endswith("/") else str(len(files[path + name]))
+        lines.append(f'<a href="{urllib.parse.quote(name)}">{escape(name)}</a>  01-Nov-2026 12:00  {size:>19}')
+    return "\n".join([*lines, "</pre><hr></body>\n</html>\n"]).encode()
+
+
+def _entry(path: str, files: Mapping[str, bytes]) -> dict[str, Any]:
+    name = path.removeprefix(RESOLVE + "/")
+    if name.endswith("/"):
+        name = name.removesuffix("/")
+        return {"type": "directory", "oid": hashlib.sha1(name.encode()).hexdigest(), "size": 0, "path": name}
+    content = files[path]
+    entry: dict[str, Any] = {
+        "type": "file",
+        "oid": hashlib.sha1(content).hexdigest(),
+        "size": len(content),
+        "path": name,
+    }
+    if name.endswith(".parquet"):
+        entry["lfs"] = {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
+    return entry
+
+
+# What is published
+
+
+def publish_xml(
+    mirror: Mirror, wiki: str, date: str, files: Mapping[str, bytes], props: bytes | None, status: str = "done"
+) -> None:
+    """Dumps of a wiki ("dawiki") at a date, files by the end of their names: "pages-articles-multistream.xml.bz2".
+
+    Of a wiki in parts ("pages-articles-multistream1.xml-p1p5.bz2") the file of all is another job, as it is there.
+    """
+    in_parts = any(re.search(r"\d\.xml-p\d", name) for name in files)
+    jobs: dict[str, dict[str, bytes]] = {}
+    for name, content in files.items():
+        recombined = in_parts and not re.search(r"-p\d+p\d+\.", name)
+        jobs.setdefault("articlesmultistreamdump" + "recombine" * recombined, {})[name] = content
+    if props is not None:
+        jobs["pagepropstable"] = {"page_props.sql.gz": props}
+    publish_jobs(mirror, wiki, date, jobs, status)
+
+
+def publish_sitelinks(mirror: Mirror, date: str, table: bytes, status: str = "done") -> None:
+    """Wikidata's wb_items_per_site at a date."""
+    publish_jobs(mirror, "wikidatawiki", date, {"wbitemspersitetable": {"wb_items_per_site.sql.gz": table}}, status)
+
+
+def publish_jobs(
+    mirror: Mirror, wiki: str, date: str, jobs: Mapping[str, Mapping[str, bytes]], status: str = "done"
+) -> None:
+    """A wiki's dumps at a date and the report on them. Of jobs that are not "done" no file is there yet."""
+    folder = f"/{wiki}/{date}/"
+    report: dict[str, Any] = {}
+    for job, files in jobs.items():
+        told: dict[str, Any] = {}
+        for end, content in files.items():
+            name = f"{wiki}-{date}-{end}"
+            told[name] = {}
+            if status == "done":
+                mirror.files[folder + name] = content
+                told[name] = {
+                    "size": len(content),
+                    "url": folder + name,
+                    "md5": hashlib.md5(content).hexdigest(),
+                    "sha1": hashlib.sha1(content).hexdigest(),
+                }
+        report[job] = {"status": status, "updated": "2026-11-01 12:00:00", "files": told}
+    mirror.files[f"{folder}dumpstatus.json"] = json.dumps({"version": "0.8", "jobs": report}).encode()
+
+
+def publish_cirrus(
+    mirror: Mirror,
+    wiki: str,
+    date: str,
+    parts: Sequence[bytes],
+    layout: Literal["new", "classic"] = "new",
+    complete: bool = True,
+) -> None:
+    """A wiki's search index at a date: bz2 in parts, and since the last one is there, _SUCCESS; or one classic gz."""
+    if layout == "new":
+        folder = f"/other/cirrus_search_index/{date}/index_name={wiki}_content/"
+        for i, part in enumerate(parts):
+            mirror.files[f"{folder}{wiki}_content-{date}-{i:05}.json.bz2"] = part
+        if complete:
+            mirror.files[f"{folder}_SUCCESS"] = b""
+        return
+    (part,) = parts
+    for below in (date, "current"):  # a link to the newest
+        mirror.files[f"/other/cirrussearch/{below}/{wiki}-{date}-cirrussearch-content.json.gz"] = part
+
+
+def publish_parquet(mirror: Mirror, code: str, date: str, parts: Sequence[bytes]) -> None:
+    """A Wikipedia's exported texts on the hub; ``code`` is as in its address, "zh-min-nan"."""
+    for i, part in enumerate(parts):
+        mirror.files[f"{RESOLVE}/{date}.{code}/train-{i:05}-of-{len(parts):05}.parquet"] = part
