@@ -18,7 +18,6 @@ import gzip
 import hashlib
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -26,6 +25,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -174,6 +174,28 @@ def digest(output: Path) -> str:
     return found.hexdigest()[:16]
 
 
+def watched(command: list[str]) -> tuple[float, float, float, str]:
+    """Seconds, the peak memory in GB of any one process and of all together, and what it says."""
+    began, peak, total = time.perf_counter(), 0, 0
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL, start_new_session=True)
+        while process.poll() is None:
+            now = 0
+            for status in Path("/proc").glob("[0-9]*/status"):
+                with suppress(OSError, ValueError):
+                    if os.getsid(int(status.parent.name)) != process.pid:
+                        continue
+                    lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+                    peak = max(peak, int(lines.get("VmHWM", "0 kB").split()[0]))
+                    now += int(lines.get("RssAnon", "0 kB").split()[0])
+            total = max(total, now)
+            time.sleep(0.1)
+        if process.returncode:
+            sys.exit(f"{' '.join(command)} failed")
+        said.seek(0)
+        return time.perf_counter() - began, peak / 1e6, total / 1e6, said.read()
+
+
 def peers(kind: str, path: Path) -> dict[str, float]:
     """MB/s, without compression, of one core: decompression alone, and wikitext to plain text."""
     began, size = time.perf_counter(), 0
@@ -217,17 +239,13 @@ def main() -> None:
             "cores": os.cpu_count(),
         }
         figures = peers(given.kind, path)
-        began = time.perf_counter()
-        result = subprocess.run(
-            command(given.kind, folder, folder / "whole"), check=True, capture_output=True, text=True
-        )
-        seconds = time.perf_counter() - began
-        made = json.loads(result.stdout)["languages"]["da"]
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+        seconds, peak, total, said = watched(command(given.kind, folder, folder / "whole"))
+        made = json.loads(said)["languages"]["da"]
         print(json.dumps(about | figures | {
             "seconds": seconds, "pages": made["pages"], "documents": made["documents"],
             "plain_mb_s": plain / seconds / 1e6, "compressed_mb_s": path.stat().st_size / seconds / 1e6,
             "of_bzip2": plain / seconds / 1e6 / figures["bzip2_mb_s"], "peak_gb_of_a_process": peak,
+            "peak_gb_of_all": total,
         }), flush=True)  # fmt: skip
 
         output = folder / "again"

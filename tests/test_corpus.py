@@ -404,7 +404,7 @@ def test_a_file_can_be_rewritten_while_it_is_read() -> None:
         ("c.txt", f"c.txt: unknown suffix '.txt'; the formats are {FORMATS}"),
         ("c.parquet.gz", f"c.parquet.gz: unknown suffix '.parquet.gz'; the formats are {FORMATS}"),
         ("no/c.csv", "no/c.csv: the folder no does not exist; create it first"),
-        ("folder.csv", "folder.csv: this is a folder; name a file"),
+        ("folder.csv", "folder.csv: this is a folder; name a file in it, such as corpus.parquet"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_named(path: str, complaint: str) -> None:

@@ -78,6 +78,7 @@ texts = st.text() | st.text("aé漢字カнغ\u0301\ud800\0 \n1-", max_size=700)
         ("sr@latin", "sr-Latn"),
         ("sr_RS@latin", "sr-Latn-RS"),
         ("sr_RS.UTF-8@Latn", "sr-Latn-RS"),
+        ("sr@ije", "sr-ijekavsk"),
         ("sr@ijekavianlatin", "sr-Latn-ijekavsk"),
         ("uz@cyrillic", "uz-Cyrl"),
         ("ca@valencia", "ca-valencia"),

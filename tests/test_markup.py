@@ -22,7 +22,7 @@ PIECES = [
 garbage = st.lists(st.sampled_from(PIECES), max_size=60).map("".join)
 words = st.lists(st.text("abcdefghijkæøåßжд漢字", min_size=1, max_size=6), min_size=1, max_size=6).map(" ".join)
 paragraphs = st.lists(words, min_size=1, max_size=6)
-relaxed = settings(max_examples=150, deadline=None)
+relaxed = settings(max_examples=100, deadline=None)
 
 PAGE = """<!DOCTYPE html>
 <html lang="it"><head>
@@ -305,8 +305,7 @@ def test_garbage_is_read_without_an_exception(reader: Callable[[str], tuple[str,
 @pytest.mark.parametrize("reader", READERS)
 def test_time_is_linear_whatever_is_repeated(reader: Callable[[str], tuple[str, str]]) -> None:
     for piece in PIECES:
-        for before, behind in [("", ""), ("<i>", " x"), ("a_", "a")]:
-            page = before + piece * (60_000 // len(piece)) + behind
-            start = time.process_time()
-            reader(page)
-            assert time.process_time() - start < 2, f"{before}{piece}{behind}"  # squared, it would be a minute
+        page = "a_" + piece * (120_000 // len(piece)) + "a"
+        start = time.process_time()
+        reader(page)
+        assert time.process_time() - start < 1.5, piece  # squared, it would be several times as much

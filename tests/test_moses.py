@@ -159,6 +159,13 @@ def test_pairs_meet_in_the_pivot(tmp_path: Path) -> None:
     ]
 
 
+def test_pairs_meet_in_the_pivot_however_each_spells_its_code(tmp_path: Path) -> None:
+    put(tmp_path / "a", E__en="No.\n", E__it="No.\n", T__dan="Nej.\n", T__eng="No.\n")
+    found = plain(read_moses([tmp_path / "a"], join=1, pivot="eng"))
+    assert {lang for _, lang, _ in found} == {"dan", "en", "eng", "it"}
+    assert len({concept for concept, _, _ in found}) == 1
+
+
 def test_a_pivot_needs_single_lines(tmp_path: Path) -> None:
     assert message(tmp_path, join=20, pivot="en") == (
         "20 joined lines of one pair are hardly ever those of another, so they cannot meet in 'en'; "

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cr5 import Document, demo
 from cr5.corpus import CorpusError, Skipped, documents
-from cr5.sources.refine import Account, refine
+from cr5.sources.refine import SAMPLE, Account, refine
 
 ENGLISH = [d for d in demo.encyclopedia() if d.lang == "en"][:40]
 DANISH = [d for d in demo.encyclopedia() if d.lang == "da"][:40]
@@ -48,7 +48,7 @@ def test_a_code_that_is_none_is_complained_about() -> None:
 def test_a_text_without_a_sign_of_its_language_is_complained_about() -> None:
     with pytest.raises(CorpusError) as caught:
         kept([Document("a", "", "12 34 56")])
-    assert str(caught.value) == "a: the language of its text cannot be told; name it"
+    assert str(caught.value) == "a: the language of its text cannot be told; name it or pass --on-error skip"
 
 
 def test_only_languages_that_are_asked_for_remain_however_they_are_spelled() -> None:
@@ -62,7 +62,7 @@ def test_untranslated_pages_are_counted_and_dropped_when_asked(drop: bool) -> No
     pages = [*DANISH, Document("forgotten", "da", ENGLISH[0].text)]
     assert len(kept(pages, account, drop_foreign=drop)) == 41 - drop
     assert account.figures()["da"].foreign == {"en": 1}
-    assert account.examples == {"da": "forgotten"}
+    assert account.examples == {("da", "en"): "forgotten"}
 
 
 @pytest.mark.parametrize("drop", [False, True])
@@ -72,6 +72,46 @@ def test_near_duplicates_are_counted_and_dropped_when_asked(drop: bool) -> None:
     assert len(kept(pages, account, dedupe=drop)) == 41 - drop
     assert account.figures()["en"].duplicates == 1
     assert account.figures()["en"].documents == 41 - drop
+
+
+def test_the_example_of_foreign_texts_is_in_the_language_it_stands_for() -> None:
+    account = Account()
+    vietnamese = next(d for d in demo.encyclopedia() if d.lang == "vi")
+    pages = [("vi", vietnamese.text), ("en 1", ENGLISH[0].text), ("en 2", ENGLISH[1].text)]
+    kept([Document(concept, "da", text) for concept, text in pages], account)
+    assert account.foreign == {("da", "vi"): 1, ("da", "en"): 2}
+    assert account.examples == {("da", "vi"): "vi", ("da", "en"): "en 1"}
+
+
+def test_guesses_outside_of_the_languages_asked_for_are_not_told() -> None:
+    account = Account()
+    kept([Document(d.concept, "", d.text) for d in ENGLISH + DANISH], account, langs=["da"])
+    assert set(account.figures()) == {"da"}
+    assert account.passed == {"en": 40, "da": 40}
+
+
+def test_concepts_are_counted_once_and_shared_ones_when_a_second_language_has_them() -> None:
+    account = Account()
+    pairs = [("a", "en"), ("a", "it"), ("a", "it"), ("a", "da"), ("b", "en"), ("b", "en"), ("c", "it")]
+    kept([Document(concept, lang, "x") for concept, lang in pairs], account)
+    assert (account.concepts, account.shared) == (3, 1)
+
+
+def test_short_documents_are_those_with_too_few_different_words() -> None:
+    account = Account()
+    texts = ["one two three", "one two two", "One one, TWO: three!", "", "1 2 3 4"]
+    given_ = [Document(str(i), "en", text) for i, text in enumerate(texts) if text]
+    kept([*given_, Document("z", "zh", "我爱北京天安门")], account, min_unique=3)
+    assert account.figures()["en"].short == 0.25
+    assert account.figures()["zh"].short == 0.0
+
+
+def test_a_sample_of_every_language_tells_how_many_are_short() -> None:
+    account = Account()
+    found = [Document(str(i), lang, f"word {i}") for lang in ("en", "it") for i in range(2 * SAMPLE)]
+    kept(found, account, min_unique=3)
+    assert account.judged == account.short == {"en": SAMPLE, "it": SAMPLE}
+    assert account.documents == {"en": 2 * SAMPLE, "it": 2 * SAMPLE}
 
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)

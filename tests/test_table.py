@@ -154,7 +154,7 @@ def test_compressed_files_and_other_delimiters_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
 def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: str) -> None:
     path = written(tmp_path / f"x.{suffix}", [{"id": "1", "lang": "it", "text": "a"}], ["id", "lang", "text"])
-    about = f"x.{suffix}: no column '{{}}', only id, lang, text; name the column to read"
+    about = f"x.{suffix}: no column '{{}}', only id, lang, text; name the right one, e.g. with --text-column"
     assert message(path) == about.format("concept")
     assert message(path, concept="id", text="body") == about.format("body")
     assert message(path, concept="id", lang="language") == about.format("language")
@@ -266,3 +266,18 @@ def test_memory_does_not_grow_with_the_table(tmp_path: Path, suffix: str) -> Non
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 << 20
+
+
+def test_a_folder_gives_its_tables_in_order(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "b.csv").write_text("concept,lang,text\n2,en,two\n")
+    (tmp_path / "deep" / "c.tsv").write_text("concept\tlang\ttext\n3\ten\tthree\n")
+    (tmp_path / "a.jsonl").write_text('{"concept": 1, "lang": "en", "text": "one"}\n')
+    (tmp_path / "readme.txt").write_text("no table")
+    assert [document.text for document in read_table([tmp_path])] == ["one", "two", "three"]
+
+
+def test_a_folder_without_tables_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError) as caught:
+        list(read_table([tmp_path]))
+    assert str(caught.value).startswith(f"{tmp_path}: no table in this folder; the formats are .csv, .tsv, ")

@@ -442,6 +442,85 @@ def test_what_makes_no_corpus_is_refused_before_anything_happens(
     assert not mirror.requests
 
 
+def test_what_was_half_written_when_a_run_was_killed_is_removed(xml_mirror: Mirror, tmp_path: Path) -> None:
+    output = tmp_path / "corpus"
+    extracted = output / ".work" / "da" / "extracted"
+    extracted.mkdir(parents=True)
+    half = [output / ".da-00000.parquet.0123abcd.tmp", extracted / ".x-00000.parquet.0123abcd.tmp"]
+    mine = output / ".mine.tmp"
+    for path in [*half, mine]:
+        path.write_bytes(b"PAR1")
+    make(xml_mirror, output)
+    assert not any(path.exists() for path in half)
+    assert mine.exists()
+
+
+def test_a_damaged_plan_costs_its_wiki_and_no_other(xml_mirror: Mirror, tmp_path: Path) -> None:
+    work = tmp_path / "corpus" / ".work"
+    make(xml_mirror, tmp_path / "corpus")
+    (work / "da" / "plan.json").write_text('{"source": "xm')
+    with pytest.raises(UserError) as caught:
+        make(xml_mirror, tmp_path / "corpus")
+    assert str(caught.value) == (
+        f"{work / 'da' / 'plan.json'}: damaged; delete {work / 'da'} and run the same command again"
+    )
+    shutil.rmtree(work / "da")
+    asked = len(xml_mirror.asked("/itwiki/"))
+    make(xml_mirror, tmp_path / "corpus")
+    assert found(tmp_path / "corpus") == EVERYTHING
+    assert len(xml_mirror.asked("/itwiki/")) == asked
+
+
+def test_a_folder_that_cannot_be_is_refused(mirror: Mirror, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError) as caught:
+        make(mirror, tmp_path / "file")
+    assert str(caught.value) == f"{tmp_path / 'file'}: cannot be written, not a directory; name another folder"
+    assert not mirror.requests
+
+
+def test_files_of_others_are_named_and_stay(xml_mirror: Mirror, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.jsonl"
+    mine.write_text('{"concept": "a", "lang": "da", "text": "b"}\n')
+    built = make(xml_mirror, tmp_path)
+    assert built.notes == [f"{mine} was there before; whoever reads {tmp_path} reads it as well"]
+    assert mine.exists()
+    assert found(tmp_path) == EVERYTHING | {("a", "da", "b")}
+
+
+def test_a_file_of_somebody_else_in_our_place_is_refused_before_anything_happens(
+    mirror: Mirror, tmp_path: Path
+) -> None:
+    (tmp_path / "da-00000.parquet").write_bytes(b"mine")
+    with pytest.raises(UserError, match="not written by this command"):
+        make(mirror, tmp_path)
+    assert not mirror.requests
+    assert [path.name for path in tmp_path.iterdir()] == ["da-00000.parquet"]
+
+
+# Nothing to publish
+
+
+def test_a_wiki_without_an_article_is_an_error_and_costs_no_other(xml_mirror: Mirror, tmp_path: Path) -> None:
+    content = dumps.multistream(pages("it"), "it", per_stream=5)
+    table = gzip.compress(dumps.page_props_sql([], "itwiki"))
+    publish_xml(xml_mirror, "itwiki", DATE, {"pages-articles-multistream.xml.bz2": content}, table)
+    with pytest.raises(UserError) as caught:
+        make(xml_mirror, tmp_path / "corpus")
+    assert str(caught.value) == (
+        f"it: none of its {CONCEPTS + 5} pages is an article (1 redirects, {CONCEPTS + 3} without a Wikidata item, "
+        "1 other namespaces); take another --date or --source, or leave it out of --langs"
+    )
+    make(xml_mirror, tmp_path / "corpus", codes=("da", "en"))
+    assert found(tmp_path / "corpus") == {each for each in EVERYTHING if each[1] != "it"}
+
+
+def test_no_shared_concept_is_an_error(xml_mirror: Mirror, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        make(xml_mirror, tmp_path / "corpus", sample=1, keep=Keep(shared=True))
+    assert str(caught.value) == "no concept is in two of da, en, it; raise --sample, or keep all concepts"
+
+
 # The network
 
 
@@ -487,6 +566,43 @@ def test_a_dump_that_is_damaged_on_the_server_is_named(mirror: Mirror, tmp_path:
     publish_xml(mirror, "dawiki", DATE, {"pages-articles-multistream.xml.bz2": content}, props_gz("da")[:-9])
     with pytest.raises(CorpusError, match=r"page_props\.sql\.gz: cut short"):
         make(mirror, tmp_path / "corpus", codes=("da",))
+
+
+def cut_off(*arguments: Any) -> None:
+    raise UserError("enough")
+
+
+def test_a_dump_that_is_renewed_between_two_runs_is_not_mixed_with_the_old_one(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, wiki = tmp_path / "corpus", Wiki("da", "da")
+    publish_xml(mirror, wiki.name, DATE, {}, props_gz("da"))
+    publish_cirrus(mirror, wiki.name, DATE, [bz2.compress(search_dumps.bulk(search_pages("da"), wiki))])
+    monkeypatch.setattr(Job.__new__, "__defaults__", (4000, None))
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "write_json", lambda path, values: cut_off() if "record" in values else None)
+        with pytest.raises(UserError, match="enough"):  # all shards are there, but for the record of the job
+            make(mirror, output, kind="cirrus", codes=("da",))
+    assert len(shard_times(output)) > 2
+    (path,) = (path for path in mirror.files if path.endswith(".json.bz2"))
+    renewed = bz2.compress(search_dumps.bulk(search_pages("da")[::-1], wiki))
+    mirror.files[path] = renewed
+    plan = output / ".work" / "da" / "plan.json"
+    about = json.loads(plan.read_text())
+    about["files"][0][2] = len(renewed) + 1
+    plan.write_text(json.dumps(about))
+    with pytest.raises(UserError) as caught:
+        make(mirror, output, kind="cirrus", codes=("da",))
+    assert str(caught.value) == (
+        f"{output / '.work' / 'da' / 'dumps' / Path(path).name}: {len(renewed):,} bytes, not {len(renewed) + 1:,} as "
+        f"when this corpus was begun: the dump has been renewed; delete {output / '.work' / 'da'} and run the same "
+        "command again"
+    )
+    about["files"][0][2] = len(renewed)  # the old one had the same size
+    plan.write_text(json.dumps(about))
+    built = make(mirror, output, kind="cirrus", codes=("da",))
+    assert found(output) == {each for each in EVERYTHING if each[1] == "da"}
+    assert built.languages["da"].documents == CONCEPTS + 1
 
 
 @pytest.mark.parametrize("kind", ["xml", "cirrus"])
@@ -563,6 +679,69 @@ def test_dumps_on_disk_are_used_without_a_network(mirror: Mirror, tmp_path: Path
     assert not mirror.requests
 
 
+def test_of_dumps_on_disk_the_date_is_chosen(mirror: Mirror, tmp_path: Path) -> None:
+    for date, some in {"20261001": pages("da")[:10], DATE: pages("da")}.items():
+        content = dumps.multistream(some, "da", per_stream=5)
+        (tmp_path / f"dawiki-{date}-pages-articles-multistream.xml.bz2").write_bytes(content)
+    (tmp_path / f"dawiki-{DATE}-page_props.sql.gz").write_bytes(props_gz("da"))
+    built = make(mirror, tmp_path / "corpus", codes=("da",), dumps=tmp_path, date="20261001")
+    assert (built.languages["da"].dump.date, built.languages["da"].documents) == ("20261001", 6)
+    with pytest.raises(UserError) as caught:
+        make(mirror, tmp_path / "other", codes=("da",), dumps=tmp_path, date="20200101")
+    assert str(caught.value) == (
+        f"{tmp_path}: no xml dump of dawiki of 20200101 in it; keep the name under which it is published, such as "
+        "dawiki-20261101-pages-articles-multistream.xml.bz2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "message"),
+    [
+        ("cirrus", ["dawiki_content-{}-00000.json.bz2", "dawiki_content-{}-00002.json.bz2"], "before"),
+        ("cirrus", ["dawiki_content-{}-00001.json.bz2"], "before"),
+        ("xml", ["dawiki-{}-pages-articles-multistream2.xml-p91p999.bz2"], "before"),
+        (
+            "xml",
+            [
+                "dawiki-{}-pages-articles-multistream1.xml-p1p90.bz2",
+                "dawiki-{}-pages-articles-multistream3.xml-p200p300.bz2",
+            ],
+            "before",
+        ),
+        ("parquet", ["{}.da/train-00000-of-00002.parquet"], "behind"),
+    ],
+)
+def test_dumps_on_disk_with_a_part_missing_are_refused(
+    kind: Kind, names: list[str], message: str, mirror: Mirror, tmp_path: Path
+) -> None:
+    paths = [tmp_path / name.format(DATE) for name in names]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    with pytest.raises(UserError) as caught:
+        make(mirror, tmp_path / "corpus", kind=kind, codes=("da",), dumps=tmp_path)
+    assert str(caught.value) == f"{paths[-1]}: a part of the dump {message} this one is missing; add it"
+
+
+def test_dumps_on_disk_that_are_there_twice_are_refused(mirror: Mirror, tmp_path: Path) -> None:
+    paths = [tmp_path / folder / f"dawiki_content-{DATE}-00000.json.bz2" for folder in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        path.touch()
+    with pytest.raises(UserError) as caught:
+        make(mirror, tmp_path / "corpus", kind="cirrus", codes=("da",), dumps=tmp_path)
+    assert str(caught.value) == f"{paths[1]}: there is also {paths[0]}; remove one of them"
+
+
+def test_a_dump_on_disk_that_is_also_unpacked_is_read_once(mirror: Mirror, tmp_path: Path) -> None:
+    content = dumps.pages_xml(pages("da"), "da")
+    (tmp_path / f"dawiki-{DATE}-pages-articles.xml").write_bytes(content)
+    (tmp_path / f"dawiki-{DATE}-pages-articles.xml.bz2").write_bytes(bz2.compress(content))
+    (tmp_path / f"dawiki-{DATE}-page_props.sql.gz").write_bytes(props_gz("da"))
+    built = make(mirror, tmp_path / "corpus", codes=("da",), dumps=tmp_path)
+    assert built.languages["da"].documents == CONCEPTS + 1
+
+
 def test_processes_give_the_same_corpus(xml_mirror: Mirror, tmp_path: Path) -> None:
     with open_crew(workers=2) as crew:
         make(xml_mirror, tmp_path / "corpus", executor=crew)
@@ -573,7 +752,7 @@ def test_a_dask_cluster_gives_the_same_corpus(xml_mirror: Mirror, tmp_path: Path
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
         ) as cluster,
         open_crew(scheduler=cluster.scheduler_address) as crew,
     ):

@@ -209,12 +209,12 @@ def write(path: str | Path, items: Iterable[Batch] | Iterable[Document]) -> int:
         count = WRITERS[".jsonl"](sys.stdout.buffer, rows)
         sys.stdout.buffer.flush()
         return count
+    final = Path(path).resolve()  # a link stays a link
+    if final.is_dir():
+        raise CorpusError(f"{path}: this is a folder; name a file in it, such as corpus.parquet")
     kind, compression = _format(str(path))
     if kind not in WRITERS:
         raise CorpusError(_unknown_suffix(str(path)))
-    final = Path(path).resolve()  # a link stays a link
-    if final.is_dir():
-        raise CorpusError(f"{path}: this is a folder; name a file")
     if not final.parent.is_dir():
         raise CorpusError(f"{path}: the folder {Path(path).parent} does not exist; create it first")
     temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")

@@ -34,7 +34,7 @@ _SORTING = re.compile(r"-(?:mathan|modern|phoneb|posix|pronun|radstr|stroke|tech
 # Behind the @ of a locale: scripts and variants; "" for what is no matter of language. Others become private.
 _MODIFIERS = {
     "arabic": "arab", "cyrillic": "cyrl", "devanagari": "deva", "greek": "grek", "hebrew": "hebr", "iqtelif": "latn",
-    "latin": "latn", "ijekavian": "ijekavsk", "ijekavianlatin": "latn-ijekavsk",
+    "latin": "latn", "ije": "ijekavsk", "ijekavian": "ijekavsk", "ijekavianlatin": "latn-ijekavsk",
     "abegede": "", "boldquot": "", "euro": "", "quot": "",
 }  # fmt: skip
 

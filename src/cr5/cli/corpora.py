@@ -1,9 +1,11 @@
 """The commands that make corpora, and look into them."""
 
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Literal
 
 import typer
@@ -26,7 +28,9 @@ from cr5.corpus import Batch, Document, Skipped, write
 from cr5.engine.crew import open_crew
 from cr5.errors import UserError
 from cr5.inspection import inspect as inspect_corpus
+from cr5.languages import normalise
 from cr5.progress import Progress
+from cr5.settings import settings
 from cr5.sources import wikipedia as encyclopedias
 from cr5.sources.align import Keep
 from cr5.sources.bible import read_bible
@@ -44,6 +48,8 @@ from cr5.sources.wikimedia import DUMPS, HUB
 
 app = typer.Typer(help="Make a corpus from what you have, or look into one.", no_args_is_help=True)
 SOURCES = "Make a corpus"
+AT_HAND = "Use one that is there"
+TRAIN_SHORTER = "train with a lower --set min_unique=N"
 
 Output = Annotated[
     str,
@@ -96,8 +102,14 @@ def wikipedia(
     dumps: Annotated[
         Path | None, typer.Option(help="Take dumps from this folder and fetch nothing.", metavar="FOLDER")
     ] = None,
-    mirror: Annotated[str, typer.Option(help="Where Wikimedia's dumps are.", metavar="URL")] = DUMPS,
-    hub: Annotated[str, typer.Option(help="Where the Parquet export is.", metavar="URL")] = HUB,
+    mirror: Annotated[
+        str,
+        typer.Option(help="Where Wikimedia's dumps are.", metavar="URL", show_default=DUMPS.removeprefix("https://")),
+    ] = DUMPS,
+    hub: Annotated[
+        str,
+        typer.Option(help="Where the Parquet export is.", metavar="URL", show_default=HUB.removeprefix("https://")),
+    ] = HUB,
     contact: Annotated[
         str | None,
         typer.Option(
@@ -117,16 +129,17 @@ def wikipedia(
 ) -> None:
     """Wikipedia in any languages, aligned by Wikidata: download, extract, align.
 
-    Stop it whenever you like: the same command goes on where it was. Downloads and what is half done lie
-    in FOLDER/.work; delete that when the corpus is complete. Examples:
+    Stop it whenever you like: the same command goes on where it was.
+    Downloads and what is half done lie in FOLDER/.work; delete that when
+    the corpus is complete. Examples:
 
-        cr5 corpus wikipedia --langs da,it,vi --sample 2000 --concepts shared -o tryout
+        cr5 corpus wikipedia --langs da,it,vi --sample 2000 -o tryout
 
-        cr5 corpus wikipedia --langs da,en,it,vi -o corpus
+        cr5 corpus wikipedia --langs da,en,it,vi -o wiki
 
-        cr5 corpus wikipedia --langs da,en -o corpus --source xml --dumps downloads/
+        cr5 corpus wikipedia --langs da,en -o wiki --source xml --dumps dumps/
 
-        cr5 corpus wikipedia --langs da,en -o /shared/corpus --scheduler tcp://10.0.0.1:8786
+        cr5 corpus wikipedia --langs da,en -o wiki --scheduler tcp://node1:8786
     """
     request = Request(
         codes=tuple(comma_separated(langs) or ()),
@@ -141,17 +154,24 @@ def wikipedia(
     )
     agent = f"cr5/{__version__} ({contact or CONTACT})"
     began = time.perf_counter()
+    before = signal.signal(signal.SIGTERM, _interrupt)  # whoever ends a night's work keeps all of it
     try:
         with open_crew(workers, scheduler) as crew, show.progress_bars(json) as progress:
             built = encyclopedias.build(request, output, executor=crew, agent=agent, progress=progress)
     except KeyboardInterrupt:
         err.print("stopped; run the same command again to go on", style="yellow")
         sys.exit(130)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     seconds = time.perf_counter() - began
     if json:
         show.as_json({"corpus": str(output), "seconds": seconds} | encyclopedias.about(request, built))
         return
     show.wikipedia_report(built, seconds)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 @app.command(rich_help_panel=SOURCES)
@@ -172,11 +192,12 @@ def folder(
 ) -> None:
     """A folder tree with one subfolder per language: HTML, Markdown or text.
 
-    Pages of the same path are about the same. Examples:
+    Pages of the same path are about the same: docs/en/install.html and
+    docs/it/install.html. Elsewhere a pattern says what is what. Examples:
 
         cr5 corpus folder docs/ -o corpus.parquet
 
-        cr5 corpus folder content/ --pattern "{concept}.{lang}.md" -o corpus.parquet
+        cr5 corpus folder pages/ --pattern "{concept}.{lang}.md" -o corpus.jsonl
     """
     skipped, complain = _complaints(on_error)
     found = read_folder(root, pattern=pattern, keep_repeated=keep_repeated, complain=complain)
@@ -187,7 +208,10 @@ def folder(
 def moses(
     paths: Paths,
     output: Output,
-    join: Annotated[int, typer.Option(min=1, help="Lines that make one document.")] = 20,
+    join: Annotated[
+        int | None,
+        typer.Option(min=1, help="Lines that make one document.", show_default="20, with --pivot 1", metavar="N"),
+    ] = None,
     pivot: Annotated[
         str | None,
         typer.Option(help="Join several pairs where their lines in this language are equal.", metavar="CODE"),
@@ -200,22 +224,26 @@ def moses(
 ) -> None:
     """Line-aligned files as OPUS publishes them for Moses: plain, .gz, or in a .zip.
 
-    Files belong together whose names differ in the language at their end. Examples:
+    Files belong together whose names differ in the language at their end.
+    A sentence alone teaches little, so 20 are joined. Examples:
 
         cr5 corpus moses Europarl.en-it.en Europarl.en-it.it -o corpus.parquet
 
-        cr5 corpus moses en-it.txt.zip --join 1 -o sentences.parquet
+        cr5 corpus moses en-it.txt.zip --join 50 -o corpus.parquet
+
+        cr5 corpus moses da-en.txt.zip en-it.txt.zip --pivot en -o corpus.parquet
     """
     skipped, complain = _complaints(on_error)
-    found = read_moses(paths, join=join, pivot=pivot, complain=complain)
-    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+    found = read_moses(paths, join=join or (1 if pivot else 20), pivot=pivot, complain=complain)
+    longer = TRAIN_SHORTER if pivot else f"join more lines with --join, or {TRAIN_SHORTER}"
+    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json, longer)
 
 
 @app.command(rich_help_panel=SOURCES)
 def tmx(
     paths: Paths,
     output: Output,
-    join: Annotated[int, typer.Option(min=1, help="Units that make one document.")] = 20,
+    join: Annotated[int, typer.Option(min=1, help="Units that make one document.", metavar="N")] = 20,
     langs: Langs = None,
     drop_foreign: DropForeign = False,
     dedupe: Dedupe = False,
@@ -224,17 +252,22 @@ def tmx(
 ) -> None:
     """Translation memories: .tmx, .tmx.gz, or in a .zip.
 
-    Example:
+    A segment alone teaches little, so those of 20 units are joined.
+    Examples:
 
         cr5 corpus tmx memory.tmx -o corpus.parquet
+
+        cr5 corpus tmx en-it.tmx.gz da-en.tmx.gz --join 50 -o corpus.parquet
     """
     skipped, complain = _complaints(on_error)
-    _make(read_tmx(paths, join=join, complain=complain), output, skipped, langs, drop_foreign, dedupe, complain, json)
+    found = read_tmx(paths, join=join, complain=complain)
+    longer = f"join more units with --join, or {TRAIN_SHORTER}"
+    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json, longer)
 
 
 @app.command(rich_help_panel=SOURCES)
 def europarl(
-    root: Annotated[Path, typer.Argument(help="Folder with a subfolder per language.", metavar="FOLDER")],
+    root: Annotated[Path, typer.Argument(help="A folder or .zip with a subfolder per language.", metavar="PATH")],
     output: Output,
     langs: Langs = None,
     drop_foreign: DropForeign = False,
@@ -242,14 +275,15 @@ def europarl(
     on_error: OnError = "raise",
     json: Json = False,
 ) -> None:
-    """Sessions of the European Parliament, XML or the older text form; every speech is a document.
+    """Sessions of the European Parliament, XML or the older text form.
 
-    Example:
+    Every speech is a document. Some files are damaged as they are published;
+    --on-error skip passes over that and counts it. Example:
 
         cr5 corpus europarl Europarl/raw -o corpus.parquet --on-error skip
     """
     skipped, complain = _complaints(on_error)
-    found = read_europarl(root, complain=complain)
+    found = read_europarl(root, langs=comma_separated(langs), complain=complain)
     _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
 
 
@@ -259,7 +293,9 @@ def gettext(
     output: Output,
     by: Annotated[
         Literal["message", "reference", "catalogue"],
-        typer.Option(help="A document is a message, all messages of a source file, or a catalogue."),
+        typer.Option(
+            help="A document is a message, or all of a source file (reference), or a catalogue.", metavar="UNIT"
+        ),
     ] = "message",
     source_lang: Annotated[str, typer.Option(help="Language of the messages themselves.", metavar="CODE")] = "en",
     langs: Langs = None,
@@ -270,13 +306,18 @@ def gettext(
 ) -> None:
     """Message catalogues of gettext, .po and .mo.
 
-    Example:
+    A message is often too short to learn from: take all messages of a source
+    file as a document, or where no files are named (.mo), all of a catalogue.
+    Examples:
 
         cr5 corpus gettext po/ --by reference -o corpus.parquet
+
+        cr5 corpus gettext /usr/share/locale --by catalogue -o corpus.parquet
     """
     skipped, complain = _complaints(on_error)
     found = read_gettext(paths, by=by, source_lang=source_lang, complain=complain)
-    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+    longer = f"join messages with --by reference or catalogue, or {TRAIN_SHORTER}"
+    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json, longer)
 
 
 @app.command(rich_help_panel=SOURCES)
@@ -295,18 +336,22 @@ def bible(
 ) -> None:
     """Bibles with a verse a line, and a list that names the verses.
 
-    Without a list every line begins with its reference and a tab. Example:
+    A file's name begins with its language: eng-web.txt. Without a list every
+    line begins with its reference and a tab. Examples:
 
-        cr5 corpus bible eng-web.txt dan-1931.txt --references vref.txt -o corpus.parquet
+        cr5 corpus bible verses/ --references vref.txt -o corpus.parquet
+
+        cr5 corpus bible eng-web.tsv dan-1931.tsv --by book -o corpus.parquet
     """
     skipped, complain = _complaints(on_error)
     found = read_bible(paths, references, by=by, complain=complain)
-    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+    longer = f"join verses with --by chapter or book, or {TRAIN_SHORTER}"
+    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json, longer)
 
 
 @app.command(rich_help_panel=SOURCES)
 def table(
-    paths: Paths,
+    paths: Annotated[list[Path], typer.Argument(help="Files.", metavar="FILE", show_default=False)],
     output: Output,
     concept_column: Annotated[str, typer.Option(help="What a row is about.", metavar="NAME")] = "concept",
     lang_column: Annotated[str, typer.Option(help="Its language; - has it guessed.", metavar="NAME")] = "lang",
@@ -329,11 +374,16 @@ def table(
 ) -> None:
     """Tables with columns of any names: .csv, .tsv, .jsonl or .parquet.
 
-    Examples:
+    Rows that are about the same have the same concept. A wide table has all
+    languages of it in one row, each in a column. Examples:
 
-        cr5 corpus table news.csv --concept-column story --text-column headline --text-column body -o corpus.parquet
+        cr5 corpus table news.csv --concept-column story -o corpus.parquet
 
-        cr5 corpus table pairs.tsv --wide en=english --wide it=italian -o corpus.parquet
+        cr5 corpus table news.csv --text-column head --text-column body -o a.csv
+
+        cr5 corpus table pairs.tsv --wide en=english --wide it=testo -o b.csv
+
+        cr5 corpus table it.csv --lang it -o it.parquet
     """
     skipped, complain = _complaints(on_error)
     found = read_table(
@@ -371,49 +421,61 @@ def _make(
     dedupe: bool,
     complain: Complain,
     json: bool,
+    longer: str = TRAIN_SHORTER,
 ) -> None:
-    """Write a source's documents as a corpus, and tell what it is."""
-    account = Account()
+    """Write a source's documents as a corpus, and tell what it is; ``longer`` says what to do about short ones."""
+    if json and output == "-":
+        raise typer.BadParameter("standard output is the corpus already; name a file with -o", param_hint="--json")
+    account, wanted = Account(), comma_separated(langs)
+    min_unique = settings().weighting.min_unique
     began = time.perf_counter()
     with show.progress_bars(json) as progress:
 
         def found() -> Iterator[Batch]:
             count = 0
             for batch in refine(
-                documents, account, langs=comma_separated(langs), drop_foreign=drop_foreign, dedupe=dedupe,
+                documents, account, langs=wanted, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique,
                 complain=complain,
             ):  # fmt: skip
                 count += batch.rows.num_rows
                 progress(Progress("documents", count, None))
                 yield batch
             if not count:
-                raise UserError(_nothing(skipped, account))
+                raise UserError(_nothing(skipped, account, wanted or []))
 
         count = write(output, found())
     seconds = time.perf_counter() - began
-    if json and output != "-":
+    if json:
         about = {"corpus": output, "documents": count, "seconds": seconds, "skipped": skipped.counts}
         show.as_json(about | account.to_json())
         return
-    show.corpus_account(account, output, seconds, drop_foreign, dedupe)
+    show.corpus_account(
+        account, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique, longer=longer
+    )
     show.skipped_lines(skipped)
+    if missing := _missing(account, wanted or []):
+        show.warn(f"no document is in {', '.join(missing)}; there are {', '.join(sorted(account.passed))}")
 
 
-def _nothing(skipped: Skipped, account: Account) -> str:
+def _nothing(skipped: Skipped, account: Account, wanted: list[str]) -> str:
+    """Why no document is left."""
+    if account.passed and len(_missing(account, wanted)) < max(len(wanted), 1):
+        return "all documents are foreign or similar, so none is left; leave out --drop-foreign or --dedupe"
+    if account.passed:
+        return f"no document is in {', '.join(wanted)}; there are {', '.join(sorted(account.passed))}; change --langs"
     if skipped.total:
         return f"no document is left, {skipped.total:,} could not be used; the first: {skipped.first}"
-    if account.passed:
-        seen = ", ".join(sorted(account.passed))
-        return (
-            f"no document is left; there were {account.passed.total():,}, of {seen}; check --langs and what is dropped"
-        )
-    return "there is no document in it; check what you named, and the options in -h"
+    return "there is no text in what you named; check the files, and the options in -h"
+
+
+def _missing(account: Account, wanted: list[str]) -> list[str]:
+    return [lang for lang in wanted if not account.passed[normalise(lang)]]
 
 
 # A corpus that is there
 
 
-@app.command("inspect")
+@app.command("inspect", rich_help_panel=AT_HAND)
 def inspect(
     corpora: Corpora,
     langs: Langs = None,
@@ -441,7 +503,7 @@ def inspect(
     show.skipped_lines(skipped)
 
 
-@app.command("convert")
+@app.command("convert", rich_help_panel=AT_HAND)
 def convert(
     corpora: Corpora,
     output: Output,

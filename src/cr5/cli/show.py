@@ -157,32 +157,62 @@ def inspection_tables(found: Inspection) -> None:
             )
 
 
-def corpus_account(account: Account, output: str, seconds: float, drop_foreign: bool, dedupe: bool) -> None:
-    """What a source became; on standard error where the corpus itself goes to standard output."""
+def corpus_account(
+    account: Account, output: str, seconds: float, *, drop_foreign: bool, dedupe: bool, min_unique: int, longer: str
+) -> None:
+    """What a source became; on standard error where the corpus itself goes to standard output.
+
+    ``longer`` says what to do about short documents.
+    """
     to = err if output == "-" else out
-    columns = ("lang", "docs", "guessed", "sure", "foreign", "similar")
-    table = _table(f"Corpus {output}" if output != "-" else "Corpus", *columns, left=columns[:1])
-    for lang, facts in account.figures().items():
-        sure = "" if facts.confidence is None else f"{100 * facts.confidence:.0f} %"
-        foreign = sum(facts.foreign.values())
-        table.add_row(lang, *(f"{n:,}" if n else "" for n in (facts.documents, facts.guessed)), sure,
-                      *(f"{n:,}" if n else "" for n in (foreign, facts.duplicates)))  # fmt: skip
+    figures = account.figures()
+    columns = {
+        "docs": {lang: f"{facts.documents:,}" for lang, facts in figures.items()},
+        "guessed": {lang: f"{facts.guessed:,}" for lang, facts in figures.items() if facts.guessed},
+        "sure": {lang: f"{facts.confidence:.0%}" for lang, facts in figures.items() if facts.confidence is not None},
+        "foreign": {lang: f"{sum(facts.foreign.values()):,}" for lang, facts in figures.items() if facts.foreign},
+        "similar": {lang: f"{facts.duplicates:,}" for lang, facts in figures.items() if facts.duplicates},
+        "short": {lang: f"{facts.short:.0%}" for lang, facts in figures.items() if (facts.short or 0) >= 0.005},
+    }
+    shown = {name: cells for name, cells in columns.items() if cells}
+    table = _table("", "lang", *shown, left=("lang",))
+    for lang in figures:
+        table.add_row(lang, *(cells.get(lang, "") for cells in shown.values()))
+    to.print("Corpus" if output == "-" else f"Corpus {output}", style="bold", soft_wrap=True)
     to.print(table)
-    total = sum(account.documents.values())
-    to.print(f"{total:,} documents" + ("" if output == "-" else f" written to {output}") + f" in {seconds:.1f} s")
-    if account.foreign:
-        (lang, other), count = account.foreign.most_common(1)[0]
-        done = "left out" if drop_foreign else "kept; leave them out with --drop-foreign"
+    to.print(
+        f"{account.documents.total():,} documents" + ("" if output == "-" else f" written to {output}")
+        + f" in {seconds:.1f} s; {account.concepts:,} concepts, {account.shared:,} in two languages or more"
+    )  # fmt: skip
+    for line in _remarks(account, drop_foreign, dedupe):
+        to.print(line, style="dim")
+    if "short" in shown:
         to.print(
-            f"foreign: texts that are evidently in another language ({lang}: {count:,} in {other}, such as "
-            f"{account.examples[lang]}); {done}",
+            f"short: fewer different words than the {min_unique} that training asks for, by a sample; {longer}",
             style="dim",
         )
-    if account.duplicates:
-        done = "left out" if dedupe else "kept; leave them out with --dedupe"
-        to.print(f"similar: texts that nearly repeat one of another concept; {done}", style="dim")
+    if not account.shared:
+        warn("no concept is in two languages, so nothing can be learned from it alone; check --langs and the names")
+    elif output != "-":
+        to.print(f"\nNext: cr5 corpus inspect {output}; cr5 train {output} -o model", style="bold", soft_wrap=True)
+
+
+def _remarks(account: Account, drop_foreign: bool, dedupe: bool) -> Iterator[str]:
+    """What the columns mean, and what can be done about them."""
+    if account.renamed:
+        first = [f"{code} is {lang}" for code, lang in sorted(account.renamed.items())]
+        yield f"codes: {', '.join(first[:5])}" + (f" and {len(first) - 5:,} more" if len(first) > 5 else "")
     if account.guessed:
-        to.print("guessed: the source names no language; sure: how sure the guesses are, on average", style="dim")
+        yield "guessed: the source names no language; sure: how sure the guesses are, on average"
+    if account.foreign:
+        (lang, other), count = account.foreign.most_common(1)[0]
+        yield (
+            f"foreign: evidently in another language ({lang}: {count:,} in {other}, such as "
+            f"{account.examples[lang, other]}); {'left out' if drop_foreign else 'leave them out with --drop-foreign'}"
+        )
+    if account.duplicates:
+        done = "left out" if dedupe else "leave them out with --dedupe"
+        yield f"similar: nearly repeat a text of another concept; {done}"
 
 
 def wikipedia_report(built: Built, seconds: float) -> None:
@@ -209,7 +239,9 @@ def wikipedia_report(built: Built, seconds: float) -> None:
             warn(f"{lang}: skipped {count:,}: {reason} (first: {language.done.faults.examples[reason]})")
     for note in built.notes:
         err.print(f"note: {note}", style="dim", soft_wrap=True)
-    out.print(f"\nNext: cr5 corpus inspect {built.output}; cr5 train {built.output} -o model", style="bold")
+    out.print(
+        f"\nNext: cr5 corpus inspect {built.output}; cr5 train {built.output} -o model", style="bold", soft_wrap=True
+    )
 
 
 def training_report(model: Cr5, path: Path, seconds: float | None) -> None:

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +16,11 @@ import pyarrow.parquet as pq
 from cr5._typing import Ints
 from cr5.corpus import MANIFEST, SCHEMA
 from cr5.duplicates import Duplicates
-from cr5.sources.shards import write_json, write_table
+from cr5.errors import UserError
+from cr5.sources.shards import load_json, whole, write_json, write_table
 
 _SEAL = b"cr5"
+_NAME = re.compile(r"([A-Za-z0-9-]+)-[0-9]{5}\.parquet")
 
 
 class Keep(NamedTuple):
@@ -35,6 +39,7 @@ class Edition(NamedTuple):
     output: str
     keep: Keep
     shared: str | None  # a file with the items that two languages have
+    run: str  # as the manifest names it: for another's, nothing is written any more
 
 
 class Published(NamedTuple):
@@ -58,26 +63,34 @@ def publish(edition: Edition) -> Published:
     """Write a language's files; those that an earlier run wrote from the same shards stay as they are."""
     keep, output = edition.keep, Path(edition.output)
     shared = np.load(edition.shared, mmap_mode="r") if edition.shared else None
-    seal = hashlib.sha256(repr(keep).encode() + (b"" if shared is None else shared.tobytes())).hexdigest()
+    made_from = hashlib.sha256(repr(keep).encode())
+    if shared is not None:
+        made_from.update(shared.data)
     duplicates = Duplicates() if keep.unlike else None
     files: dict[str, int] = {}
     counts: list[dict[str, Any]] = []
     for number, source in enumerate(edition.shards):
         path = output / f"{edition.lang}-{number:05d}.parquet"
-        about = f"{seal} {Path(source).name} {Path(source).stat().st_size}"
+        status = Path(source).stat()
+        # Of all shards so far: which texts repeat others depends on those before them.
+        made_from.update(f"{Path(source).name} {status.st_size} {status.st_mtime_ns}\n".encode())
+        about = made_from.hexdigest()
         known = _known(path, about)
         if known is not None and duplicates is None:
             counted, rows = known, None
         else:
-            counted, rows = _chosen(pq.read_table(source), keep, shared, duplicates)
+            with whole(Path(source)):
+                table = pq.read_table(source)
+            counted, rows = _chosen(table, keep, shared, duplicates)
         counts.append(counted)
         if counted["documents"]:
             files[path.name] = counted["documents"]
-        if rows is not None and known != counted and (rows.num_rows or path.exists()):
+        if rows is not None and known != counted:
+            _check_run(output, edition.run)
             if rows.num_rows:
                 write_table(path, rows, {_SEAL: json.dumps({"about": about, "counts": counted}).encode()})
             else:
-                path.unlink()
+                path.unlink(missing_ok=True)
     foreign: dict[str, int] = {}
     for counted in counts:
         for lang, count in counted["foreign"].items():
@@ -97,7 +110,8 @@ def _chosen(
     """A shard's counts, and the rows that stay."""
     counted: dict[str, Any] = {"articles": table.num_rows, "alone": 0, "duplicates": 0}
     if shared is not None:
-        rows = table.filter(pa.array(np.isin(_numbers(table["concept"]), shared)))
+        items = _numbers(table["concept"])
+        rows = table.filter(pa.array(np.searchsorted(shared, items, "right") > np.searchsorted(shared, items)))
         counted["alone"], table = table.num_rows - rows.num_rows, rows
     named = pc.value_counts(table["foreign"]).to_pylist()
     counted["foreign"] = {entry["values"]: entry["counts"] for entry in named if entry["values"]}
@@ -114,16 +128,23 @@ def _chosen(
 
 
 def _known(path: Path, about: str) -> dict[str, Any] | None:
-    """The counts of a file that was written from this shard in this way."""
-    if not path.exists():
-        return None
-    seal = json.loads((pq.read_schema(path).metadata or {}).get(_SEAL, b"{}"))
-    counts: dict[str, Any] | None = seal.get("counts") if seal.get("about") == about else None
-    return counts
+    """The counts of a file that was written from these shards in this way."""
+    seal = _seal(path)
+    return seal["counts"] if seal and seal["about"] == about else None
+
+
+def _seal(path: Path) -> dict[str, Any] | None:
+    """What ``publish`` wrote into a file, or None where it is not one of ours."""
+    with suppress(pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+        seal = json.loads(pq.read_schema(path).metadata[_SEAL])
+        return {"about": seal["about"], "counts": seal["counts"]}
+    return None
 
 
 def _items(path: Path) -> Ints:
-    return np.unique(_numbers(pq.read_table(path, columns=["concept"])["concept"]))
+    with whole(path):
+        concepts = pq.read_table(path, columns=["concept"])["concept"]
+    return np.unique(_numbers(concepts))
 
 
 def _numbers(concepts: pa.ChunkedArray) -> Ints:
@@ -132,17 +153,44 @@ def _numbers(concepts: pa.ChunkedArray) -> Ints:
     return numbers
 
 
-# The manifest
+# The folder
 
 
-def begin(output: Path, about: Mapping[str, Any]) -> None:
-    """Say that a corpus is being written."""
-    write_json(output / MANIFEST, {"complete": False, **about})
+def check_folder(output: Path, source: str, langs: Sequence[str], begun: bool) -> None:
+    """Refuse a folder with files of somebody else where ours are to be; the manifest of a ``begun`` one is ours."""
+    about: Any = {"source": source}
+    with suppress(FileNotFoundError, NotADirectoryError):
+        try:
+            about = json.loads((output / MANIFEST).read_bytes())
+        except ValueError:
+            about = None
+    if not begun and not (isinstance(about, dict) and about.get("source") == source):
+        raise UserError(f"{output / MANIFEST}: not of a corpus of this command; name another folder")
+    for path in sorted(output.glob("*.parquet")):
+        if (match := _NAME.fullmatch(path.name)) and match[1] in langs and _seal(path) is None:
+            raise UserError(f"{path}: damaged, or not written by this command; move it away, or name another folder")
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is one of ours that was half written."""
+    match = re.fullmatch(r"\.(.+)\.[0-9a-f]{8}\.tmp", name)
+    return match is not None and (match[1] == MANIFEST or _NAME.fullmatch(match[1]) is not None)
+
+
+def begin(output: Path, source: str, run: str) -> None:
+    """Say that a corpus is being written, and by which run."""
+    write_json(output / MANIFEST, {"complete": False, "source": source, "run": run})
+
+
+def _check_run(output: Path, run: str) -> None:
+    """Stop where a later run has taken over: on a cluster, tasks outlive the one that gave them."""
+    if (load_json(output / MANIFEST) or {}).get("run") != run:
+        raise UserError(f"{output}: another run has taken over")
 
 
 def finish(output: Path, about: Mapping[str, Any], files: Mapping[str, int]) -> None:
     """Say that it is whole, without files of ours that no longer belong to it."""
     for path in output.glob("*.parquet"):
-        if path.name not in files and _SEAL in (pq.read_schema(path).metadata or {}):
+        if path.name not in files and _NAME.fullmatch(path.name) and _seal(path) is not None:
             path.unlink()
     write_json(output / MANIFEST, {"complete": True, **about, "files": dict(files)})

@@ -74,8 +74,8 @@ def read_folder(
     if not found:
         seen = f"there are {', '.join(others)}" if others else f"and no file ends in {', '.join(_FORMS)}"
         raise CorpusError(
-            f"{root}: no page fits the pattern {pattern}, {seen}; say where a path has the code of the language "
-            "and the name of the page, as in docs/{lang}/{concept} or {concept}.{lang}.md"
+            f"{root}: no page fits the pattern {pattern}, {seen}; say with --pattern where a path has the code of "
+            "the language and the name of the page, as in docs/{lang}/{concept} or {concept}.{lang}.md"
         )
     for lang in sorted(found):
         pages = sorted(found.pop(lang))

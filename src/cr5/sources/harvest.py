@@ -1,20 +1,25 @@
 """The harvest of dumps: files fetched, and extracted as they arrive."""
 
+import glob
+import hashlib
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from cr5.errors import UserError
 from cr5.progress import Progress, Report
 from cr5.sources import cirrus, exports, pages
+from cr5.sources.files import reading
 from cr5.sources.items import from_page_props, from_sitelinks
 from cr5.sources.local import find_local_sitelinks
 from cr5.sources.plan import Ids, Request
 from cr5.sources.queue import Item, fetch_all
 from cr5.sources.server import StoppedError
-from cr5.sources.shards import Done, Job, extract, load_json, write_json
+from cr5.sources.shards import Done, Job, extract, finished, load_json, write_json
 from cr5.sources.wiki import Piece, Wiki
 from cr5.sources.wikimedia import Dump, File, find_sitelinks
 
@@ -22,6 +27,7 @@ Harvested: TypeAlias = dict[str, list[tuple[Job, Done]]]
 """Every wiki's jobs in order, by its code, with what came of them."""
 
 _DIVIDE = {"cirrus": cirrus.pieces, "xml": pages.pieces, "parquet": exports.pieces}
+_ENDS = 1 << 16  # bytes at each end of a file
 
 
 @dataclass
@@ -51,6 +57,7 @@ class Harvest:
 
         def arrived(path: Path) -> None:
             dump, file = missing[path]
+            self.check(dump, file)
             for job in self.jobs(dump, file, tables[dump.wiki.code]):
                 self.submit(job)
 
@@ -61,7 +68,9 @@ class Harvest:
             self.fetch([(file.url, path, file.digest) for path, (_, file) in missing.items() if file.url], arrived)
             self.wait()
         except BaseException:
-            for future in self.working:
+            with self.lock:
+                working = list(self.working)
+            for future in working:
                 future.cancel()
             raise
         return {
@@ -109,7 +118,7 @@ class Harvest:
     def failed(self) -> bool:
         """Whether there is no sense in going on."""
         with self.lock:
-            return any(f.done() and not f.cancelled() and f.exception() is not None for f in self.working)
+            return any(f.done() and (f.cancelled() or f.exception() is not None) for f in self.working)
 
     def wait(self) -> None:
         """Until all jobs are done; the first failure ends it."""
@@ -134,30 +143,49 @@ class Harvest:
 
     def extracted(self, dump: Dump, file: File) -> bool:
         """Whether a file has given all it has, so that it need not even be there."""
-        folder, name = self.folder(dump), Path(file.name).name
-        known = load_json(folder / f"{name}.pieces.json")
-        if known is None:
-            return False
-        return all((folder / f"{_job(name, begin)}.json").exists() for begin, _ in known["pieces"])
+        known = load_json(self.pieces(dump, file))
+        return known is not None and all(finished(job) for job in self.divided(dump, file, known))
 
     def jobs(self, dump: Dump, file: File, items: Path | None) -> list[Job]:
-        """What is to be done with a file; its pieces are chosen once and for all."""
-        path, folder, name = self.place(dump, file), self.folder(dump), Path(file.name).name
-        record = folder / f"{name}.pieces.json"
+        """What is to be done with a file; its pieces are chosen once, for as long as it is the same file."""
+        path, record = self.place(dump, file), self.pieces(dump, file)
         known = load_json(record)
-        size = path.stat().st_size if path.exists() else None
-        if known is None or size not in (None, known["size"]):  # a copy that was cut short has been made whole
-            names = sorted(pages.hidden_names(path)) if dump.kind == "xml" else None
-            known = {"pieces": [[piece.begin, piece.end] for piece in _DIVIDE[dump.kind](path)], "hidden": names}
-            known["size"] = size
+        if known is None or not (self.extracted(dump, file) or known.get("mark") == _mark(path)):
+            for left in record.parent.glob(f"{glob.escape(Path(file.name).name)}.*"):
+                left.unlink()  # of a copy that was cut short, or of a dump that has been renewed
+            known = {
+                "mark": _mark(path),
+                "pieces": [[piece.begin, piece.end] for piece in _DIVIDE[dump.kind](path)],
+                "hidden": sorted(pages.hidden_names(path)) if dump.kind == "xml" else None,
+            }
             write_json(record, known)
+        return self.divided(dump, file, known, items)
+
+    def pieces(self, dump: Dump, file: File) -> Path:
+        """Where it stands how a file is divided."""
+        return self.folder(dump) / f"{Path(file.name).name}.pieces.json"
+
+    def divided(self, dump: Dump, file: File, known: dict[str, Any], items: Path | None = None) -> list[Job]:
+        """The jobs of a file that has been divided."""
+        path, folder = str(self.place(dump, file).resolve()), str(self.folder(dump).resolve())
         hidden = None if known["hidden"] is None else frozenset(known["hidden"])
         table = None if items is None else str(items.resolve())
-        where = str(folder.resolve())
         return [
-            Job(dump.kind, Piece(str(path.resolve()), *ends), dump.wiki, table, hidden, where, _job(name, ends[0]))
-            for ends in known["pieces"]
-        ]
+            Job(
+                dump.kind, Piece(path, begin, end), dump.wiki, table, hidden, folder,
+                f"{Path(file.name).name}.{begin:013d}",
+            )
+            for begin, end in known["pieces"]
+        ]  # fmt: skip
+
+    def check(self, dump: Dump, file: File) -> None:
+        """Refuse a file that is not the one of the plan: with the others it might make no dump."""
+        path = self.place(dump, file)
+        if file.url and file.size is not None and file.size != (size := path.stat().st_size):
+            raise UserError(
+                f"{path}: {size:,} bytes, not {file.size:,} as when this corpus was begun: the dump has been renewed; "
+                f"delete {self.work / dump.wiki.code} and run the same command again"
+            )
 
     # Tables of items
 
@@ -210,5 +238,11 @@ def make_table(path: Path, wiki: Wiki, ids: Ids, folder: Path, partial: bool = F
         from_page_props(path, folder, partial=partial)
 
 
-def _job(name: str, begin: int) -> str:
-    return f"{name}.{begin:013d}"
+def _mark(path: Path) -> str:
+    """What tells a file from another of its name: its size and its ends, where compressed files have their sums."""
+    with reading(str(path)), path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        head = file.read(_ENDS)
+        file.seek(max(0, size - _ENDS))
+        return f"{size} {hashlib.sha256(head + file.read()).hexdigest()}"

@@ -21,6 +21,7 @@ from typing import IO, NamedTuple, TypeAlias, cast
 import langcodes
 
 from cr5.corpus import CorpusError, Document
+from cr5.languages import known, normalise
 from cr5.sources.files import Complain, lines, refuse
 from cr5.sources.places import Place, places, unique_names
 
@@ -48,7 +49,7 @@ def read_moses(
     ``join`` consecutive lines are a document in each language, as a sentence alone teaches little; their concept is
     the files' name and the number of the first line, "Europarl.en-it:41". A line that is empty in one language is
     left out there; one that is empty in all ends the document. With ``pivot`` a line's concept is the digest of its
-    text in that language instead, so that the pairs en-it and da-en meet in English: then ``join`` must be 1, and
+    text in that language instead, so that the pairs en-it and dan-eng meet in English: then ``join`` must be 1, and
     the pivot's text comes again with every pair and line that has it. Memory holds ``join`` lines of each language.
     """
     if join < 1:
@@ -71,12 +72,13 @@ def read_moses(
 
 
 def _documents(group: _Group, join: int, pivot: str | None, complain: Complain) -> Iterator[Document]:
-    if pivot is not None and pivot not in group.files:
-        complain("no pivot", f"{group.name}: only {', '.join(group.files)}, not the pivot '{pivot}'; leave it out")
+    langs = list(group.files)
+    column_of_pivot = next((i for i, lang in enumerate(langs) if pivot and _same_language(lang, pivot)), None)
+    if pivot is not None and column_of_pivot is None:
+        complain("no pivot", f"{group.name}: only {', '.join(langs)}, not the pivot '{pivot}'; leave it out")
         return
     if not _same_length(group, complain):
         return
-    langs = list(group.files)
     with ExitStack() as stack:
         columns = []
         for file in group.files.values():
@@ -85,7 +87,10 @@ def _documents(group: _Group, join: int, pivot: str | None, complain: Complain) 
             buffered = stack.enter_context(io.BufferedReader(cast(io.RawIOBase, stream), _CHUNK))
             columns.append(lines(buffered, str(file), complain))
         for first, block in _blocks(zip(*columns, strict=True), join):
-            concept = f"{group.name}:{first}" if pivot is None else _meeting(pivot, block[0][langs.index(pivot)])
+            if pivot is None or column_of_pivot is None:
+                concept = f"{group.name}:{first}"
+            else:
+                concept = _meeting(pivot, block[0][column_of_pivot])
             for lang, column in zip(langs, zip(*block, strict=True), strict=True):
                 text = "\n".join(filter(None, column))
                 if text and concept:
@@ -106,6 +111,10 @@ def _blocks(rows: Iterable[_Row], join: int) -> Iterator[tuple[int, list[_Row]]]
             block = []
     if block:
         yield first, block
+
+
+def _same_language(lang: str, other: str) -> bool:
+    return lang == other or (known(lang) and known(other) and normalise(lang) == normalise(other))
 
 
 def _meeting(pivot: str, line: str | None) -> str:

@@ -80,7 +80,7 @@ def plan(request: Request, work: Path, *, agent: str, pause: float = 1.0, progre
 
 
 def _begun(request: Request, work: Path, wiki: Wiki) -> Dump | None:
-    known = load_json(work / wiki.code / "plan.json")
+    known = load_json(work / wiki.code / "plan.json", work / wiki.code)
     if known is None:
         return None
     for name, value in {"source": request.kind, "ids": request.ids, "sample": request.sample}.items():
@@ -104,7 +104,7 @@ def _option(name: str, value: object) -> str:
 
 def _find(request: Request, wikis: Sequence[Wiki], agent: str, pause: float, progress: Report) -> list[Dump]:
     if request.dumps is not None:
-        return find_local(wikis, request.kind, request.dumps)
+        return find_local(wikis, request.kind, request.dumps, request.date)
     return find_dumps(
         wikis,
         request.kind,

@@ -4,14 +4,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from cr5 import languages
 from cr5.corpus import Batch, CorpusError, Document, batches
 from cr5.duplicates import Duplicates
 from cr5.sources.files import Complain, refuse
+from cr5.text import Tokeniser
+
+SAMPLE = 1000  # documents of a language that tell how many are short
 
 
 @dataclass
@@ -19,8 +24,10 @@ class Account:
     """What passed by, per language, what became ``documents``, and what was out of place.
 
     ``guessed``: the source did not name the language; ``confidence`` sums how sure the guesses were. ``foreign``:
-    texts evidently in another language than they say, counted by both. ``duplicates``: texts that nearly repeat
-    one of another concept. ``renamed``: codes as the source wrote them.
+    texts evidently in another language than they say, counted by both, each with the concept of its first case in
+    ``examples``. ``duplicates``: texts that nearly repeat one of another concept. ``short``: documents with too few
+    different words, among the ``judged``. ``concepts`` counts all, and ``shared`` those in two languages or more.
+    ``renamed``: codes as the source wrote them.
     """
 
     passed: Counter[str] = field(default_factory=Counter)
@@ -29,7 +36,11 @@ class Account:
     confidence: dict[str, float] = field(default_factory=dict)
     foreign: Counter[tuple[str, str]] = field(default_factory=Counter)
     duplicates: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
+    examples: dict[tuple[str, str], str] = field(default_factory=dict)
+    judged: Counter[str] = field(default_factory=Counter)
+    short: Counter[str] = field(default_factory=Counter)
+    concepts: int = 0
+    shared: int = 0
     renamed: dict[str, str] = field(default_factory=dict)
 
     def figures(self) -> dict[str, "Figures"]:
@@ -42,6 +53,7 @@ class Account:
                 self.confidence[lang] / self.guessed[lang] if self.guessed[lang] else None,
                 {other: count for (declared, other), count in self.foreign.items() if declared == lang},
                 self.duplicates[lang],
+                self.short[lang] / self.judged[lang] if self.judged[lang] else None,
             )
             for lang in langs
         }
@@ -49,19 +61,22 @@ class Account:
     def to_json(self) -> dict[str, object]:
         """Plain values."""
         return {
+            "concepts": self.concepts,
+            "shared": self.shared,
             "languages": {lang: figures._asdict() for lang, figures in self.figures().items()},
             "renamed": self.renamed,
         }
 
 
 class Figures(NamedTuple):
-    """One language of an account."""
+    """One language of an account; ``short`` is a share, by a sample."""
 
     documents: int
     guessed: int
     confidence: float | None
     foreign: dict[str, int]
     duplicates: int
+    short: float | None
 
 
 def refine(
@@ -71,19 +86,25 @@ def refine(
     langs: Collection[str] | None = None,
     drop_foreign: bool = False,
     dedupe: bool = False,
+    min_unique: int = 0,
     complain: Complain = refuse,
 ) -> Iterator[Batch]:
     """Documents with their languages by BCP 47, in batches; what is out of place is counted and may be dropped.
 
-    ``langs`` keeps these languages only, however they are spelled.
+    ``langs`` keeps these languages only, however they are spelled. Documents with fewer different words than
+    ``min_unique`` are short, which is looked at in the first 1,000 of every language.
     """
     wanted = None if langs is None else {languages.normalise(lang) for lang in langs}
     seen = Duplicates()
+    found: dict[int, str] = {}
     for batch in batches(_in_language(documents, account, wanted, drop_foreign, complain)):
         marked = seen.mark(batch.rows)
         rows = batch.rows.filter(pa.array(~marked)) if dedupe and marked.any() else batch.rows
         account.documents.update(rows["lang"].to_pylist())
         account.duplicates.update(batch.rows["lang"].filter(pa.array(marked)).to_pylist())
+        _count_concepts(rows, found, account)
+        if min_unique:
+            _count_short(rows, min_unique, account)
         if rows.num_rows:
             yield Batch(rows, batch.source, batch.lines if rows is batch.rows else batch.lines[~marked])
 
@@ -92,32 +113,57 @@ def _in_language(
     documents: Iterable[Document], account: Account, wanted: set[str] | None, drop_foreign: bool, complain: Complain
 ) -> Iterator[Document]:
     for document in documents:
-        declared = document.lang
+        declared, guess = document.lang, None
         if not declared.strip():
             guess = languages.guess(document.text)
-            if guess.lang == languages.UNKNOWN:
-                complain("language unknown", f"{document.concept}: the language of its text cannot be told; name it")
-                continue
             lang = guess.lang
-            account.guessed[lang] += 1
-            account.confidence[lang] = account.confidence.get(lang, 0.0) + guess.confidence
+            if lang == languages.UNKNOWN:
+                complain(
+                    "language unknown",
+                    f"{document.concept}: the language of its text cannot be told; name it or pass --on-error skip",
+                )
+                continue
         else:
             try:
                 lang = _normalise(declared)
             except CorpusError as error:
                 complain("no language code", f"{document.concept}: {error}")
                 continue
-            if lang != declared:
-                account.renamed[declared] = lang
         account.passed[lang] += 1
         if wanted is not None and lang not in wanted:
             continue
-        if declared and (evident := languages.is_foreign(document.text, lang)) is not None:
-            account.foreign[lang, evident.lang] += 1
-            account.examples.setdefault(lang, document.concept)
-            if drop_foreign:
-                continue
+        if guess is not None:
+            account.guessed[lang] += 1
+            account.confidence[lang] = account.confidence.get(lang, 0.0) + guess.confidence
+        else:
+            if lang != declared:
+                account.renamed[declared] = lang
+            if (evident := languages.is_foreign(document.text, lang)) is not None:
+                account.foreign[lang, evident.lang] += 1
+                account.examples.setdefault((lang, evident.lang), document.concept)
+                if drop_foreign:
+                    continue
         yield Document(document.concept, lang, document.text, document.title, document.url)
+
+
+def _count_concepts(rows: pa.RecordBatch, found: dict[int, str], account: Account) -> None:
+    """Count concepts and those of several languages; ``found`` has the language of each, "" for several."""
+    for concept, lang in zip(rows["concept"].to_pylist(), rows["lang"].to_pylist(), strict=True):
+        before = found.setdefault(hash(concept), lang)
+        if before not in ("", lang):
+            found[hash(concept)] = ""
+            account.shared += 1
+    account.concepts = len(found)
+
+
+def _count_short(rows: pa.RecordBatch, min_unique: int, account: Account) -> None:
+    langs = rows["lang"].dictionary_encode()
+    for i, lang in enumerate(langs.dictionary.to_pylist()):
+        places = np.flatnonzero(langs.indices.to_numpy() == i)[: SAMPLE - account.judged[lang]]
+        _, ids, offsets = Tokeniser()(rows["text"].take(pa.array(places)), lang)
+        different = (len(set(ids[start:end].tolist())) for start, end in pairwise(offsets))
+        account.short[lang] += sum(count < min_unique for count in different)
+        account.judged[lang] += len(places)
 
 
 _normalise = lru_cache(1024)(languages.normalise)

@@ -11,7 +11,7 @@ from cr5.sources import pages
 from cr5.sources.download import fetch
 from cr5.sources.harvest import Harvest, Harvested, make_table
 from cr5.sources.server import StoppedError
-from cr5.sources.shards import Done, Job, extract
+from cr5.sources.shards import Done, Job, extract, finished
 from cr5.sources.wiki import Piece
 from cr5.sources.wikimedia import Dump, File
 
@@ -24,9 +24,9 @@ def take_samples(harvest: Harvest, dumps: Sequence[Dump], count: int, size: int)
     for number, dump in enumerate(dumps):
         harvest.progress(Progress("sample", number, len(dumps), dump.wiki.code))
         folder = harvest.folder(dump)
-        if not (folder / f"{_NAME}.json").exists():
-            _take(harvest, dump, count, size)
         job = Job(dump.kind, Piece(""), dump.wiki, None, None, str(folder.resolve()), _NAME)
+        if finished(job) is None:
+            _take(harvest, dump, count, size)
         found[dump.wiki.code] = [(job, extract(job))]
     return found
 

@@ -6,7 +6,7 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,9 +57,8 @@ class Done(NamedTuple):
 
 def extract(job: Job) -> Done:
     """Write a piece's articles into shards; behind those of an earlier run, if there are any."""
-    folder = Path(job.folder)
-    if (done := load_json(folder / f"{job.name}.json")) is not None:
-        return _done(done)
+    if (done := finished(job)) is not None:
+        return done
     state: dict[str, Any] = {
         "record": 0,
         "documents": 0,
@@ -70,7 +69,7 @@ def extract(job: Job) -> Done:
         "cut": "",
     }
     while (path := shard(job, state["shards"])).exists():
-        state = json.loads(pq.read_schema(path).metadata[_STATE])
+        state = _state(path)
     tally, faults = Counter(state["tally"]), Skipped(state["faults"], state["examples"])
     rows: list[tuple[str, ...]] = []
     size = 0
@@ -99,8 +98,15 @@ def extract(job: Job) -> Done:
     if rows:
         write(record)
     state.update(tally=dict(tally), faults=faults.counts, examples=faults.examples)
-    write_json(folder / f"{job.name}.json", state)
+    write_json(_record(job), state)
     return _done(state)
+
+
+def finished(job: Job) -> Done | None:
+    """What came of a job that has been done; None where it has not, or where one of its shards is gone."""
+    if (state := load_json(_record(job))) is None:
+        return None
+    return _done(state) if all(shard(job, number).exists() for number in range(state["shards"])) else None
 
 
 def _some(job: Job, state: dict[str, Any], found: Iterator[tuple[int, Document]]) -> Iterator[tuple[int, Document]]:
@@ -121,6 +127,28 @@ class _BeyondError(Exception):
 def shard(job: Job, number: int) -> Path:
     """Where a job's shard lies."""
     return Path(job.folder) / f"{job.name}-{number:05d}.parquet"
+
+
+def _record(job: Job) -> Path:
+    return Path(job.folder) / f"{job.name}.json"
+
+
+def _state(path: Path) -> dict[str, Any]:
+    """How far a job was when it had written a shard."""
+    with whole(path):
+        state: dict[str, Any] = json.loads(pq.read_schema(path).metadata[_STATE])
+        return state
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[None]:
+    """Say what to do about a shard that cannot be read, though it was written whole."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise
+        raise CorpusError(f"{path}: damaged; delete it and run the same command again") from error
 
 
 def _articles(job: Job, tally: Tally, faults: Skipped, skip: int) -> Iterator[tuple[int, Document]]:
@@ -166,24 +194,30 @@ def _done(state: Mapping[str, Any]) -> Done:
 def write_table(path: Path, table: pa.Table, metadata: Mapping[bytes, bytes]) -> None:
     """A Parquet file that carries its state with it."""
     table = table.replace_schema_metadata(dict(metadata))
-    _write(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    write_whole(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """A JSON file for people and for the next run."""
     text = json.dumps(values, ensure_ascii=False, indent=1) + "\n"
-    _write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def load_json(path: Path) -> dict[str, Any] | None:
-    """What ``write_json`` wrote, or None where it has not yet."""
-    with suppress(FileNotFoundError):
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return values
-    return None
+def load_json(path: Path, unit: Path | None = None) -> dict[str, Any] | None:
+    """What ``write_json`` wrote, or None where it has not yet; ``unit`` is what is worth nothing without it."""
+    try:
+        values = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise UserError(f"{path}: damaged; delete {unit or 'it'} and run the same command again")
+    return values
 
 
-def _write(path: Path, write: Callable[[Path], Any]) -> None:
+def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Have a file written under another name; it gets its own when it is on the disk."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         write(temporary)

@@ -21,6 +21,7 @@ Rows: TypeAlias = Iterator[tuple[int, Row]]
 """Rows and their places: lines of a file, or rows of Parquet, from 1."""
 
 BATCH_BYTES = 16 << 20  # of Parquet that are decoded at a time
+_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"}
 _FORMATS = ".csv, .tsv, .jsonl and .ndjson, also with .gz, .bz2 or .xz behind it, and .parquet"
 _KINDS = {bool: "a boolean", list: "a list", dict: "an object"}
 
@@ -55,7 +56,10 @@ class _Columns:
         """Complain of a table that has not all that it must."""
         for name in self.names:
             if name not in there and name not in self.optional:
-                raise CorpusError(f"{source}: no column '{name}', only {', '.join(there)}; name the column to read")
+                names = ", ".join(there)
+                raise CorpusError(
+                    f"{source}: no column '{name}', only {names}; name the right one, e.g. with --text-column"
+                )
             if there.count(name) > 1:
                 raise CorpusError(f"{source}: column '{name}' occurs {there.count(name)} times; rename all but one")
 
@@ -89,8 +93,9 @@ def read_table(
         optional.add(concept)
     by_row = lang if lang and not lang_value and not wide else ""
     columns = _Columns(concept, by_row, texts, title, url, frozenset(optional), bool(wide))
-    names = [path.name for path in paths]
-    for path in paths:
+    tables = [table for path in paths for table in _tables(path)]
+    names = [path.name for path in tables]
+    for path in tables:
         name = path.name if names.count(path.name) == 1 else str(path)
         for line, row in _rows(path, columns, delimiter, complain):
             numbered = f"{name}:{line}" if concept in optional and concept not in row else ""
@@ -148,11 +153,25 @@ def _cell(row: Row, name: str) -> str:
 # Formats
 
 
-def _rows(path: Path, columns: _Columns, delimiter: str, complain: Complain) -> Rows:
+def _tables(path: Path) -> list[Path]:
+    """A file, or the tables below a folder."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.rglob("*") if _suffix(file) in _SUFFIXES and not file.name.startswith("."))
+    if not found:
+        raise CorpusError(f"{path}: no table in this folder; the formats are {_FORMATS}")
+    return found
+
+
+def _suffix(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in (".gz", ".bz2", ".xz"):
         suffixes.pop()
-    match suffixes[-1] if suffixes else "":
+    return suffixes[-1] if suffixes else ""
+
+
+def _rows(path: Path, columns: _Columns, delimiter: str, complain: Complain) -> Rows:
+    match _suffix(path):
         case ".csv":
             return _csv_rows(path, columns, delimiter or ",", complain)
         case ".tsv":

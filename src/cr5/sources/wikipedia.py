@@ -6,6 +6,7 @@ so whatever ends a run, the next one goes on.
 """
 
 import fcntl
+import secrets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -16,18 +17,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cr5.corpus import Skipped
+from cr5._typing import Ints
+from cr5.corpus import Skipped, read_batches
 from cr5.errors import UserError
 from cr5.progress import Progress, Report, silent
-from cr5.sources.align import Edition, Published, begin, finish, publish, shared_items
+from cr5.sources.align import Edition, Published, begin, check_folder, finish, is_temporary, publish, shared_items
 from cr5.sources.harvest import Harvest, Harvested
 from cr5.sources.plan import Request, plan
 from cr5.sources.sample import take_samples
-from cr5.sources.shards import Done, shard
+from cr5.sources.shards import Done, shard, write_whole
 from cr5.sources.wiki import PAGES, Tally
 from cr5.sources.wikimedia import Dump
 
 WORK = ".work"
+_SOURCE = "wikipedia"
 HEAD = 4 << 20  # bytes of a file that a sample begins with
 
 
@@ -71,8 +74,9 @@ def build(
     """
     request.check()
     work = output / WORK
-    work.mkdir(parents=True, exist_ok=True)
+    check_folder(output, _SOURCE, [wiki.lang for wiki in request.wikis], begun=work.exists())
     with _alone(work):
+        _sweep(output)
         dumps = plan(request, work, agent=agent, pause=pause, progress=progress)
         harvest = Harvest(request, work, executor, agent, progress, pause, [n for dump in dumps for n in dump.notes])
         done = take_samples(harvest, dumps, request.sample, head) if request.sample else harvest.all(dumps)
@@ -82,12 +86,25 @@ def build(
 @contextmanager
 def _alone(work: Path) -> Iterator[None]:
     """Keep a second run away from the folder."""
-    with (work / "lock").open("w") as file:
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = (work / "lock").open("w")
+    except OSError as error:
+        reason = str(error.strerror).lower()
+        raise UserError(f"{work.parent}: cannot be written, {reason}; name another folder") from error
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(f"{work.parent}: another run is writing this corpus; wait until it ends") from None
         yield
+
+
+def _sweep(output: Path) -> None:
+    """Remove what was half written when an earlier run was killed."""
+    ours = [path for path in output.glob(".*.tmp") if is_temporary(path.name)]
+    for path in [*ours, *(output / WORK).rglob("*.tmp")]:
+        path.unlink(missing_ok=True)
 
 
 def _publish(
@@ -105,17 +122,25 @@ def _publish(
         for dump in dumps
     }
     progress(Progress("align", 0, len(dumps)))
+    sums = {dump.wiki.code: _sum([ended for _, ended in done[dump.wiki.code]]) for dump in dumps}
+    for code, total in sums.items():
+        if not total.documents:
+            raise UserError(
+                f"{code}: {_nothing(total)}; take another --date or --source, or leave {code} out of --langs"
+            )
     items = shared_items(shards)
-    table = output / WORK / "shared.npy"
+    if request.keep.shared and not len(items):
+        raise UserError(f"no concept is in two of {', '.join(shards)}; raise --sample, or keep all concepts")
+    table, run = output / WORK / "shared.npy", secrets.token_hex(8)
     if request.keep.shared:
-        np.save(table, items)
-    begin(output, {"source": "wikipedia"})
+        write_whole(table, lambda temporary: _save(temporary, items))
+    begin(output, _SOURCE, run)
     futures = {
         lang: executor.submit(
             publish,
             Edition(
                 lang, tuple(str(path) for path in paths), str(output.resolve()), request.keep,
-                str(table.resolve()) if request.keep.shared else None,
+                str(table.resolve()) if request.keep.shared else None, run,
             ),
         )
         for lang, paths in shards.items()
@@ -124,10 +149,27 @@ def _publish(
     for number, dump in enumerate(dumps):
         progress(Progress("align", number, len(dumps), dump.wiki.code))
         published = futures[dump.wiki.lang].result()
-        found[dump.wiki.lang] = Language(dump, _sum([ended for _, ended in done[dump.wiki.code]]), published)
+        found[dump.wiki.lang] = Language(dump, sums[dump.wiki.code], published)
     built = Built(output, found, len(items), notes)
-    finish(output, about(request, built), {k: n for each in found.values() for k, n in each.published.files.items()})
+    files = {name: count for each in found.values() for name, count in each.published.files.items()}
+    if not files:
+        raise UserError(f"{output}: no document is left; drop less")
+    finish(output, about(request, built), files)
+    _sweep(output)
+    notes += [f"{lang}: no document is left" for lang, language in found.items() if not language.documents]
+    others = [source for source in read_batches(output).sources if source not in {str(output / name) for name in files}]
+    notes += [f"{source} was there before; whoever reads {output} reads it as well" for source in others]
     return built
+
+
+def _save(path: Path, items: Ints) -> None:
+    with path.open("wb") as file:  # given a name, NumPy would add a suffix to it
+        np.save(file, items)
+
+
+def _nothing(done: Done) -> str:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in done.tally.items() if reason != PAGES)
+    return f"none of its {done.tally[PAGES]:,} pages is an article" + (f" ({reasons})" if reasons else "")
 
 
 def _sum(parts: Sequence[Done]) -> Done:
@@ -142,7 +184,7 @@ def _sum(parts: Sequence[Done]) -> Done:
 def about(request: Request, built: Built) -> dict[str, Any]:
     """What the manifest says of a corpus."""
     return {
-        "source": "wikipedia",
+        "source": _SOURCE,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "dumps": request.kind,
         "ids": request.ids,
