@@ -24,7 +24,8 @@ import pyarrow as pa
 from datasketch import LeanMinHash, MinHash, MinHashLSH
 
 from cr5.corpus import SCHEMA, Document, batches, read_batches
-from cr5.duplicates import SHINGLE, SLOTS, Duplicates, bands
+from cr5.duplicates import Duplicates, bands
+from cr5.engine.shingles import SHINGLE, SLOTS
 
 Rows = list[pa.RecordBatch]
 

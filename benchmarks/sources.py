@@ -35,7 +35,7 @@ def sentences(lang: str, size: int, seed: int) -> Iterator[str]:
     rare = [f"{a}{b}".lower() for a, b in zip(words, words[7:], strict=False)]
     words += [word for word in rare if word.isalpha()]
     while size > 0:
-        ranks = np.minimum(rng.zipf(1.2, int(rng.integers(8, 30))), len(words)) - 1
+        ranks = rng.zipf(1.2, int(rng.integers(8, 30))) % len(words)
         sentence = " ".join(words[i] for i in ranks)
         size -= len(sentence.encode())
         yield sentence

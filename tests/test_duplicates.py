@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5.corpus import SCHEMA
-from cr5.duplicates import SHINGLE, SLOTS, Duplicates, Example, bands
+from cr5.duplicates import Duplicates, Example, bands
+from cr5.engine.shingles import SHINGLE, SLOTS
 from cr5.errors import UserError
 
 Row = tuple[str, str, str]  # concept, language, text
