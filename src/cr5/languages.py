@@ -194,6 +194,11 @@ def _windows(text: str) -> list[str]:
     return [window for window in windows if any(map(str.isalpha, window))]
 
 
+def probabilities(text: str) -> dict[str, float]:
+    """What the identifier gives to every language it knows, from the beginning of a text; they add up to 1."""
+    return {_label(lang): share for lang, share in _identifier().rank(_bytes(text[:WINDOW]))}
+
+
 def _classify(window: str) -> Guess:
     lang, probability = _identifier().classify(_bytes(window))
     return Guess(_label(lang), probability)

@@ -10,7 +10,7 @@ import typer
 
 from cr5 import __version__, demo
 from cr5 import vectors as vectors_file
-from cr5.cli import corpora, evaluation, show
+from cr5.cli import corpora, evaluation, search, show
 from cr5.cli.options import (
     Changes,
     Corpora,
@@ -26,6 +26,7 @@ from cr5.cli.options import (
     read_corpora,
     ridge_of,
 )
+from cr5.cli.serve import serve
 from cr5.cli.show import out
 from cr5.corpus import Skipped
 from cr5.engine.choice import Name as EngineName
@@ -45,7 +46,6 @@ app = typer.Typer(
 )
 app.add_typer(corpora.app, name="corpus")
 app.add_typer(evaluation.app, name="eval")
-app.command()(evaluation.reproduce)
 
 
 def _version(wanted: bool) -> None:
@@ -329,3 +329,8 @@ def _text(given: str) -> str:
         return Path(given[1:]).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{given[1:]} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
+
+
+search.register(app)
+app.command()(serve)
+app.command()(evaluation.reproduce)

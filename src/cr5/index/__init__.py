@@ -1,0 +1,1 @@
+"""The search index: documents with their vectors, kept in a store and found by meaning."""

@@ -1,0 +1,290 @@
+"""Answers: from an index and a request to what is sent back."""
+
+import base64
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import islice
+from typing import TypeAlias
+
+import numpy as np
+
+from cr5._typing import Array
+from cr5.corpus import Document
+from cr5.index.catalogue import Entry, Generation, Hit, Index
+from cr5.index.store import matrix, shown
+from cr5.model import Cr5
+from cr5.web.atlas import Atlas
+from cr5.web.limits import RefusedError
+from cr5.web.metrics import Metrics
+from cr5.web.shapes import (
+    AddedShape,
+    Deleted,
+    DocumentShape,
+    Embedded,
+    Embedding,
+    Embeddings,
+    EmbeddingsRequest,
+    EmbedRequest,
+    Example,
+    Explained,
+    ExplainRequest,
+    Found,
+    Health,
+    HitShape,
+    Info,
+    NewDocuments,
+    SearchRequest,
+    SimilarRequest,
+    Usage,
+)
+
+Place: TypeAlias = tuple[float, float]
+
+SNIPPET = 300  # characters of a text that a hit shows
+EXPLAINED = 6_000  # characters of a text that are compared word by word: time and memory are their square
+EXAMPLES, TRIED = 4, 32  # titles that the page begins with, and documents of a language that are looked at for one
+
+
+def search(atlas: Atlas, asked: SearchRequest) -> Found:
+    """The documents nearest to a text."""
+    began, index = time.perf_counter(), atlas.index
+    among = _among(index, asked.among)
+    _check(index, [asked.lang] if asked.lang else [])
+    guess, hits = index.search(asked.q, asked.lang or None, k=asked.k, langs=among, measure=asked.measure)
+
+    def view(now: Generation) -> tuple[float, list[Place]]:
+        vector = now.model.encode([asked.q], guess.lang)
+        return float(now.model.coverage([asked.q], guess.lang)[0]), _places(atlas, now, vector, hits)
+
+    known, places = atlas.ask(view)
+    return Found(
+        query=asked.q,
+        lang=guess.lang,
+        guessed=not asked.lang,
+        confidence=guess.confidence,
+        known=known,
+        measure=asked.measure,
+        milliseconds=_since(began),
+        hits=_hits(hits, places[1:]),
+        at=places[0],
+    )
+
+
+def similar(atlas: Atlas, asked: SimilarRequest) -> Found:
+    """The documents nearest to one of the index."""
+    began, index = time.perf_counter(), atlas.index
+    among, entry = _among(index, asked.among), _entry(index, asked.id)
+    hits = index.similar(asked.id, k=asked.k, langs=among, measure=asked.measure)
+
+    def view(now: Generation) -> tuple[float, list[Place]]:
+        vector = matrix(now.store.get([asked.id], ("vector",))["vector"])
+        return float(now.model.coverage([entry.text], entry.lang)[0]), _places(atlas, now, vector, hits)
+
+    known, places = atlas.ask(view)
+    return Found(
+        query=entry.title or snippet(entry.text),
+        lang=entry.lang,
+        guessed=False,
+        confidence=1.0,
+        known=known,
+        measure=asked.measure,
+        milliseconds=_since(began),
+        hits=_hits(hits, places[1:]),
+        at=places[0],
+    )
+
+
+def explain(atlas: Atlas, asked: ExplainRequest) -> Explained:
+    """The words that make a document similar to a text or another document; of long texts, those at the beginning."""
+    index = atlas.index
+    if bool(asked.q) == bool(asked.of):
+        raise RefusedError(422, "give either q, a text, or of, the id of a document")
+    _check(index, [asked.lang] if asked.lang else [])
+    entry = _entry(index, asked.id)
+    if asked.of:
+        other = _entry(index, asked.of)
+        text, lang = other.text, other.lang
+    else:
+        text = asked.q or ""
+        lang = asked.lang or index.model.guess_language(text).lang
+    found = index.model.explain(text[:EXPLAINED], lang, entry.text[:EXPLAINED], entry.lang)
+    return Explained(
+        similarity=found.similarity,
+        query_words=[(word, value) for word, value in found.words_a],
+        document_words=[(word, value) for word, value in found.words_b],
+        pairs=[(a, b, value) for a, b, value in found.pairs],
+    )
+
+
+def document(atlas: Atlas, name: str) -> DocumentShape:
+    """A document by its id."""
+    entry = _entry(atlas.index, name)
+    return DocumentShape(**asdict(entry) | {"url": safe(entry.url)})
+
+
+def add(index: Index, asked: NewDocuments) -> AddedShape:
+    """Put documents into the index."""
+    for number, item in enumerate(asked.documents):
+        for name in ("concept", "lang", "text"):
+            if not getattr(item, name).strip():
+                raise RefusedError(422, f"documents.{number}.{name} is blank; fill it in")
+    added = index.add(Document(**item.model_dump()) for item in asked.documents)
+    return AddedShape(**vars(added))
+
+
+def delete(index: Index, name: str) -> Deleted:
+    """Take a document out of the index."""
+    return Deleted(deleted=index.delete([name]))
+
+
+def embed(atlas: Atlas, asked: EmbedRequest) -> Embedded:
+    """The vectors of texts in one language."""
+    _check(atlas.index, [asked.lang])
+    model = atlas.index.model
+    return Embedded(
+        vectors=model.encode(asked.texts, asked.lang).tolist(), known=model.coverage(asked.texts, asked.lang).tolist()
+    )
+
+
+def embeddings(atlas: Atlas, asked: EmbeddingsRequest) -> Embeddings:
+    """The vectors of texts, each in a language of its own."""
+    model, texts = atlas.index.model, [asked.input] if isinstance(asked.input, str) else asked.input
+    rank = model.settings.rank
+    if asked.dimensions not in (None, rank):
+        raise RefusedError(422, f"dimensions is {asked.dimensions}; this model has {rank}, leave it out")
+    fixed = asked.model.removeprefix("cr5:") if asked.model.startswith("cr5:") else None
+    if fixed is not None:
+        _check(atlas.index, [fixed])
+    langs = [fixed or model.guess_language(text).lang for text in texts]
+    vectors, words = encode(model, texts, langs)
+    data = [
+        Embedding(index=i, embedding=packed(row) if asked.encoding_format == "base64" else row.tolist())
+        for i, row in enumerate(vectors)
+    ]
+    return Embeddings(data=data, model=asked.model, usage=Usage(prompt_tokens=words, total_tokens=words))
+
+
+def info(atlas: Atlas, version: str, writable: bool) -> Info:
+    """What the index holds."""
+
+    def view(now: Generation) -> Info:
+        counts = now.store.count()
+        return Info(
+            version=version,
+            documents=counts,
+            languages=now.model.langs,
+            rank=now.model.settings.rank,
+            measures=["csls", "cosine"],
+            writable=writable,
+            examples=_examples(now, list(counts)),
+        )
+
+    return atlas.ask(view)
+
+
+def health(atlas: Atlas, version: str) -> Health:
+    """That the index can be read."""
+    atlas.index.get(["health"])
+    return Health(version=version, generation=atlas.ask(lambda now: int(now.about["generation"])))
+
+
+def figures(atlas: Atlas, metrics: Metrics) -> str:
+    """What Prometheus reads."""
+    return atlas.ask(lambda now: metrics.text(now.store.count(), now.about["generation"]))
+
+
+# Pure
+
+
+def encode(model: Cr5, texts: Sequence[str], langs: Sequence[str]) -> tuple[Array, int]:
+    """Texts, each of its language -> texts x rank, and the number of words."""
+    vectors, words = np.empty((len(texts), model.settings.rank), np.float32), 0
+    for lang in sorted(set(langs)):
+        rows = [i for i, other in enumerate(langs) if other == lang]
+        vectors[rows] = model.encode([texts[i] for i in rows], lang)
+        words += len(model.settings.tokeniser([texts[i] for i in rows], lang).ids)
+    return vectors, words
+
+
+def packed(vector: Array) -> str:
+    """A vector as OpenAI's clients unpack it."""
+    return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
+
+
+def snippet(text: str, size: int = SNIPPET) -> str:
+    """The beginning of a text in one line, cut behind a word."""
+    line = " ".join(text[: 2 * size].split())
+    if len(line) <= size and len(text) <= 2 * size:
+        return line
+    whole, space, _ = line[:size].rpartition(" ")
+    return (whole if space else line[:size]) + "…"
+
+
+def safe(url: str) -> str:
+    """An address that may become a link; "" for any other, such as javascript:."""
+    return url if url.lower().startswith(("http://", "https://")) else ""
+
+
+# Parts
+
+
+def _hits(hits: Sequence[Hit], places: Sequence[Place]) -> list[HitShape]:
+    return [
+        HitShape(
+            id=hit.id,
+            concept=hit.concept,
+            lang=hit.lang,
+            title=hit.title,
+            url=safe(hit.url),
+            snippet=snippet(hit.text),
+            score=hit.score,
+            cosine=hit.cosine,
+            x=x,
+            y=y,
+        )
+        for hit, (x, y) in zip(hits, places, strict=True)
+    ]
+
+
+def _places(atlas: Atlas, now: Generation, query: Array, hits: Sequence[Hit]) -> list[Place]:
+    """Where a query (its vector in a row, or no row) is on the map, and where its hits are; 0, 0 if deleted since."""
+    plane, found = atlas.plane(now), dict[str, Place]()
+    if hits:
+        rows = now.store.get([hit.id for hit in hits], ("id", "vector"))
+        found = dict(zip(rows["id"].to_pylist(), plane.place(matrix(rows["vector"])), strict=True))
+    return [*(plane.place(query) or [(0.0, 0.0)]), *(found.get(hit.id, (0.0, 0.0)) for hit in hits)]
+
+
+def _since(began: float) -> float:
+    return round(1000 * (time.perf_counter() - began), 3)
+
+
+def _among(index: Index, codes: str | None) -> list[str] | None:
+    langs = [code.strip() for code in (codes or "").split(",") if code.strip()]
+    _check(index, langs)
+    return list(dict.fromkeys(langs)) or None
+
+
+def _check(index: Index, langs: Sequence[str]) -> None:
+    for lang in langs:
+        if lang not in index.langs:
+            raise RefusedError(
+                422, f"the index has no language {shown(lang)}; its languages are {', '.join(index.langs)}"
+            )
+
+
+def _entry(index: Index, name: str) -> Entry:
+    for entry in index.get([name]):
+        return entry
+    raise RefusedError(404, f"there is no document {shown(name)} in the index; name the id of one that a search finds")
+
+
+def _examples(now: Generation, langs: list[str]) -> list[Example]:
+    """A title of each of the first languages."""
+    examples = []
+    for lang in langs[:EXAMPLES]:
+        for rows in islice(now.store.scan(("title",), [lang], TRIED), 1):
+            titles = [title for title in rows["title"].to_pylist() if title.strip()]
+            examples += [Example(lang=lang, text=snippet(title, 80)) for title in titles[:1]]
+    return examples

@@ -1,0 +1,108 @@
+"""The processes that serve: one by itself, or several at one socket."""
+
+import errno
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
+
+from cr5.errors import UserError
+from cr5.index.catalogue import Index
+from cr5.web.limits import QUERY, ServerSettings
+from cr5.web.server import create_app
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+HEAD = 12 * QUERY + 2**14  # bytes of a request before its body: a character of a query may take twelve
+
+START = 60  # seconds that a worker may take to start on a busy machine
+
+
+@dataclass(frozen=True)
+class Factory:
+    """Opens the index and makes the application, in whichever process it is called."""
+
+    folder: Path
+    settings: ServerSettings
+
+    def __call__(self) -> FastAPI:
+        """A new application."""
+        return create_app(Index.open(self.folder, store=self.settings.store), self.settings)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address; port 0 is any that is free."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise UserError(f"there is no address {host!r}; give --host 127.0.0.1, or an address of this machine") from None
+    family, kind, protocol, _, address = found[0]
+    listening = socket.socket(family, kind, protocol)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        raise _unbindable(error, host, port) from None
+    listening.set_inheritable(True)
+    return listening
+
+
+def _unbindable(error: OSError, host: str, port: int) -> UserError:
+    if error.errno == errno.EADDRINUSE:
+        return UserError(f"port {port} of {host} is taken; stop what runs there, or give another --port")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return UserError(f"port {port} is not for everybody; give a --port from 1024 on")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return UserError(f"this machine has no address {host}; give --host 127.0.0.1, or one that it has")
+    return UserError(f"cannot listen at {host}, port {port} ({os.strerror(error.errno or 0).lower()}); choose others")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def address(listening: socket.socket) -> str:
+    """The address of a server, as a browser takes it."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def serve(listening: socket.socket, folder: Path, settings: ServerSettings, workers: int = 1) -> None:
+    """Answer until SIGINT or SIGTERM, and end what has begun.
+
+    SIGHUP replaces workers one by one; one by itself needs no sign, since an index follows what is written to it.
+    """
+    logging.getLogger("cr5.web").setLevel(logging.INFO)
+    options = {
+        "log_level": "warning", "access_log": False, "server_header": False, "proxy_headers": False, "http": "h11",
+        "ws": "none", "h11_max_incomplete_event_size": HEAD, "timeout_graceful_shutdown": int(settings.timeout) + 1,
+        "timeout_worker_healthcheck": START,
+    }  # fmt: skip
+    if workers == 1:
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _nothing)  # uvicorn has its own meanwhile, and raises theirs again when it has ended
+        uvicorn.Server(uvicorn.Config(Factory(folder, settings)(), **options)).run([listening])  # type: ignore[arg-type]
+        return
+    with tempfile.TemporaryDirectory(prefix="cr5-") as figures:
+        rate = None if settings.rate is None else -(-settings.rate // workers)  # each counts for itself
+        shared = replace(settings, figures=Path(figures), rate=rate)
+        config = uvicorn.Config(Factory(folder, shared), factory=True, workers=workers, **options)  # type: ignore[arg-type]
+        Multiprocess(config, [listening]).run()
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """Nothing is left to do."""
