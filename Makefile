@@ -1,4 +1,4 @@
-# make demo: the main job on the built-in corpus. make test: all tests. make bench: speed, beside peers.
+# make demo: the main job on the built-in corpus, and at the end a page to search it. make test: all tests. make bench: speed, beside peers.
 # All of them set up .venv by themselves.
 
 PYTHON ?= python3
@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .PHONY: demo test check bench clean
 
-demo: .venv/base
+demo: .venv/serve
 	$(BIN)/cr5 demo
 
 test: .venv/dev
@@ -36,6 +36,10 @@ clean:
 
 .venv/base: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/serve: .venv/base pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serve]'
 	@touch $@
 
 .venv/dev: .venv/base pyproject.toml

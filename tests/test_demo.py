@@ -1,6 +1,11 @@
 """The main job on the built-in corpus: it must beat the floor and chance, and honestly."""
 
 import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
 from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
@@ -94,7 +99,7 @@ def test_the_demo_fits_a_small_terminal(
     figures, trials = outcome
     monkeypatch.setattr(demo, "trials", lambda *_: trials)
     monkeypatch.setitem(demo.SETTINGS, "rank", 20)
-    assert run(["demo"]) == 0
+    assert run(["demo", "--no-serve"]) == 0
     caught = capsys.readouterr()
     lines = caught.out.splitlines()
     tables = lines[: next(i for i, line in enumerate(lines) if line.startswith("Done in"))]
@@ -150,3 +155,21 @@ def test_searching_finds_an_article_by_its_own_text(articles: list[Document]) ->
         assert scores == sorted(scores, reverse=True)
     same = {d.title for d in articles if d.concept == articles[0].concept}
     assert {hit.title for hit in hits} & same
+
+
+def test_the_demo_ends_by_serving_a_page_until_it_is_interrupted() -> None:
+    command = [sys.executable, "-c", "from cr5.cli import main; main()", "demo", "--seeds", "1"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = ""
+        while (found := re.search(r"http://127\.0\.0\.1:\d+/", said)) is None:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        with urllib.request.urlopen(f"{found[0]}search?q=cane&in=en&k=1") as answer:
+            assert json.load(answer)["hits"][0]["title"] == "Dog"
+        with urllib.request.urlopen(found[0]) as answer:
+            assert b"<title>" in answer.read()
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+    assert process.returncode == 0

@@ -44,6 +44,7 @@ HOUSE = [
     ["checkpoint", "modelfile", "inspection"],
     ["training"],
     ["model"],
+    ["adapters", "adapters.langchain", "adapters.haystack"],
     ["evaluate"],
     ["evaluate.texts", "evaluate.measures", "evaluate.aligned"],
     ["evaluate.space", "evaluate.run", "evaluate.published"],

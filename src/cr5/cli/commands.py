@@ -1,6 +1,8 @@
 """The commands, one function each."""
 
+import socket
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -28,10 +30,11 @@ from cr5.cli.options import (
 )
 from cr5.cli.serve import serve
 from cr5.cli.show import out
-from cr5.corpus import Skipped
+from cr5.corpus import Document, Skipped
 from cr5.engine.choice import Name as EngineName
 from cr5.engine.choice import open_engine, size
 from cr5.errors import UserError
+from cr5.index.catalogue import Index
 from cr5.model import Cr5
 from cr5.modelfile import check_target
 from cr5.training import NotConverged
@@ -64,13 +67,13 @@ def _root(version: Version = False) -> None:
 
 @app.command("demo")
 def run_demo(
-    no_serve: Annotated[bool, typer.Option("--no-serve", help="End after the tables (so far it always does).")] = False,
+    no_serve: Annotated[bool, typer.Option("--no-serve", help="End after the tables.")] = False,
     json: Json = False,
     seeds: Annotated[int, typer.Option(min=1, help="Number of random splits to average over.")] = demo.SEEDS,
 ) -> None:
     """Train on the built-in encyclopedia, measure on concepts never seen, and search across languages.
 
-    Takes some seconds. Example:
+    Takes some seconds; then a page to search with is served until Ctrl-C. Example:
 
         cr5 demo
     """
@@ -109,6 +112,34 @@ def run_demo(
         )
         return
     show.demo_report(documents, found, model, mean, searches, time.perf_counter() - began)
+    if not no_serve:
+        _serve_demo(model, documents)
+
+
+def _serve_demo(model: Cr5, documents: list[Document]) -> None:
+    """The encyclopedia as a page to search with."""
+    with tempfile.TemporaryDirectory(prefix="cr5-demo-") as folder:
+        place = Path(folder)
+        model.save(place / "model")
+        try:
+            index = Index.create(place / "index", place / "model")
+            index.add(documents)
+            index.close()
+            out.print("\nOpen this in a browser, and type cane or chó:", style="bold")
+            serve(place / "index", port=_free(8000), read_only=True)
+        except UserError as error:
+            show.warn(f"no page to search with: {error}")
+
+
+def _free(port: int) -> int:
+    """The port if it is free, else 0, which is any."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return 0
+    return port
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""Adapters: a model where another library wants its embeddings from."""
