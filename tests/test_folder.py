@@ -231,3 +231,11 @@ def test_memory_does_not_grow_with_the_pages(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20 * len(page) < 40 * len(page)
+
+
+def test_only_languages_that_are_asked_for_are_read(tmp_path: Path) -> None:
+    tree(tmp_path, {"en/a.txt": "one", "pt_BR/a.txt": "um", "it/a.txt": "uno"})
+    assert [d.text for d in read_folder(tmp_path, langs=["pt-BR", "eng"])] == ["one", "um"]
+    with pytest.raises(CorpusError) as caught:
+        list(read_folder(tmp_path, langs=["da"]))
+    assert str(caught.value) == f"{tmp_path}: no page in da, only in en, it, pt_BR; name one of these"

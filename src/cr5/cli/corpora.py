@@ -200,7 +200,8 @@ def folder(
         cr5 corpus folder pages/ --pattern "{concept}.{lang}.md" -o corpus.jsonl
     """
     skipped, complain = _complaints(on_error)
-    found = read_folder(root, pattern=pattern, keep_repeated=keep_repeated, complain=complain)
+    chosen = comma_separated(langs)
+    found = read_folder(root, pattern=pattern, keep_repeated=keep_repeated, langs=chosen, complain=complain)
     _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
 
 

@@ -4,13 +4,14 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 
 import langcodes
 
 from cr5.corpus import CorpusError, Document
+from cr5.languages import normalise
 from cr5.sources.files import Complain, refuse
 from cr5.sources.markup import decode, html_text, markdown_text, rst_text
 
@@ -49,7 +50,12 @@ _FOLDERS = """
 
 
 def read_folder(
-    root: Path, *, pattern: str = "{lang}/{concept}", keep_repeated: bool = False, complain: Complain = refuse
+    root: Path,
+    *,
+    pattern: str = "{lang}/{concept}",
+    keep_repeated: bool = False,
+    langs: Collection[str] | None = None,
+    complain: Complain = refuse,
 ) -> Iterator[Document]:
     """The pages of a folder tree, language by language, each in the order of their paths.
 
@@ -58,7 +64,7 @@ def read_folder(
     not fit is passed over, as are other suffixes than those of HTML, Markdown, reStructuredText and text. The suffix
     is no part of the concept, so a page may be HTML in one language and Markdown in another. Lines that more than
     half of a language's pages repeat, such as menus, are dropped unless ``keep_repeated``; a sample of 400 pages tells.
-    Memory holds the paths and one page.
+    ``langs``, by BCP 47, keeps these languages only. Memory holds the paths and one page.
     """
     left, right = _compile(pattern)
     if not root.is_dir():
@@ -77,7 +83,14 @@ def read_folder(
             f"{root}: no page fits the pattern {pattern}, {seen}; say with --pattern where a path has the code of "
             "the language and the name of the page, as in docs/{lang}/{concept} or {concept}.{lang}.md"
         )
-    for lang in sorted(found):
+    wanted = sorted(found)
+    if langs is not None:
+        asked = {normalise(lang) for lang in langs}
+        wanted = [lang for lang in wanted if normalise(lang) in asked]
+        if not wanted:
+            there = ", ".join(sorted(found))
+            raise CorpusError(f"{root}: no page in {', '.join(langs)}, only in {there}; name one of these")
+    for lang in wanted:
         pages = sorted(found.pop(lang))
         repeated: frozenset[int] = frozenset() if keep_repeated else _repeated([root / path for _, path in pages])
         for concept, path in pages:
