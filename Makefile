@@ -9,8 +9,9 @@ BIN := .venv/bin
 demo: .venv/serve
 	$(BIN)/cr5 demo
 
+# Two processes; whichever has nothing left takes over tests of the other. PYTEST=-n0 runs them in one, to debug.
 test: .venv/dev
-	$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=90 $(PYTEST)
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(PYTEST)
 
 # One JSON line per figure, on real speeches where they are, on made-up ones otherwise. Best on an idle machine.
 SPEECHES ?= $(wildcard ../shared/data/europarl-speeches)

@@ -3,9 +3,10 @@
 python benchmarks/load.py INDEX [--clients 16] [--seconds 60] [--workers 1] [--write]
 
 Starts ``cr5 serve`` on a copy of the index, asks for a while to warm up, and then measures: every answer that is not
-200 is an error, latencies are those of the clients, memory is that of the server with its workers, at the beginning
-and at the end of the measurement. Queries are titles of the index. Clients are processes, so that they do not wait for
-each other; on few cores they take time from the server.
+200 is an error, latencies are those of the clients. Memory is that of the server with its workers, without files that
+are mapped, read every second: at the beginning, after each quarter, and the slope of the line through the second half,
+in which a leak would show and what only fills up has ended. Queries are titles of the index. Clients are processes, so
+that they do not wait for each other; on few cores they take time from the server.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from http.client import HTTPConnection
 from pathlib import Path
@@ -30,6 +32,7 @@ from cr5.index.catalogue import Index
 
 SERVE = "import typer; from cr5.cli.serve import serve; typer.run(serve)"
 WARM_UP = 10  # seconds
+EVERY = 1.0  # seconds between two readings of the memory
 
 
 def ask(port: int, paths: list[str], span: float, seed: int, sink: Any) -> None:
@@ -75,15 +78,37 @@ def write(port: int, texts: list[tuple[str, str]], span: float, sink: Any) -> No
     sink.put((errors, seconds))
 
 
-def memory(server: int) -> int:
-    """Megabytes of a process and those it started, shared pages counted in parts."""
+def memory(server: int) -> float:
+    """Megabytes of a process and those it started that no file backs: pages of files come and go as others map them."""
     children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
     return sum(memory_of(int(pid)) for pid in [server, *children])
 
 
-def memory_of(pid: int) -> int:
-    [kilobytes] = re.findall(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
-    return int(kilobytes) // 1024
+def memory_of(pid: int) -> float:
+    """Megabytes of one process; 0 when it has just ended."""
+    try:
+        [kilobytes] = re.findall(r"^Pss_Anon:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return int(kilobytes) / 1024
+
+
+def watch(server: int, over: threading.Event, samples: list[tuple[float, float]]) -> None:
+    """Note the time and the memory of a server every second until it is over."""
+    while not over.wait(EVERY):
+        samples.append((time.monotonic(), memory(server)))
+
+
+def growth(samples: list[tuple[float, float]]) -> dict[str, Any]:
+    """Megabytes at the beginning and after each quarter, and their growth in a minute over the second half."""
+    times, sizes = np.array(samples).T
+    quarters = np.linspace(times[0], times[-1], 5)
+    late = times >= quarters[2]
+    slope = np.polyfit(times[late], sizes[late], 1)[0]
+    return {
+        "memory_mb": np.interp(quarters, times, sizes).round(1).tolist(),
+        "memory_growth_mb_per_minute": round(60 * float(slope), 2),
+    }
 
 
 def load(port: int, asked: list[str], texts: list[tuple[str, str]], clients: int, seconds: float) -> dict[str, Any]:
@@ -136,10 +161,14 @@ def main() -> None:
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert server.stderr is not None
         [port] = map(int, re.findall(r":(\d+)/", server.stderr.readline()))
+        threading.Thread(target=sys.stderr.writelines, args=(server.stderr,)).start()  # its log
         warm = load(port, asked, texts, given.clients, WARM_UP)
-        begun = memory(server.pid)
+        over, samples = threading.Event(), [(time.monotonic(), memory(server.pid))]
+        watching = threading.Thread(target=watch, args=(server.pid, over, samples))
+        watching.start()
         figures = load(port, asked, texts, given.clients, given.seconds)
-        ended = memory(server.pid)
+        over.set()
+        watching.join()
         alone = load(port, asked, [], 1, 10)
         server.send_signal(signal.SIGTERM)
         code = server.wait(60)
@@ -154,13 +183,11 @@ def main() -> None:
     }
     after = {
         "warm_up_errors": warm["errors"],
-        "memory_begin_mb": begun,
-        "memory_end_mb": ended,
         "one_client_p50_ms": alone["p50_ms"],
         "one_client_p95_ms": alone["p95_ms"],
         "exit": code,
     }
-    print(json.dumps(about | figures | after))
+    print(json.dumps(about | figures | growth(samples) | after))
 
 
 if __name__ == "__main__":

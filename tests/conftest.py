@@ -1,6 +1,7 @@
 """Small problems run on one thread: waking a second one takes longer than the work."""
 
 import os
+import signal
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["COLUMNS"] = "80"  # the tables of the command line are as wide as on a small terminal
@@ -12,6 +13,10 @@ import pytest
 
 import madeup
 from cr5 import Cr5, Document
+
+# A job in the background begins with Ctrl-C ignored, and so would every process that a test starts to interrupt it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What lands must not depend on luck: the same examples every time. Without this profile they are new every time.
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)

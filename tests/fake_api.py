@@ -16,9 +16,10 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import cr5
+from cr5.passage import passage
 
 STATIC = Path(cr5.__file__).parent / "web" / "static"
-FILES = {"/": "index.html", "/static/app.js": "app.js", "/static/style.css": "style.css"}
+FILES = {"/": "index.html", **{f"/static/{path.name}": path.name for path in STATIC.iterdir()}}
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -193,9 +194,10 @@ def explain(text: str, lang: str, entry: Entry) -> dict[str, Any]:
     if not right:
         right = {"storm": "storm"}
     pairs = [[a, b, 0.12] for a in left for b in right if left[a] == right[b]]
+    words = [(b, 0.2) for b in right if right[b] in left.values()]
     return {
-        "similarity": 0.5, "query_words": [[word, 0.3] for word in left],
-        "document_words": [[b, 0.2] for b in right if right[b] in left.values()], "pairs": pairs,
+        "similarity": 0.5, "snippet": passage(entry.text, words, 300, 80),
+        "query_words": [[word, 0.3] for word in left], "document_words": words, "pairs": pairs,
     }  # fmt: skip
 
 

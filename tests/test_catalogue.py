@@ -21,9 +21,11 @@ import postgres as private
 from cr5 import Cr5, Document, demo
 from cr5._typing import Array
 from cr5.errors import UserError
-from cr5.index import catalogue, lance, postgres
+from cr5.index import filling, generation, lance, postgres
 from cr5.index.background import Background
-from cr5.index.catalogue import Added, Index
+from cr5.index.catalogue import Index
+from cr5.index.filling import Added
+from cr5.index.generation import Generation
 from cr5.neighbours import NEIGHBOURHOOD
 
 FEW = madeup.corpus(concepts=30)  # 90 documents
@@ -286,8 +288,8 @@ def test_deleted_documents_are_not_found(index: Index) -> None:
 def test_the_background_grows_with_the_index_and_does_not_depend_on_the_order(
     tmp_path: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "_sample_size", lambda langs: 12)
-    monkeypatch.setattr(catalogue, "ROWS", 7)
+    monkeypatch.setattr(filling, "sample_size", lambda langs: 12)
+    monkeypatch.setattr(filling, "ROWS", 7)
     samples = []
     for name, order in [("a", FEW), ("b", FEW[::-1])]:
         index = Index.create(tmp_path / name, model_folder)
@@ -301,7 +303,7 @@ def test_the_background_grows_with_the_index_and_does_not_depend_on_the_order(
         samples.append(index._now.background)
         for batch in index._now.store.scan(("concept", "vector", "hubness")):
             vectors = np.array(batch["vector"].to_pylist(), np.float32)
-            told = index._now.background.hubness(vectors, catalogue._digests(batch["concept"].to_pylist()))
+            told = index._now.background.hubness(vectors, filling.digests(batch["concept"].to_pylist()))
             np.testing.assert_allclose(np.array(batch["hubness"].to_pylist()), told, atol=1e-6)
         index.close()
     for lang in madeup.LANGS:
@@ -370,6 +372,22 @@ def test_readers_see_no_error_while_the_index_is_built_anew(
     assert answers[0] > 3
 
 
+def test_a_question_is_asked_again_however_often_the_index_is_replaced(
+    index: Index, model_folder: Path, other_model: Path
+) -> None:
+    index.add(FEW)
+    writer, models = Index.open(index.folder, store=index._address), iter([other_model, model_folder])
+
+    def ask(now: Generation) -> int:
+        for model in models:
+            writer.reindex(model)
+            raise RuntimeError("what was asked is gone")
+        return int(now.about["generation"])
+
+    assert index.ask(ask) == 3
+    writer.close()
+
+
 # Killed
 
 
@@ -384,7 +402,7 @@ class Reaper:
         self.steps, self.at = 0, 10**9
         kind = lance.LanceStore if address is None else postgres.PostgresStore
         places: list[tuple[Any, str]] = [(kind, name) for name in ("put", "delete", "set_hubness", "optimise")]
-        places += [(catalogue, "_write"), (Background, "save"), (lance if address is None else postgres, "create")]
+        places += [(generation, "write"), (Background, "save"), (lance if address is None else postgres, "create")]
         places += [(shutil, "copytree"), (shutil, "rmtree")]
         for place, name in places:
             monkeypatch.setattr(place, name, self._mortal(getattr(place, name)))
@@ -418,7 +436,7 @@ def stages(run: Callable[[], Any], reaper: Reaper) -> int:
 def test_whoever_is_killed_while_making_and_filling_an_index_runs_it_again(
     tmp_path: Path, model_folder: Path, address: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "ROWS", 40)
+    monkeypatch.setattr(filling, "ROWS", 40)
     reaper, tables_before = Reaper(monkeypatch, address), tables(address) if address else set()
 
     def fill(folder: Path) -> None:
@@ -457,7 +475,7 @@ def test_whoever_is_killed_while_making_and_filling_an_index_runs_it_again(
 def test_whoever_is_killed_while_indexing_anew_runs_it_again(
     tmp_path: Path, model_folder: Path, other_model: Path, address: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "ROWS", 40)
+    monkeypatch.setattr(filling, "ROWS", 40)
     folder, wanted = tmp_path / "index", given([d for d in FEW if d.lang != "cc"])
     index = Index.create(folder, model_folder, store=address)
     index.add(FEW)
@@ -486,7 +504,7 @@ def test_whoever_is_killed_while_indexing_anew_runs_it_again(
 def test_what_was_encoded_anew_before_the_end_is_not_encoded_again(
     index: Index, model_folder: Path, other_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "ROWS", 40)
+    monkeypatch.setattr(filling, "ROWS", 40)
     index.add(FEW)
 
     def stop(progress: Any) -> None:
@@ -509,8 +527,8 @@ import sys
 from pathlib import Path
 import madeup
 from cr5.corpus import batches
-from cr5.index import catalogue
-catalogue.ROWS = 5
+from cr5.index import catalogue, filling
+filling.ROWS = 5
 single = [batch for document in madeup.corpus(concepts=30) for batch in batches([document])]
 index = catalogue.Index.open(Path({str(index.folder)!r}), store={address!r})
 print("ready", flush=True)

@@ -184,6 +184,15 @@ def test_on_standard_output_the_corpus_is_alone(
 
 
 @pytest.mark.parametrize("name", SOURCES)
+def test_a_language_may_be_asked_for_in_any_spelling(name: str, tmp_path: Path, command: Callable[..., int]) -> None:
+    make, expected = SOURCES[name]
+    assert command(name, *make(tmp_path), "--langs", "ITA", "-o", "corpus.jsonl") == 0
+    kept = [document for document in expected if document.lang == "it"]
+    assert kept
+    assert list(read(tmp_path / "corpus.jsonl")) == kept
+
+
+@pytest.mark.parametrize("name", SOURCES)
 def test_an_interrupt_leaves_nothing_behind(
     name: str,
     tmp_path: Path,

@@ -12,8 +12,9 @@ import madeup
 import postgres as private
 from cr5 import Cr5, Document, write
 from cr5.cli import run
-from cr5.index import catalogue
-from cr5.index.catalogue import Index, Recall
+from cr5.index import filling
+from cr5.index.asking import Recall
+from cr5.index.catalogue import Index
 
 FEW = madeup.corpus(concepts=40)
 QUERY = madeup.text("bb", [3, 4, 5])
@@ -169,7 +170,7 @@ def test_whoever_stops_it_is_told_that_nothing_is_lost(
     def interrupted(*arguments: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(catalogue, "_put", interrupted)
+    monkeypatch.setattr(filling, "put", interrupted)
     assert run(["index", str(model_folder), str(corpus), "-o", str(tmp_path / "index")]) == 130
     assert capsys.readouterr().err == "stopped; what is indexed stays, run the same command again to go on\n"
 

@@ -141,6 +141,22 @@ def test_only_the_languages_asked_for_are_read(tmp_path: Path) -> None:
     assert [document.lang for document in read_europarl(tmp_path, langs="en")] == ["en"]
 
 
+@pytest.mark.parametrize(
+    ("folder", "asked"), [("en", "eng"), ("en", "EN"), ("deu", "de"), ("pt_br", "pt-BR"), ("pt-BR", "por_br")]
+)
+def test_languages_may_be_spelled_otherwise_than_their_folders(tmp_path: Path, folder: str, asked: str) -> None:
+    for name in (folder, "it", "not a language"):
+        put(tmp_path, f"{name}/ep-00-01-17.txt", speech())
+    assert [document.lang for document in read_europarl(tmp_path, langs=[asked])] == [folder]
+    assert [document.lang for document in read_europarl(tmp_path, langs=[asked, folder])] == [folder]
+    assert message(tmp_path, [asked, "FRA"]) == (
+        f"{tmp_path}: no session in FRA; its folders are {', '.join(sorted([folder, 'it', 'not a language']))}"
+    )
+    assert message(tmp_path, ["not a language"]) == (
+        "'not a language' is no language code; write one such as de, pt-BR or zh-Hant, or x-name for one of your own"
+    )
+
+
 def test_speeches_without_a_chapter_are_kept(tmp_path: Path) -> None:
     put(tmp_path, "en/ep-00-01-17.txt", "dropped: nobody says it\n<speaker id='7' name=A>\nHello\n")
     assert list(read_europarl(tmp_path)) == [Document("ep-00-01-17/7", "en", "Hello", "A")]

@@ -513,9 +513,12 @@ def test_any_bytes_are_a_compiled_catalogue_or_complaints(content: bytes, place:
 
 
 def test_a_long_catalogue_takes_linear_time() -> None:
-    def seconds(repeats: int) -> float:
+    def once(repeats: int) -> float:
         start = time.process_time()
         list(read_po(io.BytesIO(b'msgid "a"\n' + b'msgstr "b"\n' * repeats), "x.po"))
         return time.process_time() - start
+
+    def seconds(repeats: int) -> float:
+        return min(once(repeats) for _ in range(3))  # a busy machine only ever adds
 
     assert seconds(20_000) < 10 * seconds(5_000) + 0.1

@@ -293,6 +293,7 @@ def test_against_a_language_that_the_identifier_does_not_know_another_script_spe
 
 
 def test_a_long_text_costs_no_more_than_a_short_one() -> None:
-    start = time.perf_counter()
+    is_foreign(ENGLISH, "da")  # the identifier is loaded once
+    start = time.process_time()  # of ours alone, however busy the machine
     assert is_foreign(ENGLISH * 20_000, "da") is not None
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1

@@ -210,6 +210,56 @@ def test_no_text_is_too_odd(model: Cr5, odd: list[str], lang: str) -> None:
     assert (vectors.any(axis=1) == (model.coverage(odd, lang) > 0)).all()
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(LANGS), st.lists(st.integers(0, MEANINGS + 20), max_size=8)), max_size=12))
+def test_texts_of_several_languages_have_the_rows_of_each_in_any_order(
+    model: Cr5, drawn: list[tuple[str, list[int]]]
+) -> None:
+    mixed, langs = [madeup.text(lang, meanings) for lang, meanings in drawn], [lang for lang, _ in drawn]
+    vectors, found = model.encode_mixed(mixed, langs)
+    assert vectors.shape == (len(drawn), SETTINGS["rank"])
+    assert vectors.dtype == np.float32
+    assert found == [(lang, 1.0) for lang in langs]
+    for lang in LANGS:
+        rows = [i for i, other in enumerate(langs) if other == lang]
+        np.testing.assert_array_equal(vectors[rows], model.encode([mixed[i] for i in rows], lang))
+    backwards, _ = model.encode_mixed(mixed[::-1], langs[::-1])
+    np.testing.assert_array_equal(backwards, vectors[::-1])
+
+
+def test_a_language_that_is_not_given_is_guessed(model: Cr5, documents: list[Document]) -> None:
+    mixed, langs = [d.text for d in documents[:30]], [d.lang for d in documents[:30]]
+    vectors, found = model.encode_mixed(mixed)
+    assert found == [model.guess_language(text) for text in mixed]
+    assert [guess.lang for guess in found] == langs
+    assert set(langs) == set(LANGS)
+    np.testing.assert_array_equal(vectors, model.encode_mixed(mixed, langs)[0])
+    some = [lang if i % 2 else None for i, lang in enumerate(langs)]
+    np.testing.assert_array_equal(vectors, model.encode_mixed(mixed, some)[0])
+    others, found = model.encode_mixed(mixed, ["aa"] * 30)  # what is given counts, right or wrong
+    assert set(found) == {("aa", 1.0)}
+    np.testing.assert_array_equal(others, model.encode(mixed, "aa"))
+
+
+def test_texts_without_a_known_word_are_zero_among_others(model: Cr5) -> None:
+    vectors, found = model.encode_mixed(["", word("bb", 3), "zzz", word("aa", 3)])
+    assert vectors.any(axis=1).tolist() == [False, True, False, True]
+    assert (found[1].lang, found[3].lang) == ("bb", "aa")
+    assert model.encode_mixed([])[0].shape == (0, SETTINGS["rank"])
+
+
+def test_languages_that_do_not_fit_the_texts_are_refused(model: Cr5) -> None:
+    with pytest.raises(UserError) as caught:
+        model.encode_mixed(["one", "two"], ["aa"])
+    assert str(caught.value) == "2 texts have 1 languages; give one for each, None where it is to be guessed"
+    with pytest.raises(UserError, match=r"^the model has no language 'xx'; its languages are aa, bb, cc$"):
+        model.encode_mixed(["one", "two"], [None, "xx"])
+    with pytest.raises(TypeError, match=r"^langs is a single string; encode takes texts of one language$"):
+        model.encode_mixed(["one", "two"], "aa")
+    with pytest.raises(TypeError, match=r"^texts is a single string; put it into a list$"):
+        model.encode_mixed("one text")
+
+
 @pytest.mark.parametrize("method", ["encode", "coverage"])
 def test_a_single_string_is_refused(model: Cr5, method: str) -> None:
     with pytest.raises(TypeError, match=r"^texts is a single string; put it into a list$"):

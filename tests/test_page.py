@@ -37,6 +37,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def api() -> Iterator[FakeApi]:
+    """A server of made-up documents."""
     with FakeApi([*DOCUMENTS, *HOSTILE]) as server:
         yield server
 
@@ -143,6 +144,24 @@ def test_the_start_page_tells_what_is_there_and_offers_examples(visit: Open) -> 
     shown(page, 6)
 
 
+def test_a_query_without_a_letter_or_digit_asks_nothing(visit: Open, api: FakeApi) -> None:
+    page = visit("?q=%3F%21")
+    expect(page.locator("#examples")).to_be_visible()
+    for text in ["  ", "?!", "\U0001f415"]:
+        page.locator("#q").fill(text)
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(300)
+        expect(page.locator("#examples")).to_be_visible()
+        expect(page.locator("#q")).to_have_value(text)
+    assert not any(path.startswith("/search") for path in api.requests)
+    page.locator("#q").fill("cane ?")
+    shown(page, 6)
+    page.locator("#q").fill("…")
+    expect(page.locator("#examples")).to_be_visible()
+    expect(page.locator("#q")).to_have_value("…")
+    assert given(page) == {}
+
+
 def test_the_guessed_language_is_shown_and_can_be_changed(visit: Open, api: FakeApi) -> None:
     page = visit("?q=cane")
     expect(page.locator("#lang option:checked")).to_have_text("Italian, 98\u00a0%")
@@ -194,6 +213,13 @@ def test_the_ranking_can_be_chosen(visit: Open, api: FakeApi) -> None:
     page.wait_for_url("**measure=cosine")
     expect(page.locator("#status")).to_contain_text("10 documents")
     assert any("measure=cosine" in asked for asked in api.requests)
+
+
+def test_a_long_document_shows_the_passage_that_matched(visit: Open, api: FakeApi) -> None:
+    api.documents["en:tale"] = Entry("en:tale", "en", "Tale", 60 * "Nobody was there. " + "Then a dog came.")
+    tale = visit("?q=cane&in=en").locator(".hit", has_text="Tale")
+    expect(tale.locator(".snippet mark")).to_have_text(["dog"])
+    expect(tale.locator(".snippet")).to_contain_text("Then a dog came.")
 
 
 def test_words_that_matched_across_languages_are_marked_in_query_and_results(visit: Open) -> None:
@@ -320,6 +346,15 @@ def test_a_document_that_is_gone_says_so(visit: Open, witness: Witness) -> None:
     shown(page, 6)
 
 
+def test_more_like_a_document_that_is_gone_says_so(visit: Open, witness: Witness) -> None:
+    witness.failures = True
+    page = visit("?like=en:gone")
+    expect(page.locator("#notice")).to_contain_text("This document is gone.")
+    expect(page.locator("#like-of")).to_be_hidden()
+    page.get_by_role("button", name="Start again").click()
+    expect(page.locator("#examples")).to_be_visible()
+
+
 # The map
 
 
@@ -429,6 +464,29 @@ def test_colours_follow_the_system_and_can_be_changed_for_good(visit: Open) -> N
     assert background(page) > 200
     page.get_by_role("button", name="Colours: light").click()
     assert background(page) < 60
+
+
+def test_the_chosen_colours_are_there_before_anything_is_drawn(visit: Open, api: FakeApi) -> None:
+    page = visit(color_scheme="dark")
+    page.get_by_role("button", name="Colours: as the system").click()
+    api.faults["/static/app.js"] = [Fault(status=200, delay=0.8)]
+    page.goto(api.url, wait_until="commit")
+    page.wait_for_selector("main", state="attached")
+    assert background(page) > 200
+    assert page.evaluate("document.querySelector('meta[name=color-scheme]').content") == "light"
+    expect(page.locator("#examples")).to_be_hidden()  # the modules have not come yet
+
+
+def test_paper_shows_what_was_asked_and_found_and_nothing_to_press(visit: Open) -> None:
+    page = visit("?q=cane", color_scheme="dark")
+    shown(page, 6)
+    page.emulate_media(media="print")
+    assert background(page) > 200
+    expect(page.locator("#q")).to_be_visible()
+    expect(page.locator("body").get_by_role("button")).to_have_count(0)
+    page.get_by_role("link", name="Dog", exact=True).click()
+    expect(page.locator("#paper .body")).to_be_visible()
+    expect(page.locator("#results")).to_be_hidden()
 
 
 @pytest.mark.parametrize("path", ["", "?q=casa", "?q=casa&map=1", "?q=casa&doc=en:dog", "?q=storm", "?like=ar:dog"])
@@ -542,6 +600,20 @@ def test_a_lost_connection_is_told_and_recovers(visit: Open, api: FakeApi, witne
     expect(page.locator(".hit h2").first).to_have_text("Bread")
 
 
+def test_a_server_that_is_started_again_is_found_without_a_click(visit: Open, witness: Witness) -> None:
+    witness.failures = True
+    page = visit("?q=luna")
+    shown(page, 4)
+    page.route("**/search?*", lambda route: route.abort())
+    page.route("**/health", lambda route: route.abort())
+    page.locator("#q").fill("pane")
+    expect(page.get_by_role("alert")).to_contain_text("This page keeps trying.")
+    page.unroute_all()
+    expect(page.locator(".hit h2").first).to_have_text("Bread")
+    expect(page.locator("#notice")).to_be_hidden()
+    expect(page.locator("#q")).to_be_focused()
+
+
 def test_a_page_that_cannot_begin_says_so(visit: Open, api: FakeApi, witness: Witness) -> None:
     witness.failures = True
     api.faults["/info"] = [Fault(503), Fault(503)]
@@ -634,7 +706,8 @@ def test_the_address_is_never_code(visit: Open, witness: Witness, name: str) -> 
 
 
 def test_the_page_holds_no_code_or_style_inline_and_makes_no_markup_from_strings() -> None:
-    html, script = (STATIC / "index.html").read_text(), (STATIC / "app.js").read_text()
+    html = (STATIC / "index.html").read_text()
+    script = "".join(path.read_text() for path in STATIC.glob("*.js"))
     assert re.findall(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", html) == []
     assert (
         re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser", script)
@@ -643,6 +716,16 @@ def test_the_page_holds_no_code_or_style_inline_and_makes_no_markup_from_strings
     for path in STATIC.iterdir():
         addresses = set(re.findall(r"https?://[^\s'\"]+", path.read_text()))
         assert addresses <= {"http://www.w3.org/2000/svg"}, path.name
+
+
+def test_every_script_is_part_of_the_page() -> None:
+    needed, seen = re.findall(r'src="static/(.+?)"', (STATIC / "index.html").read_text()), set[str]()
+    while needed:
+        name = needed.pop()
+        if name not in seen:
+            seen.add(name)
+            needed += re.findall(r'^import .*?"\./(.+?)";$', (STATIC / name).read_text(), re.MULTILINE)
+    assert seen == {path.name for path in STATIC.glob("*.js")}
 
 
 # Everyone

@@ -1,6 +1,8 @@
 """Shards of a miniature dump: written once, whole, and gone on behind."""
 
 import bz2
+import errno
+import os
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,7 +14,7 @@ import search_dumps
 from cr5.corpus import CorpusError
 from cr5.errors import UserError
 from cr5.sources import shards
-from cr5.sources.shards import Done, Job, extract, finished, load_json, shard, write_json, write_whole
+from cr5.sources.shards import Done, Job, extract, finished, load_json, shard, write_json, writing
 from cr5.sources.wiki import PAGES, Piece, Wiki
 
 WIKI = Wiki("da", "da")
@@ -114,14 +116,18 @@ def test_a_damaged_record_is_named(content: bytes, tmp_path: Path) -> None:
     assert str(caught.value) == f"{path}: damaged; delete {tmp_path} and run the same command again"
 
 
-def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_leaves_the_old_file_and_says_how_to_go_on(number: int, tmp_path: Path) -> None:
+    def write() -> None:
+        with writing(path) as file:
+            file.write(b"ne")
+            raise OSError(number, os.strerror(number))
+
     path = tmp_path / "x"
     path.write_text("old")
-
-    def fail(temporary: Path) -> None:
-        temporary.write_text("ne")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_whole(path, fail)
+    with pytest.raises(UserError) as caught:
+        write()
+    assert str(caught.value) == (
+        f"{path}: no space left on the disk; free some and run the same command again, it goes on from here"
+    )
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("x", "old")]

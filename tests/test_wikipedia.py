@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -318,8 +318,8 @@ def test_a_job_goes_on_behind_its_last_shard(
 def test_a_full_disk_is_said_and_leaves_no_half_of_a_file(
     xml_mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(table: Any, path: Path, **options: Any) -> None:
-        path.write_bytes(b"PAR1")
+    def full(table: Any, file: BinaryIO, **options: Any) -> None:
+        file.write(b"PAR1")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     write = pq.write_table

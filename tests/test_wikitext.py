@@ -237,8 +237,12 @@ def test_time_is_linear_whatever_is_repeated(unit: str, after: str) -> None:
 
 
 def seconds(unit: str, after: str, times: int) -> float:
-    """How long it takes to read a unit again and again, and what comes after as often."""
+    """How long it takes to read a unit again and again, and what comes after as often: the better of two times."""
     text = unit * (30_000 * times // len(unit)) + after * times
+    return min(_seconds(text), _seconds(text))
+
+
+def _seconds(text: str) -> float:
     start = time.process_time()
     plain_text(text)
     is_redirect(text)

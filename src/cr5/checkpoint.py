@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from cr5._typing import Array
+from cr5.atomic import temporary
 from cr5.errors import UserError
 
 
@@ -28,15 +29,11 @@ class Checkpoint:
         """Keep the basis that ``fetch`` brings, unless the last one is still fresh."""
         if not now and time.monotonic() - self.written < self.every:
             return
-        part = self.path.with_name(self.path.name + ".part")
         metadata = {"cr5": json.dumps({"fingerprint": self.fingerprint, **state})}
         # Safetensors writes an array's memory as it lies, whatever its order.
         arrays = {lang: np.ascontiguousarray(Z) for lang, Z in fetch().items()}
-        try:
+        with temporary(self.path, via=self.path.with_name(self.path.name + ".part")) as part:
             save_file(arrays, part, metadata)
-            part.replace(self.path)
-        finally:
-            part.unlink(missing_ok=True)
         self.written = time.monotonic()
 
     def load(self) -> tuple[dict[str, Array], dict[str, Any]] | None:

@@ -9,7 +9,6 @@ import gzip
 import json
 import lzma
 import os
-import secrets
 import sys
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -23,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cr5.atomic import replacing
 from cr5.errors import UserError
 from cr5.formats import READERS, SCHEMA, WRITERS, Bad, gather
 
@@ -217,23 +217,8 @@ def write(path: str | Path, items: Iterable[Batch] | Iterable[Document]) -> int:
         raise CorpusError(_unknown_suffix(str(path)))
     if not final.parent.is_dir():
         raise CorpusError(f"{path}: the folder {Path(path).parent} does not exist; create it first")
-    temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as raw:
-            with _compress(raw, compression) as stream:
-                count = WRITERS[kind](stream, rows)
-            raw.flush()
-            os.fsync(raw.fileno())
-        temporary.replace(final)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(final.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the name must last as well
-    finally:
-        os.close(folder)
-    return count
+    with replacing(final) as raw, _compress(raw, compression) as stream:
+        return WRITERS[kind](stream, rows)
 
 
 def in_batches(items: Iterable[Batch] | Iterable[Document]) -> Iterator[Batch]:

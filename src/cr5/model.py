@@ -123,6 +123,28 @@ class Cr5:
             result[i : i + CHUNK] = unit_rows(X, language.map, language.offset)
         return result
 
+    def encode_mixed(
+        self, texts: Sequence[str], langs: Sequence[str | None] | None = None
+    ) -> tuple[Array, list[Guess]]:
+        """Texts of several languages -> texts x rank, as ``encode`` has them, and the language of each.
+
+        ``langs`` are those that are known, None for a text whose language is to be guessed; without it, all are.
+        """
+        if isinstance(langs, str):
+            raise TypeError("langs is a single string; encode takes texts of one language")
+        langs = [None] * len(texts) if langs is None else langs
+        if len(langs) != len(_texts(texts)):
+            raise UserError(
+                f"{len(texts):,} texts have {len(langs):,} languages; give one for each, None where it is to be guessed"
+            )
+        pairs = zip(texts, langs, strict=True)
+        guesses = [Guess(lang, 1.0) if lang else self.guess_language(text) for text, lang in pairs]
+        result = np.empty((len(texts), self.settings.rank), np.float32)
+        for lang in {guess.lang for guess in guesses}:
+            rows = [i for i, guess in enumerate(guesses) if guess.lang == lang]
+            result[rows] = self.encode([texts[i] for i in rows], lang)
+        return result, guesses
+
     def coverage(self, texts: Sequence[str], lang: str) -> Array:
         """The share of each text's words, repetitions counted, that the model knows; 0 for an empty text."""
         counts = count(_texts(texts), lang, self.settings.tokeniser)

@@ -7,7 +7,6 @@ Every file but ``model.json`` is named after its content, so a save disturbs not
 import fcntl
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +22,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from cr5._typing import Array
+from cr5.atomic import sync, temporary
 from cr5.errors import UserError
 
 FORMAT = 1
@@ -135,7 +135,7 @@ def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageFil
     new = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in new:
-        _sync(folder.parent)
+        sync(folder.parent)
     with (path / _LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _sweep(path)
@@ -148,7 +148,7 @@ def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageFil
 def _write(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageFile]) -> None:
     saving = path / _SAVING  # a folder, because the safetensors library makes temporary files of its own
     saving.mkdir()
-    words, tensors, index = saving / "words.txt", saving / "tensors.safetensors", saving / _INDEX
+    words, tensors = saving / "words.txt", saving / "tensors.safetensors"
     entries = {}
     for lang, language in languages.items():
         words.write_bytes("".join(f"{word}\n" for word in language.words).encode())
@@ -159,35 +159,26 @@ def _write(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageF
         files = {"tensors": _settle(tensors, path, lang)._asdict(), "words": _settle(words, path, lang)._asdict()}
         entries[lang] = {"words": len(language.words), "rank": language.offset.size, "files": files}
     content = {"format": FORMAT, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": header}
-    index.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
-    _sync(index)
-    _sync(path)  # the other files keep their names from here on, even if the power fails
-    index.replace(path / _INDEX)  # the old model until here, the new one from here
+    sync(path)  # the other files keep their names from here on, even if the power fails
+    with temporary(path / _INDEX, via=saving / _INDEX) as index:  # the old model until its end, the new one from there
+        index.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
 
 
-def _settle(temporary: Path, path: Path, lang: str) -> _File:
+def _settle(part: Path, path: Path, lang: str) -> _File:
     """Move a finished file to the name that its content gives it."""
-    with temporary.open("rb") as file:
+    with part.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        os.fsync(file.fileno())
-    result = _File(f"{lang}-{digest[:12]}{temporary.suffix}", temporary.stat().st_size, digest)
-    temporary.replace(path / result.name)
+    sync(part)
+    result = _File(f"{lang}-{digest[:12]}{part.suffix}", part.stat().st_size, digest)
+    part.replace(path / result.name)
     return result
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sweep(path: Path) -> None:
     """Remove what earlier or broken saves left behind: only names of ours that model.json does not mention."""
     if (path / _SAVING).exists():
         shutil.rmtree(path / _SAVING)
-    _sync(path)  # nothing goes before the model.json that disowns it is safe
+    sync(path)  # nothing goes before the model.json that disowns it is safe
     try:
         entries = _check_index(path, _read_index(path))[1] if (path / _INDEX).is_file() else {}
     except ModelFileError:

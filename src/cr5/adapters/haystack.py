@@ -8,9 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
-from cr5._typing import Array
 from cr5.errors import UserError
 from cr5.model import Cr5
 
@@ -50,8 +47,8 @@ class Cr5TextEmbedder(_Embedder):
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:
         """A text -> its vector of length 1; zeros where no word is known."""
-        lang = self.lang or self.model.guess_language(text).lang
-        return {"embedding": self.model.encode([text], lang)[0].tolist()}
+        vectors, _ = self.model.encode_mixed([text], [self.lang])
+        return {"embedding": vectors[0].tolist()}
 
 
 @component
@@ -62,11 +59,8 @@ class Cr5DocumentEmbedder(_Embedder):
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
         """Documents -> the same with their embedding, a vector of length 1; zeros where no word is known."""
         texts = [_text(document) for document in documents]
-        langs = [
-            document.meta.get("lang") or self.lang or self.model.guess_language(text).lang
-            for document, text in zip(documents, texts, strict=True)
-        ]
-        vectors = _encode(self.model, texts, langs)
+        langs = [document.meta.get("lang") or self.lang for document in documents]
+        vectors, _ = self.model.encode_mixed(texts, langs)
         pairs = zip(documents, vectors, strict=True)
         return {"documents": [replace(document, embedding=vector.tolist()) for document, vector in pairs]}
 
@@ -75,12 +69,3 @@ def _text(document: Document) -> str:
     if document.content is None:
         raise UserError(f"document {document.id!r} has no text to embed; leave it out or set its content")
     return document.content
-
-
-def _encode(model: Cr5, texts: list[str], langs: list[str]) -> Array:
-    """Texts of several languages -> texts x rank."""
-    result = np.empty((len(texts), model.settings.rank), np.float32)
-    for lang in set(langs):
-        rows = [i for i, other in enumerate(langs) if other == lang]
-        result[rows] = model.encode([texts[i] for i in rows], lang)
-    return result

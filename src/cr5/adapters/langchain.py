@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from cr5.errors import UserError
 from cr5.model import Cr5
 
@@ -25,14 +23,9 @@ class Cr5Embeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Texts, of one language or several -> a vector of length 1 for each; zeros where no word is known."""
-        if isinstance(texts, str):
-            raise TypeError("texts is a single string; put it into a list")
-        langs = [self.lang or self.model.guess_language(text).lang for text in texts]
-        result = np.empty((len(texts), self.model.settings.rank), np.float32)
-        for lang in set(langs):
-            rows = [i for i, other in enumerate(langs) if other == lang]
-            result[rows] = self.model.encode([texts[i] for i in rows], lang)
-        return result.tolist()
+        vectors, _ = self.model.encode_mixed(texts, [self.lang] * len(texts))
+        rows: list[list[float]] = vectors.tolist()
+        return rows
 
     def embed_query(self, text: str) -> list[float]:
         """A text -> its vector, the same as that of a document."""

@@ -18,14 +18,17 @@ from cr5.cli.options import Json, Langs, OnError, comma_separated, read_corpora
 from cr5.cli.show import err, out
 from cr5.corpus import Skipped
 from cr5.errors import UserError
-from cr5.index.catalogue import Added, Entry, Hit, Index, Match, Recall
+from cr5.index.asking import Entry, Hit, Match, Recall
+from cr5.index.catalogue import Index
+from cr5.index.filling import Added
 from cr5.languages import Guess
 from cr5.model import Cr5, Explanation
 from cr5.neighbours import Measure
+from cr5.passage import passage
 
 RECALL = 0.97  # what an approximate index should find of what an exact search finds
 WORDS = 5  # pairs of words that explain a hit
-SNIPPET, BEFORE = 160, 20  # characters of a document that are shown, and of them before the word that matters most
+SNIPPET, BEFORE = 160, 20  # characters of a document that are shown, and of them before the words that matter
 TITLE = 18  # columns of a title
 
 Folder = Annotated[Path, typer.Argument(help="A folder that cr5 index wrote.", metavar="INDEX")]
@@ -381,12 +384,8 @@ def _title(entry: Entry) -> Text:
 
 
 def _snippet(hit: Entry, why: Explanation) -> str:
-    """The passage around the word that matters most, on one line."""
-    text, lower = hit.text, hit.text.lower()
-    places = [lower.find(item.word) for item in why.words_b]
-    begin = max(next((place for place in places if place >= 0), 0) - BEFORE, 0)
-    begin = text.find(" ", begin, begin + BEFORE) + 1 if begin else 0
-    return ("… " if begin else "") + _plain(text[begin : begin + SNIPPET])
+    """The passage where the words stand that matter."""
+    return _plain(passage(hit.text, why.words_b, SNIPPET, BEFORE))
 
 
 def _plain(text: str) -> str:

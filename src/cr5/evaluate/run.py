@@ -1,8 +1,6 @@
 """A run: what one evaluation found, as it is written, read and compared."""
 
 import json
-import os
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -13,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Ints
+from cr5.atomic import replacing
 from cr5.errors import UserError
 from cr5.evaluate.measures import (
     CUTOFFS,
@@ -355,16 +354,9 @@ class Compared(NamedTuple):
 
 def write_text(path: Path, text: str) -> None:
     """Write a file that appears when it is complete."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
+    with replacing(path) as file:
         # The name of a file may hold half a character, which UTF-8 cannot: JSON reads it back from its escape.
-        with part.open("w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+        file.write(text.encode(errors="backslashreplace"))
 
 
 def save(run: Run, folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array, Ints
+from cr5.atomic import replacing
 from cr5.neighbours import NEIGHBOURHOOD, neighbourhood
 
 SAMPLE = 2000  # documents of a language at most
@@ -65,12 +66,10 @@ class Background:
 
     def save(self, path: Path) -> None:
         """Write it, whole or not at all."""
-        temporary = path.with_name(f".{path.name}.tmp")
         arrays: dict[str, Any] = {f"vectors.{lang}": self.vectors[lang] for lang in self.langs}
         arrays |= {f"concepts.{lang}": self.concepts[lang] for lang in self.langs}
-        with temporary.open("wb") as file:
+        with replacing(path) as file:
             np.savez(file, **arrays)
-        temporary.replace(path)
 
     @classmethod
     def load(cls, path: Path, langs: Sequence[str]) -> "Background":

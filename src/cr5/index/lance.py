@@ -11,6 +11,7 @@ file; readers see the newest version and wait for nobody.
 import fcntl
 import importlib
 import os
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -21,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cr5.atomic import replacing
 from cr5.errors import UserError
 from cr5.index.store import (
     ENOUGH,
@@ -49,10 +51,12 @@ SETTINGS = {  # that LanceDB takes from the environment alone, where the user ha
     "LANCE_DEFAULT_IO_BUFFER_SIZE": str(2**26),  # bytes that a scan reads ahead, instead of 2 GB
     "LANCE_INCLUDE_VECTOR_CENTROIDS": "false",  # or it warns whenever it is asked for figures
 }
+METADATA, INDEXES = 2**27, 2**30  # bytes that it may remember; of indexes more where they are large
 KEPT = timedelta(hours=1)  # how long a reader may go on with an old version
-GROWN, PIECES = 2, 8  # times the rows it was built for, or graphs added to the first, and the index is built anew
+FEW, FILES = 1000, 32  # rows beside the index, and files or versions of the table, that may be until they are joined
+GROWN, PIECES = 2, 32  # times the rows it was built for, or graphs added to the first, and the index is built anew
 LINKS, BREADTH = 16, 100  # of the graph: neighbours of a row, candidates while it is built
-SEARCHED, REFINED = 300, 3  # candidates at least while it is searched; how many times k are compared exactly
+SEARCHED, REFINED = 800, 30  # candidates while it is searched, and of them compared exactly, at least
 PARTS = 32  # graphs of a million rows each that are searched
 
 
@@ -104,7 +108,10 @@ class LanceStore:
         self.folder = folder
         self._index = importlib.import_module("lancedb.index")
         self._column = importlib.import_module("lancedb.expr").col
-        self._table = lancedb.connect(folder, read_consistency_interval=timedelta(0)).open_table(TABLE)
+        graphs = sum(path.stat().st_size for path in (folder / f"{TABLE}.lance" / "_indices").rglob("*.idx"))
+        session = lancedb.Session(metadata_cache_size_bytes=METADATA, index_cache_size_bytes=max(INDEXES, 4 * graphs))
+        connection = lancedb.connect(folder, read_consistency_interval=timedelta(0), session=session)
+        self._table = connection.open_table(TABLE)
         kept = (self._table.schema.metadata or {}).get(b"cr5", b"").decode()
         self.schema = unseal(kept, str(folder), rank)
         self._next = (-1, 0)  # the version of the table, and the first slot that is free there
@@ -169,10 +176,8 @@ class LanceStore:
             new[: len(old)] = old
             new[slots] = values[rows]
             path = self.folder / "hubness.npy"
-            part = path.with_suffix(".part")
-            with part.open("wb") as file:
+            with replacing(path, via=path.with_suffix(".part")) as file:
                 np.save(file, new)
-            part.replace(path)
 
     def nearest(
         self,
@@ -186,12 +191,13 @@ class LanceStore:
         columns, results = known(columns, self.schema), []
         where = None if langs is None else self._among("lang", storable(langs))
         for vector in queries(vectors, k, self.schema):
+            times = -(-REFINED // k)
             search = self._table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
             search = search.select([*_with_slot(columns), "_distance"])
             if exact:
                 search = search.bypass_vector_index()
             else:
-                search = search.nprobes(PARTS).refine_factor(REFINED).ef(max(SEARCHED, 2 * REFINED * k))
+                search = search.nprobes(PARTS).refine_factor(times).ef(max(SEARCHED, 2 * times * k))
             if where is not None:
                 search = search.where(where)  # before the k are chosen
             found = search.to_arrow()
@@ -201,6 +207,8 @@ class LanceStore:
 
     def optimise(self) -> None:
         with self._writing():
+            if not self._due():
+                return
             self._table.optimize(cleanup_older_than=KEPT)
             rows, names = self._table.count_rows(), self._vector_indexes()
             worn = not names or rows > GROWN * _built_for(names[0]) or self._pieces(names[0]) > PIECES
@@ -281,6 +289,18 @@ class LanceStore:
         """Names of the vector index, the newest first: each ends in the number of rows that it was built for."""
         names = [index.name for index in self._table.list_indices() if index.columns == ["vector"]]
         return sorted(names, key=_built_for, reverse=True)
+
+    def _due(self) -> bool:
+        """Whether so much was written since the last time that it shows. One document is no reason."""
+        names = self._vector_indexes()
+        if names and int(self._table.index_stats(names[0]).num_unindexed_rows) > FEW:
+            return True
+        if not names and self._table.count_rows() >= ENOUGH:
+            return True
+        if self._table.stats()["fragment_stats"]["num_small_fragments"] > FILES:
+            return True
+        versions = [path.stat().st_mtime for path in (self.folder / f"{TABLE}.lance" / "_versions").iterdir()]
+        return len(versions) > FILES and time.time() - min(versions) > KEPT.total_seconds()
 
     def _pieces(self, name: str) -> int:
         return int(self._table.index_stats(name).num_indices or 1)

@@ -8,6 +8,7 @@ the rank); what it finds is compared again in full.
 import importlib
 import json
 import re
+import select
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -159,7 +160,8 @@ class Server:
                 connection, since = self._idle.pop()
             except IndexError:  # another thread was faster
                 break
-            if time.monotonic() - since > IDLE and not self._alive(connection):
+            doubtful = time.monotonic() - since > IDLE or _spoken(connection)
+            if doubtful and not self._alive(connection):
                 connection.close()
                 continue
             return connection
@@ -437,6 +439,13 @@ class PostgresStore:
             connection.execute(self._server.sql(build))
         connection.execute("RESET maintenance_work_mem")
         connection.execute("RESET max_parallel_maintenance_workers")
+
+
+def _spoken(connection: "Connection[Any]") -> bool:
+    """Whether the server has sent something unasked: to an idle connection, that it ends."""
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _one(cursor: "Cursor[Any]") -> tuple[Any, ...]:

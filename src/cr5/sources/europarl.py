@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, TypeAlias
 
 from cr5.corpus import CorpusError, Document
+from cr5.languages import normalise
 from cr5.sources.files import Complain, lines, opened, reading, refuse
 
 LONGEST_SPEECH = 1 << 22  # characters; the longest real ones have some 100,000
@@ -53,20 +54,20 @@ def read_europarl(
 ) -> Iterator[Document]:
     """The speeches of all sessions below a folder or in a .zip, one paragraph a line.
 
-    A file's language is the name of its folder; ``langs`` keeps these only. A speech's concept is
-    "session/chapter/speaker" by their ids as written, a chapter's heading has "session/chapter". The
-    speaker's name is the title: in the text, it would give translations away.
+    A file's language is the name of its folder; ``langs`` keeps these only, however they are spelled. A
+    speech's concept is "session/chapter/speaker" by their ids as written, a chapter's heading has
+    "session/chapter". The speaker's name is the title: in the text, it would give translations away.
     """
     found = _files(root, complain)
     if not found:
         raise CorpusError(
             f"{root}: no session in it; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml"
         )
-    known = {file.lang for file in found}
-    wanted = known if langs is None else frozenset([langs] if isinstance(langs, str) else langs)
-    if missing := sorted(wanted - known):
-        raise CorpusError(f"{root}: no session in {', '.join(missing)}; its folders are {', '.join(sorted(known))}")
-    kept = (file for file in found if file.lang in wanted)
+    codes = {file.lang: _code(file.lang) for file in found}
+    asked = {lang: normalise(lang) for lang in ([langs] if isinstance(langs, str) else langs or ())}
+    if missing := sorted(lang for lang, code in asked.items() if code not in codes.values()):
+        raise CorpusError(f"{root}: no session in {', '.join(missing)}; its folders are {', '.join(sorted(codes))}")
+    kept = (file for file in found if langs is None or codes[file.lang] in asked.values())
     for archive, files in groupby(kept, key=lambda file: file.archive):
         if archive is None:
             for file in files:
@@ -78,6 +79,14 @@ def read_europarl(
 
 
 # Files
+
+
+def _code(folder: str) -> str:
+    """What a folder's name says by BCP 47; the name itself where that is no code."""
+    try:
+        return normalise(folder)
+    except CorpusError:
+        return folder
 
 
 def _files(root: Path, complain: Complain) -> list[_File]:

@@ -5,7 +5,6 @@ when opened, and a JSON that says what they were made from.
 """
 
 import json
-import os
 import re
 import shutil
 from array import array
@@ -17,6 +16,7 @@ from typing import IO, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from cr5.atomic import sync
 from cr5.corpus import CorpusError
 from cr5.sources.files import Complain, opened, refuse
 from cr5.sources.sqldump import rows
@@ -153,17 +153,15 @@ def _build(found: _Rows, folder: Path, path: Path, partial: bool, about: dict[st
                 first.write(some.astype("<i8").tobytes())
                 second.write(theirs.astype("<i8").tobytes())
                 count += len(some)
-            _settle(first)
-            _settle(second)
         about = {"format": _FORMAT, **about, "source": path.name, "bytes": path.stat().st_size, "partial": partial}
         with (part / _ABOUT).open("w", encoding="utf-8") as file:
             json.dump(about | {"rows": count}, file, indent=1)
-            _settle(file)
-        _settle_folder(part)
+        for written in (part / _KEYS, part / _VALUES, part / _ABOUT, part):
+            sync(written)
         if folder.exists():
             folder.rename(old)  # a folder cannot replace another that has files
         part.rename(folder)
-        _settle_folder(folder.parent)
+        sync(folder.parent)  # the name must last as well
     except OSError as error:
         raise CorpusError(f"{folder}: cannot be written, {str(error.strerror).lower()}; check the disk") from None
     finally:
@@ -217,16 +215,3 @@ def _mapped(path: Path, count: int) -> _Keys:
         raise ValueError
     # An empty file cannot be mapped. The view is a plain array, which is faster to search than a memmap.
     return np.asarray(np.memmap(path, "<i8", "r")) if count else np.empty(0, np.int64)
-
-
-def _settle(file: IO[Any]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def _settle_folder(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)  # the names must last as well
-    finally:
-        os.close(number)

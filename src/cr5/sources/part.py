@@ -11,6 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from cr5.atomic import replacing, sync
 from cr5.errors import UserError
 from cr5.sources.server import Version
 
@@ -116,11 +117,7 @@ class Part:
             raise UserError(f"{final}: cannot be written, {_lower(error)}; check its permissions") from error
         self.finished = True
         self.record.unlink(missing_ok=True)
-        folder = os.open(final.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the name must last as well
-        finally:
-            os.close(folder)
+        sync(final.parent)  # the name must last as well
 
 
 @contextmanager
@@ -172,16 +169,8 @@ def load_record(path: Path) -> dict[str, Any]:
 
 def save_record(path: Path, values: dict[str, Any]) -> None:
     """On the disk whole, or not at all."""
-    temporary = beside(path, ".tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(json.dumps(values, indent=1).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path, via=beside(path, ".tmp")) as file:
+        file.write(json.dumps(values, indent=1).encode() + b"\n")
 
 
 # Words

@@ -2,19 +2,18 @@
 
 import errno
 import json
-import os
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5 import languages
+from cr5.atomic import replacing
 from cr5.corpus import SCHEMA, CorpusError, Document, Skipped
 from cr5.errors import UserError
 from cr5.sources import cirrus, exports, pages
@@ -194,13 +193,14 @@ def _done(state: Mapping[str, Any]) -> Done:
 def write_table(path: Path, table: pa.Table, metadata: Mapping[bytes, bytes]) -> None:
     """A Parquet file that carries its state with it."""
     table = table.replace_schema_metadata(dict(metadata))
-    write_whole(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    with writing(path) as file:
+        pq.write_table(table, file, compression="zstd")
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """A JSON file for people and for the next run."""
-    text = json.dumps(values, ensure_ascii=False, indent=1) + "\n"
-    write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    with writing(path) as file:
+        file.write(f"{json.dumps(values, ensure_ascii=False, indent=1)}\n".encode())
 
 
 def load_json(path: Path, unit: Path | None = None) -> dict[str, Any] | None:
@@ -216,22 +216,14 @@ def load_json(path: Path, unit: Path | None = None) -> dict[str, Any] | None:
     return values
 
 
-def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Have a file written under another name; it gets its own when it is on the disk."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which gets its name when it is on the disk; a full one tells the user how to go on."""
     try:
-        write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        with replacing(path) as file:
+            yield file
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UserError(
                 f"{path}: no space left on the disk; free some and run the same command again, it goes on from here"
             ) from error

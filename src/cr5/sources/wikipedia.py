@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cr5._typing import Ints
 from cr5.corpus import Skipped, read_batches
 from cr5.errors import UserError
 from cr5.progress import Progress, Report, silent
@@ -25,7 +24,7 @@ from cr5.sources.align import Edition, Published, begin, check_folder, finish, i
 from cr5.sources.harvest import Harvest, Harvested
 from cr5.sources.plan import Request, plan
 from cr5.sources.sample import take_samples
-from cr5.sources.shards import Done, shard, write_whole
+from cr5.sources.shards import Done, shard, writing
 from cr5.sources.wiki import PAGES, Tally
 from cr5.sources.wikimedia import Dump
 
@@ -133,7 +132,8 @@ def _publish(
         raise UserError(f"no concept is in two of {', '.join(shards)}; raise --sample, or keep all concepts")
     table, run = output / WORK / "shared.npy", secrets.token_hex(8)
     if request.keep.shared:
-        write_whole(table, lambda temporary: _save(temporary, items))
+        with writing(table) as file:
+            np.save(file, items)
     begin(output, _SOURCE, run)
     futures = {
         lang: executor.submit(
@@ -160,11 +160,6 @@ def _publish(
     others = [source for source in read_batches(output).sources if source not in {str(output / name) for name in files}]
     notes += [f"{source} was there before; whoever reads {output} reads it as well" for source in others]
     return built
-
-
-def _save(path: Path, items: Ints) -> None:
-    with path.open("wb") as file:  # given a name, NumPy would add a suffix to it
-        np.save(file, items)
 
 
 def _nothing(done: Done) -> str:

@@ -4,16 +4,19 @@ import base64
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus import Document
-from cr5.index.catalogue import Entry, Generation, Hit, Index
+from cr5.index import asking
+from cr5.index.asking import Entry, Hit
+from cr5.index.catalogue import Index
+from cr5.index.generation import Generation
 from cr5.index.store import matrix, shown
 from cr5.model import Cr5
+from cr5.passage import passage
 from cr5.web.atlas import Atlas
 from cr5.web.limits import RefusedError
 from cr5.web.metrics import Metrics
@@ -41,9 +44,9 @@ from cr5.web.shapes import (
 
 Place: TypeAlias = tuple[float, float]
 
-SNIPPET = 300  # characters of a text that a hit shows
+SNIPPET, BEFORE = 300, 80  # characters of a text that a hit shows, and how many of them before the words that matter
+TITLE = 80  # and of a title that is an example
 EXPLAINED = 6_000  # characters of a text that are compared word by word: time and memory are their square
-EXAMPLES, TRIED = 4, 32  # titles that the page begins with, and documents of a language that are looked at for one
 
 
 def search(atlas: Atlas, asked: SearchRequest) -> Found:
@@ -51,48 +54,48 @@ def search(atlas: Atlas, asked: SearchRequest) -> Found:
     began, index = time.perf_counter(), atlas.index
     among = _among(index, asked.among)
     _check(index, [asked.lang] if asked.lang else [])
-    guess, hits = index.search(asked.q, asked.lang or None, k=asked.k, langs=among, measure=asked.measure)
+    if not any(letter.isalnum() for letter in asked.q):
+        return _nothing(asked, _since(began))
 
-    def view(now: Generation) -> tuple[float, list[Place]]:
-        vector = now.model.encode([asked.q], guess.lang)
-        return float(now.model.coverage([asked.q], guess.lang)[0]), _places(atlas, now, vector, hits)
+    def view(now: Generation) -> Found:
+        guess, hits = asking.search(now, asked.q, asked.lang or None, asked.k, among, asked.measure)
+        at, *places = _places(atlas, now, now.model.encode([asked.q], guess.lang), hits)
+        return Found(
+            query=asked.q,
+            lang=guess.lang,
+            guessed=not asked.lang,
+            confidence=guess.confidence,
+            known=float(now.model.coverage([asked.q], guess.lang)[0]),
+            measure=asked.measure,
+            milliseconds=_since(began),
+            hits=_hits(hits, places),
+            at=at,
+        )
 
-    known, places = atlas.ask(view)
-    return Found(
-        query=asked.q,
-        lang=guess.lang,
-        guessed=not asked.lang,
-        confidence=guess.confidence,
-        known=known,
-        measure=asked.measure,
-        milliseconds=_since(began),
-        hits=_hits(hits, places[1:]),
-        at=places[0],
-    )
+    return atlas.ask(view)
 
 
 def similar(atlas: Atlas, asked: SimilarRequest) -> Found:
     """The documents nearest to one of the index."""
     began, index = time.perf_counter(), atlas.index
     among, entry = _among(index, asked.among), _entry(index, asked.id)
-    hits = index.similar(asked.id, k=asked.k, langs=among, measure=asked.measure)
 
-    def view(now: Generation) -> tuple[float, list[Place]]:
-        vector = matrix(now.store.get([asked.id], ("vector",))["vector"])
-        return float(now.model.coverage([entry.text], entry.lang)[0]), _places(atlas, now, vector, hits)
+    def view(now: Generation) -> Found:
+        hits = asking.similar(now, asked.id, asked.k, among, asked.measure)
+        at, *places = _places(atlas, now, matrix(now.store.get([asked.id], ("vector",))["vector"]), hits)
+        return Found(
+            query=entry.title or snippet(entry.text),
+            lang=entry.lang,
+            guessed=False,
+            confidence=1.0,
+            known=float(now.model.coverage([entry.text], entry.lang)[0]),
+            measure=asked.measure,
+            milliseconds=_since(began),
+            hits=_hits(hits, places),
+            at=at,
+        )
 
-    known, places = atlas.ask(view)
-    return Found(
-        query=entry.title or snippet(entry.text),
-        lang=entry.lang,
-        guessed=False,
-        confidence=1.0,
-        known=known,
-        measure=asked.measure,
-        milliseconds=_since(began),
-        hits=_hits(hits, places[1:]),
-        at=places[0],
-    )
+    return atlas.ask(view)
 
 
 def explain(atlas: Atlas, asked: ExplainRequest) -> Explained:
@@ -111,6 +114,7 @@ def explain(atlas: Atlas, asked: ExplainRequest) -> Explained:
     found = index.model.explain(text[:EXPLAINED], lang, entry.text[:EXPLAINED], entry.lang)
     return Explained(
         similarity=found.similarity,
+        snippet=passage(entry.text, found.words_b, SNIPPET, BEFORE),
         query_words=[(word, value) for word, value in found.words_a],
         document_words=[(word, value) for word, value in found.words_b],
         pairs=[(a, b, value) for a, b, value in found.pairs],
@@ -156,8 +160,7 @@ def embeddings(atlas: Atlas, asked: EmbeddingsRequest) -> Embeddings:
     fixed = asked.model.removeprefix("cr5:") if asked.model.startswith("cr5:") else None
     if fixed is not None:
         _check(atlas.index, [fixed])
-    langs = [fixed or model.guess_language(text).lang for text in texts]
-    vectors, words = encode(model, texts, langs)
+    vectors, words = encode(model, texts, [fixed] * len(texts))
     data = [
         Embedding(index=i, embedding=packed(row) if asked.encoding_format == "base64" else row.tolist())
         for i, row in enumerate(vectors)
@@ -177,7 +180,7 @@ def info(atlas: Atlas, version: str, writable: bool) -> Info:
             rank=now.model.settings.rank,
             measures=["csls", "cosine"],
             writable=writable,
-            examples=_examples(now, list(counts)),
+            examples=_examples(atlas, now),
         )
 
     return atlas.ask(view)
@@ -197,13 +200,13 @@ def figures(atlas: Atlas, metrics: Metrics) -> str:
 # Pure
 
 
-def encode(model: Cr5, texts: Sequence[str], langs: Sequence[str]) -> tuple[Array, int]:
-    """Texts, each of its language -> texts x rank, and the number of words."""
-    vectors, words = np.empty((len(texts), model.settings.rank), np.float32), 0
-    for lang in sorted(set(langs)):
-        rows = [i for i, other in enumerate(langs) if other == lang]
-        vectors[rows] = model.encode([texts[i] for i in rows], lang)
-        words += len(model.settings.tokeniser([texts[i] for i in rows], lang).ids)
+def encode(model: Cr5, texts: Sequence[str], langs: Sequence[str | None]) -> tuple[Array, int]:
+    """Texts, each of its language or, for None, of the one guessed -> texts x rank, and the number of words."""
+    vectors, guesses = model.encode_mixed(texts, langs)
+    words = 0
+    for lang in {guess.lang for guess in guesses}:
+        some = [text for text, guess in zip(texts, guesses, strict=True) if guess.lang == lang]
+        words += len(model.settings.tokeniser(some, lang).ids)
     return vectors, words
 
 
@@ -229,6 +232,21 @@ def safe(url: str) -> str:
 # Parts
 
 
+def _nothing(asked: SearchRequest, milliseconds: float) -> Found:
+    """For a query without a letter or digit: it finds nothing, and it has no language that could be guessed."""
+    return Found(
+        query=asked.q,
+        lang=asked.lang or "",
+        guessed=False,
+        confidence=0.0,
+        known=0.0,
+        measure=asked.measure,
+        milliseconds=milliseconds,
+        hits=[],
+        at=(0.0, 0.0),
+    )
+
+
 def _hits(hits: Sequence[Hit], places: Sequence[Place]) -> list[HitShape]:
     return [
         HitShape(
@@ -248,12 +266,10 @@ def _hits(hits: Sequence[Hit], places: Sequence[Place]) -> list[HitShape]:
 
 
 def _places(atlas: Atlas, now: Generation, query: Array, hits: Sequence[Hit]) -> list[Place]:
-    """Where a query (its vector in a row, or no row) is on the map, and where its hits are; 0, 0 if deleted since."""
-    plane, found = atlas.plane(now), dict[str, Place]()
-    if hits:
-        rows = now.store.get([hit.id for hit in hits], ("id", "vector"))
-        found = dict(zip(rows["id"].to_pylist(), plane.place(matrix(rows["vector"])), strict=True))
-    return [*(plane.place(query) or [(0.0, 0.0)]), *(found.get(hit.id, (0.0, 0.0)) for hit in hits)]
+    """Where a query (its vector in a row, or no row if it was deleted since) is on the map, and where its hits are."""
+    plane = atlas.plane(now)
+    places = plane.place(np.stack([hit.vector for hit in hits])) if hits else []
+    return [*(plane.place(query) or [(0.0, 0.0)]), *places]
 
 
 def _since(began: float) -> float:
@@ -280,11 +296,7 @@ def _entry(index: Index, name: str) -> Entry:
     raise RefusedError(404, f"there is no document {shown(name)} in the index; name the id of one that a search finds")
 
 
-def _examples(now: Generation, langs: list[str]) -> list[Example]:
-    """A title of each of the first languages."""
-    examples = []
-    for lang in langs[:EXAMPLES]:
-        for rows in islice(now.store.scan(("title",), [lang], TRIED), 1):
-            titles = [title for title in rows["title"].to_pylist() if title.strip()]
-            examples += [Example(lang=lang, text=snippet(title, 80)) for title in titles[:1]]
-    return examples
+def _examples(atlas: Atlas, now: Generation) -> list[Example]:
+    """Titles to begin with; one whose document has been deleted since is left out."""
+    rows = now.store.get(atlas.examples(now), ("lang", "title")).to_pylist()
+    return [Example(lang=row["lang"], text=snippet(row["title"], TITLE)) for row in rows if row["title"].strip()]

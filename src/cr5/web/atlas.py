@@ -1,4 +1,4 @@
-"""An atlas: an index, and the plane in which its documents are drawn."""
+"""An atlas: an index, the plane in which its documents are drawn, and examples of them."""
 
 import threading
 import time
@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from cr5.index.background import Background
-from cr5.index.catalogue import BusyError, Generation, Index
+from cr5.index.catalogue import Index
+from cr5.index.generation import BusyError, Generation
+from cr5.web.examples import choose
 from cr5.web.limits import RefusedError
 from cr5.web.plane import Plane
 
@@ -22,6 +24,7 @@ class Atlas:
         self.index = index
         self._drawing = threading.Lock()
         self._drawn: tuple[Background, Plane] | None = None
+        self._chosen: tuple[Background, list[str]] | None = None
         self.ask(lambda now: self.plane(now))
 
     def ask(self, function: Callable[[Generation], Answer]) -> Answer:
@@ -37,6 +40,13 @@ class Atlas:
             if self._drawn is None or self._drawn[0] is not now.background:
                 self._drawn = now.background, Plane.of(now.background, now.model.settings.rank)
             return self._drawn[1]
+
+    def examples(self, now: Generation) -> list[str]:
+        """The ids of documents whose titles are good to begin with; chosen once for each background."""
+        chosen = self._chosen
+        if chosen is None or chosen[0] is not now.background:
+            chosen = self._chosen = now.background, choose(now)
+        return chosen[1]
 
     def change(self, function: Callable[[Index], Answer], patience: float) -> Answer:
         """What the function returns, which writes; waits up to ``patience`` seconds for others who write."""

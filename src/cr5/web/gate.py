@@ -80,10 +80,11 @@ class Gate:
             raise RefusedError(503, "too many requests wait already; try again later", {"Retry-After": "1"})
         if path == "/health":
             return
-        if self._rate and (seconds := self._rate.wait(client_of((scope.get("client") or ("",))[0]))):
+        page = path.startswith("/static/")  # some twenty files, of which the page asks for each
+        if self._rate and not page and (seconds := self._rate.wait(client_of((scope.get("client") or ("",))[0]))):
             sentence = f"more than {self._rate.rate:,} requests a minute; wait {math.ceil(seconds)} s"
             raise RefusedError(429, sentence, {"Retry-After": str(math.ceil(seconds))})
-        if path == "/" or path.startswith("/static/") or settings.api_key is None:
+        if path == "/" or page or settings.api_key is None:
             return
         if not has_key(headers, settings.api_key):
             sentence = "the API key is missing or wrong; send it as Authorization: Bearer KEY or as X-API-Key"

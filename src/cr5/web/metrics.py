@@ -7,6 +7,7 @@ to be added up.
 import json
 import os
 import resource
+import secrets
 import sys
 import time
 from collections import Counter
@@ -17,8 +18,8 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0) 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 _KINDS = {
-    "cr5_requests_total": ("counter", "Requests answered."),
-    "cr5_request_seconds": ("histogram", "Time from a request to the end of its answer."),
+    "cr5_requests_total": ("counter", "Requests answered by all workers, up to a second ago by others."),
+    "cr5_request_seconds": ("histogram", "Time from a request to the end of its answer, of the same requests."),
     "cr5_requests_in_flight": ("gauge", "Requests being answered by this worker."),
     "cr5_documents": ("gauge", "Documents in the index."),
     "cr5_index_generation": ("gauge", "Generation of the index that answers."),
@@ -34,6 +35,7 @@ class Metrics:
         self.in_flight = 0
         self._counts: Counter[str] = Counter()
         self._folder, self._saved, self._began = folder, 0.0, time.time()
+        self._name = secrets.token_hex(8)  # the number of a process may be given to another one later
 
     def observe(self, method: str, path: str, status: int, seconds: float) -> None:
         """Count a request; ``path`` is a route's, so that no client can make up new ones."""
@@ -50,9 +52,9 @@ class Metrics:
         total = sum(self._counts.values())
         if self._folder is None or total == self._saved:
             return
-        temporary = self._folder / f".{os.getpid()}.tmp"
+        temporary = self._folder / f".{self._name}.tmp"
         temporary.write_text(json.dumps(self._counts), encoding="utf-8")
-        temporary.replace(self._folder / f"{os.getpid()}.json")
+        temporary.replace(self._folder / f"{self._name}.json")
         self._saved = total
 
     def text(self, documents: Mapping[str, int], generation: int) -> str:

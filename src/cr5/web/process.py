@@ -1,13 +1,17 @@
 """The processes that serve: one by itself, or several at one socket."""
 
+import ctypes
 import errno
 import ipaddress
 import logging
+import multiprocessing
 import os
 import signal
 import socket
 import tempfile
+import threading
 from dataclasses import dataclass, replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 
@@ -17,13 +21,15 @@ from uvicorn.supervisors import Multiprocess
 
 from cr5.errors import UserError
 from cr5.index.catalogue import Index
+from cr5.web.connection import Connection
 from cr5.web.limits import QUERY, ServerSettings
 from cr5.web.server import create_app
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HEAD = 12 * QUERY + 2**14  # bytes of a request before its body: a character of a query may take twelve
-
 START = 60  # seconds that a worker may take to start on a busy machine
+LARGE = 2**17  # bytes of a piece of memory that goes back to the system when it is freed
+_MMAP_THRESHOLD = -3  # the number of this setting in glibc's malloc.h
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,20 @@ class Factory:
 
     def __call__(self) -> FastAPI:
         """A new application."""
+        return_memory()
+        if parent := multiprocessing.parent_process():
+            threading.Thread(target=_follow, args=(parent,), daemon=True).start()
         return create_app(Index.open(self.folder, store=self.settings.store), self.settings)
+
+
+def return_memory() -> bool:
+    """Let glibc give large pieces of memory back at once; False with another C library, which is left alone.
+
+    By itself it keeps pieces as large as the largest that was ever freed, up to 32 MB. Every search reads vectors into
+    such pieces, and every thread keeps its own: a process grows for minutes, until each has had its worst search.
+    """
+    adjust = getattr(ctypes.CDLL(None), "mallopt", None)
+    return adjust is not None and bool(adjust(_MMAP_THRESHOLD, LARGE))
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -88,9 +107,9 @@ def serve(listening: socket.socket, folder: Path, settings: ServerSettings, work
     """
     logging.getLogger("cr5.web").setLevel(logging.INFO)
     options = {
-        "log_level": "warning", "access_log": False, "server_header": False, "proxy_headers": False, "http": "h11",
-        "ws": "none", "h11_max_incomplete_event_size": HEAD, "timeout_graceful_shutdown": int(settings.timeout) + 1,
-        "timeout_worker_healthcheck": START,
+        "log_level": "warning", "access_log": False, "server_header": False, "proxy_headers": False, "ws": "none",
+        "http": Connection, "h11_max_incomplete_event_size": HEAD, "timeout_worker_healthcheck": START,
+        "timeout_graceful_shutdown": int(settings.timeout) + 1,
     }  # fmt: skip
     if workers == 1:
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
@@ -102,6 +121,12 @@ def serve(listening: socket.socket, folder: Path, settings: ServerSettings, work
         shared = replace(settings, figures=Path(figures), rate=rate)
         config = uvicorn.Config(Factory(folder, shared), factory=True, workers=workers, **options)  # type: ignore[arg-type]
         Multiprocess(config, [listening]).run()
+
+
+def _follow(parent: BaseProcess) -> None:
+    """End with the process that looks after the workers, however it has ended: nobody else would free the port."""
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:

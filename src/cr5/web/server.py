@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -182,12 +183,12 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
         return HTMLResponse(reference(app.openapi()))
 
     @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        return _file(files, "index.html")
+    async def page(request: Request) -> Response:
+        return _file(files, "index.html", request)
 
     @app.get("/static/{name:path}", include_in_schema=False)
-    async def static(name: str) -> Response:
-        return _file(files, name)
+    async def static(name: str, request: Request) -> Response:
+        return _file(files, name, request)
 
     if settings.api_key is not None:
         _declare_key(app)
@@ -241,16 +242,35 @@ def _json(content: str) -> Response:
     return Response(content, media_type="application/json")
 
 
-def _files() -> dict[str, Path]:
-    """The files that may be fetched, by name: no path of a client is ever opened."""
+class _File(NamedTuple):
+    content: bytes
+    kind: str
+    tag: str
+
+
+def _files() -> dict[str, _File]:
+    """The files that may be fetched, by name: no path of a client is ever opened.
+
+    They are read once, so that a release that is installed meanwhile does not mix with this one.
+    """
     found = [*sorted((HERE / "static").glob("*")), HERE / "reference.css"]
-    return {path.name: path for path in found if path.is_file() and path.suffix in TYPES}
+    contents = {path: path.read_bytes() for path in found if path.is_file() and path.suffix in TYPES}
+    return {
+        path.name: _File(content, TYPES[path.suffix], f'"{sha256(content).hexdigest()[:32]}"')
+        for path, content in contents.items()
+    }
 
 
-def _file(files: dict[str, Path], name: str) -> Response:
+def _file(files: dict[str, _File], name: str, request: Request) -> Response:
+    """A file, unless the client has it as it is: every file is asked for each time, so that old and new do not mix."""
     if name not in files:
         raise RefusedError(404, f"there is no file {shown(name)}; the page is at /")
-    return FileResponse(files[name], media_type=TYPES[files[name].suffix])
+    content, kind, tag = files[name]
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    known = [given.strip().removeprefix("W/") for given in request.headers.get("if-none-match", "").split(",")]
+    if tag in known:
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers=headers, media_type=kind)
 
 
 # What is wrong; a refusal goes on to the gate, and so does what nobody has foreseen.

@@ -120,7 +120,10 @@ class HitShape(BaseModel):
 
 
 class Found(BaseModel):
-    """Hits, best first; ``known`` is the share of the query's words known to the model, ``at`` its place on the map."""
+    """Hits, best first; ``known`` is the share of the query's words known to the model, ``at`` its place on the map.
+
+    A query without a letter or digit finds nothing, and ``lang`` is empty.
+    """
 
     query: str
     lang: str
@@ -134,9 +137,13 @@ class Found(BaseModel):
 
 
 class Explained(BaseModel):
-    """Words and what they add to the similarity; pairs are one word of the query and one of the document."""
+    """Words and what they add to the similarity; pairs are one word of the query and one of the document.
+
+    ``snippet`` is the passage of the document where those of its words stand that add most.
+    """
 
     similarity: float
+    snippet: str
     query_words: list[tuple[str, float]]
     document_words: list[tuple[str, float]]
     pairs: list[tuple[str, str, float]]

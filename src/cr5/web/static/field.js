@@ -1,0 +1,65 @@
+// The field: what is typed, and under it the echo, which carries the marks of the query.
+
+import { at } from "./elements.js";
+import { marked, queryWeights } from "./explanations.js";
+import { answer, search, unanswered } from "./search.js";
+import { START, STEPS, go, note, spoken, state, unsaid } from "./state.js";
+
+const PAUSE = 220; // milliseconds of rest before what was typed is asked
+
+export const field = at("q");
+let rest = 0; // the timer that waits for typing to pause
+let composing = false; // whether an input method is at work
+
+/** Show what is asked; but what is being typed is never taken away. */
+export function showField() {
+  if (unsaid === null && !composing && spoken(field.value) !== spoken(state.q)) field.value = state.q;
+  echo();
+}
+
+export function echo() {
+  at("clear").hidden = field.value === "";
+  const settled = answer && spoken(field.value) === spoken(state.q);
+  // The last line needs a letter to be as high as the others.
+  at("echo").replaceChildren(marked(field.value, answer?.lang, settled ? queryWeights() : null), "\u200b");
+}
+
+/** Ask what was typed; ``still`` while more may follow. */
+export function submit(still = false) {
+  clearTimeout(rest);
+  if (still && unsaid === null) return; // it has been asked with something else
+  note(null);
+  const q = spoken(field.value);
+  if (q === spoken(state.q)) {
+    if (!still && unanswered()) search();
+  } else if (q === "") go({ ...START, in: state.in, measure: state.measure, map: state.map }, { typing: still });
+  else go({ q: still ? field.value : q, like: "", doc: "", k: STEPS[0] }, { typing: still });
+  if (!still) history.replaceState({ ...history.state, typing: false }, "");
+}
+
+function askSoon() {
+  clearTimeout(rest);
+  note(field.value);
+  rest = setTimeout(submit, PAUSE, true);
+}
+
+field.addEventListener("input", (event) => {
+  echo();
+  clearTimeout(rest);
+  if (!event.isComposing) askSoon();
+});
+field.addEventListener("compositionstart", () => (composing = true));
+field.addEventListener("compositionend", () => {
+  composing = false;
+  askSoon();
+});
+at("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  submit();
+});
+at("clear").addEventListener("click", () => {
+  field.value = "";
+  submit();
+  echo();
+  field.focus();
+});

@@ -1,0 +1,58 @@
+// The search: one at a time, and only the newest is answered.
+
+import { tell } from "./news.js";
+import { Failure, address, ask } from "./server.js";
+import { asked, asksNothing, spoken, state } from "./state.js";
+
+const SOON = 140; // milliseconds within which an answer needs no sign of waiting
+
+export let answer = null; // that is shown
+let answered = ""; // what it answers
+let current = new AbortController();
+
+/** Whether what is shown answers what is asked. */
+export const settled = () => asked(state) === answered;
+
+/** Whether there is no answer, so that asking again makes sense. */
+export const unanswered = () => answered === "";
+
+/** What is shown counts no longer. */
+export function unsettle() {
+  answered = "";
+}
+
+/** Whether the language of the query is hardly known: no word of it is, and the letters do not tell. */
+export const unsure = ({ known, guessed, confidence }) => known === 0 && guessed && confidence < 0.5;
+
+export async function search() {
+  current.abort();
+  const mine = (current = new AbortController());
+  answered = asked(state);
+  tell("asking");
+  if (asksNothing()) {
+    answer = null;
+    tell("answer");
+    return;
+  }
+  const late = setTimeout(tell, SOON, "waiting", true);
+  try {
+    const options = { in: state.in, k: state.k, measure: state.measure };
+    const path = state.like
+      ? address("similar", { id: state.like, ...options })
+      : address("search", { q: spoken(state.q), lang: state.lang, ...options });
+    const found = await ask(path, mine.signal);
+    if (mine.signal.aborted) return;
+    answer = found;
+    tell("answer");
+  } catch (error) {
+    if (mine.signal.aborted) return;
+    answer = null;
+    answered = "";
+    tell("answer");
+    if (!(error instanceof Failure)) throw error;
+    tell("failure", error, search);
+  } finally {
+    clearTimeout(late);
+    if (!mine.signal.aborted) tell("waiting", false);
+  }
+}
