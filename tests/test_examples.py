@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 
 import madeup
 from cr5 import Document
+from cr5.index import lance
 from cr5.index.catalogue import Index
 from cr5.index.lance import LanceStore
 from cr5.web.examples import EXAMPLES, LONGEST, TRIED
@@ -83,6 +84,7 @@ def test_examples_stay_the_same_and_are_chosen_once(
         return nearest(self, vectors, *arguments, **options)
 
     monkeypatch.setattr(LanceStore, "nearest", counted)
+    monkeypatch.setattr(lance, "SMALL", -1)  # as of a large index
     monkeypatch.setattr(LanceStore, "scan", lambda *_, **__: pytest.fail("all documents are read"))
     first = examples(client)
     assert examples(client) == first

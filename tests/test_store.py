@@ -73,10 +73,12 @@ class Place:
         return store
 
 
-@pytest.fixture(params=["lance", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+@pytest.fixture(params=["lance", "lance from disk", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     address = request.getfixturevalue("url") if request.param == "postgres" else None
-    made = Place(request.param, tmp_path / "index", address)
+    if request.param == "lance from disk":
+        monkeypatch.setattr(lance, "SMALL", -1)  # as if it were too large for memory
+    made = Place(request.param.partition(" ")[0], tmp_path / "index", address)
     yield made
     for store in made.stores:
         store.close()
@@ -716,3 +718,26 @@ def test_a_missing_library_says_what_to_install(tmp_path: Path, monkeypatch: pyt
     assert refused(lambda: lance.create(tmp_path, rank=RANK, extras=EXTRAS)) == folder
     assert refused(lambda: lance.open(tmp_path)) == folder
     assert refused(lambda: postgres.open("postgresql://localhost/", "documents")) == server
+
+
+def test_a_small_table_is_read_once_for_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = lance.create(tmp_path, rank=RANK, extras=EXTRAS)
+    writer.put(rows(range(5)))
+    reader, read, plain = lance.open(tmp_path), list[None](), lance.LanceStore._read
+
+    def counted(self: lance.LanceStore) -> lance.Held | None:
+        read.append(None)
+        return plain(self)
+
+    monkeypatch.setattr(lance.LanceStore, "_read", counted)
+    for _ in range(3):
+        assert ids(reader.get(["d1"])) == ids(reader.nearest(unit(5)[1:2], 1)[0]) == ["d1"]
+    assert len(read) == 1
+    writer.delete(["d1"])
+    assert reader.get(["d1"]).num_rows == 0
+    assert len(read) == 2
+    writer.set_hubness(["d2"], np.full((1, EXTRAS), 7, np.float32))
+    assert reader.get(["d2"])["hubness"].to_pylist() == [[7, 7]]
+    assert len(read) == 3
+    writer.put(rows(range(5, 6)))
+    assert ids(reader.get(["d5"])) == ["d5"]

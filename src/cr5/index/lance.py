@@ -5,23 +5,26 @@ array of its own, ``hubness.npy``: every row put has a slot, a number never used
 figures in that slot, they take the place of those in the table.
 
 Every call that writes makes one new version of the table, whole or not at all. Writers wait for each other at a lock
-file; readers see the newest version and wait for nobody.
+file; readers see the newest version and wait for nobody. Of a small table, a reader holds the newest version in memory:
+that saves most of the time of a search, which LanceDB spends on preparing it.
 """
 
 import fcntl
 import importlib
 import os
+import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cr5 import neighbours
 from cr5.atomic import replacing
 from cr5.errors import UserError
 from cr5.index.store import (
@@ -51,6 +54,7 @@ SETTINGS = {  # that LanceDB takes from the environment alone, where the user ha
     "LANCE_DEFAULT_IO_BUFFER_SIZE": str(2**26),  # bytes that a scan reads ahead, instead of 2 GB
     "LANCE_INCLUDE_VECTOR_CENTROIDS": "false",  # or it warns whenever it is asked for figures
 }
+SMALL = 2**26  # bytes of a table that is held in memory
 METADATA, INDEXES = 2**27, 2**30  # bytes that it may remember; of indexes more where they are large
 KEPT = timedelta(hours=1)  # how long a reader may go on with an old version
 FEW, FILES = 1000, 32  # rows beside the index, and files or versions of the table, that may be until they are joined
@@ -101,6 +105,38 @@ def writing(folder: Path) -> Iterator[None]:
         yield
 
 
+class Held(NamedTuple):
+    """A whole table: its rows, their vectors (rows x rank), and which row an id has."""
+
+    rows: pa.Table
+    vectors: Floats
+    place: dict[str, int]
+
+    def get(self, ids: Sequence[str], columns: list[str]) -> pa.Table:
+        """The rows of ids in their order, without those that are missing."""
+        return self.rows.select(columns).take(
+            pa.array([self.place[name] for name in ids if name in self.place], pa.int64())
+        )
+
+    def nearest(self, vectors: Floats, k: int, langs: Collection[str] | None, columns: list[str]) -> list[pa.Table]:
+        """The k rows nearest to each vector (queries x rank), with their cosines."""
+        allowed = np.ones(self.rows.num_rows, bool)
+        if langs is not None:
+            allowed = np.asarray(pc.is_in(self.rows["lang"], pa.array(storable(langs), pa.string())))
+        penalty, results = np.where(allowed, 0.0, 9.0), []
+        for vector in vectors:  # one by one, so that a query finds the same whatever is asked with it
+            best = neighbours.nearest(vector[None], self.vectors, min(k, int(allowed.sum())), penalty=penalty)
+            results.append(best_first(self.rows.select(columns).take(best.indices[0]), best.scores[0], k))
+        return results
+
+
+class _Seen(NamedTuple):
+    """What a table was like when it was read."""
+
+    version: int
+    hubness: tuple[int, int] | None
+
+
 class LanceStore:
     """Documents in a folder. Read ``cr5.index.store.Store`` for the calls."""
 
@@ -115,6 +151,8 @@ class LanceStore:
         kept = (self._table.schema.metadata or {}).get(b"cr5", b"").decode()
         self.schema = unseal(kept, str(folder), rank)
         self._next = (-1, 0)  # the version of the table, and the first slot that is free there
+        self._holding, self._seen = threading.Lock(), _Seen(-1, None)
+        self._held: Held | None = None
 
     def __repr__(self) -> str:
         return f"LanceStore({str(self.folder)!r})"
@@ -140,6 +178,8 @@ class LanceStore:
 
     def get(self, ids: Sequence[str], columns: Sequence[str] = PLAIN) -> pa.Table:
         columns = known(columns, self.schema)
+        if held := self._in_memory():
+            return held.get(ids, columns)
         return in_order(self._by_id(ids, [*columns, "id"]), ids).select(columns)
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
@@ -189,9 +229,12 @@ class LanceStore:
         columns: Sequence[str] = FOUND,
     ) -> list[pa.Table]:
         columns, results = known(columns, self.schema), []
+        vectors = queries(vectors, k, self.schema)
+        if held := self._in_memory():
+            return held.nearest(vectors, k, langs, columns)
         where = None if langs is None else self._among("lang", storable(langs))
-        for vector in queries(vectors, k, self.schema):
-            times = -(-REFINED // k)
+        times = -(-REFINED // k)
+        for vector in vectors:
             search = self._table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
             search = search.select([*_with_slot(columns), "_distance"])
             if exact:
@@ -285,6 +328,23 @@ class LanceStore:
             table = table.set_column(table.schema.get_field_index("hubness"), "hubness", lists(values))
         return table.select(columns)
 
+    def _in_memory(self) -> Held | None:
+        """The table as it is now, if it is small."""
+        with self._holding:
+            seen = _Seen(self._table.version, _changed(self.folder / "hubness.npy"))
+            if self._seen != seen:
+                self._held = self._read()
+                self._seen = seen
+            return self._held
+
+    def _read(self) -> Held | None:
+        if self._table.count_rows() >= ENOUGH or self._table.stats()["total_bytes"] > SMALL:
+            return None
+        batches = [batch.cast(self.schema) for batch in self.scan(self.schema.names)]
+        rows = pa.Table.from_batches(batches, self.schema).combine_chunks()
+        place = {name: row for row, name in enumerate(rows["id"].to_pylist())}
+        return Held(rows, matrix(rows["vector"]), place)
+
     def _vector_indexes(self) -> list[str]:
         """Names of the vector index, the newest first: each ends in the number of rows that it was built for."""
         names = [index.name for index in self._table.list_indices() if index.columns == ["vector"]]
@@ -304,6 +364,15 @@ class LanceStore:
 
     def _pieces(self, name: str) -> int:
         return int(self._table.index_stats(name).num_indices or 1)
+
+
+def _changed(path: Path) -> tuple[int, int] | None:
+    """What is another when a file has been replaced."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _built_for(name: str) -> int:
