@@ -225,6 +225,15 @@ def test_documents_like_a_file(folder: Path, tmp_path: Path, run_json: Any, fail
     )
 
 
+def test_a_query_without_a_word_is_refused(folder: Path, fails: Any, tmp_path: Path) -> None:
+    for query in ("", "  ", "?!"):
+        assert fails("search", folder, query) == "the query has no letter or digit; give words to look for"
+    (tmp_path / "blank.txt").write_text("\n")
+    assert fails("search", folder, "--like", tmp_path / "blank.txt") == (
+        f"{tmp_path / 'blank.txt'} has no letter or digit; give words to look for"
+    )
+
+
 def test_nothing_found_says_why(folder: Path, printed: Any, fails: Any) -> None:
     assert printed("search", folder, "zzz", "--lang", "aa") == (
         "",

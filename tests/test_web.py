@@ -286,6 +286,7 @@ def test_the_page_and_the_reference_are_served_and_ask_nobody_else(client: TestC
     kinds = {"app.js": "text/javascript", "style.css": "text/css", "reference.css": "text/css"}
     for name, kind in kinds.items():
         assert client.get(f"/static/{name}").headers["content-type"] == f"{kind}; charset=utf-8"
+    assert client.head("/").status_code == client.head("/static/app.js").status_code == 200
 
 
 def test_the_reference_escapes_what_it_shows() -> None:

@@ -29,6 +29,7 @@ from cr5.passage import passage
 RECALL = 0.97  # what an approximate index should find of what an exact search finds
 WORDS = 5  # pairs of words that explain a hit
 SNIPPET, BEFORE = 160, 20  # characters of a document that are shown, and of them before the words that matter
+OTHERS = 40  # columns of a terminal that everything but a hit's text takes
 TITLE = 18  # columns of a title
 
 Folder = Annotated[Path, typer.Argument(help="A folder that cr5 index wrote.", metavar="INDEX")]
@@ -277,12 +278,13 @@ def _opened(model: Path | None, documents: list[str] | None, output: Path, store
 def _query(query: str | None, like: Path | None) -> str:
     if (query is None) == (like is None):
         raise UserError("give either words to look for or --like FILE, one of the two")
-    if like is None:
-        return query or ""
     try:
-        return like.read_text(encoding="utf-8")
+        text = query or "" if like is None else like.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{like} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
+    if not any(letter.isalnum() for letter in text):
+        raise UserError(f"{'the query' if like is None else like} has no letter or digit; give words to look for")
+    return text
 
 
 def _explained(model: Cr5, match: Match) -> Explanation:
@@ -340,8 +342,9 @@ def _search_report(hits: Sequence[Hit], found: Sequence[Explanation], measure: M
     if not hits:
         return
     table = _table("", "", "lang", "title", measure, "text", left=("lang", "title", "text"))
+    room = min(SNIPPET, max(OTHERS, out.width - OTHERS))
     for rank, (hit, why) in enumerate(zip(hits, found, strict=True), 1):
-        table.add_row(str(rank), hit.lang, _title(hit), f"{hit.score:.2f}", _line(_snippet(hit, why)))
+        table.add_row(str(rank), hit.lang, _title(hit), f"{hit.score:.2f}", _line(_snippet(hit, why, room)))
         if explain:
             words = ", ".join(f"{pair.word_a} ~ {pair.word_b} {pair.value:+.3f}" for pair in why.pairs)
             table.add_row("", "", "", "", Text(words, style="dim"))
@@ -383,9 +386,9 @@ def _title(entry: Entry) -> Text:
     return Text(_plain(entry.title) or " ".join(_plain(entry.text[:SNIPPET]).split()[:6]))
 
 
-def _snippet(hit: Entry, why: Explanation) -> str:
+def _snippet(hit: Entry, why: Explanation, size: int = SNIPPET) -> str:
     """The passage where the words stand that matter."""
-    return _plain(passage(hit.text, why.words_b, SNIPPET, BEFORE))
+    return _plain(passage(hit.text, why.words_b, size, BEFORE))
 
 
 def _plain(text: str) -> str:

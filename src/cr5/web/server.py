@@ -182,11 +182,11 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
     async def docs() -> HTMLResponse:
         return HTMLResponse(reference(app.openapi()))
 
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page(request: Request) -> Response:
         return _file(files, "index.html", request)
 
-    @app.get("/static/{name:path}", include_in_schema=False)
+    @app.api_route("/static/{name:path}", methods=["GET", "HEAD"], include_in_schema=False)
     async def static(name: str, request: Request) -> Response:
         return _file(files, name, request)
 
