@@ -25,8 +25,8 @@ def test_a_sentence_is_shown_from_its_beginning_if_that_is_near() -> None:
 
 
 def test_without_a_word_it_is_the_beginning() -> None:
-    assert passage(TEXT, [], 20, 8) == "Wolves were first.…"
-    assert passage(TEXT, [("cat", 1.0), ("dog", -1.0), ("", 1.0)], 20, 8) == "Wolves were first.…"
+    assert passage(TEXT, [], 20, 8) == "Wolves were first. …"
+    assert passage(TEXT, [("cat", 1.0), ("dog", -1.0), ("", 1.0)], 20, 8) == "Wolves were first. …"
     assert passage(TEXT, [("night", 1.0)], 1000, 8) == TEXT
     assert passage("", [("dog", 1.0)], 20, 8) == ""
 
@@ -51,4 +51,4 @@ def test_it_is_a_part_of_the_text_in_one_line(text: str, words: list[tuple[str, 
     line = passage(text, words, 20, 6)
     assert "\n" not in line
     assert line.removeprefix("… ").removesuffix("…").strip() in " ".join(text.split())
-    assert len(line) <= 20 + 3
+    assert len(line) <= 20 + 4

@@ -51,4 +51,5 @@ def _cut(text: str, begin: int, size: int) -> str:
         part = whole[1] if whole else part
     line = " ".join(part.split())
     rest = text[begin + len(part) :].strip()
-    return ("… " if text[:begin].strip() else "") + line + ("…" if rest else "")
+    more = " …" if line.endswith(tuple(".!?。！？؟")) else "…"  # or a full stop would become one dot more
+    return ("… " if text[:begin].strip() else "") + line + (more if rest else "")

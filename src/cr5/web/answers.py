@@ -44,7 +44,8 @@ from cr5.web.shapes import (
 
 Place: TypeAlias = tuple[float, float]
 
-SNIPPET, BEFORE = 300, 80  # characters of a text that a hit shows, and how many of them before the words that matter
+SNIPPET = 300  # characters of a text that a hit shows
+PASSAGE, BEFORE = 200, 60  # and of the passage that explains it, which is read as a whole, and before its first word
 TITLE = 80  # and of a title that is an example
 EXPLAINED = 6_000  # characters of a text that are compared word by word: time and memory are their square
 
@@ -114,7 +115,7 @@ def explain(atlas: Atlas, asked: ExplainRequest) -> Explained:
     found = index.model.explain(text[:EXPLAINED], lang, entry.text[:EXPLAINED], entry.lang)
     return Explained(
         similarity=found.similarity,
-        snippet=passage(entry.text, found.words_b, SNIPPET, BEFORE),
+        snippet=passage(entry.text, found.words_b, PASSAGE, BEFORE),
         query_words=[(word, value) for word, value in found.words_a],
         document_words=[(word, value) for word, value in found.words_b],
         pairs=[(a, b, value) for a, b, value in found.pairs],
