@@ -144,7 +144,7 @@ class LanceStore:
         self.folder = folder
         self._index = importlib.import_module("lancedb.index")
         self._column = importlib.import_module("lancedb.expr").col
-        graphs = sum(path.stat().st_size for path in (folder / f"{TABLE}.lance" / "_indices").rglob("*.idx"))
+        graphs = _size(folder / f"{TABLE}.lance" / "_indices")
         session = lancedb.Session(metadata_cache_size_bytes=METADATA, index_cache_size_bytes=max(INDEXES, 4 * graphs))
         connection = lancedb.connect(folder, read_consistency_interval=timedelta(0), session=session)
         self._table = connection.open_table(TABLE)
@@ -266,10 +266,6 @@ class LanceStore:
         names = self._vector_indexes()
         rows = self._table.count_rows()
         unindexed = self._table.index_stats(names[0]).num_unindexed_rows if names else rows
-        size = 0
-        for path in self.folder.rglob("*"):
-            with suppress(FileNotFoundError):  # another process cleans up
-                size += path.stat().st_size if path.is_file() else 0
         return {
             "store": "lancedb",
             "rank": self.schema.field("vector").type.list_size,
@@ -277,7 +273,7 @@ class LanceStore:
             "rows": rows,
             "index": "IVF_HNSW_SQ" if names else "none",
             "unindexed": unindexed,
-            "bytes": size,
+            "bytes": _size(self.folder),
         }
 
     def close(self) -> None:
@@ -373,6 +369,15 @@ def _changed(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns
+
+
+def _size(folder: Path) -> int:
+    """The bytes of all files in a folder."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # another process cleans up
+            size += path.stat().st_size if path.is_file() else 0
+    return size
 
 
 def _built_for(name: str) -> int:
