@@ -534,6 +534,34 @@ def test_nothing_moves_for_those_who_asked_for_that(visit: Open, api: FakeApi) -
     assert page.evaluate("document.getAnimations().length") == 0
 
 
+@pytest.mark.parametrize("late", ["/explain", "/search"])
+def test_a_click_counts_though_an_answer_comes_between_press_and_release(visit: Open, api: FakeApi, late: str) -> None:
+    page = visit("?q=storm")
+    shown(page, 4)
+    expect(page.locator(".hit mark").first).to_be_visible()
+    api.faults[late] = [Fault(status=200, delay=0.3)] * 20
+    page.locator("#q").fill("luna")
+    if late == "/explain":
+        expect(page.locator(".hit h2").first).to_have_text("Moon")
+    else:
+        page.wait_for_timeout(240)  # what is typed has been asked
+    page.locator(".hit h2 a").first.hover()
+    page.mouse.down()
+    page.wait_for_timeout(450)
+    page.mouse.up()
+    expect(page.locator("#paper .body")).to_be_visible()
+    expect(page.locator("#paper mark").first).to_be_visible()
+
+
+def test_a_press_that_is_never_released_holds_nothing_up_for_long(visit: Open, api: FakeApi) -> None:
+    api.faults["/explain"] = [Fault(status=200, delay=0.3)] * 20
+    page = visit("?q=luna")
+    expect(page.locator(".hit h2").first).to_have_text("Moon")
+    page.locator(".hit").first.hover()
+    page.mouse.down()
+    expect(page.locator(".hit mark").first).to_be_visible()
+
+
 # What goes wrong
 
 

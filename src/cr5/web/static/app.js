@@ -2,7 +2,7 @@
 //
 // what the page knows     state (the address), server, search (the answer that is shown), explanations
 // what it draws           field, options, results, notices, map, paper (an open document), tip; theme before anything else
-// what it is done with    elements, languages, wording, news, hands (clicks and keys)
+// what it is done with    elements, languages, wording, news, hands (clicks and keys), still (no change under a pressed pointer)
 //
 // What the server sends is only ever text.
 

@@ -1,5 +1,7 @@
 // The server: what it holds, how it is asked, and how it fails.
 
+import { still } from "./still.js";
+
 export const PATIENCE = 35_000; // milliseconds to wait for an answer
 const FRESH = 300_000; // milliseconds that an answer is kept for, so that Back is instant
 const MANY = 200; // answers that are kept
@@ -29,7 +31,16 @@ export function address(path, values) {
 
 const kept = new Map(); // path -> {time, answer}
 
+/** What the server answers; or a `Failure`. Both change the page, so they wait until nothing is pressed. */
 export async function ask(path, signal) {
+  try {
+    return await answered(path, signal);
+  } finally {
+    await still();
+  }
+}
+
+async function answered(path, signal) {
   const known = kept.get(path);
   if (known && Date.now() - known.time < FRESH) return known.answer;
   const limit = AbortSignal.timeout(PATIENCE);
