@@ -1,5 +1,6 @@
 """A server in a process of its own, and the workers that it has."""
 
+import os
 import re
 import signal
 import subprocess
@@ -37,10 +38,27 @@ def server(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.stderr.close()  # without reading on: a worker left behind would never end it
 
 
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """A process and its children are there and do nothing, until they go on."""
+    chosen = [pid, *children(pid)]
+    try:
+        for process in chosen:
+            os.kill(process, signal.SIGSTOP)
+        yield
+    finally:
+        for process in chosen:
+            if is_running(process):
+                os.kill(process, signal.SIGCONT)
+
+
 def workers(server: int) -> list[int]:
     """The processes that answer; beside them there is one that tracks resources."""
-    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
-    return [int(pid) for pid in children if b"spawn_main" in _command(int(pid))]
+    return [pid for pid in children(server) if b"spawn_main" in _command(pid)]
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def is_running(pid: int) -> bool:

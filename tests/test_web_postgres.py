@@ -1,19 +1,34 @@
-"""The server over an index in PostgreSQL: the same answers, and a database that goes away and comes back."""
+"""The server over an index in PostgreSQL: the same answers, and a database that goes away, or hangs, and comes back."""
 
-from collections.abc import Iterator
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
 import madeup
 import postgres as private
-from cr5 import Document
+import running
+from cr5 import Cr5, Document
+from cr5.cli import run
 from cr5.index.catalogue import Index
+from cr5.index.generation import BusyError
+from cr5.web import server as web
 from cr5.web.limits import ServerSettings
 from cr5.web.server import create_app
+
+LONG = 120  # seconds after which a test gives up, on a machine however busy
 
 QUERY = madeup.text("aa", [3, 4, 5])
 UNUSABLE = "the index cannot be used now; the log of the server tells why"
@@ -101,6 +116,84 @@ def test_a_database_that_goes_away_is_told_in_a_sentence_and_used_again_when_it_
     assert client.delete("/documents/aa:new").json() == {"deleted": 1}
 
 
+@contextmanager
+def hanging(url: str, built: Path) -> Iterator[None]:
+    """The database is there and does not answer."""
+    [folder] = parse_qs(urlsplit(url).query)["host"]
+    with running.stopped(int(Path(folder, "postmaster.pid").read_text().split()[0])):
+        yield
+
+
+@contextmanager
+def locked(url: str, built: Path) -> Iterator[None]:
+    """Somebody keeps everybody else out of the index."""
+    table = json.loads((built / "index.json").read_text())["table"]
+    with psycopg.connect(url) as connection:
+        connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+@pytest.mark.parametrize("out_of_reach", [hanging, locked])
+def test_a_database_that_hangs_takes_nothing_along_that_does_without_it(
+    built: Path, url: str, out_of_reach: Callable[[str, Path], AbstractContextManager[None]]
+) -> None:
+    settings = ServerSettings(store=url, threads=2, timeout=4, waiting=16)  # of which 12 may read
+    item, texts = {"concept": "new", "lang": "aa", "text": QUERY}, {"lang": "aa", "texts": [QUERY]}
+    app = create_app(Index.open(built, store=url), settings)
+    with TestClient(app, raise_server_exceptions=False) as client, ThreadPoolExecutor(20) as pool:
+        assert [client.get(path).status_code for path in READS] == [200] * len(READS)
+        with out_of_reach(url, built):
+            waiting = [pool.submit(client.post, "/documents", json={"documents": [item]})]
+            waiting += [pool.submit(client.get, path) for path in 5 * READS[:4]]
+            until(lambda: sum(one.done() for one in waiting) >= 20 - 12)
+            others = [client.post("/embed", json=texts), client.get("/"), client.get("/docs")]
+            refused = [one.result(LONG) for one in waiting] + [client.get("/health")]
+        assert [answer.status_code for answer in others] == [200] * len(others)
+        assert [answer.status_code for answer in refused] == [503] * len(refused)
+        until(lambda: client.get("/health").status_code == 200)
+        assert [client.get(path).status_code for path in READS] == [200] * len(READS)
+        assert client.post("/documents", json={"documents": [item]}).status_code == 200
+        assert client.delete("/documents/aa:new").json() == {"deleted": 1}
+
+
+def test_a_server_ends_though_a_write_waits_for_the_database(
+    built: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "SOON", 1)
+    table = json.loads((built / "index.json").read_text())["table"]
+
+    def write() -> int:
+        with TestClient(create_app(Index.open(built, store=url), ServerSettings(store=url, timeout=2))) as client:
+            item = {"concept": "new", "lang": "aa", "text": QUERY}
+            return client.post("/documents", json={"documents": [item]}).status_code
+
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(url) as connection:
+        connection.execute(f"LOCK TABLE {table} IN SHARE MODE")  # which keeps writers out
+        assert pool.submit(write).result(LONG) == 503
+        connection.rollback()
+    with closing(Index.open(built, store=url)) as index:
+        assert index.get(["aa:new"]) == []
+
+
+def test_a_search_on_the_command_line_ends_where_the_database_hangs(
+    built: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with hanging(url, built):
+        assert run(["search", str(built), QUERY, "--store", f"{url}&connect_timeout=2"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: PostgreSQL at {url.partition('host=')[2]} cannot be reached (connection timeout expired); "
+        "check address, user and password\n"
+    )
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + LONG
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
 def test_a_database_that_was_started_anew_between_two_requests_is_not_noticed(client: TestClient, url: str) -> None:
     [folder] = parse_qs(urlsplit(url).query)["host"]
     database = private.get_server(Path(folder))  # type: ignore[attr-defined]
@@ -108,3 +201,83 @@ def test_a_database_that_was_started_anew_between_two_requests_is_not_noticed(cl
     database.stop()
     database.ensure_postgres_running()
     assert [client.get(path).status_code for path in READS] == [200] * len(READS)
+
+
+def test_workers_go_on_while_the_index_is_made_anew_and_one_of_them_is_killed(
+    url: str, model_folder: Path, documents: list[Document], tmp_path: Path
+) -> None:
+    folder, some = tmp_path / "index", madeup.split(documents)[0]
+    Cr5(**(madeup.SETTINGS | {"rank": 20})).fit(some).save(tmp_path / "other")
+    with closing(Index.create(folder, model_folder, store=url)) as index:
+        index.add(some)
+    over, added = threading.Event(), list[str]()
+    answered, broken = list[int](), list[httpx2.TransportError]()
+
+    def search(address: str) -> None:
+        while not over.is_set():
+            try:
+                answered.append(httpx2.get(f"{address}/search", params={"q": QUERY}, timeout=LONG).status_code)
+            except httpx2.TransportError as error:
+                broken.append(error)
+
+    def add(address: str) -> None:
+        while not over.is_set():
+            body = {"documents": [{"concept": f"n{len(added)}", "lang": "aa", "text": QUERY}]}
+            try:
+                if httpx2.post(f"{address}/documents", json=body, timeout=LONG).status_code == 200:
+                    added.append(body["documents"][0]["concept"])
+            except httpx2.TransportError as error:
+                broken.append(error)
+
+    def more(said: list[Any]) -> bool:
+        """Wait for what comes anew."""
+        before = len(said)
+        until(lambda: len(said) > before + 2)
+        return True
+
+    with running.server(folder, "--workers", 2, "--store", url) as (server, address), ThreadPoolExecutor(3) as pool:
+        asking = [pool.submit(search, address), pool.submit(search, address), pool.submit(add, address)]
+        try:
+            assert more(answered)
+            assert more(added)
+            with closing(Index.open(folder, store=url)) as index:
+                until(lambda: made_anew(index, tmp_path / "other"))
+            assert more(answered)
+            assert more(added)
+            assert broken == []
+            victim, _ = running.workers(server.pid)
+            os.kill(victim, signal.SIGKILL)  # with it go the requests that it was answering
+            until(lambda: len(running.workers(server.pid)) == 2 and victim not in running.workers(server.pid))
+            assert more(answered)
+            assert more(added)
+        finally:
+            over.set()
+        assert [one.result(LONG) for one in asking] == [None] * 3
+        assert set(answered) == {200}
+        assert len(broken) <= 3
+        assert httpx2.get(f"{address}/health", timeout=LONG).json()["generation"] == 2
+        workers = running.workers(server.pid)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(LONG) == 0
+        assert not any(running.is_running(pid) for pid in workers)
+        until(lambda: connections(url) == 0)
+    with closing(Index.open(folder, store=url)) as index:
+        assert len(index.get([f"aa:{concept}" for concept in added])) == len(added)
+
+
+def made_anew(index: Index, model: Path) -> bool:
+    """Encode everything with another model, unless somebody else is writing."""
+    try:
+        index.reindex(model)
+    except BusyError:
+        return False
+    return True
+
+
+def connections(url: str) -> int:
+    """How many others are connected."""
+    query = "SELECT count(*) - 1 FROM pg_stat_activity WHERE backend_type = 'client backend'"
+    with psycopg.connect(url) as connection:
+        found = connection.execute(query).fetchone()
+    assert found is not None
+    return int(found[0])

@@ -1,5 +1,6 @@
 """Several workers at one socket: one may die, all may be replaced, and none is left behind."""
 
+import json
 import os
 import platform
 import signal
@@ -19,6 +20,7 @@ import pytest
 
 import running
 from cr5.index.catalogue import Index
+from cr5.web.process import START
 
 WORKERS = 2
 LONG = 120  # seconds after which a test gives up, on a machine however busy
@@ -118,6 +120,91 @@ def test_sighup_replaces_every_worker_and_drops_no_request(served: tuple[int, st
             over.set()
         assert [client.result() for client in clients] == [{200}] * len(clients)
     assert len(running.workers(server)) == WORKERS
+
+
+def test_a_second_sighup_replaces_the_workers_of_the_first(served: tuple[int, str]) -> None:
+    server, address = served
+    seen = set(running.workers(server))
+    os.kill(server, signal.SIGHUP)
+    until(lambda: len(running.workers(server)) > WORKERS)  # it is at it
+    os.kill(server, signal.SIGHUP)
+
+    def replaced_twice() -> bool:
+        assert httpx2.get(f"{address}/health", timeout=LONG).status_code == 200
+        seen.update(running.workers(server))
+        return len(seen) == 3 * WORKERS and len(running.workers(server)) == WORKERS
+
+    until(replaced_twice)
+    until(lambda: len(answering(address)) == WORKERS)
+    assert set(running.workers(server)) < seen
+
+
+def test_sighup_ends_no_worker_that_gets_it_itself(served: tuple[int, str]) -> None:
+    server, address = served
+    before, workers = answering(address), running.workers(server)
+    for pid in workers:  # as they do when the terminal is closed
+        os.kill(pid, signal.SIGHUP)
+    until(lambda: answering(address) == before)
+    assert running.workers(server) == workers
+
+
+def test_a_worker_that_is_replaced_answers_what_it_has_begun(served: tuple[int, str]) -> None:
+    server, address = served
+    old, body = set(running.workers(server)), json.dumps({"lang": "aa", "texts": ["x"]}).encode()
+    asking = [HTTPConnection(urlsplit(address).netloc, timeout=LONG) for _ in range(8)]
+    for connection in asking:
+        connection.putrequest("POST", "/embed")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body[:5])
+    until(lambda: figure(httpx2.get(f"{address}/metrics", timeout=LONG).text, "cr5_requests_in_flight") > 1)
+    os.kill(server, signal.SIGHUP)
+    until(lambda: len(running.workers(server)) > WORKERS)
+    for connection in asking:
+        connection.send(body[5:])
+        assert connection.getresponse().status == 200
+        connection.close()
+    until(lambda: not any(running.is_running(pid) for pid in old))
+    until(lambda: len(answering(address)) == WORKERS)
+
+
+def test_a_server_that_is_told_to_end_while_it_replaces_workers_begins_no_other(folder: Path) -> None:
+    with running.server(folder, "--workers", WORKERS) as (server, address):
+        until(lambda: len(answering(address)) == WORKERS)
+        seen = set(running.workers(server.pid))
+        server.send_signal(signal.SIGHUP)
+        until(lambda: len(running.workers(server.pid)) > WORKERS)
+        server.send_signal(signal.SIGTERM)
+        server.send_signal(signal.SIGHUP)
+        while server.poll() is None:
+            seen.update(running.workers(server.pid))
+            time.sleep(0.05)
+        assert server.returncode == 0
+        assert len(seen) == WORKERS + 1
+        assert not any(running.is_running(pid) for pid in seen)
+
+
+def test_workers_that_die_while_they_start_are_replaced_at_once(folder: Path) -> None:
+    with running.server(folder, "--workers", WORKERS) as (server, address):
+        until(lambda: len(running.workers(server.pid)) == WORKERS)
+        time.sleep(1)  # by now they are asked whether they are well, and answer as soon as they can
+        began, first = time.monotonic(), running.workers(server.pid)
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: len(set(running.workers(server.pid)) - set(first)) == WORKERS)
+        assert time.monotonic() - began < 3 / 4 * START
+        assert httpx2.get(f"{address}/health", timeout=LONG).status_code == 200
+
+
+def test_a_server_that_is_told_to_end_while_it_starts_ends(folder: Path) -> None:
+    server, line = running.start(folder, "--port", 0)
+    try:
+        assert "serving" in line
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(LONG) in (0, -signal.SIGTERM)
+    finally:
+        server.kill()
+        server.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

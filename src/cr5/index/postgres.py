@@ -7,12 +7,15 @@ the rank); what it finds is compared again in full.
 
 import importlib
 import json
+import os
 import re
 import select
+import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +52,11 @@ SEARCHED, MOST = 200, 1000  # candidates while it is searched, at least and (pgv
 CANDIDATES, REFINED = 200, 3  # that are compared in full: at least, where languages are asked for, and times k
 MEMORY = 2**31  # bytes that the server may use to build the graph
 IDLE = 5  # seconds after which a connection is tried before it is used
+READING = 60  # seconds that a reading call may take
+PATIENCE, MORE = 5, 60  # seconds until a server that leaves a call without an answer is tried; of a call without limit
+CONNECTION = {  # unless the address says otherwise: who is not there is noticed, even if nobody says so
+    "connect_timeout": 10, "keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6,
+}  # fmt: skip
 _NAME = re.compile(r"(?!.*__)[a-z][a-z0-9_]{0,39}")  # the tables and indexes beside it have a double one
 _FIRST = "SELECT to_regclass(quote_ident(%s)) IS NOT NULL, obj_description(to_regclass(quote_ident(%s)), 'pg_class')"
 
@@ -79,7 +87,7 @@ def create(url: str, name: str, *, rank: int, extras: int) -> "PostgresStore":
 def open(url: str, name: str, *, rank: int | None = None) -> "PostgresStore":  # noqa: A001
     """The store of that name in a database; with ``rank``, only one of such vectors."""
     server = Server(url, name)
-    with server.connection() as connection:  # which is closed where one of these is refused
+    with server.connection(READING) as connection:  # which is closed where one of these is refused
         there, kept = _one(connection.execute(_FIRST, [name, name]))
         if not there:
             raise UserError(f"{server}: there is no index {name}; build one with cr5 index")
@@ -108,8 +116,9 @@ class Server:
         where = parts.get("host") or parts.get("hostaddr") or "the default address"
         self._label = f"PostgreSQL at {where}" + (f", port {parts['port']}" if parts.get("port") else "")
         self._password = str(parts.get("password") or "")
-        self._timeout = int(parts.get("connect_timeout") or 10)
+        self._options = {key: parts.get(key) or value for key, value in CONNECTION.items()}
         self._idle: deque[tuple[Connection[Any], float]] = deque()
+        self._watches, self._closed = set[Watch](), False
 
     def _parts(self) -> dict[str, Any] | None:
         try:
@@ -135,11 +144,15 @@ class Server:
         return composed
 
     @contextmanager
-    def connection(self) -> Iterator["Connection[Any]"]:
-        """A connection that commits every statement; after an error it is not used again."""
+    def connection(self, limit: float | None = None) -> Iterator["Connection[Any]"]:
+        """A connection that commits every statement; after an error it is not used again.
+
+        Nobody is left waiting for a server that hangs, nor for longer than ``limit`` seconds.
+        """
         connection = self._take()
         try:
-            yield connection
+            with self._watched(connection, limit) as watch:
+                yield connection
         except BaseException as error:
             connection.close()
             mendable = self.psycopg.OperationalError, self._errors.InsufficientPrivilege, self._errors.UndefinedTable
@@ -148,11 +161,33 @@ class Server:
                     f"{self}: {self._reason(error)}; see whether the server and the index are there"
                 ) from None
             raise
-        self._idle.append((connection, time.monotonic()))
+        if self._closed or watch.verdict:
+            connection.close()
+        else:
+            self._idle.append((connection, time.monotonic()))
 
     def close(self) -> None:
+        """End all connections; calls that wait for an answer fail."""
+        self._closed = True
+        for watch in list(self._watches):
+            watch.cut("the index was closed meanwhile; open it again")
         while self._idle:
             self._idle.pop()[0].close()
+
+    @contextmanager
+    def _watched(self, connection: "Connection[Any]", limit: float | None) -> Iterator["Watch"]:
+        """Where the connection had to be cut, the error says why."""
+        watch = Watch(self, connection, limit)
+        self._watches.add(watch)
+        try:
+            with watch:
+                yield watch
+        except self.psycopg.Error:
+            if watch.verdict:
+                raise UserError(f"{self}: {watch.verdict}") from None
+            raise
+        finally:
+            self._watches.discard(watch)
 
     def _take(self) -> "Connection[Any]":
         while self._idle:
@@ -162,29 +197,39 @@ class Server:
                 break
             doubtful = time.monotonic() - since > IDLE or _spoken(connection)
             if doubtful and not self._alive(connection):
-                connection.close()
                 continue
             return connection
         return self._connect()
 
     def _alive(self, connection: "Connection[Any]") -> bool:
         try:
-            connection.execute("SELECT 1")
+            self._ask(connection, "SELECT 1")
         except self.psycopg.Error:
             return False
         return True
 
+    def _ask(self, connection: "Connection[Any]", query: str) -> Any:
+        """The first row; after an error the connection is closed."""
+        try:
+            with self._watched(connection, READING):
+                return connection.execute(query).fetchone()
+        except BaseException:
+            connection.close()
+            raise
+
     def _connect(self) -> "Connection[Any]":
         reason = ""
+        untold = suppress(self._errors.UndefinedObject, self._errors.InvalidParameterValue)
         try:
-            connection: Connection[Any] = self.psycopg.connect(
-                self._url, autocommit=True, connect_timeout=self._timeout
-            )
+            connection: Connection[Any] = self.psycopg.connect(self._url, autocommit=True, **self._options)
+            found = self._ask(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+            # What nobody waits for any longer must not go on, nor stand in line for a lock; not every server can tell.
+            with untold, self._watched(connection, READING):
+                connection.execute("SET client_connection_check_interval = '5s'")
         except self.psycopg.Error as error:
             reason = self._reason(error)
         if reason:
             raise UserError(f"{self} cannot be reached ({reason}); check address, user and password")
-        found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
         if found is None:
             connection.close()
             raise UserError(f"{self}: the database lacks pgvector; run CREATE EXTENSION vector in it")
@@ -193,10 +238,58 @@ class Server:
             raise UserError(f"{self}: pgvector {found[0]} is too old; install 0.8, run ALTER EXTENSION vector UPDATE")
         return connection
 
+    def answers(self) -> bool:
+        """Whether the server lets anybody in, or at least says no."""
+        try:
+            self.psycopg.connect(self._url, **self._options).close()
+        except self._errors.ConnectionTimeout:
+            return False
+        except self.psycopg.Error:
+            return True
+        return True
+
     def _reason(self, error: BaseException) -> str:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         text = lines[0] if lines else type(error).__name__
         return text.replace(self._password, "…") if self._password else text
+
+
+class Watch:
+    """Looks after a call: cuts its connection where the server hangs or the time is over, and says why.
+
+    Whether a server hangs or has much to do cannot be told from its silence, but from whether it lets another in.
+    """
+
+    def __init__(self, server: Server, connection: "Connection[Any]", limit: float | None) -> None:
+        self.verdict = ""
+        self._server, self._connection, self._limit = server, connection, limit
+        self._over, self._cutting = threading.Event(), threading.Lock()
+
+    def __enter__(self) -> "Watch":
+        threading.Thread(target=self._look, name="cr5-watch", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._cutting:
+            self._over.set()
+
+    def cut(self, verdict: str) -> None:
+        """End the connection, unless the call has ended; whoever waits at it goes on with an error."""
+        with self._cutting:
+            if self._over.is_set():
+                return
+            self.verdict = verdict
+            lost = suppress(OSError, self._server.psycopg.Error)
+            with lost, socket.socket(fileno=os.dup(self._connection.fileno())) as same:
+                same.shutdown(socket.SHUT_RDWR)
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        while not self._over.wait(MORE if self._limit is None else PATIENCE):
+            if self._limit is not None and time.monotonic() - began > self._limit:
+                self.cut(f"not done within {self._limit:g} s; see whether somebody has locked the index")
+            elif not self._server.answers():
+                self.cut("there is no answer any more; see whether the server hangs")
 
 
 class PostgresStore:
@@ -248,17 +341,17 @@ class PostgresStore:
     def get(self, ids: Sequence[str], columns: Sequence[str] = PLAIN) -> pa.Table:
         columns = known(columns, self.schema)
         names = list(dict.fromkeys([*columns, "id"]))
-        with self._server.connection() as connection, connection.cursor(binary=True) as cursor:
+        with self._server.connection(READING) as connection, connection.cursor(binary=True) as cursor:
             cursor.execute(self._select(names, "WHERE id = ANY(%s)"), [storable(ids)])
             return in_order(self._table(cursor.fetchall(), names), ids).select(columns)
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
-        with self._server.connection() as connection:
+        with self._server.connection(READING) as connection:
             query = self._server.sql("SELECT id, digest FROM {documents} WHERE id = ANY(%s)")
             return dict(connection.execute(query, [storable(ids)]).fetchall())
 
     def count(self) -> dict[str, int]:
-        with self._server.connection() as connection:
+        with self._server.connection(READING) as connection:
             query = self._server.sql("SELECT lang, count(*) FROM {documents} GROUP BY lang ORDER BY lang")
             return dict(connection.execute(query).fetchall())
 
@@ -299,7 +392,7 @@ class PostgresStore:
         names = known(columns, self.schema)
         vectors = queries(vectors, k, self.schema)
         results = []
-        with self._server.connection() as connection, connection.transaction():
+        with self._server.connection(None if exact else READING) as connection, connection.transaction():
             settings: dict[str, Any] = {"langs": None if langs is None else storable(langs), "enough": ENOUGH}
             graph = not exact and self._worth_the_graph(connection, settings)
             for vector in vectors:
@@ -324,7 +417,7 @@ class PostgresStore:
 
     def about(self) -> dict[str, Any]:
         sizes = " + ".join(["pg_total_relation_size(quote_ident(%s)::regclass)"] * 2)
-        with self._server.connection() as connection:
+        with self._server.connection(READING) as connection:
             query = self._server.sql(f"SELECT count(*), {sizes} FROM {{documents}}")
             name = self._server.name
             rows, size = _one(connection.execute(query, [name, f"{name}__hubness"]))

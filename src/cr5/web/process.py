@@ -10,6 +10,7 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -28,8 +29,10 @@ from cr5.web.server import create_app
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HEAD = 12 * QUERY + 2**14  # bytes of a request before its body: a character of a query may take twelve
 START = 60  # seconds that a worker may take to start on a busy machine
+PAUSE = 5  # seconds until a worker that cannot open the index is followed by the next that tries
 LARGE = 2**17  # bytes of a piece of memory that goes back to the system when it is freed
 _MMAP_THRESHOLD = -3  # the number of this setting in glibc's malloc.h
+log = logging.getLogger("cr5.web")
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,41 @@ class Factory:
         """A new application."""
         return_memory()
         if parent := multiprocessing.parent_process():
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that is closed sends it to all
             threading.Thread(target=_follow, args=(parent,), daemon=True).start()
-        return create_app(Index.open(self.folder, store=self.settings.store), self.settings)
+        try:
+            return create_app(Index.open(self.folder, store=self.settings.store), self.settings)
+        except UserError as error:
+            if parent is None:
+                raise
+            log.error("%s", error)  # the others go on meanwhile, and this one is replaced
+            time.sleep(PAUSE)
+            raise SystemExit(1) from None
+
+
+class Workers(Multiprocess):
+    """Processes at one socket, and the one that looks after them."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self.should_exit = _Ending(self.signal_queue)
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace who has died, at once: with its end of the pipe open here, the answer of a dead one is waited for."""
+        for process in self.processes:
+            process.child_conn.close()
+        super().keep_subprocess_alive()
+
+
+class _Ending(threading.Event):
+    """Is set as soon as the signal has come, even if workers are being replaced and nobody has looked at it yet."""
+
+    def __init__(self, signals: list[int]) -> None:
+        super().__init__()
+        self._signals = signals
+
+    def is_set(self) -> bool:
+        return super().is_set() or signal.SIGTERM in self._signals or signal.SIGINT in self._signals
 
 
 def return_memory() -> bool:
@@ -105,29 +141,31 @@ def serve(listening: socket.socket, folder: Path, settings: ServerSettings, work
 
     SIGHUP replaces workers one by one; one by itself needs no sign, since an index follows what is written to it.
     """
-    logging.getLogger("cr5.web").setLevel(logging.INFO)
+    log.setLevel(logging.INFO)
     options = {
         "log_level": "warning", "access_log": False, "server_header": False, "proxy_headers": False, "ws": "none",
         "http": Connection, "h11_max_incomplete_event_size": HEAD, "timeout_worker_healthcheck": START,
         "timeout_graceful_shutdown": int(settings.timeout) + 1,
     }  # fmt: skip
     if workers == 1:
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, _nothing)  # uvicorn has its own meanwhile, and raises theirs again when it has ended
-        uvicorn.Server(uvicorn.Config(Factory(folder, settings)(), **options)).run([listening])  # type: ignore[arg-type]
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        server = uvicorn.Server(uvicorn.Config(Factory(folder, settings)(), **options))  # type: ignore[arg-type]
+
+        def end(number: int, frame: FrameType | None) -> None:
+            server.should_exit = True
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, end)  # uvicorn has its own meanwhile, and raises theirs again when it has ended
+        server.run([listening])
         return
     with tempfile.TemporaryDirectory(prefix="cr5-") as figures:
         rate = None if settings.rate is None else -(-settings.rate // workers)  # each counts for itself
         shared = replace(settings, figures=Path(figures), rate=rate)
         config = uvicorn.Config(Factory(folder, shared), factory=True, workers=workers, **options)  # type: ignore[arg-type]
-        Multiprocess(config, [listening]).run()
+        Workers(config, [listening]).run()
 
 
 def _follow(parent: BaseProcess) -> None:
     """End with the process that looks after the workers, however it has ended: nobody else would free the port."""
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _nothing(number: int, frame: FrameType | None) -> None:
-    """Nothing is left to do."""

@@ -51,6 +51,7 @@ from cr5.web.shapes import (
 from cr5.web.wording import sentence
 
 HERE = Path(__file__).parent
+SOON = 10  # seconds to tell whether the server can answer, and for a write that goes on when all else has ended
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -76,8 +77,11 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
     settings = settings or ServerSettings()
     atlas, metrics = Atlas(index), Metrics(settings.figures)
     readers = ThreadPoolExecutor(settings.threads, "cr5-reader")
+    encoders = ThreadPoolExecutor(settings.threads, "cr5-encoder")  # which go on where readers wait for a database
+    prober = ThreadPoolExecutor(1, "cr5-prober")
     writer = ThreadPoolExecutor(1, "cr5-writer")  # one at a time, and none in the way of the readers
     release = version("cr5")
+    reading, most = 0, max(settings.threads, settings.waiting * 3 // 4)  # so that the gate stays open for the others
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -90,8 +94,10 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
             with suppress(asyncio.CancelledError):
                 await saving
             metrics.save()
-            readers.shutdown(wait=False, cancel_futures=True)
-            writer.shutdown(wait=True)
+            for pool in (readers, encoders, prober):
+                pool.shutdown(wait=False, cancel_futures=True)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(writer.shutdown), SOON)
             index.close()
 
     app = FastAPI(
@@ -111,8 +117,21 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
     app.exception_handler(HTTPException)(_other)
     files = _files()
 
+    async def answer(pool: Executor, seconds: float, function: Callable[[Atlas], BaseModel]) -> Response:
+        return _json(await _in_time(pool, seconds, lambda: function(atlas).model_dump_json()))
+
     async def read(function: Callable[[Atlas], BaseModel]) -> Response:
-        return _json(await _in_time(readers, settings.timeout, lambda: function(atlas).model_dump_json()))
+        nonlocal reading
+        if reading >= most:
+            raise RefusedError(503, "too many requests wait already; try again later", {"Retry-After": "1"})
+        reading += 1
+        try:
+            return await answer(readers, settings.timeout, function)
+        finally:
+            reading -= 1
+
+    async def encode(function: Callable[[Atlas], BaseModel]) -> Response:
+        return await answer(encoders, settings.timeout, function)
 
     async def write(function: Callable[[Index], BaseModel]) -> Response:
         if settings.read_only:
@@ -155,12 +174,12 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
     @app.post("/embed", response_model=Embedded)
     async def embed(asked: EmbedRequest) -> Response:
         """Turn texts of one language into vectors."""
-        return await read(partial(answers.embed, asked=asked))
+        return await encode(partial(answers.embed, asked=asked))
 
     @app.post("/v1/embeddings", response_model=Embeddings)
     async def embeddings(asked: EmbeddingsRequest) -> Response:
         """Turn texts into vectors, as clients of OpenAI's interface ask for it."""
-        return await read(partial(answers.embeddings, asked=asked))
+        return await encode(partial(answers.embeddings, asked=asked))
 
     @app.get("/info", response_model=Info)
     async def info() -> Response:
@@ -170,7 +189,7 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
     @app.get("/health", response_model=Health)
     async def health() -> Response:
         """Whether the server can answer."""
-        return await read(partial(answers.health, version=release))
+        return await answer(prober, min(SOON, settings.timeout), partial(answers.health, version=release))
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def figures() -> Response:
