@@ -3,6 +3,7 @@
 import gzip
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import madeup
 from cr5.corpus import CorpusError, Document, Skipped, batches
-from cr5.evaluate import published
+from cr5.evaluate import listings, published
 from cr5.evaluate.published import COLUMNS, MISSING, PUBLISHED, RIDGE, Counted, languages, read, write_miniature
 from cr5.evaluate.texts import Texts, gather, mask_shared
 from cr5.progress import Progress
@@ -129,7 +130,7 @@ def test_the_order_of_the_lines_and_the_size_of_the_blocks_do_not_matter(monkeyp
     path = Path("d/sparse_matrices/sparse_matrix_aa.txt.gz")
     lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
     path.write_bytes(gzip.compress(b"".join(np.random.default_rng(0).permutation(lines).tolist())))
-    monkeypatch.setattr(published, "_BLOCK", 300)
+    monkeypatch.setattr(listings, "BLOCK", 300)
     again, shuffled = read("d")
     assert again == concepts
     assert bags(concepts, shuffled["aa"]) == bags(concepts, texts["aa"])
@@ -143,6 +144,28 @@ def test_a_miniature_refuses_what_its_form_cannot_hold() -> None:
     with pytest.raises(CorpusError) as caught:
         write_miniature("d", [Document("Q1", "en", "a"), Document("Q1", "en", "b")], Tokeniser())
     assert str(caught.value) == "concept Q1 has two documents in language en; remove or join them"
+
+
+def test_a_miniature_that_cannot_be_written_whole_leaves_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_miniature("d", [Document("Q1", "en", "old words")], Tokeniser())
+    old = contents(Path("d"))
+
+    def full(*_: Any, **__: Any) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gzip, "compress", full)  # of the matrix, when both indices are written
+        with pytest.raises(OSError, match="No space left"):
+            write_miniature("d", [Document("Q2", "en", "new")], Tokeniser())
+    assert contents(Path("d")) == old
+    write_miniature("d", [Document("Q2", "en", "new")], Tokeniser())
+    assert contents(Path("d")).keys() == old.keys()
+    assert contents(Path("d")) != old
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Every file below a folder, hidden ones too."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_counted_texts_do_what_texts_do() -> None:
@@ -286,7 +309,7 @@ def test_bytes_that_are_not_text_are_named_or_left_out() -> None:
 
 
 def test_every_bad_line_of_a_long_file_is_named_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(published, "_BLOCK", 64)
+    monkeypatch.setattr(listings, "BLOCK", 64)
     lines = ["Q1 1 1"] * 100
     lines[41], lines[77] = "Q1 1", "Q1 8 1"
     put(cells="\n".join(lines))

@@ -22,9 +22,9 @@ from cr5.index.asking import Entry, Hit, Match, Recall
 from cr5.index.catalogue import Index
 from cr5.index.filling import Added
 from cr5.languages import Guess
-from cr5.model import Cr5, Explanation
+from cr5.model import Cr5
 from cr5.neighbours import Measure
-from cr5.passage import passage
+from cr5.passage import Reason, passage, reason
 
 RECALL = 0.97  # what an approximate index should find of what an exact search finds
 WORDS = 5  # pairs of words that explain a hit
@@ -172,7 +172,7 @@ def search(
     text = _query(query, like)
     with closing(Index.open(index, store=store)) as kept:
         guess, hits = kept.search(text, lang, k=k, langs=comma_separated(among), measure=measure)
-        found = [kept.model.explain(text, guess.lang, hit.text, hit.lang, WORDS) for hit in hits]
+        found = [reason(kept.model, text, guess.lang, hit.text, hit.lang, WORDS) for hit in hits]
         known = bool(kept.model.coverage([text], guess.lang)[0])
     if json:
         show.as_json(
@@ -287,8 +287,8 @@ def _query(query: str | None, like: Path | None) -> str:
     return text
 
 
-def _explained(model: Cr5, match: Match) -> Explanation:
-    return model.explain(match.a.text, match.a.lang, match.b.text, match.b.lang, WORDS)
+def _explained(model: Cr5, match: Match) -> Reason:
+    return reason(model, match.a.text, match.a.lang, match.b.text, match.b.lang, WORDS)
 
 
 def _why_nothing(guess: Guess, known: bool, guessed: bool) -> str:
@@ -338,7 +338,7 @@ def _guess_line(guess: Guess) -> None:
     out.print(f"query taken for {guess.lang} ({guess.confidence:.0%} sure); say otherwise with --lang", style="dim")
 
 
-def _search_report(hits: Sequence[Hit], found: Sequence[Explanation], measure: Measure, explain: bool) -> None:
+def _search_report(hits: Sequence[Hit], found: Sequence[Reason], measure: Measure, explain: bool) -> None:
     if not hits:
         return
     table = _table("", "", "lang", "title", measure, "text", left=("lang", "title", "text"))
@@ -351,7 +351,7 @@ def _search_report(hits: Sequence[Hit], found: Sequence[Explanation], measure: M
     out.print(table)
 
 
-def _pairs_report(langs: Sequence[str], matches: Sequence[Match], found: Sequence[Explanation]) -> None:
+def _pairs_report(langs: Sequence[str], matches: Sequence[Match], found: Sequence[Reason]) -> None:
     if not matches:
         return
     titles = f"title {langs[0]}", f"title {langs[1]}"
@@ -386,9 +386,9 @@ def _title(entry: Entry) -> Text:
     return Text(_plain(entry.title) or " ".join(_plain(entry.text[:SNIPPET]).split()[:6]))
 
 
-def _snippet(hit: Entry, why: Explanation, size: int = SNIPPET) -> str:
+def _snippet(hit: Entry, why: Reason, size: int = SNIPPET) -> str:
     """The passage where the words stand that matter."""
-    return _plain(passage(hit.text, why.words_b, size, BEFORE))
+    return _plain(passage(hit.text, why.words_b, size, BEFORE, why.begin, why.end))
 
 
 def _plain(text: str) -> str:
@@ -396,6 +396,6 @@ def _plain(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
-def _fields(entry: Entry, why: Explanation | None = None) -> dict[str, Any]:
+def _fields(entry: Entry, why: Reason | None = None) -> dict[str, Any]:
     fields = {name: getattr(entry, name) for name in ("id", "concept", "lang", "title", "url", "text")}
     return fields | ({} if why is None else {"snippet": _snippet(entry, why)})

@@ -6,29 +6,38 @@ and ``sparse_matrices/sparse_matrix_XX.txt.gz`` with a concept, a word's id and 
 Where a file is laid out otherwise, its columns are told apart by what they hold.
 """
 
-import codecs
 import gzip
 import re
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 from scipy.sparse import coo_array, csr_array
 
-from cr5._typing import Array, Ints, Mask, Sparse
+from cr5._typing import Ints, Mask, Sparse
+from cr5.atomic import replacing
 from cr5.corpus import CorpusError, Document, Skipped, place
+from cr5.evaluate.listings import (
+    INTEGER,
+    MOSTLY,
+    SKIP,
+    Cells,
+    Columns,
+    is_mostly,
+    parse_lines,
+    read_cells,
+    read_columns,
+)
 from cr5.evaluate.texts import Texts
 from cr5.features import Counts
-from cr5.formats import Bad, RecordError
+from cr5.formats import Bad
 from cr5.progress import Progress, Report, silent
 from cr5.shelf import Shelf
 from cr5.text import Tokeniser, Tokens
@@ -38,17 +47,13 @@ FREQUENT = 200_000
 MISSING = "missing word"
 """What the words without a word on their line are called, all of them alike; no token holds a space."""
 
-_BLOCK = 16 << 20  # bytes of a matrix that are parsed at a time
-_MOSTLY = 0.9  # a column is what nine of ten of its values are
 _LARGEST = 2**31 - 1
 _NAMES = {
     "word_indices": "word_index_{}.tsv",
     "concept_indices": "concept_index_{}.tsv",
     "sparse_matrices": "sparse_matrix_{}.txt",
 }
-_INTEGER = r"^[0-9]{1,18}$"
 _Q = r"^Q[0-9]+$"
-_SKIP = "mend it, or leave such lines out with --on-error skip"
 
 Pair: TypeAlias = tuple[str, str]
 
@@ -144,39 +149,6 @@ def _files(root: Path, lang: str) -> _Files:
     return _Files(*found)
 
 
-def _unpacked(raw: IO[bytes]) -> IO[bytes]:
-    """What a file holds, compressed or not; a browser may have unpacked it and kept the name."""
-    packed = raw.read(2) == b"\x1f\x8b"
-    raw.seek(0)
-    return cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if packed else raw
-
-
-def _pieces(path: Path, size: int, bad: Bad, report: Callable[[int], None]) -> Iterator[bytes]:
-    """A file's content, about ``size`` bytes at a time; what stands before a damage is still given."""
-    gathered = bytearray()
-    try:
-        with path.open("rb") as raw:
-            stream = _unpacked(raw)
-            while data := cast(gzip.GzipFile, stream).read1(1 << 20):
-                gathered += data
-                if len(gathered) >= size:
-                    yield bytes(gathered)
-                    gathered.clear()
-                    report(raw.tell())
-    except EOFError:
-        yield bytes(gathered)
-        bad(None, "unreadable file", "cut short, the compressed data has no end; copy it again")
-        return
-    except (OSError, zlib.error) as error:
-        yield bytes(gathered)
-        if isinstance(error, OSError) and error.strerror:
-            bad(None, "unreadable file", f"cannot be read, {error.strerror.lower()}; check its permissions")
-        else:
-            bad(None, "unreadable file", "corrupt, the compressed data is damaged; copy it again")
-        return
-    yield bytes(gathered)
-
-
 # Reading
 
 
@@ -265,14 +237,14 @@ def _complaints(on_error: str, skipped: Skipped | None) -> _Complain:
 
 def _read_language(files: _Files, lowercase: bool, complain: _Complain, report: Callable[[int], None]) -> _Language:
     words = _read_words(files.words, complain(files.words), lowercase)
-    index = _read_columns(files.concepts, complain(files.concepts))
+    index = read_columns(files.concepts, complain(files.concepts))
     concepts: _Concepts | None = None
     bad = complain(files.matrix)
     parts: list[Sparse] = []
     rows: list[Ints] = []
     frequent: list[Ints] = []
     lines = 0
-    for cells in _read_cells(files.matrix, bad, report):
+    for cells in read_cells(files.matrix, bad, report):
         lines += len(cells.ids)
         if concepts is None:
             concepts = _choose_concepts(files, index, cells.names, complain(files.concepts))
@@ -316,73 +288,6 @@ def _gather(parts: list[Sparse], rows: Ints, frequent: Ints, width: int) -> tupl
 # Indices
 
 
-class _Columns(NamedTuple):
-    """The columns of an index, and the line of each of its rows."""
-
-    columns: list[pa.LargeStringArray]
-    lines: Ints
-
-
-def _read_columns(path: Path, bad: Bad) -> _Columns:
-    """Split an index at its tabs, or at spaces where it has none; a short line ends in empty fields."""
-    text, lines = _read_lines(b"".join(_pieces(path, _BLOCK, bad, lambda _: None)), bad)
-    if not len(text):
-        raise CorpusError(f"{path}: empty; copy it again")
-    separator = "\t"
-    if not pc.any(pc.match_substring(text, "\t")).as_py():
-        text, separator = pc.replace_substring_regex(pc.utf8_trim(text, " "), " +", " "), " "
-    count = int(np.bincount(pc.count_substring(text, separator).to_numpy()).argmax()) + 1
-    if count == 1:
-        columns = [text]
-    else:
-        padded = pc.binary_join_element_wise(text, _text(separator * (count - 1)), _text(""))
-        fields = pc.split_pattern(padded, separator, max_splits=count - 1).flatten()
-        columns = [fields.take(pa.array(np.arange(i, len(fields), count))) for i in range(count)]
-        columns[-1] = pc.utf8_rtrim(columns[-1], separator)
-    if _is_header(columns):
-        columns, lines = [column[1:] for column in columns], lines[1:]
-    return _Columns(columns, lines)
-
-
-def _read_lines(data: bytes, bad: Bad) -> tuple[pa.LargeStringArray, Ints]:
-    """The lines that are not blank, without their ends, and their numbers."""
-    data = data.removeprefix(codecs.BOM_UTF8)
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
-    offsets = np.concatenate([[0], ends, [len(data)] if len(data) > (ends[-1] if len(ends) else 0) else []])
-    offsets = offsets.astype(np.int64)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    array = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-    try:
-        text = array.cast(pa.large_string())
-    except pa.ArrowInvalid:
-        decoded = []
-        for number, line in enumerate(array.to_pylist(), 1):
-            try:
-                decoded.append(line.decode())
-            except UnicodeDecodeError as error:
-                byte = f"byte 0x{line[error.start]:02x} at position {error.start + 1}"
-                bad(number, "invalid UTF-8", f"{byte} is not UTF-8; {_SKIP.replace('leave such lines out', 'go on')}")
-                decoded.append(line.decode(errors="replace"))
-        text = pa.array(decoded, pa.large_string())
-    text = pc.utf8_rtrim(text, "\r\n")
-    filled = pc.not_equal(pc.utf8_trim_whitespace(text), "")
-    return text.filter(filled), np.flatnonzero(filled.to_numpy(zero_copy_only=False)) + 1
-
-
-def _text(value: str) -> pa.LargeStringScalar:
-    return pa.scalar(value, pa.large_string())
-
-
-def _is_header(columns: list[pa.LargeStringArray]) -> bool:
-    """Whether the first row, alone, holds no number where numbers stand."""
-    numbers = [column for column in columns if len(column) > 1 and _is_mostly(column[1:], _INTEGER)]
-    return bool(numbers) and not any(_is_mostly(column[:1], _INTEGER) for column in numbers)
-
-
-def _is_mostly(column: pa.LargeStringArray, pattern: str) -> bool:
-    return bool(len(column)) and pc.mean(pc.match_substring_regex(column, pattern)).as_py() >= _MOSTLY
-
-
 @dataclass(frozen=True)
 class _Words:
     """A vocabulary: its words, and the ids under which a matrix knows them, sorted, with the word's place."""
@@ -409,12 +314,12 @@ class _Words:
 
 
 def _read_words(path: Path, bad: Bad, lowercase: bool) -> _Words:
-    columns, lines = _read_columns(path, bad)
+    columns, lines = read_columns(path, bad)
     id_column, word_column = _tell_apart(path, columns)
     ids, words = columns[id_column], pc.utf8_trim_whitespace(columns[word_column])
-    good = pc.match_substring_regex(ids, _INTEGER).to_numpy(zero_copy_only=False)
+    good = pc.match_substring_regex(ids, INTEGER).to_numpy(zero_copy_only=False)
     for i in np.flatnonzero(~good):
-        bad(int(lines[i]), "broken line", f"id '{ids[i].as_py()}' is no whole number; {_SKIP}")
+        bad(int(lines[i]), "broken line", f"id '{ids[i].as_py()}' is no whole number; {SKIP}")
     ids, words, lines = (
         ids.filter(pa.array(good)).cast(pa.int64()).to_numpy(),
         words.filter(pa.array(good)),
@@ -427,8 +332,8 @@ def _read_words(path: Path, bad: Bad, lowercase: bool) -> _Words:
         again = np.setdiff1d(np.arange(len(ids)), first)
         for i in again:
             where = lines[first[np.searchsorted(sorted_ids, ids[i])]]
-            bad(int(lines[i]), "duplicate id", f"id {ids[i]} stands in line {where} already; {_SKIP}")
-    words = pc.if_else(pc.equal(words, ""), _text(MISSING), words)
+            bad(int(lines[i]), "duplicate id", f"id {ids[i]} stands in line {where} already; {SKIP}")
+    words = pc.if_else(pc.equal(words, ""), pa.scalar(MISSING, pa.large_string()), words)
     encoded = (pc.utf8_lower(words) if lowercase else words).dictionary_encode()
     return _Words(encoded.dictionary, sorted_ids, encoded.indices.to_numpy()[first].astype(np.int32))
 
@@ -438,7 +343,7 @@ def _tell_apart(path: Path, columns: list[pa.LargeStringArray]) -> tuple[int, in
     every, last = range(len(columns)), len(columns) - 1
     if last == 0:
         raise CorpusError(f"{path}: one column only; every line needs a word's id and, behind a tab, the word")
-    numbers = [i for i in every if _is_mostly(columns[i], _INTEGER)]
+    numbers = [i for i in every if is_mostly(columns[i], INTEGER)]
     ids = [i for i in numbers if _counts_up(columns[i])] or [i for i in numbers if _differs(columns[i])]
     if not ids:
         raise CorpusError(f"{path}: no column holds ids, a different number on every line; take the authors' file")
@@ -457,17 +362,17 @@ def _tell_apart(path: Path, columns: list[pa.LargeStringArray]) -> tuple[int, in
 
 
 def _numbers(column: pa.LargeStringArray) -> Ints:
-    return np.asarray(column.filter(pc.match_substring_regex(column, _INTEGER)).cast(pa.int64()))
+    return np.asarray(column.filter(pc.match_substring_regex(column, INTEGER)).cast(pa.int64()))
 
 
 def _counts_up(column: pa.LargeStringArray) -> bool:
     numbers = _numbers(column)
-    return bool(numbers[0] <= 1 and (np.diff(numbers) == 1).mean() >= _MOSTLY) if len(numbers) > 1 else True
+    return bool(numbers[0] <= 1 and (np.diff(numbers) == 1).mean() >= MOSTLY) if len(numbers) > 1 else True
 
 
 def _differs(column: pa.LargeStringArray) -> bool:
     numbers = _numbers(column)
-    return len(np.unique(numbers)) >= _MOSTLY * len(numbers)
+    return len(np.unique(numbers)) >= MOSTLY * len(numbers)
 
 
 class _Concepts(NamedTuple):
@@ -479,7 +384,7 @@ class _Concepts(NamedTuple):
     titles: pa.LargeStringArray | None
 
 
-def _choose_concepts(files: _Files, index: _Columns, sample: list[str], bad: Bad) -> _Concepts:
+def _choose_concepts(files: _Files, index: Columns, sample: list[str], bad: Bad) -> _Concepts:
     """The column that the matrix's concepts stand in is the key; of the others, one may hold titles."""
     columns, lines = index
     rows = [pc.index_in(pa.array(sample, pa.large_string()), value_set=column).to_numpy(False) for column in columns]
@@ -501,28 +406,14 @@ def _choose_concepts(files: _Files, index: _Columns, sample: list[str], bad: Bad
     row: dict[str, int] = {}
     for i, key in enumerate(keys.to_pylist()):
         if key and row.setdefault(key, i) != i:
-            bad(int(lines[i]), "duplicate concept", f"concept {key} stands in line {lines[row[key]]} already; {_SKIP}")
+            bad(int(lines[i]), "duplicate concept", f"concept {key} stands in line {lines[row[key]]} already; {SKIP}")
     others = [column for i, column in enumerate(columns) if i != best[0]]
-    items = [column for column in others if _is_mostly(column, _Q)]
-    titles = [column for column in others if not _is_mostly(column, _Q) and not _is_mostly(column, _INTEGER)]
+    items = [column for column in others if is_mostly(column, _Q)]
+    titles = [column for column in others if not is_mostly(column, _Q) and not is_mostly(column, INTEGER)]
     return _Concepts(row, keys, items[0] if items else None, titles[-1] if titles else None)
 
 
 # The matrix
-
-
-class _Cells(NamedTuple):
-    """Some lines of a matrix, none with count zero: concept ``names[codes[i]]``, word ``ids[i]``, ``counts[i]``.
-
-    ``lines`` gives their numbers, which are found out only where a block is read line by line.
-    """
-
-    names: list[str]
-    codes: Ints
-    ids: Ints
-    counts: Ints
-    lines: Ints | None
-    block: tuple[bytes, int]
 
 
 class _Part(NamedTuple):
@@ -533,156 +424,26 @@ class _Part(NamedTuple):
     frequent: Ints
 
 
-def _read_cells(path: Path, bad: Bad, report: Callable[[int], None]) -> Iterator[_Cells]:
-    """Arrow parses a block at a time; a block that it cannot vouch for is read again line by line."""
-    for block, first in _blocks(path, bad, report):
-        cells = _parse(block, first) or _parse(_tidy(block), first) or _parse_lines(block, first, bad)
-        if len(cells.ids):
-            yield cells
-
-
-def _blocks(path: Path, bad: Bad, report: Callable[[int], None]) -> Iterator[tuple[bytes, int]]:
-    """Blocks of whole lines, each with the number of its first line."""
-    rest, first, broken = b"", 1, False
-
-    def cut(line: int | None, reason: str, explanation: str) -> None:
-        nonlocal broken
-        broken = True
-        bad(line, reason, explanation)
-
-    for piece in _pieces(path, _BLOCK, cut, report):
-        end = piece.rfind(b"\n") + 1
-        if not end:
-            rest += piece
-            if len(rest) > 4 * _BLOCK:
-                raise CorpusError(
-                    f"{path}:{first}: a line of more than {4 * _BLOCK >> 20} MB; this is no list of counts"
-                )
-            continue
-        block, rest = rest + piece[:end], piece[end:]
-        lines = block.count(b"\n")
-        yield _without_header(block, first)
-        first += lines
-    if rest and not broken:  # of a file that is cut short, the last line is as well
-        yield _without_header(rest, first)
-
-
-def _without_header(block: bytes, first: int) -> tuple[bytes, int]:
-    """Leave out the file's first line where it names the columns."""
-    if first > 1:
-        return block, first
-    block = block.removeprefix(codecs.BOM_UTF8)
-    line, _, others = block.partition(b"\n")
-    fields = line.split()
-    if len(fields) == 3 and not any(re.search(rb"[0-9]", field) for field in fields[1:]):
-        return others, 2
-    return block, 1
-
-
-def _parse(block: bytes, first: int) -> _Cells | None:
-    """Parse a block of three fields a line, or None where it is anything else."""
-    if b"\r" in block:
-        return None
-    for number in (pa.int64(), pa.float64()):
-        with suppress(pa.ArrowInvalid):
-            table = pyarrow.csv.read_csv(
-                pa.BufferReader(block),
-                pyarrow.csv.ReadOptions(
-                    column_names=["concept", "id", "count"], use_threads=False, block_size=len(block) + 1
-                ),
-                pyarrow.csv.ParseOptions(delimiter=" ", quote_char=False),
-                pyarrow.csv.ConvertOptions(
-                    column_types={"concept": pa.dictionary(pa.int32(), pa.string()), "id": number, "count": number},
-                    null_values=[],
-                ),
-            )
-            ids, counts = (_whole(table[name].to_numpy()) for name in ("id", "count"))
-            if ids is None or counts is None:
-                return None
-            concepts = table["concept"].combine_chunks()
-            codes = concepts.indices.to_numpy()
-            kept = counts != 0
-            if not kept.all():
-                codes, ids, counts = codes[kept], ids[kept], counts[kept]
-            return _Cells(concepts.dictionary.to_pylist(), codes, ids, counts, None, (block, first))
-    return None
-
-
-def _tidy(block: bytes) -> bytes:
-    """One space between two fields, none around them, and a line feed behind a line."""
-    block = block.replace(b"\t", b" ").replace(b"\r\n", b"\n")
-    if b"  " in block:
-        block = re.sub(rb" {2,}", b" ", block)
-    return block.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip(b" ")
-
-
-def _whole(numbers: Array) -> Ints | None:
-    if numbers.dtype == np.int64:
-        return numbers
-    return numbers.astype(np.int64) if (np.abs(numbers) < 2**53).all() and (numbers % 1 == 0).all() else None
-
-
-def _parse_lines(block: bytes, first: int, bad: Bad) -> _Cells:
-    """The same, line by line, with a complaint about each that is no cell."""
-    names: dict[str, int] = {}
-    cells = []
-    for number, line in enumerate(_tidy(block).removesuffix(b"\n").split(b"\n"), first):
-        if not line.strip(b" \r"):
-            continue
-        try:
-            concept, id_, count = _parse_line(line.removesuffix(b"\r"))
-        except RecordError as error:
-            bad(number, error.reason, str(error))
-            continue
-        if count:
-            cells.append((names.setdefault(concept, len(names)), id_, count, number))
-    codes, ids, counts, lines = np.array(cells, np.int64).reshape(-1, 4).T
-    return _Cells(list(names), codes, ids, counts, lines, (block, first))
-
-
-def _parse_line(line: bytes) -> tuple[str, int, int]:
-    fields = line.split(b" ")
-    if len(fields) != 3:
-        words = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
-        raise RecordError("broken line", f"{words} instead of concept, word id and count; {_SKIP}")
-    try:
-        concept = fields[0].decode()
-    except UnicodeDecodeError as error:
-        byte = f"byte 0x{line[error.start]:02x} at position {error.start + 1}"
-        raise RecordError("invalid UTF-8", f"{byte} is not UTF-8; {_SKIP}") from None
-    return concept, _number(fields[1], "word id"), _number(fields[2], "count")
-
-
-def _number(text: bytes, kind: str) -> int:
-    if re.fullmatch(rb"[+-]?[0-9]{1,18}", text):
-        return int(text)
-    if re.fullmatch(rb"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?", text):
-        value = float(text)
-        if abs(value) < 2**53 and value.is_integer():
-            return int(value)
-    raise RecordError("broken line", f"{kind} '{text.decode(errors='replace')}' is no whole number; {_SKIP}")
-
-
-def _check(cells: _Cells, words: _Words, concepts: _Concepts, files: _Files, bad: Bad) -> _Part:
+def _check(cells: Cells, words: _Words, concepts: _Concepts, files: _Files, bad: Bad) -> _Part:
     """Look up a block's concepts and words, and complain about what is not there."""
     rows, places, wrong = _look_up(cells, words, concepts)
     if wrong.any():
         if cells.lines is None:
-            cells = _parse_lines(*cells.block, bad)
+            cells = parse_lines(*cells.block, bad)
             rows, places, wrong = _look_up(cells, words, concepts)
         assert cells.lines is not None
         for i in np.flatnonzero(wrong):
             count, id_, line = int(cells.counts[i]), int(cells.ids[i]), int(cells.lines[i])
             if count < 0:
-                bad(line, "negative count", f"count {count} is negative; {_SKIP}")
+                bad(line, "negative count", f"count {count} is negative; {SKIP}")
             elif count > _LARGEST:
-                bad(line, "count too large", f"count {count} is larger than {_LARGEST}; {_SKIP}")
+                bad(line, "count too large", f"count {count} is larger than {_LARGEST}; {SKIP}")
             elif rows[i] < 0:
                 name = cells.names[cells.codes[i]]
-                bad(line, "unknown concept", f"concept {name} is not in {files.concepts.name}; {_SKIP}")
+                bad(line, "unknown concept", f"concept {name} is not in {files.concepts.name}; {SKIP}")
             else:
                 about = f"not in {files.words.name}, whose ids are {words.ids[0]} to {words.ids[-1]}"
-                bad(line, "unknown word", f"word id {id_} is {about}; {_SKIP}")
+                bad(line, "unknown word", f"word id {id_} is {about}; {SKIP}")
         good = ~wrong
         rows, codes, ids, counts, places = (x[good] for x in (rows, cells.codes, cells.ids, cells.counts, places))
     else:
@@ -696,7 +457,7 @@ def _check(cells: _Cells, words: _Words, concepts: _Concepts, files: _Files, bad
     return _Part(document[some], matrix if len(some) == shape[0] else matrix[some], frequent[some])
 
 
-def _look_up(cells: _Cells, words: _Words, concepts: _Concepts) -> tuple[Ints, Ints, Mask]:
+def _look_up(cells: Cells, words: _Words, concepts: _Concepts) -> tuple[Ints, Ints, Mask]:
     row = concepts.row
     rows = np.fromiter((row.get(name, -1) for name in cells.names), np.int64, len(cells.names))[cells.codes]
     places = words.find(cells.ids)
@@ -738,11 +499,12 @@ def _write_language(folder: Path, lang: str, documents: list[Document], tokenise
         found = Counter(number[j] for j in ids[offsets[i] : offsets[i + 1]].tolist())
         cells += [f"{document.concept} {n} {count}\n" for n, count in sorted(found.items())]
     contents = {"word_indices": index, "concept_indices": concepts, "sparse_matrices": cells}
-    for name, lines in contents.items():
-        path, data = folder / name / _NAMES[name].format(lang), "".join(lines).encode()
-        if name == "sparse_matrices":
-            path, data = path.with_name(f"{path.name}.gz"), gzip.compress(data, mtime=0)
-        path.write_bytes(data)
+    with ExitStack() as files:  # all three are replaced, or none: ids of one do not fit another's
+        for name, lines in contents.items():
+            path, data = folder / name / _NAMES[name].format(lang), "".join(lines).encode()
+            if name == "sparse_matrices":
+                path, data = path.with_name(f"{path.name}.gz"), gzip.compress(data, mtime=0)
+            files.enter_context(replacing(path)).write(data)
     return int((np.diff(offsets) > 0).sum())
 
 

@@ -15,10 +15,11 @@ from cr5.index.asking import Entry, Hit
 from cr5.index.catalogue import Index
 from cr5.index.generation import Generation
 from cr5.index.store import matrix, shown
+from cr5.languages import Guess
 from cr5.model import Cr5
-from cr5.passage import passage
+from cr5.passage import passage, reason
 from cr5.web.atlas import Atlas
-from cr5.web.limits import RefusedError
+from cr5.web.limits import TEXT, RefusedError
 from cr5.web.metrics import Metrics
 from cr5.web.shapes import (
     AddedShape,
@@ -47,31 +48,21 @@ Place: TypeAlias = tuple[float, float]
 SNIPPET = 300  # characters of a text that a hit shows
 PASSAGE, BEFORE = 200, 60  # and of the passage that explains it, which is read as a whole, and before its first word
 TITLE = 80  # and of a title that is an example
-EXPLAINED = 6_000  # characters of a text that are compared word by word: time and memory are their square
 
 
 def search(atlas: Atlas, asked: SearchRequest) -> Found:
-    """The documents nearest to a text."""
+    """The documents nearest to a text; a text without a letter or digit has no language that could be guessed."""
     began, index = time.perf_counter(), atlas.index
     among = _among(index, asked.among)
     _check(index, [asked.lang] if asked.lang else [])
     if not any(letter.isalnum() for letter in asked.q):
-        return _nothing(asked, _since(began))
+        return _found(asked, began, asked.q, Guess(asked.lang or "", 0.0))
 
     def view(now: Generation) -> Found:
         guess, hits = asking.search(now, asked.q, asked.lang or None, asked.k, among, asked.measure)
-        at, *places = _places(atlas, now, now.model.encode([asked.q], guess.lang), hits)
-        return Found(
-            query=asked.q,
-            lang=guess.lang,
-            guessed=not asked.lang,
-            confidence=guess.confidence,
-            known=float(now.model.coverage([asked.q], guess.lang)[0]),
-            measure=asked.measure,
-            milliseconds=_since(began),
-            hits=_hits(hits, places),
-            at=at,
-        )
+        places = _places(atlas, now, now.model.encode([asked.q], guess.lang), hits)
+        known = float(now.model.coverage([asked.q], guess.lang)[0])
+        return _found(asked, began, asked.q, guess, known, hits, places, guessed=not asked.lang)
 
     return atlas.ask(view)
 
@@ -83,24 +74,15 @@ def similar(atlas: Atlas, asked: SimilarRequest) -> Found:
 
     def view(now: Generation) -> Found:
         hits = asking.similar(now, asked.id, asked.k, among, asked.measure)
-        at, *places = _places(atlas, now, matrix(now.store.get([asked.id], ("vector",))["vector"]), hits)
-        return Found(
-            query=entry.title or snippet(entry.text),
-            lang=entry.lang,
-            guessed=False,
-            confidence=1.0,
-            known=float(now.model.coverage([entry.text], entry.lang)[0]),
-            measure=asked.measure,
-            milliseconds=_since(began),
-            hits=_hits(hits, places),
-            at=at,
-        )
+        places = _places(atlas, now, matrix(now.store.get([asked.id], ("vector",))["vector"]), hits)
+        known = float(now.model.coverage([entry.text], entry.lang)[0])
+        return _found(asked, began, entry.title or snippet(entry.text), Guess(entry.lang, 1.0), known, hits, places)
 
     return atlas.ask(view)
 
 
 def explain(atlas: Atlas, asked: ExplainRequest) -> Explained:
-    """The words that make a document similar to a text or another document; of long texts, those at the beginning."""
+    """The words that make a document similar to a text or a document; of long texts, those of the nearest part."""
     index = atlas.index
     if bool(asked.q) == bool(asked.of):
         raise RefusedError(422, "give either q, a text, or of, the id of a document")
@@ -112,13 +94,13 @@ def explain(atlas: Atlas, asked: ExplainRequest) -> Explained:
     else:
         text = asked.q or ""
         lang = asked.lang or index.model.guess_language(text).lang
-    found = index.model.explain(text[:EXPLAINED], lang, entry.text[:EXPLAINED], entry.lang)
+    why = reason(index.model, text[:TEXT], lang, entry.text[:TEXT], entry.lang)
     return Explained(
-        similarity=found.similarity,
-        snippet=passage(entry.text, found.words_b, PASSAGE, BEFORE),
-        query_words=[(word, value) for word, value in found.words_a],
-        document_words=[(word, value) for word, value in found.words_b],
-        pairs=[(a, b, value) for a, b, value in found.pairs],
+        similarity=why.similarity,
+        snippet=passage(entry.text, why.words_b, PASSAGE, BEFORE, why.begin, why.end),
+        query_words=list(why.words_a),
+        document_words=list(why.words_b),
+        pairs=list(why.pairs),
     )
 
 
@@ -233,37 +215,46 @@ def safe(url: str) -> str:
 # Parts
 
 
-def _nothing(asked: SearchRequest, milliseconds: float) -> Found:
-    """For a query without a letter or digit: it finds nothing, and it has no language that could be guessed."""
+def _found(
+    asked: SearchRequest | SimilarRequest,
+    began: float,
+    query: str,
+    guess: Guess,
+    known: float = 0.0,
+    hits: Sequence[Hit] = (),
+    places: Sequence[Place] = ((0.0, 0.0),),
+    *,
+    guessed: bool = False,
+) -> Found:
+    """Hits as they are sent back; ``places`` are those of the query and of each hit."""
+    at, *others = places
     return Found(
-        query=asked.q,
-        lang=asked.lang or "",
-        guessed=False,
-        confidence=0.0,
-        known=0.0,
+        query=query,
+        lang=guess.lang,
+        guessed=guessed,
+        confidence=guess.confidence,
+        known=known,
         measure=asked.measure,
-        milliseconds=milliseconds,
-        hits=[],
-        at=(0.0, 0.0),
+        milliseconds=round(1000 * (time.perf_counter() - began), 3),
+        hits=[_hit(hit, place) for hit, place in zip(hits, others, strict=True)],
+        at=at,
     )
 
 
-def _hits(hits: Sequence[Hit], places: Sequence[Place]) -> list[HitShape]:
-    return [
-        HitShape(
-            id=hit.id,
-            concept=hit.concept,
-            lang=hit.lang,
-            title=hit.title,
-            url=safe(hit.url),
-            snippet=snippet(hit.text),
-            score=hit.score,
-            cosine=hit.cosine,
-            x=x,
-            y=y,
-        )
-        for hit, (x, y) in zip(hits, places, strict=True)
-    ]
+def _hit(hit: Hit, place: Place) -> HitShape:
+    x, y = place
+    return HitShape(
+        id=hit.id,
+        concept=hit.concept,
+        lang=hit.lang,
+        title=hit.title,
+        url=safe(hit.url),
+        snippet=snippet(hit.text),
+        score=hit.score,
+        cosine=hit.cosine,
+        x=x,
+        y=y,
+    )
 
 
 def _places(atlas: Atlas, now: Generation, query: Array, hits: Sequence[Hit]) -> list[Place]:
@@ -271,10 +262,6 @@ def _places(atlas: Atlas, now: Generation, query: Array, hits: Sequence[Hit]) ->
     plane = atlas.plane(now)
     places = plane.place(np.stack([hit.vector for hit in hits])) if hits else []
     return [*(plane.place(query) or [(0.0, 0.0)]), *places]
-
-
-def _since(began: float) -> float:
-    return round(1000 * (time.perf_counter() - began), 3)
 
 
 def _among(index: Index, codes: str | None) -> list[str] | None:

@@ -139,7 +139,8 @@ class Found(BaseModel):
 class Explained(BaseModel):
     """Words and what they add to the similarity; pairs are one word of the query and one of the document.
 
-    ``snippet`` is the passage of the document where those of its words stand that add most.
+    ``snippet`` is the passage of the document where those of its words stand that add most. Of a text longer than 6,000
+    characters, the words are those of the part that is nearest to the other text; ``similarity`` is that of the whole.
     """
 
     similarity: float
