@@ -26,6 +26,7 @@ from cr5.index.background import Background
 from cr5.index.catalogue import Index
 from cr5.index.filling import Added
 from cr5.index.generation import Generation
+from cr5.index.store import digests
 from cr5.neighbours import NEIGHBOURHOOD
 
 FEW = madeup.corpus(concepts=30)  # 90 documents
@@ -303,7 +304,7 @@ def test_the_background_grows_with_the_index_and_does_not_depend_on_the_order(
         samples.append(index._now.background)
         for batch in index._now.store.scan(("concept", "vector", "hubness")):
             vectors = np.array(batch["vector"].to_pylist(), np.float32)
-            told = index._now.background.hubness(vectors, filling.digests(batch["concept"].to_pylist()))
+            told = index._now.background.hubness(vectors, digests(batch["concept"].to_pylist()))
             np.testing.assert_allclose(np.array(batch["hubness"].to_pylist()), told, atol=1e-6)
         index.close()
     for lang in madeup.LANGS:

@@ -2,26 +2,32 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import postgres as private
+import running
 from cr5.errors import UserError
 from cr5.index import lance, postgres
 from cr5.index.store import FORMAT, Floats, Store, lists, matrix
+from cr5.index.view import View
 
 RANK, EXTRAS = 8, 2
 LANGS = ["da", "en", "it", "vi"]
@@ -421,7 +427,7 @@ def test_the_approximate_index_misses_few_and_new_rows_are_found_at_once(
     store.optimise()
     about = store.about()
     assert (about["index"], about["rows"], about["unindexed"]) == (
-        {"lance": "IVF_HNSW_SQ", "postgres": "HNSW"}[place.kind], n, 0,
+        {"lance": "cells", "postgres": "HNSW"}[place.kind], n, 0,
     )  # fmt: skip
     assert about["bytes"] > n * rank * 4
 
@@ -575,26 +581,66 @@ def test_single_documents_are_joined_when_they_lie_in_many_files(
     assert max(files) == 4
 
 
-def test_an_index_in_many_pieces_is_built_anew_and_the_old_one_goes(
+def test_cells_grow_with_the_table_and_are_built_anew_when_it_has_doubled_or_much_is_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lance, "ENOUGH", 300)
-    monkeypatch.setattr(lance, "PIECES", 2)
     monkeypatch.setattr(lance, "FEW", 9)
     store = lance.create(tmp_path, rank=RANK, extras=EXTRAS)
+
+    def state() -> tuple[int, int, int]:
+        about, cells = store.about(), store._cells()
+        assert cells is not None
+        return cells.built, about["rows"], about["unindexed"]
+
     store.put(rows(range(400)))
     store.optimise()
-    assert store._vector_indexes() == ["vector_400"]
-    store.delete([f"d{i}" for i in range(80)])
+    assert state() == (400, 400, 0)
     for begin in (400, 410, 420):
         store.put(rows(range(begin, begin + 10)))
-        store.optimise()
-    assert store._vector_indexes() == ["vector_340"]  # and what was put afterwards beside it
-    assert (store.about()["rows"], store.about()["unindexed"]) == (350, 0)
+    assert state() == (400, 430, 0)
+    store.put(rows(range(430, 432)))
+    assert state() == (400, 432, 2)
+    store.delete([f"d{i}" for i in range(100)])
+    store.optimise()
+    assert state() == (400, 332, 2)
+    store.put(rows(range(80, 140)))  # 40 of them are there already
+    assert state() == (400, 352, 0)
+    store.optimise()
+    assert state() == (352, 352, 0)  # a quarter was dead
     store.put(rows(range(800)))
     store.optimise()
-    assert store._vector_indexes() == ["vector_800"]
+    assert state() == (800, 800, 0)
     assert [ids(table) for table in store.nearest(unit(800), 1)] == [[f"d{i}"] for i in range(800)]
+    assert len(list((tmp_path / "cells").iterdir())) == 3  # the list, the centres and one piece
+
+
+def test_what_is_in_cells_is_as_it_was_put_and_follows_what_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lance, "ENOUGH", 300)
+    monkeypatch.setattr(lance, "SMALL", 0)
+    writer = lance.create(tmp_path, rank=RANK, extras=EXTRAS)
+    everything = rows(range(400))
+    writer.put(everything)
+    writer.optimise()
+    reader = lance.open(tmp_path)
+    asked = [f"d{i}" for i in (7, 399, 0, 7)]
+    found = reader.get([*asked, "nobody"], everything.schema.names)
+    expected = everything.take([7, 399, 0, 7])
+    for name in everything.schema.names:
+        if name != "vector":
+            assert found[name].to_pylist() == expected[name].to_pylist()
+    np.testing.assert_allclose(found["vector"].to_pylist(), expected["vector"].to_pylist(), atol=5e-5)
+    writer.delete(["d7"])
+    writer.put(rows(range(0, 1), unit(400)[7:8]))  # another document takes its place
+    assert ids(reader.get(asked)) == ["d399", "d0"]
+    [nearest] = reader.nearest(unit(400)[7:8], 400, columns=("id", "title", "hubness"))
+    assert (ids(nearest)[0], nearest.num_rows, len(set(ids(nearest)))) == ("d0", 399, 399)
+    writer.set_hubness(["d0", "d5"], np.full((2, EXTRAS), 7, np.float32))
+    assert reader.get(["d5", "d0"])["hubness"].to_pylist() == [[7, 7], [7, 7]]
+    [nearest] = reader.nearest(unit(400)[5:6], 1, columns=("id", "hubness"))
+    assert nearest.to_pylist() == [{"id": "d5", "hubness": [7, 7], "cosine": pytest.approx(1, abs=5e-5)}]
 
 
 @pytest.mark.parametrize(
@@ -686,6 +732,105 @@ def test_a_connection_that_is_lost_is_an_error_once_and_none_where_nobody_used_i
     store.close()
 
 
+LONG = 60  # seconds after which a test gives up on what should long have ended
+
+
+def postmaster(url: str) -> int:
+    """The process of the server, whose children answer."""
+    [folder] = parse_qs(urlsplit(url).query)["host"]
+    return int(Path(folder, "postmaster.pid").read_text().split()[0])
+
+
+def waiting(url: str) -> int:
+    """How many stand in line for a lock."""
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def test_a_server_that_hangs_is_given_up_and_used_again_when_it_goes_on(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "PATIENCE", 0.2)
+    monkeypatch.setattr(postgres, "MORE", 0.2)
+    store = postgres.create(f"{url}&connect_timeout=2", "hangs", rank=RANK, extras=EXTRAS)
+    sentence = f"PostgreSQL at {url.partition('host=')[2]}: there is no answer any more; see whether the server hangs"
+    with ThreadPoolExecutor(2) as pool:
+        store.put(rows(range(1)))
+        with store._server.connection(), store._server.connection():
+            pass  # there is one for each of the calls
+        with running.stopped(postmaster(url)):
+            calls: list[Future[Any]] = [pool.submit(store.count), pool.submit(store.put, rows(range(2)))]
+            told = [str(call.exception(LONG)) for call in calls]
+        assert told == [sentence] * 2
+    assert store.count() == {"da": 1}
+    store.close()
+
+
+def test_a_server_that_lets_one_in_and_says_nothing_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        assert refused(lambda: postgres.open(f"postgresql://me@127.0.0.1:{port}/db?connect_timeout=2", "x")) == (
+            f"PostgreSQL at 127.0.0.1, port {port} cannot be reached (connection timeout expired); "
+            "check address, user and password"
+        )
+
+
+def test_a_server_with_much_to_do_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "MORE", 0.05)
+    store = postgres.create(url, "busy", rank=RANK, extras=EXTRAS)
+    tried, answers = list[bool](), store._server.answers
+
+    def answering() -> bool:
+        tried.append(answers())
+        return tried[-1]
+
+    monkeypatch.setattr(store._server, "answers", answering)
+    with store._server.connection() as connection:
+        while len(tried) < 3:
+            connection.execute("SELECT pg_sleep(0.3)")
+    assert all(tried)
+    assert store.count() == {}
+    store.close()
+
+
+def test_a_locked_index_is_not_waited_for_any_longer_than_a_reader_may_take(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "PATIENCE", 0.2)
+    monkeypatch.setattr(postgres, "READING", 1)
+    store = postgres.create(url, "locked", rank=RANK, extras=EXTRAS)
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(url) as other:
+        other.execute("LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
+        error = pool.submit(store.count).exception(LONG)
+        other.execute("SELECT 1")
+        end = time.monotonic() + LONG
+        while waiting(url):  # a reader that has gone leaves no place in the line taken
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        other.rollback()
+    assert str(error) == (
+        f"PostgreSQL at {url.partition('host=')[2]}: not done within 1 s; see whether somebody has locked the index"
+    )
+    assert store.count() == {}
+    store.close()
+
+
+def test_to_close_a_store_ends_what_waits_for_the_server(url: str) -> None:
+    store = postgres.create(url, "closing", rank=RANK, extras=EXTRAS)
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(url) as other:
+        other.execute("LOCK TABLE closing IN ACCESS EXCLUSIVE MODE")
+        call = pool.submit(store.put, rows(range(1)))
+        end = time.monotonic() + LONG
+        while not waiting(url):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        store.close()
+        assert str(call.exception(LONG)).endswith(": the index was closed meanwhile; open it again")
+        other.rollback()
+
+
 def test_an_index_that_was_dropped_is_missed(url: str) -> None:
     store = postgres.create(url, "dropped", rank=RANK, extras=EXTRAS)
     private.execute(url, "DROP TABLE dropped")
@@ -723,13 +868,13 @@ def test_a_missing_library_says_what_to_install(tmp_path: Path, monkeypatch: pyt
 def test_a_small_table_is_read_once_for_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = lance.create(tmp_path, rank=RANK, extras=EXTRAS)
     writer.put(rows(range(5)))
-    reader, read, plain = lance.open(tmp_path), list[None](), lance.LanceStore._read
+    reader, read, plain = lance.open(tmp_path), list[None](), lance.LanceStore._look
 
-    def counted(self: lance.LanceStore) -> lance.Held | None:
+    def counted(self: lance.LanceStore, version: int) -> View | None:
         read.append(None)
-        return plain(self)
+        return plain(self, version)
 
-    monkeypatch.setattr(lance.LanceStore, "_read", counted)
+    monkeypatch.setattr(lance.LanceStore, "_look", counted)
     for _ in range(3):
         assert ids(reader.get(["d1"])) == ids(reader.nearest(unit(5)[1:2], 1)[0]) == ["d1"]
     assert len(read) == 1

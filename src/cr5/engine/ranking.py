@@ -6,7 +6,7 @@ Products are candidates x queries. They run without the interpreter's lock, on o
 import numba
 import numpy as np
 
-from cr5._typing import Array, Ints
+from cr5._typing import Array, Ints, Mask
 
 PIECE = 64  # products that are looked through together
 
@@ -98,3 +98,21 @@ def keep_answers(
     for c in range(len(products)):
         for q in members[starts[groups[c]] : starts[groups[c] + 1]]:
             best[q] = max(best[q], weight * products[c, q] - penalty[c])
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+def multiply_codes(
+    codes: Array, scales: Array, alive: Mask, begins: Ints, ends: Ints, query: Array, products: Array
+) -> None:
+    """Products of a query with rows kept as whole numbers, range after range: scale (codes ' query).
+
+    A row that is not alive gets the least there is.
+    """
+    n = 0
+    for part in range(len(begins)):
+        for row in range(begins[part], ends[part]):
+            product = np.float32(0)
+            for j in range(codes.shape[1]):
+                product += np.float32(codes[row, j]) * query[j]
+            products[n] = product * scales[row] if alive[row] else -np.inf
+            n += 1

@@ -10,9 +10,9 @@ import numpy as np
 from cr5 import neighbours
 from cr5._typing import Array, Ints
 from cr5.errors import UserError
-from cr5.index.filling import BULK, digests, tables
+from cr5.index.filling import BULK, tables
 from cr5.index.generation import Generation
-from cr5.index.store import matrix
+from cr5.index.store import digests, matrix
 from cr5.languages import Guess
 from cr5.neighbours import Measure
 from cr5.progress import Progress, Report

@@ -4,7 +4,6 @@ Whether a document is a hub is told against the background, which is drawn from 
 become more, it is drawn anew.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from cr5._typing import Ints
 from cr5.index.background import SAMPLE, TOTAL, Background
 from cr5.index.generation import Generation
-from cr5.index.store import lists, matrix
+from cr5.index.store import digest, digests, lists, matrix
 from cr5.progress import Progress, Report
 
 ROWS, BYTES = 8192, 2**26  # documents that are put at a time, and lost at most; fewer where texts are long
@@ -76,7 +74,7 @@ def put(now: Generation, rows: pa.Table, ids: list[str], added: Added) -> Counte
     for column in ("title", "text"):  # NUL is no word to the model, and PostgreSQL has none
         texts[column] = [text.replace("\0", " ") for text in texts[column]]
     langs = texts["lang"]
-    contents = [_digest("\0".join(content), 12).hex() for content in zip(*texts.values(), strict=True)]
+    contents = [digest("\0".join(content), 12).hex() for content in zip(*texts.values(), strict=True)]
     there = now.store.digests(ids)
     changed = []
     for i, identity in enumerate(ids):
@@ -114,15 +112,6 @@ def put(now: Generation, rows: pa.Table, ids: list[str], added: Added) -> Counte
     added.renewed += len(kept) - len(new)
     more.update(langs[i] for i in new)
     return more
-
-
-def digests(texts: Sequence[str]) -> Ints:
-    """64 bits of each."""
-    return np.frombuffer(b"".join(_digest(text, 8) for text in texts), np.uint64)
-
-
-def _digest(text: str, size: int) -> bytes:
-    return hashlib.blake2b(text.encode(errors="replace"), digest_size=size).digest()
 
 
 # Hubs

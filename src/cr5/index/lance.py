@@ -1,12 +1,14 @@
-"""The store in a folder: one LanceDB table, and beside it the hubness that was refreshed since the rows were put.
+"""The store in a folder: one LanceDB table, cells that tell what may be near, and the hubness that was refreshed.
 
-LanceDB writes a changed row anew, which would take it out of the vector index. Refreshed hubness therefore lies in an
-array of its own, ``hubness.npy``: every row put has a slot, a number never used again, and where the array holds
-figures in that slot, they take the place of those in the table.
+LanceDB keeps the rows: every call that writes makes one new version of its table, whole or not at all. Beside it lies
+what is made from the rows and can be made again:
 
-Every call that writes makes one new version of the table, whole or not at all. Writers wait for each other at a lock
-file; readers see the newest version and wait for nobody. Of a small table, a reader holds the newest version in memory:
-that saves most of the time of a search, which LanceDB spends on preparing it.
+- ``cells``: an approximate index of the rows up to some slot. Every row put has a slot, a number never used again.
+- ``hubness.npy``: refreshed hubness by slot; where it holds figures, they take the place of those in the table.
+
+Writers wait for each other at a lock file; readers see the newest version and wait for nobody. A reader has a view of
+that version: the cells, which of their rows are still alive, and in memory the rows that came later; of a small table,
+all there is.
 """
 
 import fcntl
@@ -18,15 +20,15 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cr5 import neighbours
 from cr5.atomic import replacing
 from cr5.errors import UserError
+from cr5.index.cells import LIST, Cells, build, extend
 from cr5.index.store import (
     ENOUGH,
     FOUND,
@@ -37,31 +39,29 @@ from cr5.index.store import (
     fitting,
     in_order,
     known,
-    lists,
-    matrix,
     queries,
     schema,
     seal,
     storable,
     unseal,
 )
+from cr5.index.view import AT_HAND, Held, View, renewed
 
 if TYPE_CHECKING:
     from lancedb.expr import Expr
 
-TABLE = "documents"
+TABLE, CELLS, HUBNESS = "documents", "cells", "hubness.npy"
 SETTINGS = {  # that LanceDB takes from the environment alone, where the user has set no others
     "LANCE_DEFAULT_IO_BUFFER_SIZE": str(2**26),  # bytes that a scan reads ahead, instead of 2 GB
     "LANCE_INCLUDE_VECTOR_CENTROIDS": "false",  # or it warns whenever it is asked for figures
 }
 SMALL = 2**26  # bytes of a table that is held in memory
-METADATA, INDEXES = 2**27, 2**30  # bytes that it may remember; of indexes more where they are large
+METADATA, INDEXES = 2**27, 2**28  # bytes that it may remember
 KEPT = timedelta(hours=1)  # how long a reader may go on with an old version
-FEW, FILES = 1000, 32  # rows beside the index, and files or versions of the table, that may be until they are joined
-GROWN, PIECES = 2, 32  # times the rows it was built for, or graphs added to the first, and the index is built anew
-LINKS, BREADTH = 16, 100  # of the graph: neighbours of a row, candidates while it is built
-SEARCHED, REFINED = 800, 30  # candidates while it is searched, and of them compared exactly, at least
-PARTS = 32  # graphs of a million rows each that are searched
+FEW, FILES = 1000, 32  # rows beside the cells, and files or versions of the table, that may be until they are joined
+GROWN, DEAD = 2, 4  # times the rows they were built for, or one row in so many is dead, and cells are built anew
+NUMBERS = [pa.field("slot", pa.int64()), pa.field("row", pa.uint64())]
+READ = 2**14  # rows at a time, on the way into cells
 
 
 def create(folder: Path, *, rank: int, extras: int) -> "LanceStore":
@@ -74,7 +74,8 @@ def create(folder: Path, *, rank: int, extras: int) -> "LanceStore":
         columns = columns.append(pa.field("slot", pa.int64(), nullable=False))
         columns = columns.with_metadata({"cr5": seal(rank, extras)})
         index = importlib.import_module("lancedb.index")
-        table = lancedb.connect(folder).create_table(TABLE, schema=columns)
+        stable = {"new_table_enable_stable_row_ids": "true"}  # a row is found by the number that it was given first
+        table = lancedb.connect(folder).create_table(TABLE, schema=columns, storage_options=stable)
         table.create_index("id", config=index.BTree())
         table.create_index("lang", config=index.Bitmap())
     return open(folder)
@@ -105,36 +106,15 @@ def writing(folder: Path) -> Iterator[None]:
         yield
 
 
-class Held(NamedTuple):
-    """A whole table: its rows, their vectors (rows x rank), and which row an id has."""
-
-    rows: pa.Table
-    vectors: Floats
-    place: dict[str, int]
-
-    def get(self, ids: Sequence[str], columns: list[str]) -> pa.Table:
-        """The rows of ids in their order, without those that are missing."""
-        return self.rows.select(columns).take(
-            pa.array([self.place[name] for name in ids if name in self.place], pa.int64())
-        )
-
-    def nearest(self, vectors: Floats, k: int, langs: Collection[str] | None, columns: list[str]) -> list[pa.Table]:
-        """The k rows nearest to each vector (queries x rank), with their cosines."""
-        allowed = np.ones(self.rows.num_rows, bool)
-        if langs is not None:
-            allowed = np.asarray(pc.is_in(self.rows["lang"], pa.array(storable(langs), pa.string())))
-        penalty, results = np.where(allowed, 0.0, 9.0), []
-        for vector in vectors:  # one by one, so that a query finds the same whatever is asked with it
-            best = neighbours.nearest(vector[None], self.vectors, min(k, int(allowed.sum())), penalty=penalty)
-            results.append(best_first(self.rows.select(columns).take(best.indices[0]), best.scores[0], k))
-        return results
+Stamp: TypeAlias = tuple[int, int] | None
 
 
 class _Seen(NamedTuple):
-    """What a table was like when it was read."""
+    """What a view was made of."""
 
     version: int
-    hubness: tuple[int, int] | None
+    hubness: Stamp
+    cells: Stamp
 
 
 class LanceStore:
@@ -144,15 +124,15 @@ class LanceStore:
         self.folder = folder
         self._index = importlib.import_module("lancedb.index")
         self._column = importlib.import_module("lancedb.expr").col
-        graphs = _size(folder / f"{TABLE}.lance" / "_indices")
-        session = lancedb.Session(metadata_cache_size_bytes=METADATA, index_cache_size_bytes=max(INDEXES, 4 * graphs))
-        connection = lancedb.connect(folder, read_consistency_interval=timedelta(0), session=session)
-        self._table = connection.open_table(TABLE)
+        session = lancedb.Session(metadata_cache_size_bytes=METADATA, index_cache_size_bytes=INDEXES)
+        self._connection = lancedb.connect(folder, read_consistency_interval=timedelta(0), session=session)
+        self._table = self._connection.open_table(TABLE)
         kept = (self._table.schema.metadata or {}).get(b"cr5", b"").decode()
         self.schema = unseal(kept, str(folder), rank)
         self._next = (-1, 0)  # the version of the table, and the first slot that is free there
-        self._holding, self._seen = threading.Lock(), _Seen(-1, None)
-        self._held: Held | None = None
+        self._viewing, self._seen = threading.Lock(), _Seen(-1, None, None)
+        self._view: View | None = None
+        self._opened: tuple[Stamp, Cells | None] = (None, None)
 
     def __repr__(self) -> str:
         return f"LanceStore({str(self.folder)!r})"
@@ -168,6 +148,9 @@ class LanceStore:
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             done = merge.execute(table)
             self._next = (done.version, first + table.num_rows)
+            cells = self._cells()
+            if cells and self._next[1] - cells.until > FEW:
+                self._extend(cells.until, self._next[1])
 
     def delete(self, ids: Sequence[str]) -> int:
         chosen = storable(ids)
@@ -177,10 +160,10 @@ class LanceStore:
             return int(self._table.delete(self._among("id", chosen)).num_deleted_rows)
 
     def get(self, ids: Sequence[str], columns: Sequence[str] = PLAIN) -> pa.Table:
-        columns = known(columns, self.schema)
-        if held := self._in_memory():
-            return held.get(ids, columns)
-        return in_order(self._by_id(ids, [*columns, "id"]), ids).select(columns)
+        columns, view = known(columns, self.schema), self._newest()
+        if view is None:
+            return in_order(self._by_id(ids, [*columns, "id"]), ids).select(columns)
+        return self._with_rest(view.get(ids), columns).select(columns)
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
         found = self._by_id(ids, ["id", "digest"])
@@ -215,7 +198,7 @@ class LanceStore:
             new = np.full((max(len(old), slots.max(initial=-1) + 1), values.shape[1]), np.nan, np.float32)
             new[: len(old)] = old
             new[slots] = values[rows]
-            path = self.folder / "hubness.npy"
+            path = self.folder / HUBNESS
             with replacing(path, via=path.with_suffix(".part")) as file:
                 np.save(file, new)
 
@@ -228,50 +211,38 @@ class LanceStore:
         exact: bool = False,
         columns: Sequence[str] = FOUND,
     ) -> list[pa.Table]:
-        columns, results = known(columns, self.schema), []
-        vectors = queries(vectors, k, self.schema)
-        if held := self._in_memory():
-            return held.nearest(vectors, k, langs, columns)
-        where = None if langs is None else self._among("lang", storable(langs))
-        times = -(-REFINED // k)
-        for vector in vectors:
-            search = self._table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
-            search = search.select([*_with_slot(columns), "_distance"])
-            if exact:
-                search = search.bypass_vector_index()
+        columns = known(columns, self.schema)
+        vectors, view, results = queries(vectors, k, self.schema), self._newest(), []
+        for vector in vectors:  # one by one, so that a query finds the same whatever is asked with it
+            if view is None or (exact and view.cells is not None):
+                found = self._compare(vector, k, langs, columns)
             else:
-                search = search.nprobes(PARTS).refine_factor(times).ef(max(SEARCHED, 2 * times * k))
-            if where is not None:
-                search = search.where(where)  # before the k are chosen
-            found = search.to_arrow()
-            cosines = 1 - found["_distance"].to_numpy()
-            results.append(best_first(self._finished(found, columns, self._refreshed()), cosines, k))
+                found = self._with_rest(view.nearest(vector, k, langs), columns)
+            results.append(found.select([*columns, "cosine"]))
         return results
 
     def optimise(self) -> None:
         with self._writing():
-            if not self._due():
+            if self._scattered():
+                self._table.optimize(cleanup_older_than=KEPT)
+            rows, until, cells = self._table.count_rows(), self._free_slot(), self._cells()
+            if rows < ENOUGH:
                 return
-            self._table.optimize(cleanup_older_than=KEPT)
-            rows, names = self._table.count_rows(), self._vector_indexes()
-            worn = not names or rows > GROWN * _built_for(names[0]) or self._pieces(names[0]) > PIECES
-            if rows >= ENOUGH and worn:
-                config = self._index.HnswSq(distance_type="dot", m=LINKS, ef_construction=BREADTH)
-                self._table.create_index("vector", config=config, name=f"vector_{rows}")
-                names = [f"vector_{rows}", *(name for name in names if name != f"vector_{rows}")]
-            for name in names[1:]:
-                self._table.drop_index(name)
+            later = self._later(cells.until) if cells else rows
+            if cells is None or rows > GROWN * cells.built or DEAD * (len(cells) + later - rows) > len(cells):
+                build(self.folder / CELLS, lambda: _read(self._table, 0, AT_HAND), rows, until)
+            elif later > FEW:
+                self._extend(cells.until, until)
 
     def about(self) -> dict[str, Any]:
-        names = self._vector_indexes()
-        rows = self._table.count_rows()
-        unindexed = self._table.index_stats(names[0]).num_unindexed_rows if names else rows
+        cells, rows = self._cells(), self._table.count_rows()
+        unindexed = self._later(cells.until) if cells else rows
         return {
             "store": "lancedb",
             "rank": self.schema.field("vector").type.list_size,
             "extras": self.schema.field("hubness").type.list_size,
             "rows": rows,
-            "index": "IVF_HNSW_SQ" if names else "none",
+            "index": "cells" if cells else "none",
             "unindexed": unindexed,
             "bytes": _size(self.folder),
         }
@@ -307,7 +278,7 @@ class LanceStore:
     def _refreshed(self) -> Floats:
         """Slots x extras: the hubness that was set after the rows were put, NaN elsewhere."""
         try:
-            fresh: Floats = np.load(self.folder / "hubness.npy", mmap_mode="r")
+            fresh: Floats = np.load(self.folder / HUBNESS, mmap_mode="r")
             return fresh
         except FileNotFoundError:
             return np.empty((0, self.schema.field("hubness").type.list_size), np.float32)
@@ -315,54 +286,105 @@ class LanceStore:
     def _finished(self, found: pa.Table | pa.RecordBatch, columns: list[str], fresh: Floats) -> pa.Table:
         """The columns asked for, with the newest hubness."""
         table = pa.Table.from_batches([found]) if isinstance(found, pa.RecordBatch) else found
-        if "hubness" in columns and len(fresh):
-            values, slots = matrix(table["hubness"]).copy(), table["slot"].to_numpy()
-            rows = np.flatnonzero(slots < len(fresh))
-            newer = fresh[slots[rows]]
-            rows, newer = rows[~np.isnan(newer[:, 0])], newer[~np.isnan(newer[:, 0])]
-            values[rows] = newer
-            table = table.set_column(table.schema.get_field_index("hubness"), "hubness", lists(values))
-        return table.select(columns)
+        return (renewed(table, fresh) if "hubness" in columns else table).select(columns)
 
-    def _in_memory(self) -> Held | None:
-        """The table as it is now, if it is small."""
-        with self._holding:
-            seen = _Seen(self._table.version, _changed(self.folder / "hubness.npy"))
+    def _compare(self, vector: Floats, k: int, langs: Collection[str] | None, columns: list[str]) -> pa.Table:
+        """The k rows nearest to a vector, which LanceDB compares with all of them."""
+        search = self._table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
+        search = search.select([*_with_slot(columns), "_distance"])
+        if langs is not None:
+            search = search.where(self._among("lang", storable(langs)))  # before the k are chosen
+        found = search.to_arrow()
+        return best_first(self._finished(found, columns, self._refreshed()), 1 - found["_distance"].to_numpy(), k)
+
+    def _newest(self) -> View | None:
+        """The table as it is now; None while too many rows are not in cells."""
+        with self._viewing:
+            files = (self.folder / HUBNESS, self.folder / CELLS / LIST)
+            seen = _Seen(self._table.version, *map(_changed, files))
             if self._seen != seen:
-                self._held = self._read()
+                self._view = self._look(seen.version)
                 self._seen = seen
-            return self._held
+            return self._view
 
-    def _read(self) -> Held | None:
-        if self._table.count_rows() >= ENOUGH or self._table.stats()["total_bytes"] > SMALL:
+    def _look(self, version: int) -> View | None:
+        cells, fresh = self._cells(), self._refreshed()
+        until = cells.until if cells else 0
+        table = self._connection.open_table(TABLE)
+        table.checkout(version)  # all that follows is told of this one
+        later = table.count_rows(f"slot >= {until}")
+        if later >= ENOUGH:
             return None
-        batches = [batch.cast(self.schema) for batch in self.scan(self.schema.names)]
-        rows = pa.Table.from_batches(batches, self.schema).combine_chunks()
-        place = {name: row for row, name in enumerate(rows["id"].to_pylist())}
-        return Held(rows, matrix(rows["vector"]), place)
+        columns = [*AT_HAND]
+        if cells is None and table.stats()["total_bytes"] <= SMALL:
+            columns = list(dict.fromkeys([*AT_HAND, *self.schema.names]))
+        fields = {field.name: field for field in [*self.schema, *NUMBERS]}
+        nothing = pa.schema([fields[name] for name in columns]).empty_table()
+        rows = pa.concat_tables([nothing, *(part.cast(nothing.schema) for part in _read(table, until, columns))])
+        alive = np.ones(len(cells) if cells else 0, bool)
+        if cells and table.count_rows() - later < len(cells):
+            slots = table.search().where(f"slot < {until}").select(["slot"]).to_arrow()["slot"].to_numpy()
+            alive = np.isin(cells.slots, slots)
+        return View(cells, alive, Held.of(renewed(rows.combine_chunks(), fresh)), fresh)
 
-    def _vector_indexes(self) -> list[str]:
-        """Names of the vector index, the newest first: each ends in the number of rows that it was built for."""
-        names = [index.name for index in self._table.list_indices() if index.columns == ["vector"]]
-        return sorted(names, key=_built_for, reverse=True)
+    def _with_rest(self, found: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """Rows that are at hand, with all the columns; those that have vanished meanwhile are left out."""
+        further = [name for name in columns if name not in found.column_names]
+        if not further:
+            return found
+        ids, rest = found["id"].to_pylist(), self.schema.empty_table().select(["id", *further])
+        if ids:
+            taken = self._table.take_row_ids(found["row"].to_pylist()).select(["id", *further]).to_arrow()
+            rest = taken.cast(rest.schema)
+        if lost := set(ids) - set(rest["id"].to_pylist()):
+            rest = pa.concat_tables([rest, self._by_id([*lost], ["id", *further]).cast(rest.schema)])
+        place = {name: row for row, name in enumerate(rest["id"].to_pylist())}
+        there = [row for row, name in enumerate(ids) if name in place]
+        found = found.take(pa.array(there, pa.int64()))
+        rest = rest.take(pa.array([place[ids[row]] for row in there], pa.int64()))
+        for name in further:
+            found = found.append_column(name, rest[name])
+        return found
 
-    def _due(self) -> bool:
+    def _cells(self) -> Cells | None:
+        """The cells that count now, if there are any."""
+        path = self.folder / CELLS / LIST
+        while True:
+            seen, opened = self._opened
+            stamp = _changed(path)
+            if seen == stamp:
+                return opened
+            try:
+                self._opened = stamp, Cells(path.parent) if stamp else None
+            except FileNotFoundError:  # others count by now, and these have been cleared away
+                if stamp == _changed(path):
+                    raise
+
+    def _later(self, until: int) -> int:
+        return int(self._table.count_rows(f"slot >= {until}"))
+
+    def _extend(self, until: int, new: int) -> None:
+        extend(self.folder / CELLS, _read(self._table, until, AT_HAND), new)
+
+    def _scattered(self) -> bool:
         """Whether so much was written since the last time that it shows. One document is no reason."""
-        names = self._vector_indexes()
-        if names and int(self._table.index_stats(names[0]).num_unindexed_rows) > FEW:
-            return True
-        if not names and self._table.count_rows() >= ENOUGH:
+        if int(self._table.index_stats("id_idx").num_unindexed_rows) > FEW:
             return True
         if self._table.stats()["fragment_stats"]["num_small_fragments"] > FILES:
             return True
         versions = [path.stat().st_mtime for path in (self.folder / f"{TABLE}.lance" / "_versions").iterdir()]
         return len(versions) > FILES and time.time() - min(versions) > KEPT.total_seconds()
 
-    def _pieces(self, name: str) -> int:
-        return int(self._table.index_stats(name).num_indices or 1)
+
+def _read(table: Any, since: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Rows of a table, from a slot on, with their numbers."""
+    search = table.search().select([name for name in columns if name != "row"]).with_row_id(True)
+    for batch in search.where(f"slot >= {since}").to_batches(batch_size=READ):
+        rows = pa.Table.from_batches([batch])
+        yield rows.rename_columns(["row" if name == "_rowid" else name for name in rows.column_names]).select(columns)
 
 
-def _changed(path: Path) -> tuple[int, int] | None:
+def _changed(path: Path) -> Stamp:
     """What is another when a file has been replaced."""
     try:
         found = path.stat()
@@ -378,10 +400,6 @@ def _size(folder: Path) -> int:
         with suppress(FileNotFoundError):  # another process cleans up
             size += path.stat().st_size if path.is_file() else 0
     return size
-
-
-def _built_for(name: str) -> int:
-    return int(name.rpartition("_")[2])
 
 
 def _with_slot(columns: list[str]) -> list[str]:

@@ -4,6 +4,7 @@ A store knows rows and inner products, nothing of models or measures. Two keep t
 ``postgres`` (a server). What both check and shape alike stands here.
 """
 
+import hashlib
 import json
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -217,6 +218,16 @@ def matrix(column: pa.ChunkedArray) -> Floats:
     """A column of lists as rows x width."""
     parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
     return np.concatenate(parts or [np.empty(0, np.float32)]).reshape(-1, column.type.list_size)
+
+
+def digests(texts: Sequence[str]) -> NDArray[np.uint64]:
+    """64 bits of each."""
+    return np.frombuffer(b"".join(digest(text, 8) for text in texts), np.uint64)
+
+
+def digest(text: str, size: int) -> bytes:
+    """So many bytes that tell a text from others."""
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=size).digest()
 
 
 def lists(values: NDArray[Any]) -> pa.FixedSizeListArray:

@@ -1,0 +1,95 @@
+"""A view: the rows of a store at one moment, and which of them lie nearest to a vector.
+
+Most rows of a large table are in cells, which are searched approximately. The others are held in memory and compared
+one by one: those that came after the cells were built, and of a small table all.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cr5 import neighbours
+from cr5._typing import Ints, Mask
+from cr5.index.cells import Cells
+from cr5.index.store import Floats, best_first, in_order, lists, matrix, storable
+
+AT_HAND = ("id", "lang", "slot", "row", "hubness", "vector")  # columns that a view has of every row
+
+
+class Held(NamedTuple):
+    """Rows in memory, their vectors (rows x rank), and which row an id has."""
+
+    rows: pa.Table
+    vectors: Floats
+    place: dict[str, int]
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> "Held":
+        """Hold rows."""
+        return cls(rows, matrix(rows["vector"]), {name: row for row, name in enumerate(rows["id"].to_pylist())})
+
+    def get(self, ids: Sequence[str]) -> pa.Table:
+        """The rows of ids in their order, without those that are missing."""
+        return self.rows.take(pa.array([self.place[name] for name in ids if name in self.place], pa.int64()))
+
+    def nearest(self, vector: Floats, k: int, langs: Collection[str] | None) -> pa.Table:
+        """The k rows nearest to a vector, with their cosines."""
+        allowed = np.ones(self.rows.num_rows, bool)
+        if langs is not None:
+            allowed = np.asarray(pc.is_in(self.rows["lang"], pa.array(storable(langs), pa.string())))
+        penalty = np.where(allowed, 0.0, 9.0)
+        best = neighbours.nearest(vector[None], self.vectors, min(k, int(allowed.sum())), penalty=penalty)
+        return best_first(self.rows.take(best.indices[0]), best.scores[0], k)
+
+
+class View(NamedTuple):
+    """Rows in cells, those of them that are still ``alive``, and the ``others``; ``fresh`` is hubness by slot."""
+
+    cells: Cells | None
+    alive: Mask
+    others: Held
+    fresh: Floats
+
+    def nearest(self, vector: Floats, k: int, langs: Collection[str] | None) -> pa.Table:
+        """Rows that are likely the k nearest to a vector, best first, with their cosines."""
+        if self.cells is None:
+            return self.others.nearest(vector, k, langs)
+        rows, cosines = self.cells.nearest(vector, k, langs, self.alive)
+        if not self.others.rows.num_rows:
+            return best_first(self._of_cells(rows), cosines, k)
+        others = self.others.nearest(vector, k, langs)
+        both = np.concatenate([cosines, others["cosine"].to_numpy()])
+        return best_first(_joined([self._of_cells(rows), others]), both, k)
+
+    def get(self, ids: Sequence[str]) -> pa.Table:
+        """Documents in the order asked, without those that are missing."""
+        if self.cells is None:
+            return self.others.get(ids)
+        rows = self.cells.find(ids)
+        return in_order(_joined([self._of_cells(rows[self.alive[rows]]), self.others.get(ids)]), ids)
+
+    def _of_cells(self, rows: Ints) -> pa.Table:
+        assert self.cells is not None
+        table = self.cells.take(rows).append_column("vector", lists(self.cells.vectors(rows)))
+        return renewed(table, self.fresh)
+
+
+def renewed(table: pa.Table, fresh: Floats) -> pa.Table:
+    """Rows with the newest hubness: that of their slot, where it is a number."""
+    slots = table["slot"].to_numpy()
+    rows = np.flatnonzero(slots < len(fresh))
+    rows = rows[~np.isnan(fresh[slots[rows], 0])]
+    if not len(rows):
+        return table
+    values = matrix(table["hubness"]).copy()
+    values[rows] = fresh[slots[rows]]
+    return table.set_column(table.schema.get_field_index("hubness"), "hubness", lists(values))
+
+
+def _joined(tables: Iterable[pa.Table]) -> pa.Table:
+    """What is at hand of rows that are kept in different ways."""
+    first, *more = [table.select(AT_HAND) for table in tables]
+    return pa.concat_tables([first, *(table.cast(first.schema) for table in more)])
