@@ -643,6 +643,20 @@ def test_what_is_in_cells_is_as_it_was_put_and_follows_what_is_written(
     assert nearest.to_pylist() == [{"id": "d5", "hubness": [7, 7], "cosine": pytest.approx(1, abs=5e-5)}]
 
 
+def test_what_takes_the_place_of_deleted_rows_is_found_though_they_were_the_last_in_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lance, "ENOUGH", 300)
+    store = lance.create(tmp_path, rank=RANK, extras=EXTRAS)
+    store.put(rows(range(400)))
+    store.optimise()
+    store.delete([f"d{i}" for i in range(390, 400)])
+    store = lance.open(tmp_path)  # which does not remember what there was
+    store.put(rows(range(500, 510)))
+    assert ids(store.get(["d505", "d395"])) == ["d505"]
+    assert [ids(table) for table in store.nearest(unit(510)[500:], 1)] == [[f"d{i}"] for i in range(500, 510)]
+
+
 @pytest.mark.parametrize(
     "name", ["", "A", "a b", 'a"; DROP TABLE x; --', "a" * 41, "1a", "ä", "a\0", "pg-x", "a\n", "a__graph"]
 )

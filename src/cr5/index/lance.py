@@ -122,7 +122,6 @@ class LanceStore:
 
     def __init__(self, folder: Path, lancedb: Any, rank: int | None) -> None:
         self.folder = folder
-        self._index = importlib.import_module("lancedb.index")
         self._column = importlib.import_module("lancedb.expr").col
         session = lancedb.Session(metadata_cache_size_bytes=METADATA, index_cache_size_bytes=INDEXES)
         self._connection = lancedb.connect(folder, read_consistency_interval=timedelta(0), session=session)
@@ -266,11 +265,12 @@ class LanceStore:
         return self._finished(search.to_arrow(), list(dict.fromkeys(columns)), self._refreshed())
 
     def _free_slot(self) -> int:
-        """A slot from which on no row has ever had refreshed hubness."""
+        """A slot from which on no row has ever been in cells, or had refreshed hubness."""
         version, free = self._next
         if version == self._table.version:
             return free
-        free = len(self._refreshed())
+        cells = self._cells()
+        free = max(len(self._refreshed()), cells.until if cells else 0)
         for batch in self._table.search().select(["slot"]).to_batches(batch_size=2**16):
             free = max(free, (pc.max(batch["slot"]).as_py() or 0) + 1)
         return free
@@ -323,8 +323,9 @@ class LanceStore:
         rows = pa.concat_tables([nothing, *(part.cast(nothing.schema) for part in _read(table, until, columns))])
         alive = np.ones(len(cells) if cells else 0, bool)
         if cells and table.count_rows() - later < len(cells):
-            slots = table.search().where(f"slot < {until}").select(["slot"]).to_arrow()["slot"].to_numpy()
-            alive = np.isin(cells.slots, slots)
+            there = np.zeros(until, bool)
+            there[table.search().where(f"slot < {until}").select(["slot"]).to_arrow()["slot"].to_numpy()] = True
+            alive = there[cells.slots]
         return View(cells, alive, Held.of(renewed(rows.combine_chunks(), fresh)), fresh)
 
     def _with_rest(self, found: pa.Table, columns: Sequence[str]) -> pa.Table:
