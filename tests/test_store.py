@@ -657,6 +657,48 @@ def test_what_takes_the_place_of_deleted_rows_is_found_though_they_were_the_last
     assert [ids(table) for table in store.nearest(unit(510)[500:], 1)] == [[f"d{i}"] for i in range(500, 510)]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_written_cells_find_what_a_dictionary_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(lance, "ENOUGH", 100)
+    monkeypatch.setattr(lance, "FEW", 5)
+    monkeypatch.setattr(lance, "FILES", 3)
+    monkeypatch.setattr(lance, "SMALL", 0)
+    rng, there = np.random.default_rng(seed), dict[str, tuple[Floats, list[float]]]()
+    stores = [lance.create(tmp_path, rank=RANK, extras=EXTRAS), lance.open(tmp_path)]
+    for _ in range(40):
+        store, reader = rng.permutation(np.array(stores, object))
+        some = rng.choice(300, rng.integers(1, 60), replace=False).tolist()
+        match rng.integers(6):
+            case 0 | 1 | 2:
+                vectors = unit(len(some), seed=int(rng.integers(2**31)))
+                new = rows(some, vectors)
+                store.put(new)
+                there |= dict(zip(ids(new), zip(vectors, new["hubness"].to_pylist(), strict=True), strict=True))
+            case 3:
+                store.delete([f"d{i}" for i in some[:20]])
+                there = {name: row for name, row in there.items() if name not in {f"d{i}" for i in some[:20]}}
+            case 4:
+                values = rng.random((len(some), EXTRAS)).astype(np.float32)
+                store.set_hubness([f"d{i}" for i in some], values)
+                news = {f"d{i}": value.tolist() for i, value in zip(some, values, strict=True)}
+                there = {name: (row[0], news.get(name, row[1])) for name, row in there.items()}
+            case 5:
+                store.optimise()
+        stores = [store, lance.open(tmp_path) if rng.random() < 0.2 else reader]
+        asked, langs = unit(1, seed=int(rng.integers(2**31)))[0], set(rng.choice(LANGS, 3).tolist())
+        allowed = [name for name in there if LANGS[int(name[1:]) % 4] in langs]
+        best = sorted(allowed, key=lambda name: -float(there[name][0] @ asked))[:7]
+        for handle in stores:
+            [found] = handle.nearest(asked[None], 7, langs=langs, columns=("id", "title", "hubness"))
+            assert ids(found) == best
+            assert found["title"].to_pylist() == [f"title {name[1:]}" for name in best]
+            assert found["hubness"].to_pylist() == [pytest.approx(there[name][1]) for name in best]
+            names = [f"d{i}" for i in some]
+            assert ids(handle.get(names)) == [name for name in names if name in there]
+
+
 @pytest.mark.parametrize(
     "name", ["", "A", "a b", 'a"; DROP TABLE x; --', "a" * 41, "1a", "ä", "a\0", "pg-x", "a\n", "a__graph"]
 )
