@@ -107,6 +107,7 @@ class Fault:
     body: bytes = b'{"error": "the index is being repaired"}'
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0  # seconds before anything is said; with status 200 the right answer follows
+    until: threading.Event | None = None  # the same, until the test says so
     drop: bool = False  # the connection ends without an answer
 
 
@@ -226,6 +227,8 @@ class _Handler(BaseHTTPRequestHandler):
         fault = faults.pop(0) if faults else None
         if fault:
             time.sleep(fault.delay)
+            if fault.until:
+                fault.until.wait(60)
             if fault.drop:
                 self.close_connection = True
                 return

@@ -21,7 +21,7 @@ AGENT = "cr5-tests (tests@example.org)"
 CONTENT = bytes(range(256)) * 40  # 10,240 bytes
 OTHER = CONTENT[::-1] + b"more"
 TARGET = Path("dump.bz2")
-DEFAULTS: dict[str, Any] = {"agent": AGENT, "sleep": lambda _: None, "timeout": 5.0}
+DEFAULTS: dict[str, Any] = {"agent": AGENT, "sleep": lambda _: None, "timeout": 30.0}
 
 
 def sha1(content: bytes) -> str:
@@ -104,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self, answer: Answer, headers: dict[str, str]) -> None:
         server = self.server
         if answer.hang and answer.drop is None:
-            server.release.wait(5)
+            server.release.wait(120)
             return
         body, status = server.content if answer.body is None else answer.body, answer.status or 200
         sent: dict[str, str | None] = {"ETag": server.etag, "Last-Modified": server.modified}
@@ -138,7 +138,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body[-1:])
         self.wfile.flush()
         if answer.hang:
-            server.release.wait(5)
+            server.release.wait(120)
         if answer.reset:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()

@@ -108,7 +108,8 @@ def test_a_cluster_that_is_lost_leaves_a_checkpoint_that_any_engine_goes_on_from
     checkpoint = tmp_path / "checkpoint"
     settings = madeup.SETTINGS | {"tol": 1e-3}
 
-    with DaskEngine(workers=1, patience=1) as engine:
+    with DaskEngine(workers=1) as engine:
+        engine.cluster.patience = 1
 
         def lose(progress: Progress) -> None:
             if progress.stage == "fit" and progress.done == 2 and engine.cluster.own:

@@ -335,7 +335,7 @@ def test_a_cluster_without_workers_ends_in_an_error(data: Problem, tmp_path: Pat
                 worker.kill()
                 worker.wait()
 
-        with DaskEngine(address, patience=30, shard_bytes=SMALL) as engine:
+        with DaskEngine(address, patience=120, shard_bytes=SMALL) as engine:
             assert engine.cluster.settle() == 1
             engine.cluster.patience = 1
             with pytest.raises(UserError) as caught:
@@ -345,11 +345,10 @@ def test_a_cluster_without_workers_ends_in_an_error(data: Problem, tmp_path: Pat
             "with --resume: it goes on from its checkpoint"
         )
         assert len(kept) == 2  # what a checkpoint would have been written from
-        with (
-            DaskEngine(address, patience=0.3) as engine,
-            pytest.raises(UserError, match=r"has had no worker for 0\.3 s"),
-        ):
-            engine.spawn(_square, [1])
+        with DaskEngine(address) as engine:
+            engine.cluster.patience = 0.3
+            with pytest.raises(UserError, match=r"has had no worker for 0\.3 s"):
+                engine.spawn(_square, [1])
 
 
 def _die(rows: dict[str, Array]) -> None:
@@ -360,8 +359,8 @@ def _die(rows: dict[str, Array]) -> None:
 
 def test_a_task_that_ends_its_workers_and_a_scheduler_that_goes_end_in_errors(data: Problem) -> None:
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
-        own = DaskEngine(workers=1, patience=2)
-    engine = fill(DaskEngine(own.cluster.address, patience=5), data)
+        own = DaskEngine(workers=1)
+    engine = fill(DaskEngine(own.cluster.address), data)
     engine.concepts.map(_die)
     with pytest.raises(UserError) as caught:
         engine.concepts.get("id")
@@ -384,15 +383,20 @@ def _always_paused(dask_worker: Any) -> str:
     return "paused"
 
 
-def _wait(item: int) -> None:
-    time.sleep(3)
+def _wait(item: int, end: Path) -> None:
+    ends = time.monotonic() + 60
+    while not end.exists() and time.monotonic() < ends:
+        time.sleep(0.05)
 
 
-def test_a_worker_that_stays_out_of_memory_ends_in_an_error(pair: DaskEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_stays_out_of_memory_ends_in_an_error(
+    pair: DaskEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(cr5.engine.dask, "_status", _always_paused)
     pair.cluster.patience = 0.5
     with pytest.raises(UserError) as caught:
-        pair.ask(_add, pair.spawn(_wait, [1]), [2])
+        pair.ask(_add, pair.spawn(partial(_wait, end=tmp_path / "end"), [1]), [2])
+    (tmp_path / "end").touch()
     assert str(caught.value).removeprefix("worker ").removeprefix(pair.cluster.places[0]) == (
         " has been out of memory for 0.5 s; give the workers more, or start more of them, "
         "and run the same command with --resume: it goes on from its checkpoint"

@@ -124,7 +124,7 @@ def test_a_dropped_chunk_goes_on(server: Server) -> None:
 
 def test_a_silent_server_is_asked_again(server: Server) -> None:
     server.plan = [Answer(hang=True), Answer(hang=True, drop=7)]
-    assert whole(get(server, timeout=0.15))
+    assert whole(get(server, timeout=1.0))
     assert server.ranges == ["all", "all", "bytes=7-"]
 
 

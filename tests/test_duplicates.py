@@ -241,9 +241,9 @@ def test_many_texts_of_one_template_take_no_time_and_their_repetitions_are_found
     texts = [template + written(rng, 150) for _ in range(6000)]  # J = 0.7, far too much for pairs
     rows = [(f"a{i}", "en", text) for i, text in enumerate(texts)] + [("b", "en", text) for text in texts[-500:]]
     Duplicates().mark(batch(rows[:1]))  # compiled
-    began = time.perf_counter()
+    began = time.process_time()
     found = np.array(marks(rows))
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3
     assert found[:6000].mean() < 0.2
     assert found[6000:].mean() > 0.99
 

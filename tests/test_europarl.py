@@ -1,7 +1,6 @@
 """Europarl: speeches come back from text and XML, and what is wrong with a file is named and passed over."""
 
 import gzip
-import time
 import tracemalloc
 import zipfile
 from html import escape
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from cr5.corpus import CorpusError, Document, Skipped
 from cr5.sources import europarl
 from cr5.sources.europarl import read_europarl
+from timing import seconds
 
 TEXT = """<CHAPTER ID=1>
 Resumption of the session
@@ -310,10 +310,9 @@ def test_any_signs_are_speeches_or_complaints(tmp_path: Path, signs: str, form: 
 @pytest.mark.parametrize("form", ["txt", "xml"])
 @pytest.mark.parametrize("unit", ["<", "<a ", "<SPEAKER ", "<!--", '<a b="', "a=' ", "<a\n", "&", "\n<SPEAKER ID=1\n"])
 def test_time_is_linear(tmp_path: Path, form: str, unit: str) -> None:
-    def seconds(repeats: int) -> float:
+    def taken(repeats: int, enough: float = 0.0) -> float:
         put(tmp_path, f"en/ep-1.{form}", "<CHAPTER ID=1>\n" + unit * repeats)
-        start = time.process_time()
-        list(read_europarl(tmp_path, complain=Skipped().add))
-        return time.process_time() - start
+        return seconds(lambda: list(read_europarl(tmp_path, complain=Skipped().add)), enough)
 
-    assert seconds(20_000) < 10 * seconds(5_000) + 0.2  # 4 times would be exact, 16 quadratic
+    limit = 10 * taken(5_000) + 0.2  # 4 times would be exact, 16 quadratic
+    assert taken(20_000, limit) < limit

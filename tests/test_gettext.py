@@ -5,7 +5,6 @@ import gettext
 import io
 import re
 import struct
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from cr5.corpus import CorpusError, Document, Skipped
 from cr5.sources import gettext as module
 from cr5.sources.gettext import Message, Unit, plain, read_gettext, read_mo, read_po
+from timing import seconds
 
 GERMAN = r"""# Ein Übersetzer <a@b.c>, 2026.
 #, fuzzy
@@ -342,12 +342,8 @@ def test_markup_placeholders_and_keys_are_removed(text: str, expected: str) -> N
 
 @pytest.mark.parametrize("unit", ["<a ", "<a", "%(", "{{", "{%", "$(", "&a", "%1$", "%-0", "${ ", "(_a", "&#1"])
 def test_time_is_linear(unit: str) -> None:
-    def seconds(repeats: int) -> float:
-        start = time.process_time()
-        plain(unit * repeats)
-        return time.process_time() - start
-
-    assert seconds(40_000) < 10 * seconds(10_000) + 0.1  # 4 times would be exact, 16 quadratic
+    limit = 10 * seconds(lambda: plain(unit * 10_000)) + 0.1  # 4 times would be exact, 16 quadratic
+    assert seconds(lambda: plain(unit * 40_000), limit) < limit
 
 
 # What is damaged
@@ -513,12 +509,8 @@ def test_any_bytes_are_a_compiled_catalogue_or_complaints(content: bytes, place:
 
 
 def test_a_long_catalogue_takes_linear_time() -> None:
-    def once(repeats: int) -> float:
-        start = time.process_time()
+    def read_long(repeats: int) -> None:
         list(read_po(io.BytesIO(b'msgid "a"\n' + b'msgstr "b"\n' * repeats), "x.po"))
-        return time.process_time() - start
 
-    def seconds(repeats: int) -> float:
-        return min(once(repeats) for _ in range(3))  # a busy machine only ever adds
-
-    assert seconds(20_000) < 10 * seconds(5_000) + 0.1
+    limit = 10 * seconds(lambda: read_long(5_000)) + 0.1
+    assert seconds(lambda: read_long(20_000), limit) < limit

@@ -53,7 +53,7 @@ def test_a_killed_process_costs_nothing_and_an_interrupted_one_neither(server: S
     for number, has in ((signal.SIGKILL, 4000), (signal.SIGINT, 7000)):
         server.plan = [Answer(drop=has if number == signal.SIGKILL else 3000, hang=True)]
         with subprocess.Popen([sys.executable, "-c", SCRIPT, server.url], stderr=subprocess.DEVNULL) as process:
-            record, ends = Path("dump.bz2.part.json"), time.monotonic() + 15
+            record, ends = Path("dump.bz2.part.json"), time.monotonic() + 120
             while not (record.exists() and json.loads(record.read_text())["safe"] == has) and time.monotonic() < ends:
                 time.sleep(0.02)
             process.send_signal(number)

@@ -60,7 +60,7 @@ def test_the_first_error_stops_the_others_and_keeps_their_parts(server: Server) 
     def reply(path: str) -> Answer:
         """File 0 comes in part and then waits for long; then file 1 is not there."""
         if path.endswith("?1"):
-            waiting.wait(5)
+            waiting.wait(60)
             return Answer(404)
         return Answer(503, {"Retry-After": "3000"}) if waiting.is_set() else Answer(drop=4000)
 

@@ -105,7 +105,8 @@ async function begin() {
   introduce();
   unsettle(); // what was found before had no colours
   show();
-  if (document.body.dataset.view === "landing") field.focus({ preventScroll: true });
+  const idle = document.activeElement === document.body || at("notice").contains(document.activeElement);
+  if (idle && document.body.dataset.view === "landing") field.focus({ preventScroll: true });
 }
 
 new ResizeObserver(() => {

@@ -2,7 +2,7 @@
 
 import { at, make } from "./elements.js";
 import { tell } from "./news.js";
-import { answer } from "./search.js";
+import { answer, pending } from "./search.js";
 import { address, ask } from "./server.js";
 import { spoken, state } from "./state.js";
 import { signed } from "./wording.js";
@@ -34,7 +34,7 @@ export const sight = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
     if (!isIntersecting) continue;
     sight.unobserve(target);
-    queue.push(target.dataset.id);
+    if (!pending) queue.push(target.dataset.id); // else it is of an answer that is about to go
   }
   work();
 });

@@ -4,6 +4,7 @@ import { at } from "./elements.js";
 import { marked, queryWeights } from "./explanations.js";
 import { answer, search, unanswered } from "./search.js";
 import { START, STEPS, go, note, spoken, state, unsaid } from "./state.js";
+import { still } from "./still.js";
 
 const PAUSE = 220; // milliseconds of rest before what was typed is asked
 
@@ -24,23 +25,27 @@ export function echo() {
   at("echo").replaceChildren(marked(field.value, answer?.lang, settled ? queryWeights() : null), "\u200b");
 }
 
-/** Ask what was typed; ``still`` while more may follow. */
-export function submit(still = false) {
+/** Ask what was typed; ``typing`` while more may follow. */
+export function submit(typing = false) {
   clearTimeout(rest);
-  if (still && unsaid === null) return; // it has been asked with something else
+  if (typing && unsaid === null) return; // it has been asked with something else
   note(null);
   const q = spoken(field.value);
   if (q === spoken(state.q)) {
-    if (!still && unanswered()) search();
-  } else if (q === "") go({ ...START, in: state.in, measure: state.measure, map: state.map }, { typing: still });
-  else go({ q: still ? field.value : q, like: "", doc: "", k: STEPS[0] }, { typing: still });
-  if (!still) history.replaceState({ ...history.state, typing: false }, "");
+    if (!typing && unanswered()) search();
+  } else if (q === "") go({ ...START, in: state.in, measure: state.measure, map: state.map }, { typing });
+  else go({ q: typing ? field.value : q, like: "", doc: "", k: STEPS[0] }, { typing: true }); // Enter ends what was typed
+  if (!typing) history.replaceState({ ...history.state, typing: false }, "");
 }
 
 function askSoon() {
   clearTimeout(rest);
-  note(field.value);
-  rest = setTimeout(submit, PAUSE, true);
+  const text = field.value;
+  note(text);
+  rest = setTimeout(async () => {
+    await still();
+    if (text === field.value) submit(true);
+  }, PAUSE);
 }
 
 field.addEventListener("input", (event) => {

@@ -27,9 +27,7 @@ export function showFilters() {
   if (focused !== undefined) {
     [...at("filters").children].find((element) => element.dataset.filter === focused)?.focus();
   }
-  const ranking = at("measure");
-  ranking.replaceChildren(...info.measures.map((measure) => make("option", { value: measure }, MEASURES[measure] ?? measure)));
-  ranking.value = state.measure || info.measures[0];
+  offer(at("measure"), info.measures.map((measure) => [measure, MEASURES[measure] ?? measure]), state.measure || info.measures[0]);
   at("ranked-by").hidden = info.measures.length < 2;
   showLanguage();
 }
@@ -43,8 +41,17 @@ export function showLanguage() {
   }
   const langs = [...info.languages].sort(byName);
   if (state.lang && !langs.includes(state.lang)) langs.push(state.lang);
-  at("lang").replaceChildren(make("option", { value: "" }, guess), ...langs.map((lang) => make("option", { value: lang }, nameOf(lang))));
-  at("lang").value = state.lang;
+  offer(at("lang"), [["", guess], ...langs.map((lang) => [lang, nameOf(lang)])], state.lang);
+}
+
+/** Fill a list. It may be unfolded, and would fold if its options were replaced: those that stay are kept. */
+function offer(list, choices, chosen) {
+  const same = list.options.length === choices.length && choices.every(([value], i) => list.options[i].value === value);
+  if (!same) list.replaceChildren(...choices.map(([value]) => make("option", { value })));
+  choices.forEach(([, label], i) => {
+    if (list.options[i].text !== label) list.options[i].text = label;
+  });
+  if (list.value !== chosen) list.value = chosen;
 }
 
 at("filters").addEventListener("click", (event) => {

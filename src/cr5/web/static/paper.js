@@ -5,7 +5,7 @@ import { couple, explain, explanationOf, marked, varied } from "./explanations.j
 import { field } from "./field.js";
 import { nameOf, tongue } from "./languages.js";
 import { hitRow } from "./results.js";
-import { answer } from "./search.js";
+import { answer, pending } from "./search.js";
 import { Failure, PATIENCE, ask } from "./server.js";
 import { asked, asksNothing, go, likeState, spoken, state, write } from "./state.js";
 import { titled } from "./wording.js";
@@ -14,26 +14,29 @@ const LONG = 80; // characters from which a title is set smaller
 
 let paperOf = ""; // what is in the panel: document and search
 let eager = false; // whether the panel takes the focus when it is filled
+let leaving = ""; // the document that is being closed
 
 export function open(id) {
-  eager = true;
+  eager ||= id !== state.doc;
   go({ doc: id });
 }
 
 export function close() {
-  const id = state.doc;
+  if (leaving) return; // the step back takes a moment, and a second one would go too far
+  leaving = state.doc;
   // A document opened here is one step forward: closing it takes that step back.
-  if (history.state?.opened) {
-    addEventListener("popstate", () => returnTo(id), { once: true });
-    history.back();
-  } else {
-    go({ doc: "" });
-    returnTo(id);
-  }
+  if (history.state?.opened) history.back();
+  else go({ doc: "" });
 }
 
 function returnTo(id) {
   (hitRow(id)?.querySelector("h2 a") ?? field).focus();
+}
+
+/** Give the panel the focus, unless somebody has begun to type. */
+function take() {
+  if (eager && document.activeElement !== field) at("paper-title").focus({ preventScroll: true });
+  eager = false;
 }
 
 /** Tell which hit is the document in the panel. */
@@ -43,11 +46,15 @@ export function showOpen() {
 
 export async function showPaper() {
   const paper = at("paper");
+  const left = leaving;
+  leaving = "";
   showOpen();
   if (!state.doc) {
     paper.hidden = true;
     paperOf = "";
+    eager = false;
     hold(false);
+    if (left) returnTo(left);
     return;
   }
   const which = JSON.stringify([state.doc, asked(state)]);
@@ -69,8 +76,7 @@ export async function showPaper() {
     if (paperOf !== which) return;
     top.firstChild.replaceWith(tongue(found.lang));
     const show = drawPaper(found, top);
-    if (eager) at("paper-title").focus({ preventScroll: true });
-    eager = false;
+    take();
     if (!asksNothing()) show(await reasons(found.id, which));
   } catch (error) {
     if (paperOf !== which) return;
@@ -82,8 +88,7 @@ export async function showPaper() {
       make("p", { class: "source" }, gone ? "It is no longer in the index." : error.message),
       make("div", { class: "paper-acts" }, act("Try again", () => { paperOf = ""; showPaper(); })),
     );
-    if (eager) at("paper-title").focus();
-    eager = false;
+    take();
   }
 }
 
@@ -132,7 +137,7 @@ function askedText(text, lang, label, weights) {
 /** Why the document was found, and the one that it is compared with, if any; null if that is not to be had. */
 async function reasons(id, which) {
   // The language of the query is known only once it has been answered.
-  for (let waited = 0; !answer && waited < PATIENCE && paperOf === which; waited += 50) await new Promise((resolve) => setTimeout(resolve, 50));
+  for (let waited = 0; (!answer || pending) && waited < PATIENCE && paperOf === which; waited += 50) await new Promise((resolve) => setTimeout(resolve, 50));
   if (paperOf !== which || !answer || id === state.like) return null;
   const [why, source] = await Promise.all([
     explanationOf(id) ?? explain(id).then((why) => why ?? explain(id)), // a search asked again drops what it explains

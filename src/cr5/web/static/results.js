@@ -5,7 +5,7 @@ import { couple, explanationOf, marked, sight, varied } from "./explanations.js"
 import { tongue } from "./languages.js";
 import { answer } from "./search.js";
 import { PATIENCE } from "./server.js";
-import { MEASURES, STEPS, asksNothing, go, likeState, state, write } from "./state.js";
+import { MEASURES, STEPS, asked, asksNothing, go, likeState, state, write } from "./state.js";
 import { percent, several, titled } from "./wording.js";
 
 export function waiting(is) {
@@ -26,8 +26,10 @@ export function showHits() {
   at("status").textContent = answer ? summary(answer) : "";
   if (!answer && state.doc && asksNothing()) at("status").textContent = "Ask something to see it beside this document.";
   const rows = hits.map(row);
+  const focused = document.activeElement?.closest(".hit")?.dataset.id;
   at("hits").replaceChildren(...rows);
   at("hits").hidden = !rows.length;
+  if (focused !== undefined) ((hitRow(focused) ?? rows[0])?.querySelector("h2 a") ?? at("results")).focus({ preventScroll: true });
   rows.forEach((element) => sight.observe(element));
   at("more").hidden = !(hits.length >= state.k && state.k < STEPS.at(-1));
   showLike();
@@ -97,11 +99,13 @@ function row(hit) {
 at("more").addEventListener("click", async () => {
   const before = answer.hits.length;
   go({ k: STEPS.find((step) => step > state.k) });
-  const end = Date.now() + PATIENCE;
-  while (Date.now() < end && at("hits").querySelectorAll(".hit").length <= before && !at("more").hidden) {
+  const [which, end] = [asked(state), Date.now() + PATIENCE];
+  while (Date.now() < end && asked(state) === which && links().length <= before && !at("more").hidden) {
     await new Promise((resolve) => setTimeout(resolve, 30));
   }
-  links()[before]?.focus();
+  // Whoever has gone elsewhere meanwhile is left there.
+  const stayed = [at("more"), at("results"), document.body].includes(document.activeElement);
+  if (stayed && asked(state) === which) links()[before]?.focus();
 });
 
 export const hitRow = (id) => [...at("hits").children].find((element) => element.dataset.id === id);

@@ -3,10 +3,12 @@
 import { tell } from "./news.js";
 import { Failure, address, ask } from "./server.js";
 import { asked, asksNothing, spoken, state } from "./state.js";
+import { still } from "./still.js";
 
 const SOON = 140; // milliseconds within which an answer needs no sign of waiting
 
 export let answer = null; // that is shown
+export let pending = false; // whether another is on its way
 let answered = ""; // what it answers
 let current = new AbortController();
 
@@ -28,13 +30,18 @@ export async function search() {
   current.abort();
   const mine = (current = new AbortController());
   answered = asked(state);
+  pending = !asksNothing();
   tell("asking");
-  if (asksNothing()) {
+  if (!pending) {
     answer = null;
     tell("answer");
+    tell("waiting", false); // for what was asked before
     return;
   }
-  const late = setTimeout(tell, SOON, "waiting", true);
+  setTimeout(async () => {
+    await still();
+    if (pending && !mine.signal.aborted) tell("waiting", true);
+  }, SOON);
   try {
     const options = { in: state.in, k: state.k, measure: state.measure };
     const path = state.like
@@ -42,17 +49,16 @@ export async function search() {
       : address("search", { q: spoken(state.q), lang: state.lang, ...options });
     const found = await ask(path, mine.signal);
     if (mine.signal.aborted) return;
-    answer = found;
+    [answer, pending] = [found, false];
     tell("answer");
   } catch (error) {
     if (mine.signal.aborted) return;
-    answer = null;
+    [answer, pending] = [null, false];
     answered = "";
     tell("answer");
     if (!(error instanceof Failure)) throw error;
     tell("failure", error, search);
   } finally {
-    clearTimeout(late);
     if (!mine.signal.aborted) tell("waiting", false);
   }
 }
