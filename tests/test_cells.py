@@ -32,7 +32,9 @@ def tables(vectors: Floats, first: int = 0, langs: tuple[str, ...] = LANGS) -> I
         some = vectors[begin : begin + 500]
         slots = first + begin + np.arange(len(some))
         yield pa.table({
-            "id": [f"d{slot}" for slot in slots], "lang": [langs[slot % len(langs)] for slot in slots], "slot": slots,
+            "id": [f"d{slot}" for slot in slots], "concept": [f"Q{slot}" for slot in slots],
+            "title": [f"title {slot}" for slot in slots], "url": ["" for _ in slots],
+            "lang": [langs[slot % len(langs)] for slot in slots], "slot": slots,
             "row": slots.astype(np.uint64) + 7, "hubness": lists(np.stack([slots, -slots], axis=1)),
             "vector": lists(some),
         })  # fmt: skip

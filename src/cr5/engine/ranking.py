@@ -101,6 +101,18 @@ def keep_answers(
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+def multiply(rows: Array, query: Array) -> Array:
+    """Products of a query with rows: for one query, BLAS would keep all cores busy with waiting."""
+    products = np.zeros(len(rows), np.float32)
+    for row in range(len(rows)):
+        product = np.float32(0)
+        for j in range(rows.shape[1]):
+            product += rows[row, j] * query[j]
+        products[row] = product
+    return products
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
 def multiply_codes(
     codes: Array, scales: Array, alive: Mask, begins: Ints, ends: Ints, query: Array, products: Array
 ) -> None:

@@ -23,21 +23,30 @@ import pyarrow as pa
 from cr5 import neighbours
 from cr5._typing import Array, Ints, Mask
 from cr5.atomic import replacing
-from cr5.engine.ranking import multiply_codes
+from cr5.engine.ranking import multiply, multiply_codes
 from cr5.index.store import Floats, digests, matrix
 
 LIST = "cells.json"
-KEPT = ("id", "lang", "slot", "row", "hubness")  # columns of a row that are as they were given
+KEPT = (
+    "id",
+    "concept",
+    "lang",
+    "title",
+    "url",
+    "slot",
+    "row",
+    "hubness",
+)  # columns of a row that are as they were given
 LARGEST = 2**20  # rows of a piece
 STRIDE = 2**14  # more than there are languages
 CELLS = 4  # times the square root of the number of rows
 PER_CENTRE, ROUNDS = 20, 6  # vectors that a centre is found from, and how often it moves
-MET, SHARE = 60_000, 100  # rows that a query meets, at least; of more than six million one in a hundred
+MET, SHARE = 80_000, 100  # rows that a query meets, at least; of more than eight million one in a hundred
 REFINED, AT_LEAST = 2, 200  # for each row that is wanted, and in all: those that are compared by both bytes
 FINE = 254
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
-Tables = Iterable[pa.Table]  # id, lang, slot, row, hubness, vector
+Tables = Iterable[pa.Table]  # with those and the vector
 
 
 class Codes(NamedTuple):
@@ -122,7 +131,7 @@ class Cells:
     def nearest(self, vector: Floats, k: int, langs: Collection[str] | None, alive: Mask) -> tuple[Ints, Floats]:
         """Rows that are likely the k nearest of those alive, best first, and their inner products with the vector."""
         chosen = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
-        order = np.argsort(-(self.centres @ vector), kind="stable")
+        order = np.argsort(-multiply(self.centres, vector), kind="stable")
         met = np.cumsum(self.sizes[:, chosen].sum(axis=1)[order])
         near = order[: 1 + int(np.searchsorted(met, max(MET, len(self) // SHARE)))]
         wanted, rows, products = max(AT_LEAST, REFINED * k), [np.empty(0, np.int64)], [np.empty(0, np.float32)]
@@ -138,7 +147,7 @@ class Cells:
             rows.append(first + ends[part] - (ends_met[part] - best))
             products.append(found[best])
         candidates = np.concatenate(rows)[_largest(np.concatenate(products), wanted)]
-        exact = self.vectors(candidates) @ vector
+        exact = multiply(self.vectors(candidates), vector)
         best = np.lexsort((candidates, -exact))[:k]
         return candidates[best], exact[best]
 
@@ -150,7 +159,7 @@ class Cells:
         return found
 
     def take(self, rows: Ints) -> pa.Table:
-        """Some rows: id, lang, slot, row, hubness."""
+        """Some rows, without their vectors."""
         parts = [(here, piece.rows.take(own)) for piece, here, own in self._shared_out(rows)]
         if not parts:
             return self.pieces[0].rows.slice(0, 0)

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from cr5 import neighbours
 from cr5._typing import Ints, Mask
-from cr5.index.cells import Cells
+from cr5.index.cells import KEPT, Cells
 from cr5.index.store import Floats, best_first, in_order, lists, matrix, storable
 
-AT_HAND = ("id", "lang", "slot", "row", "hubness", "vector")  # columns that a view has of every row
+AT_HAND = (*KEPT, "vector")  # columns that a view has of every row
 
 
 class Held(NamedTuple):
