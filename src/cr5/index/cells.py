@@ -158,11 +158,13 @@ class Cells:
             found[here] = piece.codes.take(own)
         return found
 
-    def take(self, rows: Ints) -> pa.Table:
+    def take(self, rows: Ints, columns: Sequence[str] = KEPT) -> pa.Table:
         """Some rows, without their vectors."""
-        parts = [(here, piece.rows.take(own)) for piece, here, own in self._shared_out(rows)]
+        parts = [(here, piece.rows.select(columns).take(own)) for piece, here, own in self._shared_out(rows)]
         if not parts:
-            return self.pieces[0].rows.slice(0, 0)
+            return self.pieces[0].rows.select(columns).slice(0, 0)
+        if len(parts) == 1:
+            return parts[0][1]
         places = np.concatenate([here for here, _ in parts])
         return pa.concat_tables(table for _, table in parts).take(np.argsort(places))
 

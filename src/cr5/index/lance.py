@@ -162,7 +162,7 @@ class LanceStore:
         columns, view = known(columns, self.schema), self._newest()
         if view is None:
             return in_order(self._by_id(ids, [*columns, "id"]), ids).select(columns)
-        return self._with_rest(view.get(ids), columns).select(columns)
+        return self._with_rest(view.get(ids, columns), columns).select(columns)
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
         found = self._by_id(ids, ["id", "digest"])
@@ -216,7 +216,7 @@ class LanceStore:
             if view is None or (exact and view.cells is not None):
                 found = self._compare(vector, k, langs, columns)
             else:
-                found = self._with_rest(view.nearest(vector, k, langs), columns)
+                found = self._with_rest(view.nearest(vector, k, langs, columns), columns)
             results.append(found.select([*columns, "cosine"]))
         return results
 

@@ -4,7 +4,7 @@ Most rows of a large table are in cells, which are searched approximately. The o
 one by one: those that came after the cells were built, and of a small table all.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,28 +53,33 @@ class View(NamedTuple):
     others: Held
     fresh: Floats
 
-    def nearest(self, vector: Floats, k: int, langs: Collection[str] | None) -> pa.Table:
-        """Rows that are likely the k nearest to a vector, best first, with their cosines."""
+    def nearest(self, vector: Floats, k: int, langs: Collection[str] | None, columns: Collection[str]) -> pa.Table:
+        """Rows that are likely the k nearest to a vector, best first, with their cosines.
+
+        Of the columns that are asked for, those at hand; and what the others can be fetched by.
+        """
         if self.cells is None:
             return self.others.nearest(vector, k, langs)
         rows, cosines = self.cells.nearest(vector, k, langs, self.alive)
+        found = self._of_cells(rows, columns)
         if not self.others.rows.num_rows:
-            return best_first(self._of_cells(rows), cosines, k)
+            return best_first(found, cosines, k)
         others = self.others.nearest(vector, k, langs)
-        both = np.concatenate([cosines, others["cosine"].to_numpy()])
-        return best_first(_joined([self._of_cells(rows), others]), both, k)
+        return best_first(_joined(found, others), np.concatenate([cosines, others["cosine"].to_numpy()]), k)
 
-    def get(self, ids: Sequence[str]) -> pa.Table:
-        """Documents in the order asked, without those that are missing."""
+    def get(self, ids: Sequence[str], columns: Collection[str]) -> pa.Table:
+        """Documents in the order asked, without those that are missing; columns as with ``nearest``."""
         if self.cells is None:
             return self.others.get(ids)
         rows = self.cells.find(ids)
-        return in_order(_joined([self._of_cells(rows[self.alive[rows]]), self.others.get(ids)]), ids)
+        return in_order(_joined(self._of_cells(rows[self.alive[rows]], columns), self.others.get(ids)), ids)
 
-    def _of_cells(self, rows: Ints) -> pa.Table:
+    def _of_cells(self, rows: Ints, columns: Collection[str]) -> pa.Table:
         assert self.cells is not None
-        table = self.cells.take(rows).append_column("vector", lists(self.cells.vectors(rows)))
-        return renewed(table, self.fresh)
+        table = self.cells.take(rows, [name for name in KEPT if name in {"id", "row", "slot", *columns}])
+        if "vector" in columns:
+            table = table.append_column("vector", lists(self.cells.vectors(rows)))
+        return renewed(table, self.fresh) if "hubness" in columns else table
 
 
 def renewed(table: pa.Table, fresh: Floats) -> pa.Table:
@@ -89,7 +94,6 @@ def renewed(table: pa.Table, fresh: Floats) -> pa.Table:
     return table.set_column(table.schema.get_field_index("hubness"), "hubness", lists(values))
 
 
-def _joined(tables: Iterable[pa.Table]) -> pa.Table:
-    """What is at hand of rows that are kept in different ways."""
-    first, *more = [table.select(AT_HAND) for table in tables]
-    return pa.concat_tables([first, *(table.cast(first.schema) for table in more)])
+def _joined(rows: pa.Table, others: pa.Table) -> pa.Table:
+    """Rows, and others that are kept in another way, with the columns of the former."""
+    return pa.concat_tables([rows, others.select(rows.column_names).cast(rows.schema)])
