@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cr5._typing import Ints
 from cr5.atomic import replacing
 from cr5.errors import UserError
 from cr5.index.cells import LIST, Cells, build, extend
@@ -271,9 +272,7 @@ class LanceStore:
             return free
         cells = self._cells()
         free = max(len(self._refreshed()), cells.until if cells else 0)
-        for batch in self._table.search().select(["slot"]).to_batches(batch_size=2**16):
-            free = max(free, (pc.max(batch["slot"]).as_py() or 0) + 1)
-        return free
+        return max([free, *(int(slots.max()) + 1 for slots in _slots(self._table) if len(slots))])
 
     def _refreshed(self) -> Floats:
         """Slots x extras: the hubness that was set after the rows were put, NaN elsewhere."""
@@ -324,7 +323,8 @@ class LanceStore:
         alive = np.ones(len(cells) if cells else 0, bool)
         if cells and table.count_rows() - later < len(cells):
             there = np.zeros(until, bool)
-            there[table.search().where(f"slot < {until}").select(["slot"]).to_arrow()["slot"].to_numpy()] = True
+            for slots in _slots(table):
+                there[slots[slots < until]] = True
             alive = there[cells.slots]
         return View(cells, alive, Held.of(renewed(rows.combine_chunks(), fresh)), fresh)
 
@@ -383,6 +383,12 @@ def _read(table: Any, since: int, columns: Sequence[str]) -> Iterator[pa.Table]:
     for batch in search.where(f"slot >= {since}").to_batches(batch_size=READ):
         rows = pa.Table.from_batches([batch])
         yield rows.rename_columns(["row" if name == "_rowid" else name for name in rows.column_names]).select(columns)
+
+
+def _slots(table: Any) -> Iterator[Ints]:
+    """The slots of all rows."""
+    for batch in table.search().select(["slot"]).to_batches(batch_size=2**16):
+        yield batch["slot"].to_numpy()
 
 
 def _changed(path: Path) -> Stamp:
