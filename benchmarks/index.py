@@ -9,6 +9,7 @@ lines, and so on until there are enough. Queries are some of them, of which ever
 vectors. ``search`` is text in, documents out, ranked by CSLS; ``nearest`` begins with the vector, ``cosine`` leaves out
 CSLS. FAISS returns row numbers; the breadth of its search is the least that reaches our recall. ``one`` asks one query
 after another, ``many`` from as many threads as there are ``--clients``. Recall is among the 10 nearest by cosine.
+``growth`` adds documents to the full index, and tells what the next search takes.
 """
 
 import argparse
@@ -44,6 +45,7 @@ except ImportError:
     sys.exit("this benchmark compares with FAISS; run: pip install faiss-cpu")
 
 K = 10
+MANY = 1500  # documents that are added at once to what is there
 LINKS = 32  # FAISS's own default, as is the breadth of its building
 BREADTHS = (16, 32, 64, 128, 256, 512, 1024)
 
@@ -153,6 +155,31 @@ def both(ask: Callable[[int], object], number: int, clients: int) -> dict[str, A
     return {"one": latencies(ask, number, 1), "many": latencies(ask, number, clients)}
 
 
+def growth(index: Index, text: str, lang: str) -> dict[str, float]:
+    """What it takes to add documents one by one and many at once, and what the search after each takes."""
+
+    def timed(work: Callable[[], object]) -> float:
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+
+    def add(names: Sequence[str]) -> float:
+        return timed(lambda: index.add(Document(name, lang, f"{text} {name}", title=name) for name in names))
+
+    def search() -> float:
+        return timed(lambda: index.search(text, lang, k=K))
+
+    singles = [(add([f"single/{i}"]), search()) for i in range(20)]
+    one, after = 1000 * np.median(singles, axis=0)
+    seconds, next_search = add([f"many/{i}" for i in range(MANY)]), search()
+    return {
+        "one_ms": one,
+        "search_ms": after,
+        f"{MANY}_seconds": seconds,
+        f"search_after_{MANY}_ms": 1000 * next_search,
+    }
+
+
 def recall(found: Sequence[set[int]], right: Ints) -> float:
     return float(np.mean([len(some & {*row.tolist()}) / K for some, row in zip(found, right, strict=True)]))
 
@@ -221,6 +248,7 @@ def main() -> None:
             if peer["recall"] >= ours["recall"]:
                 break
         peer["search"] = both(lambda i: graph.search(asked.vectors[i : i + 1], K), number, given.clients)
+        grown = growth(index, asked.texts[0], asked.langs[0])
         index.close()
     ratios = {
         "build_seconds": built["seconds"] / peer["seconds"],
@@ -237,7 +265,7 @@ def main() -> None:
         "clients": given.clients,
         "cores": os.cpu_count(),
     }
-    print(json.dumps(about | {"build": built} | ours | searches | {"faiss": peer, "ratio": ratios}))
+    print(json.dumps(about | {"build": built} | ours | searches | {"growth": grown, "faiss": peer, "ratio": ratios}))
 
 
 if __name__ == "__main__":
