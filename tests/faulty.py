@@ -128,8 +128,9 @@ class Handler(BaseHTTPRequestHandler):
         if answer.chunked:
             body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (body[:5000], body[5000:], b""))
         body = (body if answer.drop is None else body[: answer.drop]) + answer.extra
-        if self.command == "HEAD" or not body:
+        if self.command == "HEAD" or not body or status >= 400:  # of a refusal the client may read no more than this
             self.leave()
+        if self.command == "HEAD" or not body:
             self.end_headers()
             return
         self.end_headers()

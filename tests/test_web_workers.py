@@ -251,5 +251,9 @@ before = libc.mallinfo2().hblkhd
 libc.malloc(2**20)
 print(libc.mallinfo2().hblkhd - before >= 2**20)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(returned)]
+    said = set()
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        said.add(done.stdout.strip())
+    # Without the setting it is chance, where the system has put things, whether there is room to grow; mostly there is.
+    assert said == {"True"} if returned else "False" in said
