@@ -251,9 +251,7 @@ before = libc.mallinfo2().hblkhd
 libc.malloc(2**20)
 print(libc.mallinfo2().hblkhd - before >= 2**20)
 """
-    said = set()
-    for _ in range(5):
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        said.add(done.stdout.strip())
-    # Without the setting it is chance, where the system has put things, whether there is room to grow; mostly there is.
-    assert said == {"True"} if returned else "False" in said
+    # Dask, where a test has used it before, tells all children its own wishes.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == [str(returned)]
