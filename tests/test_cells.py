@@ -118,6 +118,13 @@ def test_a_rare_language_is_met_as_a_whole_wherever_its_rows_lie(
     assert len(index.nearest(vectors[0], 10, [], alive(index))[0]) == 0
 
 
+def test_who_wants_many_meets_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = built(tmp_path, unit(3000))
+    monkeypatch.setattr(cells, "MET", 100)
+    for k in (150, 3000):
+        assert len(index.nearest(unit(1)[0], k, None, alive(index))[0]) == k
+
+
 def test_the_dead_are_not_found(tmp_path: Path) -> None:
     vectors = unit(1000)
     index = built(tmp_path, vectors)

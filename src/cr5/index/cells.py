@@ -133,7 +133,7 @@ class Cells:
         chosen = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
         order = np.argsort(-multiply(self.centres, vector), kind="stable")
         met = np.cumsum(self.sizes[:, chosen].sum(axis=1)[order])
-        near = order[: 1 + int(np.searchsorted(met, max(MET, len(self) // SHARE)))]
+        near = order[: 1 + int(np.searchsorted(met, max(MET, len(self) // SHARE, 20 * k)))]
         wanted, rows, products = max(AT_LEAST, REFINED * k), [np.empty(0, np.int64)], [np.empty(0, np.float32)]
         for piece, first, ranges in zip(self.pieces, self.firsts, self.ranges, strict=False):
             begins, ends = (some[near[:, None], chosen].ravel() for some in ranges)
