@@ -1,6 +1,7 @@
 """The store: the same behaviour in a folder (LanceDB) and in a server (PostgreSQL with pgvector)."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -655,6 +656,31 @@ def test_what_takes_the_place_of_deleted_rows_is_found_though_they_were_the_last
     store.put(rows(range(500, 510)))
     assert ids(store.get(["d505", "d395"])) == ["d505"]
     assert [ids(table) for table in store.nearest(unit(510)[500:], 1)] == [[f"d{i}"] for i in range(500, 510)]
+
+
+@pytest.mark.parametrize("kind", ["piece-*.arrow", "centres-*.npy", "cells.json"])
+@pytest.mark.parametrize("damage", [b"", b"no such thing", None])
+def test_damaged_cells_are_named_and_can_be_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, damage: bytes | None
+) -> None:
+    monkeypatch.setattr(lance, "ENOUGH", 300)
+    store = lance.create(tmp_path, rank=RANK, extras=EXTRAS)
+    store.put(rows(range(400)))
+    store.optimise()
+    [path] = (tmp_path / "cells").glob(kind)
+    path.unlink()
+    if damage is not None:
+        path.write_bytes(damage)
+    store = lance.open(tmp_path)
+    if kind != "cells.json" or damage is not None:
+        assert refused(lambda: store.nearest(unit(1), 1)) == (
+            f"{tmp_path / 'cells'}: the cells are damaged; delete this folder, the next cr5 index makes it again"
+        )
+    shutil.rmtree(tmp_path / "cells")
+    assert ids(store.nearest(unit(400)[7:8], 1)[0]) == ["d7"]
+    store.optimise()
+    assert store.about()["index"] == "cells"
+    assert ids(store.nearest(unit(400)[7:8], 1)[0]) == ["d7"]
 
 
 @pytest.mark.parametrize("seed", range(4))

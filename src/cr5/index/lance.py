@@ -357,9 +357,11 @@ class LanceStore:
                 return opened
             try:
                 self._opened = stamp, Cells(path.parent) if stamp else None
-            except FileNotFoundError:  # others count by now, and these have been cleared away
-                if stamp == _changed(path):
-                    raise
+            except (FileNotFoundError, EOFError, ValueError, KeyError):
+                if stamp == _changed(path):  # else others count by now, and these have been cleared away
+                    raise UserError(
+                        f"{path.parent}: the cells are damaged; delete this folder, the next cr5 index makes it again"
+                    ) from None
 
     def _later(self, until: int) -> int:
         return int(self._table.count_rows(f"slot >= {until}"))
