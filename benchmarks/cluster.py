@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import subspace_angles
 
-from cr5.engine import Facts
-from cr5.engine.dask import REPLACED, DaskEngine, Moved, bytes_per_step
 from cr5.progress import Progress
-from cr5.solve import Fit, memory, reduced_rank_ridge
+from cr5.training.engines import Facts
+from cr5.training.engines.dask import REPLACED, DaskEngine, Moved, bytes_per_step
+from cr5.training.solver import Fit, memory, reduced_rank_ridge
 from data import europarl, say, synthetic
 
 

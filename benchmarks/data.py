@@ -66,8 +66,8 @@ class Parts(NamedTuple):
 
 def precision_at_1(vectors: dict[str, Array], concepts: dict[str, Ints], asked: Ints) -> dict[str, float]:
     """P@1 in percent by each measure, mean over all directions: documents of the concepts ``asked`` are the queries."""
-    from cr5.evaluate.measures import precision
-    from cr5.neighbours import retrieve
+    from cr5.evaluate.statistics import precision
+    from cr5.retrieval.top_k import retrieve
 
     found: dict[str, list[float]] = {}
     for source in vectors:
@@ -104,7 +104,7 @@ def europarl(
     preset: str = "default",
 ) -> Data:
     """Comparable speeches with 50 to 1,000 different words in every language: 60 % train, the others are candidates."""
-    from cr5.features import WordCounter, fit_features
+    from cr5.features.tfidf import WordCounter, fit_features
     from cr5.settings import settings
 
     chosen = settings(preset)

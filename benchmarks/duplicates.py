@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 from datasketch import LeanMinHash, MinHash, MinHashLSH
 
-from cr5.corpus import SCHEMA, Document, batches, read_batches
-from cr5.duplicates import Duplicates, bands
-from cr5.engine.shingles import SHINGLE, SLOTS
+from cr5.corpus.documents import SCHEMA, Document, batches, read_batches
+from cr5.corpus.duplicates import Duplicates, bands
+from cr5.corpus.minhash import SHINGLE, SLOTS
 
 Rows = list[pa.RecordBatch]
 

@@ -30,7 +30,7 @@ def measure(model_path: Path, lang: str, corpus: str | None) -> dict[str, Any]:
     import pyarrow as pa
 
     from cr5 import Cr5, __version__
-    from cr5.features import count
+    from cr5.features.tfidf import count
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)

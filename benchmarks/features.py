@@ -24,10 +24,10 @@ import pyarrow.parquet as pq
 def by_cr5(folder: Path) -> dict[str, Any]:
     """Seconds, peak memory, and of every language the documents, words and nonzeros."""
     from cr5 import read_batches
-    from cr5.collection import collect
-    from cr5.engine import available_cores
-    from cr5.features import Weighting, fit_transform
-    from cr5.text import Tokeniser
+    from cr5.features.tfidf import Weighting, fit_transform
+    from cr5.features.tokeniser import Tokeniser
+    from cr5.machine import available_cores
+    from cr5.training.collection import collect
 
     began = time.perf_counter()
     weighting = Weighting(tf="log", idf="smooth", idf_power=1.0, min_documents=3, max_words=200_000)

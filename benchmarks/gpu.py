@@ -35,15 +35,15 @@ except ImportError:  # what reads and writes files may be missing here; engine a
     sys.modules["cr5"] = cr5
 
 import numpy as np
-from scipy.sparse import csr_array
-
-from cr5 import solve as solver
-from cr5.engine.cpu import CpuEngine
-from cr5.engine.gpu import GpuEngine
-from cr5.solve import Fit, reduced_rank_ridge, solve
-from data import Data, europarl, precision_at_1, say, synthetic
 from oracle import dense_maps
 from problems import problem
+from scipy.sparse import csr_array
+
+from cr5.training import solver
+from cr5.training.engines.cpu import CpuEngine
+from cr5.training.engines.gpu import GpuEngine
+from cr5.training.solver import Fit, reduced_rank_ridge, solve
+from data import Data, europarl, precision_at_1, say, synthetic
 
 WIDTH = 320  # columns of a product at the default rank
 

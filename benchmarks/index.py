@@ -29,9 +29,9 @@ import pyarrow as pa
 from threadpoolctl import threadpool_info
 
 from cr5._typing import Array, Ints
-from cr5.corpus import Document, read
-from cr5.index.catalogue import Index
-from cr5.index.store import matrix
+from cr5.corpus.documents import Document, read
+from cr5.index.index import Index
+from cr5.index.stores.base import matrix
 from cr5.progress import Progress
 from data import peak_gb, say
 

@@ -25,9 +25,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Sparse
-from cr5.engine.kernels import Matrix
-from cr5.features import Weighting, count, fit_features
-from cr5.text import Tokeniser
+from cr5.features.tfidf import Weighting, count, fit_features
+from cr5.features.tokeniser import Tokeniser
+from cr5.training.engines.kernels import Matrix
 from data import speeches
 
 WIDTHS = [32, 64, 128, 256, 350, 512]

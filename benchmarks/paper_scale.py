@@ -14,10 +14,10 @@ from pathlib import Path
 import numba
 
 from cr5 import __version__, reduced_rank_ridge
-from cr5.engine.choice import size
-from cr5.engine.cpu import CpuEngine
 from cr5.progress import Progress
-from cr5.solve import solve
+from cr5.training.engines.cpu import CpuEngine
+from cr5.training.engines.registry import size
+from cr5.training.solver import solve
 from data import first, peak_gb, say, synthetic
 
 

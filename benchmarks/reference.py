@@ -31,8 +31,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, cg, eigsh
 from cr5 import __version__, reduced_rank_ridge
 from cr5._typing import Array, Ints, Sparse
 from cr5.settings import settings
-from cr5.solve import Intercept
-from cr5.training import documents_per_concept, metric_maps, unit_rows
+from cr5.training.pipeline import documents_per_concept, metric_maps, unit_rows
+from cr5.training.solver import Intercept
 from data import Data, europarl, first, hold_out, peak_gb, precision_at_1, say, synthetic
 
 

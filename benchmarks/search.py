@@ -21,8 +21,8 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from cr5._typing import Array, Ints
-from cr5.engine import available_cores
-from cr5.neighbours import NEIGHBOURHOOD, retrieve, search
+from cr5.machine import available_cores
+from cr5.retrieval.top_k import NEIGHBOURHOOD, retrieve, search
 
 # The OpenBLAS that comes with FAISS may be too old to know this processor, and then takes it for one of 2004.
 [core, *_] = [library["architecture"] for library in threadpool_info() if library["internal_api"] == "openblas"] or [""]

@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from cr5 import demo
-from cr5.corpus import Document, read
+from cr5.corpus.documents import Document, read
 from cr5.sources.refine import Account, refine
 
 LANGS = ("en", "it")

@@ -9,9 +9,9 @@ os.environ["COLUMNS"] = "80"  # the tables of the command line are as wide as on
 from pathlib import Path
 
 import hypothesis
+import madeup
 import pytest
 
-import madeup
 from cr5 import Cr5, Document
 
 # A job in the background begins with Ctrl-C ignored, and so would every process that a test starts to interrupt it.

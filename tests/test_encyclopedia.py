@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cr5 import Document, read
-from cr5.encyclopedia import FOLDER, LANGS
+from cr5.data import FOLDER, LANGS
 
 ARTICLES = list(read(FOLDER))
 BY_LANG = {lang: [d for d in ARTICLES if d.lang == lang] for lang in LANGS}
@@ -77,7 +77,7 @@ def test_files_are_plain_json_lines_of_one_language(lang: str) -> None:
 
 
 def test_the_corpus_is_shipped_inside_the_package_with_its_licence() -> None:
-    package = files("cr5.encyclopedia")
+    package = files("cr5.data")
     assert {f"{lang}.jsonl" for lang in LANGS} <= {item.name for item in package.iterdir()}
     assert "CC0" in (package / "LICENSE").read_text()
     assert Path(str(files("cr5"))) in FOLDER.parents

@@ -8,20 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import madeup
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from madeup import LANGS, MEANINGS, SETTINGS, texts, word
 
-import madeup
 from cr5 import CorpusError, Cr5, Document, ModelFileError, Skipped, read_batches, write
 from cr5._typing import Array
-from cr5.engine.cpu import CpuEngine
-from cr5.errors import UserError
+from cr5.errors import Cr5Error
 from cr5.model import CHUNK
-from cr5.neighbours import counterpart_ranks
 from cr5.progress import Progress
-from madeup import LANGS, MEANINGS, SETTINGS, texts, word
+from cr5.retrieval.top_k import counterpart_ranks
+from cr5.training.engines.cpu import CpuEngine
 
 TIGHT = SETTINGS | {"tol": 4e-4, "max_steps": 300}
 
@@ -249,10 +249,10 @@ def test_texts_without_a_known_word_are_zero_among_others(model: Cr5) -> None:
 
 
 def test_languages_that_do_not_fit_the_texts_are_refused(model: Cr5) -> None:
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(Cr5Error) as caught:
         model.encode_mixed(["one", "two"], ["aa"])
     assert str(caught.value) == "2 texts have 1 languages; give one for each, None where it is to be guessed"
-    with pytest.raises(UserError, match=r"^the model has no language 'xx'; its languages are aa, bb, cc$"):
+    with pytest.raises(Cr5Error, match=r"^the model has no language 'xx'; its languages are aa, bb, cc$"):
         model.encode_mixed(["one", "two"], [None, "xx"])
     with pytest.raises(TypeError, match=r"^langs is a single string; encode takes texts of one language$"):
         model.encode_mixed(["one", "two"], "aa")
@@ -268,9 +268,9 @@ def test_a_single_string_is_refused(model: Cr5, method: str) -> None:
 
 @pytest.mark.parametrize("method", ["encode", "coverage"])
 def test_an_unknown_language_is_refused(model: Cr5, method: str) -> None:
-    with pytest.raises(UserError, match=r"^the model has no language 'xx'; its languages are aa, bb, cc$"):
+    with pytest.raises(Cr5Error, match=r"^the model has no language 'xx'; its languages are aa, bb, cc$"):
         getattr(model, method)(["text"], "xx")
-    with pytest.raises(UserError, match=r"^the model has no language 'aa'; its languages are none: fit it first$"):
+    with pytest.raises(Cr5Error, match=r"^the model has no language 'aa'; its languages are none: fit it first$"):
         Cr5().encode(["text"], "aa")
 
 
@@ -319,7 +319,7 @@ def test_an_unknown_word_is_refused(model: Cr5, unknown: str) -> None:
         f"{unknown!r} is not one of the {len(model.words('aa'))} words known in aa; "
         "try a more frequent word or another form of it"
     )
-    with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(Cr5Error, match=f"^{re.escape(message)}$"):
         model.similar_words(unknown, "aa", "bb")
 
 
@@ -404,7 +404,7 @@ def test_a_loaded_model_is_the_saved_one(model: Cr5, model_folder: Path) -> None
 def test_some_languages_may_be_loaded_and_saved_alone(model: Cr5, model_folder: Path, tmp_path: Path) -> None:
     some = Cr5.load(model_folder, langs=["bb"])
     assert some.langs == ["bb"]
-    with pytest.raises(UserError, match=r"^the model has no language 'aa'; its languages are bb$"):
+    with pytest.raises(Cr5Error, match=r"^the model has no language 'aa'; its languages are bb$"):
         some.encode(["text"], "aa")
     some.save(tmp_path / "some")
     assert Cr5.load(tmp_path / "some").langs == ["bb"]
@@ -435,7 +435,7 @@ def test_a_model_folder_holds_nothing_but_its_documented_files(model: Cr5, tmp_p
 
 
 def test_an_unfitted_model_cannot_be_saved(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"^there is nothing to save yet; fit the model first$"):
+    with pytest.raises(Cr5Error, match=r"^there is nothing to save yet; fit the model first$"):
         Cr5().save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
     assert repr(Cr5("wsdm19", rank=7)) == "Cr5('wsdm19', rank=7, langs=[])"

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from cr5.errors import UserError
-from cr5.features import Weighting
+from cr5.errors import Cr5Error
+from cr5.features.tfidf import Weighting
+from cr5.features.tokeniser import Tokeniser
 from cr5.settings import PRESETS, Settings, settings
-from cr5.text import Tokeniser
 
 
 def message(*arguments: Any, **changes: Any) -> str:
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(Cr5Error) as caught:
         settings(*arguments, **changes)
     return str(caught.value)
 

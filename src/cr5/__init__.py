@@ -8,11 +8,12 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 from importlib.metadata import version
 
-from cr5.corpus import CorpusError, Document, Skipped, read, read_batches, write
-from cr5.model import Cr5, Explanation
-from cr5.modelfile import ModelFileError
-from cr5.solve import Fit, reduced_rank_ridge
-from cr5.training import NotConverged
+from cr5.corpus.documents import Document, Skipped, read, read_batches, write
+from cr5.errors import CorpusError, ModelFileError
+from cr5.model import Cr5
+from cr5.retrieval.explanations import Explanation
+from cr5.training.pipeline import NotConverged
+from cr5.training.solver import Fit, reduced_rank_ridge
 
 __version__ = version("cr5")
 __all__ = [

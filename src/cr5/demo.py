@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from cr5.corpus import Document, batches, read
-from cr5.encyclopedia import FOLDER
-from cr5.evaluate.baselines import shared_tokens
-from cr5.evaluate.documents import evaluate, hold_out
-from cr5.evaluate.run import Run
-from cr5.evaluate.split import Pair, Split
-from cr5.evaluate.systems import cr5
+from cr5.corpus.documents import Document, batches, read
+from cr5.data import FOLDER
+from cr5.evaluate.runs import Run
+from cr5.evaluate.splits import Pair, Split
+from cr5.evaluate.systems.baselines import shared_tokens
+from cr5.evaluate.systems.cr5 import cr5
+from cr5.evaluate.tasks.documents import evaluate, hold_out
 from cr5.evaluate.texts import Material, gather
 from cr5.model import Cr5
-from cr5.neighbours import search
-from cr5.progress import Progress, Report, silent
+from cr5.progress import Progress, ProgressCallback, silent
+from cr5.retrieval.top_k import search
 from cr5.settings import settings
 
 SETTINGS: dict[str, Any] = {"rank": 200, "min_documents": 2}
@@ -84,7 +84,7 @@ def trial(material: Material, seed: int, ridge: float | str = "auto") -> Run:
     return evaluate(asked, systems, title="the built-in encyclopedia", rank=chosen.rank, seed=seed)
 
 
-def trials(documents: Sequence[Document], seeds: int = SEEDS, progress: Report = silent) -> list[Run]:
+def trials(documents: Sequence[Document], seeds: int = SEEDS, progress: ProgressCallback = silent) -> list[Run]:
     """Several splits; the first chooses the ridge, on its own training concepts, for all of them."""
     material = gather(batches(documents), settings().tokeniser)
     found = [trial(material, 0)]

@@ -1,5 +1,21 @@
-"""Mistakes that the user can mend: the message is all there is to say."""
+"""Errors that the caller can correct: the message is all there is to say.
+
+A message states what is wrong, with the value, and what to do. It names parameters of the Python interface in
+backticks (`rank`, `on_error="skip"`); the command line shows them as its options (--rank, --on-error skip).
+"""
 
 
-class UserError(ValueError):
-    """Something given does not fit; the text names it and the way out."""
+class Cr5Error(ValueError):
+    """Something that was given does not fit; the message names it and says what to do."""
+
+
+class CorpusError(Cr5Error):
+    """A corpus, or a file of one, cannot be used; the message names the file and the line."""
+
+
+class ModelFileError(Cr5Error):
+    """A model folder is missing, damaged or of another format."""
+
+
+class IndexBusyError(Cr5Error):
+    """Another process is writing the index."""

@@ -4,59 +4,29 @@ import platform
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 from cr5._typing import Array
-from cr5.collection import collect, collect_on
-from cr5.corpus import Batch, Document, Reading, Skipped, in_batches
-from cr5.engine import Cluster, Engine
-from cr5.engine.cpu import CpuEngine
-from cr5.errors import UserError
-from cr5.features import Features, count
-from cr5.languages import Guess, probabilities
-from cr5.modelfile import LanguageFile, ModelFolder, open_model, save
-from cr5.progress import Report, silent, stop_on_interrupt
+from cr5.corpus.documents import Batch, Document, Reading, Skipped, in_batches
+from cr5.corpus.languages import Guess, probabilities
+from cr5.errors import Cr5Error
+from cr5.features.tfidf import Features, count
+from cr5.progress import ProgressCallback, silent, stop_on_interrupt
+from cr5.retrieval.explanations import Contribution, Explanation, Pair
 from cr5.settings import Settings, settings
-from cr5.training import train, unit_rows
+from cr5.storage.model_files import LanguageFile, ModelFolder, open_model, save
+from cr5.training.collection import collect, collect_on
+from cr5.training.engines import Cluster, Engine
+from cr5.training.engines.cpu import CpuEngine
+from cr5.training.pipeline import train, unit_rows
 
 CHUNK = 1024  # texts that are encoded at a time: memory stays bounded, whatever the batch
 ZIPF = 2.7  # Mandelbrot's shift: the word at rank i, from 0, has a probability of nearly 1 / (i + ZIPF)
 UNHEARD = 10  # times less probable than the rarest word that any language knows: one that a language does not know
 LETTER = 2.0  # nats for a byte of a long one: an unspaced text, one such word to other languages, must not be cheap
 VOTE = 0.5  # weight of the identifier, which sees the same words and so is no witness of its own
-
-
-class Contribution(NamedTuple):
-    """A word and what it adds to a similarity."""
-
-    word: str
-    value: float
-
-
-class Pair(NamedTuple):
-    """A word of one text, a word of the other, and what the two add to the similarity."""
-
-    word_a: str
-    word_b: str
-    value: float
-
-
-class Explanation(NamedTuple):
-    """Why two texts are similar.
-
-    The contributions of ``words_a`` and ``rest_a`` add up to ``similarity``, and so do those of
-    ``words_b`` and ``rest_b``; rest is what centring subtracts and the words that are not listed.
-    ``pairs`` are the strongest products of one word of each text.
-    """
-
-    similarity: float
-    words_a: list[Contribution]
-    words_b: list[Contribution]
-    pairs: list[Pair]
-    rest_a: float
-    rest_b: float
 
 
 class Cr5:
@@ -88,7 +58,7 @@ class Cr5:
         engine: Engine | None = None,
         checkpoint: Path | None = None,
         threads: int | None = None,
-        progress: Report = silent,
+        progress: ProgressCallback = silent,
     ) -> Self:
         """Learn from documents, or from the batches that ``read_batches`` yields.
 
@@ -134,7 +104,7 @@ class Cr5:
             raise TypeError("langs is a single string; encode takes texts of one language")
         langs = [None] * len(texts) if langs is None else langs
         if len(langs) != len(_texts(texts)):
-            raise UserError(
+            raise Cr5Error(
                 f"{len(texts):,} texts have {len(langs):,} languages; give one for each, None where it is to be guessed"
             )
         pairs = zip(texts, langs, strict=True)
@@ -171,7 +141,7 @@ class Cr5:
         langs = self.langs if langs is None else langs
         sizes = [len(self.words(lang)) for lang in langs]
         if not sizes:
-            raise UserError("there is no language to choose from; fit the model first, or name some")
+            raise Cr5Error("there is no language to choose from; fit the model first, or name some")
         unheard = np.log(UNHEARD) + max(np.log(size + ZIPF) + np.log(_harmonic(size)) for size in sizes)
         evidence = np.log(_by_letters(text, langs)) * VOTE
         for i, (lang, size) in enumerate(zip(langs, sizes, strict=True)):
@@ -190,7 +160,7 @@ class Cr5:
         tokens = self.settings.tokeniser([word], lang).words
         row = self._feature(lang).index.get(tokens[0]) if len(tokens) == 1 else None
         if row is None:
-            raise UserError(
+            raise Cr5Error(
                 f"{word!r} is not one of the {len(self.words(lang)):,} words known in {lang}; "
                 "try a more frequent word or another form of it"
             )
@@ -223,7 +193,7 @@ class Cr5:
         """Write the model to a folder; a model that is there is replaced as a whole or not at all."""
         languages = {lang: self._language(lang) for lang in self.langs}
         if not languages:
-            raise UserError("there is nothing to save yet; fit the model first")
+            raise Cr5Error("there is nothing to save yet; fit the model first")
         save(Path(path), {"settings": self.settings.to_json(), "report": self.report}, languages)
 
     @classmethod
@@ -239,7 +209,7 @@ class Cr5:
     def _language(self, lang: str) -> LanguageFile:
         if lang not in self.langs:
             known = ", ".join(self.langs) or "none: fit it first"
-            raise UserError(f"the model has no language {lang!r}; its languages are {known}")
+            raise Cr5Error(f"the model has no language {lang!r}; its languages are {known}")
         return self._trained[lang] if isinstance(self._trained, dict) else self._trained.language(lang)
 
     def _feature(self, lang: str) -> Features:

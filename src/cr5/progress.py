@@ -19,7 +19,7 @@ class Progress:
     note: str = ""
 
 
-Report: TypeAlias = Callable[[Progress], None]
+ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:

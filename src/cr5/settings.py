@@ -3,12 +3,13 @@
 import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from cr5.errors import UserError
-from cr5.features import Weighting
-from cr5.solve import Intercept
-from cr5.text import Tokeniser
+from cr5.errors import Cr5Error
+from cr5.features.tfidf import Weighting
+from cr5.features.tokeniser import Tokeniser
+
+Intercept: TypeAlias = Literal["language", "shared"]
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,13 @@ class Settings:
         ):
             value = getattr(part, name)
             if not isinstance(value, int) or value < low:
-                raise UserError(f"{name} is {value}; it must be a whole number of at least {low}")
+                raise Cr5Error(f"{name} is {value}; it must be a whole number of at least {low}")
         for part, name in ((self, "tol"), (self.weighting, "idf_power")):
             value = getattr(part, name)
             if isinstance(value, str) or not 0 <= value < math.inf:
-                raise UserError(f"{name} is {value}; it must be a number of at least 0")
+                raise Cr5Error(f"{name} is {value}; it must be a number of at least 0")
         if self.ridge != "auto" and (isinstance(self.ridge, str) or not 0 < self.ridge < math.inf):
-            raise UserError(f"ridge is {self.ridge}; it must be a number above 0, or auto")
+            raise Cr5Error(f"ridge is {self.ridge}; it must be a number above 0, or auto")
         for part, name, allowed in (
             (self, "intercept", ("language", "shared")),
             (self, "metric", ("orthonormal", "signal")),
@@ -57,7 +58,7 @@ class Settings:
             (self.weighting, "idf", ("plain", "smooth")),
         ):
             if getattr(part, name) not in allowed:
-                raise UserError(f"{name} is {getattr(part, name)!r}; it must be one of {', '.join(allowed)}")
+                raise Cr5Error(f"{name} is {getattr(part, name)!r}; it must be one of {', '.join(allowed)}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as they stand in a saved model."""
@@ -96,7 +97,7 @@ def _fits(value: Any, default: Any) -> bool:
 def settings(preset: str = "default", **changes: Any) -> Settings:
     """A preset with some settings changed; those of the weighting and tokeniser are named directly."""
     if preset not in PRESETS:
-        raise UserError(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
+        raise Cr5Error(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
     chosen = PRESETS[preset]
     names = {part: {f.name for f in fields(cls)} for part, cls in (("weighting", Weighting), ("tokeniser", Tokeniser))}
     own = {f.name for f in fields(Settings)} - {"preset", *names}
@@ -104,12 +105,12 @@ def settings(preset: str = "default", **changes: Any) -> Settings:
         known = own.union(*names.values())
         if name not in known:
             hint = get_close_matches(name, known, 1)
-            raise UserError(f"there is no setting {name!r}" + (f"; did you mean {hint[0]}?" if hint else ""))
+            raise Cr5Error(f"there is no setting {name!r}" + (f"; did you mean {hint[0]}?" if hint else ""))
         default = next(
             getattr(part, name) for part in (chosen, chosen.weighting, chosen.tokeniser) if hasattr(part, name)
         )
         if not _fits(changes[name], default):
-            raise UserError(f"{name} is {changes[name]!r}; it must be {_KINDS[type(default)]}")
+            raise Cr5Error(f"{name} is {changes[name]!r}; it must be {_KINDS[type(default)]}")
     nested = {
         part: replace(getattr(chosen, part), **{k: v for k, v in changes.items() if k in of})
         for part, of in names.items()

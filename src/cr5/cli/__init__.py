@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cr5.cli.commands import app
-from cr5.errors import UserError
+from cr5.errors import Cr5Error
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def run(arguments: list[str]) -> int:
         return 130
     except SystemExit as end:  # a command's own word, or typer's and rich's where nobody reads our output any more
         return int(end.code or 0)
-    except (UserError, OSError, MemoryError) as error:
+    except (Cr5Error, OSError, MemoryError) as error:
         if os.environ.get("CR5_DEBUG"):
             raise
         console.print(Text.assemble(("error: ", "bold red"), _message(error)), soft_wrap=True)

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cr5 import __version__, demo
-from cr5 import vectors as vectors_file
-from cr5.cli import corpora, evaluation, search, show
+from cr5.cli import corpora, evaluation, search
 from cr5.cli.options import (
     Changes,
     Corpora,
@@ -28,16 +27,18 @@ from cr5.cli.options import (
     read_corpora,
     ridge_of,
 )
+from cr5.cli.render import console
+from cr5.cli.render.console import out
 from cr5.cli.serve import serve
-from cr5.cli.show import out
-from cr5.corpus import Document, Skipped
-from cr5.engine.choice import Name as EngineName
-from cr5.engine.choice import open_engine, size
-from cr5.errors import UserError
-from cr5.index.catalogue import Index
+from cr5.corpus.documents import Document, Skipped
+from cr5.errors import Cr5Error
+from cr5.index.index import Index
 from cr5.model import Cr5
-from cr5.modelfile import check_target
-from cr5.training import NotConverged
+from cr5.storage import vector_files as vectors_file
+from cr5.storage.model_files import check_target
+from cr5.training.engines.registry import Name as EngineName
+from cr5.training.engines.registry import open_engine, size
+from cr5.training.pipeline import NotConverged
 
 app = typer.Typer(
     name="cr5",
@@ -79,14 +80,14 @@ def run_demo(
     """
     began = time.perf_counter()
     documents = demo.encyclopedia()
-    with show.progress_bars(json) as progress:
+    with console.progress_bars(json) as progress:
         found = demo.trials(documents, seeds, progress)
         first = found[0].trained[0].report
         model = Cr5(ridge=first["ridge"], **demo.SETTINGS).fit(documents, progress=progress)
     searches = [(lang, text, demo.find(model, documents, text, lang)) for lang, text in demo.QUERIES]
     mean = demo.means(found)
     if json:
-        show.as_json(
+        console.as_json(
             {
                 "version": __version__,
                 "documents": len(documents),
@@ -111,7 +112,7 @@ def run_demo(
             }
         )
         return
-    show.demo_report(documents, found, model, mean, searches, time.perf_counter() - began)
+    console.demo_report(documents, found, model, mean, searches, time.perf_counter() - began)
     if not no_serve:
         _serve_demo(model, documents)
 
@@ -127,8 +128,8 @@ def _serve_demo(model: Cr5, documents: list[Document]) -> None:
             index.close()
             out.print("\nOpen this in a browser, and type cane or chó:", style="bold")
             serve(place / "index", port=_free(8000), read_only=True)
-        except UserError as error:
-            show.warn(f"no page to search with: {error}")
+        except Cr5Error as error:
+            console.warn(f"no page to search with: {error}")
 
 
 def _free(port: int) -> int:
@@ -192,11 +193,9 @@ def train(
     check_target(output)
     checkpoint = Path(f"{output}.checkpoint" if output.name else f"{output.resolve()}.checkpoint")
     if resume and not checkpoint.exists():
-        raise UserError(f"there is no {checkpoint} to go on from; leave out --resume")
+        raise Cr5Error(f"there is no {checkpoint} to go on from; leave out --resume")
     if checkpoint.exists() and not resume:
-        raise UserError(
-            f"{checkpoint} is left from an interrupted run; go on with --resume, or delete it to begin anew"
-        )
+        raise Cr5Error(f"{checkpoint} is left from an interrupted run; go on with --resume, or delete it to begin anew")
     skipped = Skipped()
     began = time.perf_counter()
     batches = read_corpora(corpus, langs, on_error, skipped)
@@ -206,7 +205,7 @@ def train(
     with (
         open_engine(engine, **options) as place,
         warnings.catch_warnings(),
-        show.progress_bars(json) as progress,
+        console.progress_bars(json) as progress,
     ):
         warnings.simplefilter("ignore", NotConverged)
         model.fit(
@@ -221,14 +220,14 @@ def train(
     checkpoint.unlink(missing_ok=True)
     seconds = time.perf_counter() - began
     if json:
-        show.as_json({"model": str(output), "seconds": seconds, "skipped": skipped.counts, "report": model.report})
+        console.as_json({"model": str(output), "seconds": seconds, "skipped": skipped.counts, "report": model.report})
     else:
-        show.skipped_lines(skipped)
-        show.training_report(model, output, seconds)
+        console.skipped_lines(skipped)
+        console.training_report(model, output, seconds)
     if model.report["warning"]:
-        show.warn(model.report["warning"])
+        console.warn(model.report["warning"])
     if model.report["interrupted"]:
-        show.warn(f"interrupted after {model.report['steps']} steps; the model saved is the best so far")
+        console.warn(f"interrupted after {model.report['steps']} steps; the model saved is the best so far")
         sys.exit(130)
 
 
@@ -252,15 +251,15 @@ def encode(
     if output is not None:
         vectors_file.check_target(output)
     if coverage and (output is None or output.suffix != ".parquet"):
-        raise UserError("--coverage needs a .parquet file to go into; name one with -o")
+        raise Cr5Error("--coverage needs a .parquet file to go into; name one with -o")
     if output is None and sys.stdout.isatty():
-        raise UserError("vectors are not for a terminal; redirect them with > vectors.npy, or name a file with -o")
+        raise Cr5Error("vectors are not for a terminal; redirect them with > vectors.npy, or name a file with -o")
     loaded = Cr5.load(model, langs=[lang])
     try:
         # Not splitlines: a form feed or the like does not end a line.
         texts = sys.stdin.buffer.read().decode().replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:
-        raise UserError(
+        raise Cr5Error(
             f"standard input is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv"
         ) from error
     if not texts[-1]:
@@ -272,7 +271,7 @@ def encode(
     else:
         vectors_file.write(output, vectors, texts, loaded.coverage(texts, lang) if coverage else None)
     if zero:
-        show.warn(
+        console.warn(
             f"{zero:,} of {len(texts):,} texts have no word that the model knows in {lang}; their vectors are zero"
         )
 
@@ -298,12 +297,12 @@ def similar(
     targets = to.split(",") if to else [other for other in loaded.langs if other != lang]
     found = {target: loaded.similar_words(word, lang, target, k) for target in targets}
     if json:
-        show.as_json(
+        console.as_json(
             {"word": word, "lang": lang, "similar": {t: [list(pair) for pair in words] for t, words in found.items()}}
         )
         return
     for target, words in found.items():
-        show.similar_words(word, lang, target, words)
+        console.similar_words(word, lang, target, words)
 
 
 @app.command()
@@ -324,7 +323,7 @@ def explain(
     """
     found = Cr5.load(model).explain(_text(text_a), lang_a, _text(text_b), lang_b, k)
     if json:
-        show.as_json(
+        console.as_json(
             {
                 "similarity": found.similarity,
                 "words_a": [list(item) for item in found.words_a],
@@ -335,7 +334,7 @@ def explain(
             }
         )
         return
-    show.explanation(found, lang_a, lang_b)
+    console.explanation(found, lang_a, lang_b)
 
 
 @app.command()
@@ -348,9 +347,9 @@ def info(model: Model, json: Json = False) -> None:
     """
     loaded = Cr5.load(model)
     if json:
-        show.as_json({"langs": loaded.langs, "settings": loaded.settings.to_json(), "report": loaded.report})
+        console.as_json({"langs": loaded.langs, "settings": loaded.settings.to_json(), "report": loaded.report})
         return
-    show.training_report(loaded, model, None)
+    console.training_report(loaded, model, None)
 
 
 def _text(given: str) -> str:
@@ -359,7 +358,7 @@ def _text(given: str) -> str:
     try:
         return Path(given[1:]).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"{given[1:]} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
+        raise Cr5Error(f"{given[1:]} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
 
 
 search.register(app)

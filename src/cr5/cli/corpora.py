@@ -11,40 +11,30 @@ from typing import Annotated, Literal
 import typer
 
 from cr5 import __version__
-from cr5.cli import show
-from cr5.cli.options import (
-    Changes,
-    Corpora,
-    Json,
-    Langs,
-    OnError,
-    Preset,
-    comma_separated,
-    read_corpora,
-    settings_of,
-)
-from cr5.cli.show import err
-from cr5.corpus import Batch, Document, Skipped, write
-from cr5.engine.crew import open_crew
-from cr5.errors import UserError
-from cr5.inspection import inspect as inspect_corpus
-from cr5.languages import normalise
+from cr5.cli.options import Changes, Corpora, Json, Langs, OnError, Preset, comma_separated, read_corpora, settings_of
+from cr5.cli.render import console
+from cr5.cli.render.console import err
+from cr5.corpus.documents import Batch, Document, Skipped, write
+from cr5.corpus.languages import normalise
+from cr5.errors import Cr5Error
 from cr5.progress import Progress
 from cr5.settings import settings
-from cr5.sources import wikipedia as encyclopedias
-from cr5.sources.align import Keep
 from cr5.sources.bible import read_bible
 from cr5.sources.europarl import read_europarl
 from cr5.sources.files import Complain, refuse
 from cr5.sources.folder import read_folder
 from cr5.sources.gettext import read_gettext
 from cr5.sources.moses import read_moses
-from cr5.sources.plan import Ids, Request
 from cr5.sources.refine import Account, refine
 from cr5.sources.table import read_table
 from cr5.sources.tmx import read_tmx
-from cr5.sources.wiki import Kind
-from cr5.sources.wikimedia import DUMPS, HUB
+from cr5.sources.wikipedia import build as encyclopedias
+from cr5.sources.wikipedia.align import Keep
+from cr5.sources.wikipedia.executor import open_crew
+from cr5.sources.wikipedia.plan import Ids, Request
+from cr5.sources.wikipedia.wiki import Kind
+from cr5.sources.wikipedia.wikimedia import DUMPS, HUB
+from cr5.training.inspection import inspect as inspect_corpus
 
 app = typer.Typer(help="Make a corpus from what you have, or look into one.", no_args_is_help=True)
 SOURCES = "Make a corpus"
@@ -156,7 +146,7 @@ def wikipedia(
     began = time.perf_counter()
     before = signal.signal(signal.SIGTERM, _interrupt)  # whoever ends a night's work keeps all of it
     try:
-        with open_crew(workers, scheduler) as crew, show.progress_bars(json) as progress:
+        with open_crew(workers, scheduler) as crew, console.progress_bars(json) as progress:
             built = encyclopedias.build(request, output, executor=crew, agent=agent, progress=progress)
     except KeyboardInterrupt:
         err.print("stopped; run the same command again to go on", style="yellow")
@@ -165,9 +155,9 @@ def wikipedia(
         signal.signal(signal.SIGTERM, before)
     seconds = time.perf_counter() - began
     if json:
-        show.as_json({"corpus": str(output), "seconds": seconds} | encyclopedias.about(request, built))
+        console.as_json({"corpus": str(output), "seconds": seconds} | encyclopedias.about(request, built))
         return
-    show.wikipedia_report(built, seconds)
+    console.wikipedia_report(built, seconds)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -430,7 +420,7 @@ def _make(
     account, wanted = Account(), comma_separated(langs)
     min_unique = settings().weighting.min_unique
     began = time.perf_counter()
-    with show.progress_bars(json) as progress:
+    with console.progress_bars(json) as progress:
 
         def found() -> Iterator[Batch]:
             count = 0
@@ -442,20 +432,20 @@ def _make(
                 progress(Progress("documents", count, None))
                 yield batch
             if not count:
-                raise UserError(_nothing(skipped, account, wanted or []))
+                raise Cr5Error(_nothing(skipped, account, wanted or []))
 
         count = write(output, found())
     seconds = time.perf_counter() - began
     if json:
         about = {"corpus": output, "documents": count, "seconds": seconds, "skipped": skipped.counts}
-        show.as_json(about | account.to_json())
+        console.as_json(about | account.to_json())
         return
-    show.corpus_account(
+    console.corpus_account(
         account, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique, longer=longer
     )
-    show.skipped_lines(skipped)
+    console.skipped_lines(skipped)
     if missing := _missing(account, wanted or []):
-        show.warn(f"no document is in {', '.join(missing)}; there are {', '.join(sorted(account.passed))}")
+        console.warn(f"no document is in {', '.join(missing)}; there are {', '.join(sorted(account.passed))}")
 
 
 def _nothing(skipped: Skipped, account: Account, wanted: list[str]) -> str:
@@ -493,15 +483,15 @@ def inspect(
     """
     chosen = settings_of(preset, setting)
     skipped = Skipped()
-    with show.progress_bars(json) as progress:
+    with console.progress_bars(json) as progress:
         found = inspect_corpus(
             read_corpora(corpora, langs, on_error, skipped), chosen.tokeniser, chosen.weighting, progress=progress
         )
     if json:
-        show.as_json(found.to_json() | {"skipped": skipped.counts})
+        console.as_json(found.to_json() | {"skipped": skipped.counts})
         return
-    show.inspection_tables(found)
-    show.skipped_lines(skipped)
+    console.inspection_tables(found)
+    console.skipped_lines(skipped)
 
 
 @app.command("convert", rich_help_panel=AT_HAND)
@@ -519,5 +509,5 @@ def convert(
     """
     skipped = Skipped()
     count = write(output, read_corpora(corpora, langs, on_error, skipped))
-    show.skipped_lines(skipped)
+    console.skipped_lines(skipped)
     err.print(f"{count:,} documents written" + ("" if output == "-" else f" to {output}"))

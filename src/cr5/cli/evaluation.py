@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from cr5.cli import figures, show
 from cr5.cli.options import (
     Changes,
     Corpora,
@@ -28,26 +27,27 @@ from cr5.cli.options import (
     ridge_of,
     settings_of,
 )
-from cr5.corpus import Document, Skipped, write
-from cr5.errors import UserError
-from cr5.evaluate import baselines
+from cr5.cli.render import console, scores
+from cr5.corpus.documents import Document, Skipped, write
+from cr5.errors import Cr5Error
 from cr5.evaluate.aligned import ALIKE, read_aligned
-from cr5.evaluate.documents import Asked, Over, evaluate, hold_out
-from cr5.evaluate.report import write_reports
-from cr5.evaluate.reproduce import ASKED, CUT, DOCUMENTS
-from cr5.evaluate.reproduce import reproduce as reproduce_table
-from cr5.evaluate.run import REGIMES, Regime, Run, compare, load
-from cr5.evaluate.sentences import evaluate_sentences, space_of
-from cr5.evaluate.space import Space, System
-from cr5.evaluate.split import CANDIDATES, FEWEST, QUERIES, Split, make_split, training_rows
-from cr5.evaluate.systems import cr5, given, known
+from cr5.evaluate.report.files import write_reports
+from cr5.evaluate.runs import REGIMES, Regime, Run, compare, load
+from cr5.evaluate.splits import CANDIDATES, FEWEST, QUERIES, Split, make_split, training_rows
+from cr5.evaluate.systems import baselines
+from cr5.evaluate.systems.cr5 import cr5, given, known
+from cr5.evaluate.systems.space import Space, System
+from cr5.evaluate.systems.word_vectors import Monolingual, read_dictionary, word_vectors
+from cr5.evaluate.tasks.documents import Asked, Over, evaluate, hold_out
+from cr5.evaluate.tasks.reproduce import ASKED, CUT, DOCUMENTS
+from cr5.evaluate.tasks.reproduce import reproduce as reproduce_table
+from cr5.evaluate.tasks.sentences import evaluate_sentences, space_of
+from cr5.evaluate.tasks.words import evaluate_words, languages_of
 from cr5.evaluate.texts import Material, Texts, gather
-from cr5.evaluate.words import evaluate_words, languages_of
-from cr5.evaluate.wordvectors import Monolingual, read_dictionary, word_vectors
+from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
-from cr5.progress import Progress, Report, silent, stop_on_interrupt
+from cr5.progress import Progress, ProgressCallback, silent, stop_on_interrupt
 from cr5.settings import Settings, settings
-from cr5.text import Tokeniser
 
 app = typer.Typer(
     help="Measure how well texts find their counterparts in other languages, beside baselines.",
@@ -127,20 +127,20 @@ def root(
     """
     if comparison is None:
         if context.invoked_subcommand is None:
-            raise UserError("name what to measure: documents, sentences or words; or two runs with --compare A B")
+            raise Cr5Error("name what to measure: documents, sentences or words; or two runs with --compare A B")
         return
     if context.invoked_subcommand is not None:
-        raise UserError(f"--compare stands alone; leave out {context.invoked_subcommand}")
+        raise Cr5Error(f"--compare stands alone; leave out {context.invoked_subcommand}")
     names = comma_separated(systems)
     names = None if names is None else [SYSTEMS.get(name, name) for name in names]
     if names is not None and len(names) != 2:
-        raise UserError(f"--systems is {systems!r}; with --compare it must be two names, one of each run")
+        raise Cr5Error(f"--systems is {systems!r}; with --compare it must be two names, one of each run")
     runs = load(comparison[0]), load(comparison[1])
     rows = compare(*runs, (names[0], names[1]) if names else None)
     if json:
-        show.as_json([row.to_json() for row in rows])
+        console.as_json([row.to_json() for row in rows])
     else:
-        figures.comparison_table(rows)
+        scores.comparison_table(rows)
 
 
 @app.command()
@@ -238,10 +238,8 @@ def documents(
     order = comma_separated(langs) or (stored.langs if stored else None)
     if stored and comparable and order != stored.langs:
         same = ",".join(stored.langs)
-        raise UserError(
-            f"with --comparable the order of languages decides who gets which paragraph; use --langs {same}"
-        )
-    with show.progress_bars(json) as progress:
+        raise Cr5Error(f"with --comparable the order of languages decides who gets which paragraph; use --langs {same}")
+    with console.progress_bars(json) as progress:
         batches = read_corpora(corpora, ",".join(order) if order else None, on_error, skipped)
         material = gather(batches, chosen.tokeniser, langs=order, comparable=comparable, progress=progress)
         used = stored or make_split(
@@ -279,7 +277,7 @@ def documents(
             stopped = stop()
     _finish(run, output, json, began, skipped, details, used)
     if stopped:
-        show.warn("interrupted; what was measured by then is kept")
+        console.warn("interrupted; what was measured by then is kept")
         sys.exit(130)
 
 
@@ -296,7 +294,7 @@ def _refuse(reason: str, **options: object) -> None:
     """Complain about options that would be ignored."""
     for name, value in options.items():
         if value is not None:
-            raise UserError(f"{reason} --{name.replace('_', '-')}; leave it out")
+            raise Cr5Error(f"{reason} --{name.replace('_', '-')}; leave it out")
 
 
 def _make(folder: Path) -> None:
@@ -308,7 +306,7 @@ def _make(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         what = (error.strerror or str(error)).lower()
-        raise UserError(f"{folder} cannot be written to ({what}); name another folder with -o") from error
+        raise Cr5Error(f"{folder} cannot be written to ({what}); name another folder with -o") from error
 
 
 @app.command()
@@ -350,7 +348,7 @@ def sentences(
         _make(output)
     began = time.perf_counter()
     pairs = read_aligned(files, comma_separated(langs))
-    with show.progress_bars(json) as progress:
+    with console.progress_bars(json) as progress:
         loaded = Cr5.load(model)
         spoken = sorted({lang for pair in pairs for lang in pair.langs})
         spaces, about = _spaces(loaded, spoken, train, systems, dictionary, progress)
@@ -402,7 +400,7 @@ def words(
     began = time.perf_counter()
     for path in dictionaries:
         read_dictionary(path)  # complain before anything is trained
-    with show.progress_bars(json) as progress:
+    with console.progress_bars(json) as progress:
         loaded = Cr5.load(model)
         asked = [(*_languages(path), path) for path in dictionaries]
         spoken = sorted({lang for source, target, _ in asked for lang in (source, target)})
@@ -460,7 +458,7 @@ def reproduce(
         _make(output)
     skipped = Skipped()
     began = time.perf_counter()
-    with show.progress_bars(json) as progress:
+    with console.progress_bars(json) as progress:
         run, split = reproduce_table(
             data,
             langs=comma_separated(langs),
@@ -481,10 +479,10 @@ def reproduce(
         write_reports(run, output)
         split.save(output / "split.json")
     if json:
-        show.as_json(run.to_json())
+        console.as_json(run.to_json())
         return
-    show.skipped_lines(skipped)
-    figures.reproduction_table(run)
+    console.skipped_lines(skipped)
+    scores.reproduction_table(run)
     _written(output)
 
 
@@ -494,12 +492,12 @@ def _spaces(
     train: list[str] | None,
     systems: str | None,
     dictionary: list[Path] | None,
-    progress: Report,
+    progress: ProgressCallback,
 ) -> tuple[dict[str, Space], dict[str, str]]:
     """The model, and what is trained beside it on the documents of --train; and what to say of these."""
     spoken = [lang for lang in model.langs if lang in langs or ALIKE.get(lang) in langs]
     if not spoken:
-        raise UserError(f"the model has none of the languages {', '.join(langs)}; its own are {', '.join(model.langs)}")
+        raise Cr5Error(f"the model has none of the languages {', '.join(langs)}; its own are {', '.join(model.langs)}")
     spaces: dict[str, Space] = {"cr5": space_of(model, spoken)}
     if not train:
         return spaces, {}
@@ -526,32 +524,32 @@ def _finish(
     split: Split | None = None,
 ) -> None:
     if not run.scores:
-        raise UserError(run.notes[0] if run.notes else "nothing could be measured")
+        raise Cr5Error(run.notes[0] if run.notes else "nothing could be measured")
     run.facts["seconds"] = time.perf_counter() - began
     if output:
         write_reports(run, output)
     if output and split:
         split.save(output / "split.json")
     if json:
-        show.as_json(run.to_json())
+        console.as_json(run.to_json())
         return
-    show.skipped_lines(skipped)
-    figures.run_tables(run, details=details)
+    console.skipped_lines(skipped)
+    scores.run_tables(run, details=details)
     _written(output)
 
 
 def _written(output: Path | None) -> None:
     if output:
-        show.out.print(f"written to {output}: report.html, report.md, scores.csv, run.json", style="dim")
+        console.out.print(f"written to {output}: report.html, report.md, scores.csv, run.json", style="dim")
 
 
 def _regimes(text: str) -> list[Regime]:
     names = list(REGIMES) if text == "all" else comma_separated(text) or []
     for name in names:
         if name not in REGIMES:
-            raise UserError(f"there is no regime {name!r}; the regimes are {', '.join(REGIMES)}, or all")
+            raise Cr5Error(f"there is no regime {name!r}; the regimes are {', '.join(REGIMES)}, or all")
     if not names:
-        raise UserError(f"--regime names none; the regimes are {', '.join(REGIMES)}, or all")
+        raise Cr5Error(f"--regime names none; the regimes are {', '.join(REGIMES)}, or all")
     return [regime for regime in REGIMES if regime in names]
 
 
@@ -561,7 +559,7 @@ def _systems(
     dictionary: list[Path] | None,
     vectors: list[str] | None,
     texts: Mapping[str, Texts],
-    progress: Report = silent,
+    progress: ProgressCallback = silent,
     held: Mapping[str, Texts] | None = None,
 ) -> dict[str, System]:
     """The systems of --systems and --vectors, by the names that tables give them.
@@ -580,11 +578,11 @@ def _systems(
     monolingual = Monolingual(texts)
     for name in names:
         if name not in SYSTEMS:
-            raise UserError(f"there is no system {name!r}; the systems are {', '.join(SYSTEMS)}, or all")
+            raise Cr5Error(f"there is no system {name!r}; the systems are {', '.join(SYSTEMS)}, or all")
         if name in EXTRAS and find_spec(MODULES[EXTRAS[name]]) is None:
-            raise UserError(f"the system {name} needs {EXTRAS[name]}; install it with pip install 'cr5[eval]'")
+            raise Cr5Error(f"the system {name} needs {EXTRAS[name]}; install it with pip install 'cr5[eval]'")
         if name == "dictionary" and not dictionary:
-            raise UserError("the system dictionary needs a bilingual dictionary; name one with --dictionary en-it.tsv")
+            raise Cr5Error("the system dictionary needs a bilingual dictionary; name one with --dictionary en-it.tsv")
         made[SYSTEMS[name]] = _system(name, chosen, dictionary or [], monolingual, progress)
     for item in vectors or []:
         name, equals, folder = item.partition("=")
@@ -595,11 +593,13 @@ def _systems(
             space.embed(own, lang)  # complain now
         made[name] = known(space)
     if not made:
-        raise UserError(f"--systems names none; the systems are {', '.join(SYSTEMS)}, or all")
+        raise Cr5Error(f"--systems names none; the systems are {', '.join(SYSTEMS)}, or all")
     return made
 
 
-def _system(name: str, chosen: Settings, dictionary: list[Path], monolingual: Monolingual, progress: Report) -> System:
+def _system(
+    name: str, chosen: Settings, dictionary: list[Path], monolingual: Monolingual, progress: ProgressCallback
+) -> System:
     if name == "cr5":
         return cr5(chosen, progress=progress)
     if name == "wsdm19":
@@ -625,7 +625,7 @@ def _system(name: str, chosen: Settings, dictionary: list[Path], monolingual: Mo
 def _languages(path: Path) -> tuple[str, str]:
     found = languages_of(path)
     if found is None:
-        raise UserError(f"{path}: the name does not tell the languages; call it like en-it.tsv")
+        raise Cr5Error(f"{path}: the name does not tell the languages; call it like en-it.tsv")
     return found
 
 
@@ -641,4 +641,4 @@ def _write_texts(asked: Asked, folder: Path) -> None:
         written = asked.written(lang)
         write(folder / f"{lang}.jsonl", map(Document, names, [lang] * len(names), written, held.titles))
     sizes = ", ".join(f"{len(held):,} {lang}" for lang, held in asked.held.items())
-    show.err.print(f"{sizes} texts written to {folder}; encode them line by line and pass --vectors NAME=FOLDER")
+    console.err.print(f"{sizes} texts written to {folder}; encode them line by line and pass --vectors NAME=FOLDER")

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cr5.corpus import Reading, Skipped, read_batches
-from cr5.encyclopedia import FOLDER
+from cr5.corpus.documents import Reading, Skipped, read_batches
+from cr5.data import FOLDER
 from cr5.settings import PRESETS, Settings, settings
 
 BUILTIN = "builtin"

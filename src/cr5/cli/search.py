@@ -13,18 +13,18 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from cr5.cli import show
 from cr5.cli.options import Json, Langs, OnError, comma_separated, read_corpora
-from cr5.cli.show import err, out
-from cr5.corpus import Skipped
-from cr5.errors import UserError
-from cr5.index.asking import Entry, Hit, Match, Recall
-from cr5.index.catalogue import Index
-from cr5.index.filling import Added
-from cr5.languages import Guess
+from cr5.cli.render import console
+from cr5.cli.render.console import err, out
+from cr5.corpus.documents import Skipped
+from cr5.corpus.languages import Guess
+from cr5.errors import Cr5Error
+from cr5.index.index import Index
+from cr5.index.ingest import Added
+from cr5.index.query import Entry, Hit, Match, Recall
 from cr5.model import Cr5
-from cr5.neighbours import Measure
-from cr5.passage import Reason, passage, reason
+from cr5.retrieval.passages import Reason, passage, reason
+from cr5.retrieval.top_k import Measure
 
 RECALL = 0.97  # what an approximate index should find of what an exact search finds
 WORDS = 5  # pairs of words that explain a hit
@@ -95,7 +95,10 @@ def index(
     began = time.perf_counter()
     skipped = Skipped()
     try:
-        with closing(_opened(model, documents, output, store, reindex)) as kept, show.progress_bars(json) as progress:
+        with (
+            closing(_opened(model, documents, output, store, reindex)) as kept,
+            console.progress_bars(json) as progress,
+        ):
             again = None
             if model is not None and not kept.built_with(model):
                 again = kept.reindex(model, progress=progress)
@@ -109,7 +112,7 @@ def index(
         sys.exit(130)
     seconds = time.perf_counter() - began
     if json:
-        show.as_json(
+        console.as_json(
             {
                 "index": str(output),
                 "seconds": seconds,
@@ -131,7 +134,7 @@ def index(
         out.print(f"deleted: {deleted:,}" + (f"; not in the index: {missing:,}" if missing else ""))
     if recall is not None:
         _recall(recall)
-    show.skipped_lines(skipped)
+    console.skipped_lines(skipped)
     if added is not None:
         out.print(f'\nNext: cr5 search {output} "WORDS"', style="bold", soft_wrap=True)
 
@@ -175,7 +178,7 @@ def search(
         found = [reason(kept.model, text, guess.lang, hit.text, hit.lang, WORDS) for hit in hits]
         known = bool(kept.model.coverage([text], guess.lang)[0])
     if json:
-        show.as_json(
+        console.as_json(
             {
                 "query": text,
                 "lang": guess.lang,
@@ -194,7 +197,7 @@ def search(
     if lang is None and known:
         _guess_line(guess)
     if not hits:
-        show.warn(_why_nothing(guess, known, lang is None))
+        console.warn(_why_nothing(guess, known, lang is None))
 
 
 def pairs(
@@ -215,13 +218,13 @@ def pairs(
     """
     langs = comma_separated(between) or []
     if len(langs) != 2:
-        raise UserError(f"--between {between} is not two languages; give it,en or the like")
+        raise Cr5Error(f"--between {between} is not two languages; give it,en or the like")
     with closing(Index.open(index, store=store)) as kept:
-        with show.progress_bars(json) as progress:
+        with console.progress_bars(json) as progress:
             matches = kept.pairs(*langs, k=k, progress=progress)
         found = [_explained(kept.model, match) for match in matches]
     if json:
-        show.as_json(
+        console.as_json(
             {
                 "between": langs,
                 "pairs": [
@@ -239,7 +242,7 @@ def pairs(
         return
     _pairs_report(langs, matches, found)
     if not matches:
-        show.warn(f"there is no pair: the index has no documents in {langs[0]} or in {langs[1]}")
+        console.warn(f"there is no pair: the index has no documents in {langs[0]} or in {langs[1]}")
 
 
 def register(app: typer.Typer) -> None:
@@ -254,11 +257,11 @@ def register(app: typer.Typer) -> None:
 def _check_task(model: Path | None, documents: list[str] | None, output: Path, *, reindex: bool, other: bool) -> None:
     """Refuse what makes no sense before anything is written."""
     if model is None and (reindex or not other):
-        raise UserError("there is nothing to index; name MODEL and DOCS, or pass --delete or --check")
+        raise Cr5Error("there is nothing to index; name MODEL and DOCS, or pass --delete or --check")
     if model is not None and not documents and not reindex:
-        raise UserError(f"no documents are named after the model {model}; name DOCS, or pass --reindex")
+        raise Cr5Error(f"no documents are named after the model {model}; name DOCS, or pass --reindex")
     if not Index.exists(output) and not documents:
-        raise UserError(f"{output}: no index in this folder; make one with cr5 index MODEL DOCS -o {output}")
+        raise Cr5Error(f"{output}: no index in this folder; make one with cr5 index MODEL DOCS -o {output}")
 
 
 def _opened(model: Path | None, documents: list[str] | None, output: Path, store: str | None, reindex: bool) -> Index:
@@ -269,7 +272,7 @@ def _opened(model: Path | None, documents: list[str] | None, output: Path, store
     kept = Index.open(output, store=store)
     if model is not None and not reindex and not kept.built_with(model):
         kept.close()
-        raise UserError(
+        raise Cr5Error(
             f"{output}: built with another model than {model}; name that one, or encode everything anew with --reindex"
         )
     return kept
@@ -277,13 +280,13 @@ def _opened(model: Path | None, documents: list[str] | None, output: Path, store
 
 def _query(query: str | None, like: Path | None) -> str:
     if (query is None) == (like is None):
-        raise UserError("give either words to look for or --like FILE, one of the two")
+        raise Cr5Error("give either words to look for or --like FILE, one of the two")
     try:
         text = query or "" if like is None else like.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"{like} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
+        raise Cr5Error(f"{like} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
     if not any(letter.isalnum() for letter in text):
-        raise UserError(f"{'the query' if like is None else like} has no letter or digit; give words to look for")
+        raise Cr5Error(f"{'the query' if like is None else like} has no letter or digit; give words to look for")
     return text
 
 
@@ -315,9 +318,9 @@ def _index_report(folder: Path, about: dict[str, Any], seconds: float) -> None:
 def _account(what: str, added: Added) -> None:
     out.print(f"{what}: {added.new:,} new, {added.renewed:,} renewed, {added.unchanged:,} unchanged")
     if added.blank.total():
-        show.warn(f"{_by_lang(added.blank)} have no word that the model knows; they cannot be found")
+        console.warn(f"{_by_lang(added.blank)} have no word that the model knows; they cannot be found")
     if added.unknown.total():
-        show.warn(f"{_by_lang(added.unknown)} are in languages that the model does not know; they are left out")
+        console.warn(f"{_by_lang(added.unknown)} are in languages that the model does not know; they are left out")
 
 
 def _by_lang(counts: Counter[str]) -> str:
@@ -331,7 +334,7 @@ def _recall(found: Recall) -> None:
         return
     out.print(f"recall@{found.k} {found.recall:.3f} over {found.queries:,} queries, {found.kind} against exact search")
     if found.recall < RECALL:
-        show.warn(f"recall is below {RECALL}; build the index again, or report your figures")
+        console.warn(f"recall is below {RECALL}; build the index again, or report your figures")
 
 
 def _guess_line(guess: Guess) -> None:

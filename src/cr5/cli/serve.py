@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from cr5.cli import show
-from cr5.errors import UserError
-from cr5.index.catalogue import Index
+from cr5.cli.render import console
+from cr5.errors import Cr5Error
+from cr5.index.index import Index
 
 
 def serve(
@@ -41,14 +41,14 @@ def serve(
         CR5_API_KEY=secret cr5 serve index --host 0.0.0.0 --port 80 --rate 120/min --workers 4 --read-only
     """
     try:
-        from cr5.web import process
-        from cr5.web.limits import ServerSettings
+        from cr5.server import process
+        from cr5.server.limits import ServerSettings
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("cr5"):
             raise
-        raise UserError(f"the server needs {error.name}; install it with pip install 'cr5[serve]'") from None
+        raise Cr5Error(f"the server needs {error.name}; install it with pip install 'cr5[serve]'") from None
     if api_key is not None and not api_key.strip():
-        raise UserError("the API key is empty; give one that nobody guesses, or leave out --api-key")
+        raise Cr5Error("the API key is empty; give one that nobody guesses, or leave out --api-key")
     local = process.is_loopback(host)
     hosts = tuple(name.lower() for name in ((*process.LOOPBACK, host) if local else ())) + tuple(allow_host or ())
     settings = ServerSettings(
@@ -59,14 +59,14 @@ def serve(
     opened.close()
     with process.listen(host, port) as listening:
         if not local and api_key is None:
-            show.warn(
+            console.warn(
                 f"{host} can be reached from other machines, and there is no API key: whoever reaches it may "
                 f"{'read' if read_only else 'read and change'} the index; give --api-key, or leave out --host"
             )
         total, langs = sum(counts.values()), ", ".join(counts) or "no language yet"
-        show.err.print(f"serving {total:,} documents ({langs}) at {process.address(listening)} (Ctrl-C ends it)")
+        console.err.print(f"serving {total:,} documents ({langs}) at {process.address(listening)} (Ctrl-C ends it)")
         process.serve(listening, index, settings, workers)
-    show.err.print("stopped")
+    console.err.print("stopped")
 
 
 def rate_of(text: str) -> int:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cr5.corpus import CorpusError
+from cr5.errors import CorpusError
 
 ALIKE = {"nb": "no", "no": "nb"}
 """Codes that corpora use for the same language."""

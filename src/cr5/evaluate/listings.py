@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from cr5._typing import Array, Ints
-from cr5.corpus import CorpusError
-from cr5.formats import Bad, RecordError
+from cr5.corpus.formats import Bad, RecordError
+from cr5.errors import CorpusError
 
 BLOCK = 16 << 20  # bytes of a matrix that are parsed at a time
 MOSTLY = 0.9  # a column is what nine of ten of its values are

@@ -22,8 +22,9 @@ import pyarrow.compute as pc
 from scipy.sparse import coo_array, csr_array
 
 from cr5._typing import Ints, Mask, Sparse
-from cr5.atomic import replacing
-from cr5.corpus import CorpusError, Document, Skipped, place
+from cr5.corpus.documents import Document, Skipped, place
+from cr5.corpus.formats import Bad
+from cr5.errors import CorpusError
 from cr5.evaluate.listings import (
     INTEGER,
     MOSTLY,
@@ -36,11 +37,11 @@ from cr5.evaluate.listings import (
     read_columns,
 )
 from cr5.evaluate.texts import Texts
-from cr5.features import Counts
-from cr5.formats import Bad
-from cr5.progress import Progress, Report, silent
-from cr5.shelf import Shelf
-from cr5.text import Tokeniser, Tokens
+from cr5.features.tfidf import Counts
+from cr5.features.tokeniser import Tokeniser, Tokens
+from cr5.progress import Progress, ProgressCallback, silent
+from cr5.storage.atomic import replacing
+from cr5.storage.scratch import Shelf
 
 FREQUENT = 200_000
 """The words, most frequent first, by whose number the authors call a document short or long."""
@@ -159,7 +160,7 @@ def read(
     lowercase: bool = True,
     on_error: Literal["raise", "skip"] = "raise",
     skipped: Skipped | None = None,
-    progress: Report = silent,
+    progress: ProgressCallback = silent,
 ) -> tuple[list[str], dict[str, Counted]]:
     """The names of all concepts, sorted, and the documents of every language.
 

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Ints, Mask
-from cr5.corpus import Batch, CorpusError
-from cr5.engine import available_cores
-from cr5.features import Counts, count_tokens
-from cr5.progress import Progress, Report, silent
-from cr5.text import Tokeniser, Tokens, as_arrow
+from cr5.corpus.documents import Batch
+from cr5.errors import CorpusError
+from cr5.features.tfidf import Counts, count_tokens
+from cr5.features.tokeniser import Tokeniser, Tokens, as_arrow
+from cr5.machine import available_cores
+from cr5.progress import Progress, ProgressCallback, silent
 
 CHUNK = 2000  # texts that a thread splits into words at a time
 
@@ -98,7 +99,7 @@ def gather(
     *,
     langs: list[str] | None = None,
     comparable: bool = False,
-    progress: Report = silent,
+    progress: ProgressCallback = silent,
 ) -> Material:
     """Read documents into memory and split them into words.
 

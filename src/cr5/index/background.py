@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.atomic import replacing
-from cr5.neighbours import NEIGHBOURHOOD, neighbourhood
+from cr5.retrieval.top_k import NEIGHBOURHOOD, neighbourhood
+from cr5.storage.atomic import replacing
 
 SAMPLE = 2000  # documents of a language at most
 TOTAL = 16_000  # of all languages together: every document of the index is compared with each of them

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cr5 import neighbours
 from cr5._typing import Ints, Mask
-from cr5.index.cells import KEPT, Cells
-from cr5.index.store import Floats, best_first, in_order, lists, matrix, storable
+from cr5.index.ivf import KEPT, Cells
+from cr5.index.stores.base import Floats, best_first, in_order, lists, matrix, storable
+from cr5.retrieval import top_k
 
 AT_HAND = (*KEPT, "vector")  # columns that a view has of every row
 
@@ -41,7 +41,7 @@ class Held(NamedTuple):
         if langs is not None:
             allowed = np.asarray(pc.is_in(self.rows["lang"], pa.array(storable(langs), pa.string())))
         penalty = np.where(allowed, 0.0, 9.0)
-        best = neighbours.nearest(vector[None], self.vectors, min(k, int(allowed.sum())), penalty=penalty)
+        best = top_k.nearest(vector[None], self.vectors, min(k, int(allowed.sum())), penalty=penalty)
         return best_first(self.rows.take(best.indices[0]), best.scores[0], k)
 
 

@@ -10,7 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from cr5.corpus import CorpusError, Document
+from cr5.corpus.documents import Document
+from cr5.errors import CorpusError
 from cr5.sources.files import Complain, lines, opened, refuse
 
 Unit: TypeAlias = Literal["verse", "chapter", "book"]

@@ -13,8 +13,9 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, TypeAlias
 
-from cr5.corpus import CorpusError, Document
-from cr5.languages import normalise
+from cr5.corpus.documents import Document
+from cr5.corpus.languages import normalise
+from cr5.errors import CorpusError
 from cr5.sources.files import Complain, lines, opened, reading, refuse
 
 LONGEST_SPEECH = 1 << 22  # characters; the longest real ones have some 100,000

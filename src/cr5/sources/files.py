@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias, cast
 
-from cr5.corpus import CorpusError
+from cr5.errors import CorpusError
 
 Complain: TypeAlias = Callable[[str, str], None]
 """What a reader calls with a reason and a whole message: ``Skipped.add`` counts and goes on, ``refuse`` raises."""

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import langcodes
 
-from cr5.corpus import CorpusError, Document
-from cr5.languages import normalise
+from cr5.corpus.documents import Document
+from cr5.corpus.languages import normalise
+from cr5.errors import CorpusError
 from cr5.sources.files import Complain, refuse
 from cr5.sources.markup import decode, html_text, markdown_text, rst_text
 

@@ -10,8 +10,9 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, TypeAlias
 
-from cr5.corpus import CorpusError, Document
-from cr5.languages import known
+from cr5.corpus.documents import Document
+from cr5.corpus.languages import known
+from cr5.errors import CorpusError
 from cr5.sources.files import LONGEST_LINE, Complain, opened, refuse
 
 Unit: TypeAlias = Literal["message", "reference", "catalogue"]

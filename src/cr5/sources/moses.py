@@ -20,8 +20,9 @@ from typing import IO, NamedTuple, TypeAlias, cast
 
 import langcodes
 
-from cr5.corpus import CorpusError, Document
-from cr5.languages import known, normalise
+from cr5.corpus.documents import Document
+from cr5.corpus.languages import known, normalise
+from cr5.errors import CorpusError
 from cr5.sources.files import Complain, lines, refuse
 from cr5.sources.places import Place, places, unique_names
 

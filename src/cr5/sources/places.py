@@ -9,7 +9,7 @@ from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from cr5.corpus import CorpusError
+from cr5.errors import CorpusError
 from cr5.sources.files import Complain, opened, reading
 
 _COMPRESSED = {".gz", ".bz2", ".xz"}

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cr5 import languages
-from cr5.corpus import Batch, CorpusError, Document, batches
-from cr5.duplicates import Duplicates
+from cr5.corpus import languages
+from cr5.corpus.documents import Batch, Document, batches
+from cr5.corpus.duplicates import Duplicates
+from cr5.errors import CorpusError
+from cr5.features.tokeniser import Tokeniser
 from cr5.sources.files import Complain, refuse
-from cr5.text import Tokeniser
 
 SAMPLE = 1000  # documents of a language that tell how many are short
 

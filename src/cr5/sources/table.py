@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cr5.corpus import CorpusError, Document, place
+from cr5.corpus.documents import Document, place
+from cr5.errors import CorpusError
 from cr5.sources.files import LONGEST_LINE, Complain, lines, opened, refuse
 
 __all__ = ["read_table"]

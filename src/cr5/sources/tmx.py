@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 from xml.parsers import expat
 
-from cr5.corpus import CorpusError, Document
+from cr5.corpus.documents import Document
+from cr5.errors import CorpusError
 from cr5.sources.files import Complain, refuse
 from cr5.sources.places import Place, places, unique_names
 

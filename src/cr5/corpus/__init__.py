@@ -1,0 +1,1 @@
+"""Documents in files: read, write, language codes, near-duplicates."""

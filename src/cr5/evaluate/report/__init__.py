@@ -1,0 +1,1 @@
+"""Runs as tables, CSV, Markdown and HTML."""

@@ -1,0 +1,1 @@
+"""What is measured against each other: the model and the baselines."""

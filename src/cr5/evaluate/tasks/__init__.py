@@ -1,0 +1,1 @@
+"""What is measured: documents, sentences, words, and the table of the paper."""

@@ -1,0 +1,1 @@
+"""Texts to sparse rows: tokens, vocabulary, TF-IDF weights."""

@@ -1,0 +1,1 @@
+"""Where the rows of an index are kept: LanceDB or PostgreSQL."""

@@ -1,0 +1,71 @@
+"""Embedders for Haystack: components that give queries and documents of any language their vectors.
+
+A pipeline that is loaded from a file makes only components of modules that it is told to trust:
+``Pipeline.loads(text, allowed_modules=["cr5.integrations.haystack"])``.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from cr5.errors import Cr5Error
+from cr5.model import Cr5
+
+try:
+    from haystack import Document, component, default_from_dict, default_to_dict
+except ModuleNotFoundError as error:
+    raise Cr5Error("the embedders need Haystack; install it with pip install 'cr5[haystack]'") from error
+
+
+class _Embedder:
+    """A model, or the folder of one, which is what a saved pipeline remembers of it."""
+
+    def __init__(self, model: Cr5 | str | Path, lang: str | None = None) -> None:
+        self.folder = None if isinstance(model, Cr5) else str(model)
+        self.model = model if isinstance(model, Cr5) else Cr5.load(model)
+        self.lang = lang
+
+    def to_dict(self) -> dict[str, Any]:
+        """What Haystack writes to a pipeline's file."""
+        if self.folder is None:
+            raise Cr5Error(
+                f"{type(self).__name__} was made of a model in memory, which no pipeline file can hold; "
+                "save the model and give its folder instead"
+            )
+        return default_to_dict(self, model=self.folder, lang=self.lang)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The embedder that ``to_dict`` told of."""
+        return default_from_dict(cls, data)
+
+
+@component
+class Cr5TextEmbedder(_Embedder):
+    """The vector of a query, in ``lang`` or the language that the model guesses."""
+
+    @component.output_types(embedding=list[float])
+    def run(self, text: str) -> dict[str, list[float]]:
+        """A text -> its vector of length 1; zeros where no word is known."""
+        vectors, _ = self.model.encode_mixed([text], [self.lang])
+        return {"embedding": vectors[0].tolist()}
+
+
+@component
+class Cr5DocumentEmbedder(_Embedder):
+    """The vectors of documents, each in the language of its ``meta["lang"]``, else ``lang``, else as guessed."""
+
+    @component.output_types(documents=list[Document])
+    def run(self, documents: list[Document]) -> dict[str, list[Document]]:
+        """Documents -> the same with their embedding, a vector of length 1; zeros where no word is known."""
+        texts = [_text(document) for document in documents]
+        langs = [document.meta.get("lang") or self.lang for document in documents]
+        vectors, _ = self.model.encode_mixed(texts, langs)
+        pairs = zip(documents, vectors, strict=True)
+        return {"documents": [replace(document, embedding=vector.tolist()) for document, vector in pairs]}
+
+
+def _text(document: Document) -> str:
+    if document.content is None:
+        raise Cr5Error(f"document {document.id!r} has no text to embed; leave it out or set its content")
+    return document.content

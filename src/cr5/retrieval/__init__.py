@@ -1,0 +1,1 @@
+"""Queries x candidates: scores, the best k, and why they match."""

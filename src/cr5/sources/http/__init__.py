@@ -1,0 +1,1 @@
+"""Large files over HTTP, resumably and politely."""

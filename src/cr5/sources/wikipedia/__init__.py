@@ -1,0 +1,1 @@
+"""Wikipedia dumps to an aligned corpus."""

@@ -1,0 +1,1 @@
+"""Bytes that must survive, and arrays that do not fit into memory."""

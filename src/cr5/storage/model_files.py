@@ -1,0 +1,346 @@
+"""A model on disk: a folder of plain files, no pickle.
+
+Every file but ``model.json`` is named after its content, so a save disturbs nothing until it replaces
+``model.json`` in one step: a crash before leaves the old model, a crash after leaves the new one.
+"""
+
+import fcntl
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from threading import Lock
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from cr5._typing import Array
+from cr5.errors import ModelFileError
+from cr5.storage.atomic import sync, temporary
+
+FORMAT = 1
+"""The layout that this version writes and reads."""
+
+_KIND = "cr5 model"
+_INDEX = "model.json"
+_LOCK = ".lock"
+_SAVING = ".saving"
+_LANG = re.compile(r"[A-Za-z0-9_-]+")
+_NAME = re.compile(r"[A-Za-z0-9_-]+-[0-9a-f]{12}\.(safetensors|txt)")
+_REMEDY = "restore it or save the model again"
+
+
+@dataclass(frozen=True)
+class LanguageFile:
+    """What is stored of a language of p words: idf (p), map (p x r) and offset (r), all float32."""
+
+    words: list[str]
+    idf: Array
+    map: Array
+    offset: Array
+
+
+class _File(NamedTuple):
+    name: str
+    bytes: int
+    sha256: str
+
+
+class _Entry(NamedTuple):
+    """What model.json says about a language."""
+
+    words: int
+    rank: int
+    tensors: _File
+    vocabulary: _File
+
+
+@dataclass
+class ModelFolder:
+    """An open model: ``header`` as it was saved, and languages that are read when first asked for."""
+
+    path: Path
+    header: dict[str, Any]
+    _entries: dict[str, _Entry] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        self._languages: dict[str, LanguageFile] = {}
+        self._locks = {lang: Lock() for lang in self._entries}
+
+    @property
+    def langs(self) -> list[str]:
+        """The languages that were opened."""
+        return list(self._entries)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """language -> number of words."""
+        return {lang: entry.words for lang, entry in self._entries.items()}
+
+    def language(self, lang: str) -> LanguageFile:
+        """Check and map a language's files, once; the arrays are read-only views of the file."""
+        _check_known(self.path, [lang], self._entries)
+        with self._locks[lang]:
+            if lang not in self._languages:
+                self._languages[lang] = _read_language(self.path, self._entries[lang])
+            return self._languages[lang]
+
+
+def open_model(path: Path, langs: Sequence[str] | None = None) -> ModelFolder:
+    """Open a model, or some languages of it; only their files have to be there."""
+    path = path.resolve()  # lazy reading must survive a change of directory and a moved link
+    while True:
+        index = _read_index(path)
+        header, entries = _check_index(path, index)
+        if langs is not None:
+            _check_known(path, langs, entries)
+            entries = {lang: entries[lang] for lang in langs}
+        try:
+            for entry in entries.values():
+                _check_size(path, entry.tensors)
+                _check_size(path, entry.vocabulary)
+        except ModelFileError:
+            if _read_index(path) == index:
+                raise
+            continue  # a save came in between, and took the old files away
+        return ModelFolder(path, header, entries)
+
+
+def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageFile]) -> None:
+    """Write a model to a new folder or over the model in it; whoever saves there as well waits.
+
+    ``header`` is anything that JSON can hold.
+    """
+    path = path.resolve()
+    try:
+        header = json.loads(_dump(header))  # as it will be read again
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"the header is not JSON: {error}; use strings, finite numbers, lists, dicts") from error
+    if not languages:
+        raise ModelFileError("the model has no languages; save at least one")
+    for lang, language in languages.items():
+        _check_language(lang, language)
+    check_target(path)
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in new:
+        sync(folder.parent)
+    with (path / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _sweep(path)
+        try:
+            _write(path, header, languages)
+        finally:
+            _sweep(path)
+
+
+def _write(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageFile]) -> None:
+    saving = path / _SAVING  # a folder, because the safetensors library makes temporary files of its own
+    saving.mkdir()
+    words, tensors = saving / "words.txt", saving / "tensors.safetensors"
+    entries = {}
+    for lang, language in languages.items():
+        words.write_bytes("".join(f"{word}\n" for word in language.words).encode())
+        # The library writes memory as it lies, whatever the strides, and for the owner's eyes only.
+        arrays = {name: np.ascontiguousarray(getattr(language, name)) for name in ("idf", "map", "offset")}
+        save_file(arrays, tensors)
+        tensors.chmod(words.stat().st_mode)
+        files = {"tensors": _settle(tensors, path, lang)._asdict(), "words": _settle(words, path, lang)._asdict()}
+        entries[lang] = {"words": len(language.words), "rank": language.offset.size, "files": files}
+    content = {"format": FORMAT, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": header}
+    sync(path)  # the other files keep their names from here on, even if the power fails
+    with temporary(path / _INDEX, via=saving / _INDEX) as index:  # the old model until its end, the new one from there
+        index.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
+
+
+def _settle(part: Path, path: Path, lang: str) -> _File:
+    """Move a finished file to the name that its content gives it."""
+    with part.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    sync(part)
+    result = _File(f"{lang}-{digest[:12]}{part.suffix}", part.stat().st_size, digest)
+    part.replace(path / result.name)
+    return result
+
+
+def _sweep(path: Path) -> None:
+    """Remove what earlier or broken saves left behind: only names of ours that model.json does not mention."""
+    if (path / _SAVING).exists():
+        shutil.rmtree(path / _SAVING)
+    sync(path)  # nothing goes before the model.json that disowns it is safe
+    try:
+        entries = _check_index(path, _read_index(path))[1] if (path / _INDEX).is_file() else {}
+    except ModelFileError:
+        return  # an edited model.json may still be repaired by hand, if its files are there
+    mentioned = {file.name for entry in entries.values() for file in (entry.tensors, entry.vocabulary)}
+    for file in list(path.iterdir()):
+        if _NAME.fullmatch(file.name) and file.name not in mentioned and file.is_file():
+            file.unlink()
+
+
+def check_target(path: Path) -> None:
+    """Refuse to save where something else than a model of ours lies."""
+    path = path.resolve()
+    if path.exists() and not path.is_dir():
+        raise ModelFileError(f"{path} is a file; save the model to a new or empty folder")
+    if (path / _INDEX).is_file():
+        try:
+            _parse_index(path, _read_index(path))
+        except ModelFileError as error:
+            raise ModelFileError(f"cannot save over {path}, which this cr5 did not write; save elsewhere") from error
+    elif path.exists():
+        names = sorted(file.name for file in path.iterdir())
+        others = [name for name in names if name not in (_LOCK, _SAVING) and not _NAME.fullmatch(name)]
+        if others:
+            raise ModelFileError(f"{path} holds other files, such as {others[0]}; save to a new or empty folder")
+
+
+def check_code(lang: str) -> None:
+    """Refuse a language code that cannot be saved."""
+    if not _LANG.fullmatch(lang):
+        raise ModelFileError(f"language {lang!r} cannot name a file; use only letters a to z, digits, - and _")
+
+
+def _check_language(lang: str, language: LanguageFile) -> None:
+    check_code(lang)
+    words, rank = language.words, language.offset.size
+    if not words or not rank:
+        raise ModelFileError(f"language {lang} has {len(words)} words and rank {rank}; both must be at least 1")
+    for name, shape in _shapes(len(words), rank).items():
+        array = getattr(language, name)
+        if array.dtype != np.float32 or array.shape != shape:
+            raise ModelFileError(f"{name} of {lang} is {array.dtype} {array.shape}; make it float32 {shape}")
+        if name != "map" and not np.isfinite(array).all():  # the map is too large to look at
+            raise ModelFileError(f"{name} of {lang} is not finite; check the training data")
+    seen: set[str] = set()
+    for word in words:
+        if word.encode(errors="replace").decode().split() != [word]:
+            raise ModelFileError(f"word {word!r} of {lang} is empty, has white space or is not Unicode; drop it")
+        if word in seen:
+            raise ModelFileError(f"word {word!r} of {lang} occurs twice; keep one of them")
+        seen.add(word)
+
+
+def _shapes(words: int, rank: int) -> dict[str, tuple[int, ...]]:
+    return {"idf": (words,), "map": (words, rank), "offset": (rank,)}
+
+
+def _dump(content: dict[str, Any], **layout: Any) -> bytes:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, **layout).encode()
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """SHA-256 of the canonical JSON: sorted keys, no white space, UTF-8."""
+    return hashlib.sha256(_dump(content, sort_keys=True, separators=(",", ":"))).hexdigest()
+
+
+def _read_index(path: Path) -> bytes:
+    if not path.exists():
+        raise ModelFileError(f"there is no {path}; check the path or save a model there first")
+    name = "name the folder that a model was saved to"
+    if not path.is_dir():
+        raise ModelFileError(f"{path} is a file, not a folder; {name}")
+    if not (path / _INDEX).is_file():
+        raise ModelFileError(f"{path} is not a cr5 model: it holds no {_INDEX}; {name}")
+    return (path / _INDEX).read_bytes()
+
+
+def _parse_index(path: Path, index: bytes) -> dict[str, Any]:
+    """The content of model.json, if it is a model's and of our format; it may yet be damaged."""
+    try:
+        parsed = json.loads(index.decode())
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path / _INDEX} is not JSON: {error}; {_REMEDY}") from error
+    content: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
+    kind, number = content.get("kind"), content.get("format")
+    if kind != _KIND:
+        raise ModelFileError(f"{path / _INDEX} is of kind {kind!r}, not {_KIND!r}; name a folder that cr5 saved")
+    if isinstance(number, int) and number > FORMAT:
+        versions = f"format {number}, this version reads {FORMAT}"
+        raise ModelFileError(f"{path} was written by a newer cr5 ({versions}); upgrade cr5")
+    return content
+
+
+def _check_index(path: Path, index: bytes) -> tuple[dict[str, Any], dict[str, _Entry]]:
+    """model.json -> header and languages, all as they were saved."""
+    content = _parse_index(path, index)
+    try:
+        if content.pop("sha256") != _digest(content) or content["format"] != FORMAT:
+            raise ValueError("sha256")
+        return content["header"], {lang: _entry(**entry) for lang, entry in content["languages"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{path / _INDEX} has been edited or damaged; {_REMEDY}") from error
+
+
+def _entry(words: int, rank: int, files: dict[str, dict[str, Any]]) -> _Entry:
+    tensors, vocabulary = _File(**files["tensors"]), _File(**files["words"])
+    if not _NAME.fullmatch(tensors.name) or not _NAME.fullmatch(vocabulary.name):
+        raise ValueError("name")  # it could lead out of the folder
+    return _Entry(words, rank, tensors, vocabulary)
+
+
+def _check_known(path: Path, langs: Iterable[str], entries: Mapping[str, _Entry]) -> None:
+    for lang in langs:
+        if lang not in entries:
+            raise ModelFileError(f"{path} has no language {lang!r}; it has {', '.join(entries)}")
+
+
+def _check_size(path: Path, file: _File) -> None:
+    try:
+        size = (path / file.name).stat().st_size
+    except FileNotFoundError:
+        remedy = "restore it, or open the model again if it was just saved"
+        raise ModelFileError(f"{path / file.name} is missing; {remedy}") from None
+    if size != file.bytes:
+        raise ModelFileError(f"{path / file.name} has {size} bytes instead of {file.bytes}; {_REMEDY}")
+
+
+def _open_checked(path: Path, file: _File) -> BinaryIO:
+    """Open a file whose content is what was saved."""
+    _check_size(path, file)
+    opened = (path / file.name).open("rb")
+    # Mapped, because copying the bytes into a buffer first takes a fifth longer.
+    with mmap(opened.fileno(), 0, access=ACCESS_READ) if file.bytes else nullcontext(b"") as content:
+        digest = hashlib.sha256(content).hexdigest()
+    if digest != file.sha256:
+        opened.close()
+        raise ModelFileError(f"{path / file.name} has been changed; {_REMEDY}")
+    return opened
+
+
+def _read_language(path: Path, entry: _Entry) -> LanguageFile:
+    with _open_checked(path, entry.vocabulary) as file:
+        words = file.read().decode(errors="replace").split("\n")
+    if words.pop() or len(words) != entry.words:
+        raise ModelFileError(f"{path / entry.vocabulary.name} is not a list of {entry.words} words; {_REMEDY}")
+    with _open_checked(path, entry.tensors) as file:
+        arrays = _map_tensors(file, _shapes(entry.words, entry.rank))
+    for name in ("idf", "offset"):
+        if not np.isfinite(arrays[name]).all():
+            raise ModelFileError(f"{name} in {path / entry.tensors.name} is not finite; {_REMEDY}")
+    return LanguageFile(words, **arrays)
+
+
+def _map_tensors(file: BinaryIO, shapes: dict[str, tuple[int, ...]]) -> dict[str, Array]:
+    """Views of a safetensors file: 8 bytes of header length, the header in JSON, the tensors."""
+    arrays = {}
+    try:
+        raw = np.memmap(file, np.uint8, "r")
+        start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
+        tensors = json.loads(raw[8:start].tobytes())
+        for name, shape in shapes.items():
+            first, last = tensors[name]["data_offsets"]
+            if tensors[name]["dtype"] != "F32" or tensors[name]["shape"] != list(shape):
+                raise ValueError("shape")
+            arrays[name] = raw[start + first : start + last].view("<f4").reshape(shape)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        needed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ModelFileError(f"{file.name} does not hold the float32 tensors {needed}; {_REMEDY}") from error
+    return arrays

@@ -1,0 +1,68 @@
+"""Vectors in files: NumPy's .npy, or Parquet with their texts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cr5._typing import Array
+from cr5.errors import Cr5Error
+from cr5.storage.atomic import replacing
+
+SUFFIXES = (".npy", ".parquet")
+
+
+def check_target(path: Path) -> None:
+    """Complain, before any work is done, about a name that vectors cannot be written to."""
+    if path.suffix not in SUFFIXES:
+        raise Cr5Error(f"{path} has the unknown suffix {path.suffix!r}; name it .npy or .parquet")
+    if not path.parent.is_dir():
+        raise Cr5Error(f"{path} cannot be written: there is no folder {path.parent}; make it first")
+
+
+def write_stream(stream: BinaryIO, vectors: Array) -> None:
+    """Write .npy to an open stream."""
+    np.lib.format.write_array(stream, vectors, allow_pickle=False)
+
+
+def write(path: Path, vectors: Array, texts: Sequence[str], coverage: Array | None = None) -> None:
+    """Write rows to a file that appears when it is complete; Parquet has the columns text, vector, coverage."""
+    check_target(path)
+    with replacing(path) as file:
+        if path.suffix == ".npy":
+            write_stream(file, vectors)
+        else:
+            column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+            columns = {"text": pa.array(texts, pa.string()), "vector": column}
+            extra = {} if coverage is None else {"coverage": pa.array(coverage)}
+            pq.write_table(pa.table(columns | extra), file, compression="zstd")
+
+
+def read(path: Path) -> Array:
+    """Read rows from .npy, or from the column vector of a Parquet file, as float32."""
+    try:
+        if path.suffix == ".npy":
+            vectors = np.load(path, allow_pickle=False)
+        else:
+            vectors = _rows(pq.read_table(path, columns=["vector"])["vector"].combine_chunks())
+    except FileNotFoundError:
+        raise Cr5Error(f"{path} does not exist; check the spelling") from None
+    except (ValueError, OSError, EOFError, KeyError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise Cr5Error(f"{path} holds no vectors ({reason}); write it as cr5 encode does") from error
+    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
+        shape = f"shape {vectors.shape}, type {vectors.dtype}"
+        raise Cr5Error(f"{path} holds an array of {shape}; it must be rows of numbers")
+    if not np.isfinite(vectors).all():
+        raise Cr5Error(f"{path} holds numbers that are not finite; encode these texts again")
+    return np.asarray(vectors, np.float32)
+
+
+def _rows(column: pa.Array) -> Array:
+    lengths = np.unique(column.drop_null().value_lengths())
+    if len(lengths) > 1 or column.null_count:
+        raise ValueError("its vectors have different lengths, or some are missing")
+    return np.asarray(column.flatten()).reshape(len(column), -1)

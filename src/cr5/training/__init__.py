@@ -1,0 +1,1 @@
+"""From counted documents to the maps of a model."""

@@ -1,0 +1,54 @@
+"""A long fit on disk: what is needed to go on after a crash."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from cr5._typing import Array
+from cr5.errors import Cr5Error
+from cr5.storage.atomic import temporary
+
+
+@dataclass
+class Checkpoint:
+    """One file that is replaced at most every ``every`` seconds; it fits one corpus and its settings."""
+
+    path: Path
+    fingerprint: str
+    every: float = 30.0
+    written: float = field(default_factory=time.monotonic)
+
+    def save(self, fetch: Callable[[], dict[str, Array]], state: dict[str, Any], *, now: bool = False) -> None:
+        """Keep the basis that ``fetch`` brings, unless the last one is still fresh."""
+        if not now and time.monotonic() - self.written < self.every:
+            return
+        metadata = {"cr5": json.dumps({"fingerprint": self.fingerprint, **state})}
+        # Safetensors writes an array's memory as it lies, whatever its order.
+        arrays = {lang: np.ascontiguousarray(Z) for lang, Z in fetch().items()}
+        with temporary(self.path, via=self.path.with_name(self.path.name + ".part")) as part:
+            save_file(arrays, part, metadata)
+        self.written = time.monotonic()
+
+    def load(self) -> tuple[dict[str, Array], dict[str, Any]] | None:
+        """The basis and state of an earlier run, or None where there is none."""
+        if not self.path.exists():
+            return None
+        try:
+            with safe_open(self.path, framework="numpy") as file:
+                state = dict(json.loads((file.metadata() or {})["cr5"]))
+                basis = {lang: file.get_tensor(lang) for lang in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            raise Cr5Error(f"{self.path} is no checkpoint that can be read; delete it to begin anew") from error
+        if state.pop("fingerprint", None) != self.fingerprint:
+            raise Cr5Error(
+                f"{self.path} was made from other documents or settings; delete it to begin anew, "
+                "or give the documents and settings that it was made from"
+            )
+        return basis, state

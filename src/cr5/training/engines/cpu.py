@@ -1,0 +1,333 @@
+"""The engine of one machine: arrays in memory, or on disk where they would not fit, and kernels on all cores."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numba
+import numpy as np
+from scipy.sparse import csr_array
+
+from cr5._typing import Array, Ints, Mask, Sparse
+from cr5.errors import Cr5Error
+from cr5.machine import available_memory
+from cr5.storage.scratch import Shelf
+from cr5.training.engines import Facts
+from cr5.training.engines.kernels import Matrix
+
+PANEL = 2048  # rows that a function sees at a time: they stay in the cache between its operations
+SMALL = 10**6  # numbers that are added up before a second thread has woken up
+LEAST = 2**28  # bytes of a budget that scratch arrays may need, whatever the data
+
+
+def _add_rows(indptr: Ints, members: Ints, G: Array, S: Array) -> None:
+    """S[c] += the sum of G over the members of c."""
+    for c in numba.prange(len(S)):
+        for k in range(indptr[c], indptr[c + 1]):
+            S[c] += G[members[k]]
+
+
+_add_few = numba.njit(cache=True, nogil=True)(_add_rows)
+_add_many = numba.njit(cache=True, nogil=True, parallel=True)(_add_rows)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _pick(first: int, last: int, begin: int, indptr: Ints, indices: Ints, data: Array,
+          places: Ints, rows: Ints, values: Array) -> None:  # fmt: skip
+    """Put the nonzeros of columns ``first`` to ``last`` where ``places`` says, row by row from ``begin`` on."""
+    for i in range(len(indptr) - 1):
+        for k in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
+            if first <= indices[k] < last:
+                place = places[indices[k] - first]
+                rows[place], values[place] = begin + i, data[k]
+                places[indices[k] - first] += 1
+
+
+def _transpose(X: Sparse, shelf: Shelf) -> Sparse:
+    """X' by rows, as many of its rows at a time as a budget allows, each in one pass over X."""
+    sizes = np.zeros(X.shape[1], np.int64)
+    for begin in range(0, X.nnz, 2**22):
+        sizes += np.bincount(X.indices[begin : begin + 2**22], minlength=X.shape[1])
+        shelf.release(X.indices)
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(X.indptr.dtype)
+    most = X.nnz if shelf.budget is None else shelf.budget // 4 // (X.dtype.itemsize + X.indices.itemsize)
+    step = len(X.indptr) if shelf.budget is None else PANEL
+
+    def parts() -> Iterator[Sparse]:
+        first = 0
+        while first < X.shape[1]:
+            last = max(first + 1, int(np.searchsorted(indptr, indptr[first] + most, side="right")) - 1)
+            places = indptr[first : last + 1] - indptr[first]
+            rows, values = np.empty(places[-1], X.indices.dtype), np.empty(places[-1], X.dtype)
+            for begin in range(0, X.shape[0], step):
+                some = X.indptr[begin : begin + step + 1]
+                few = slice(some[0], some[-1])
+                _pick(first, last, begin, some, X.indices[few], X.data[few], places, rows, values)
+                shelf.release(X.indices, X.data)
+            bounds = indptr[first : last + 1] - indptr[first]
+            yield csr_array((values, rows, bounds), shape=(last - first, X.shape[0]), copy=False)
+            first = last
+
+    return shelf.stack(parts(), (X.shape[1], X.shape[0]), X.nnz, X.dtype, X.indices.dtype)
+
+
+class CpuEngine:
+    """All blocks in this process, one after another, each product on all cores.
+
+    With ``memory``, a number of bytes, arrays live in files under ``scratch`` and are mapped into
+    memory a few rows or columns at a time, so that the fit stays within that budget.
+    """
+
+    def __init__(self, memory: int | None = None, scratch: Path | None = None) -> None:
+        if memory is not None and memory < 2 * LEAST:
+            raise Cr5Error(
+                f"a memory budget of {memory / 1e9:.2f} GB is too small; give at least {2 * LEAST / 1e9:.1f} GB"
+            )
+        self.memory = memory
+        self.shelf = Shelf(memory, scratch)
+        self.langs: list[str] = []
+        self.blocks: list[_Block] = []
+        self.words, self.documents, self.concepts = (CpuRoom(self.shelf) for _ in range(3))
+
+    def put(self, lang: str, X: Sparse, concepts: Ints) -> None:
+        self.langs.append(lang)
+        self.words.add(X.shape[1])
+        self._add(_Block(len(self.langs) - 1, X, concepts, self.shelf))
+
+    def _add(self, block: "_Block") -> None:
+        self.blocks.append(block)
+        self.documents.add(block.X.X.shape[0])
+        count = 1 + max(int(block.concepts.max(initial=-1)) for block in self.blocks)
+        if not self.concepts.stores or count > len(self.concepts.stores[0]["id"]):
+            self.concepts.stores, self.concepts.sizes = [], []
+            self.concepts.add(count)
+            self.concepts.set("id", [np.arange(count)[:, None]])
+
+    def facts(self) -> list[Facts]:
+        matrices = [(block.language, block.X.X) for block in self.blocks]
+        return [Facts(lang, X.shape[0], X.shape[1], int(X.nnz), str(X.dtype)) for lang, X in matrices]
+
+    def compute(self, function: Callable[..., Any], *arrays: Array) -> Any:
+        return function(*arrays)
+
+    def reserve(self, needed: int) -> None:
+        free = available_memory()
+        if self.memory is None and needed > free:
+            raise Cr5Error(
+                f"the fit needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free; "
+                f"keep it within a budget with --memory {max(1, int(free / 2e9))}GB, or lower --rank or max_words"
+            )
+
+    def part(self, kept: Mask) -> "CpuEngine":
+        result = CpuEngine(self.memory, self.shelf.folder)
+        result.langs, result.words, result.concepts = self.langs, self.words, self.concepts
+        for block in self.blocks:
+            rows = np.flatnonzero(kept[block.concepts])
+            result._add(_Block(block.language, self.shelf.rows(block.X.X, rows), block.concepts[rows], self.shelf))
+        return result
+
+    def take(self, kept: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
+        rows = [np.flatnonzero(kept[block.concepts]) for block in self.blocks]
+        both = list(zip(self.langs, self.blocks, rows, strict=True))
+        return {lang: b.X.X[r] for lang, b, r in both}, {lang: b.concepts[r] for lang, b, r in both}
+
+    def times(self, name: str) -> None:
+        for block, V, store in zip(self.blocks, self.words.stores, self.documents.stores, strict=True):
+            store[name] = self._multiply(block.X, V[name])
+
+    def transposed_times(self, source: str, target: str) -> None:
+        for block, U, store in zip(self.blocks, self.documents.stores, self.words.stores, strict=True):
+            store[target] = self._multiply(block.transposed, U[source])
+            del U[source]
+
+    def concept_sums(self, name: str) -> None:
+        [store] = self.concepts.stores
+        first = self.documents.stores[0][name]
+        sums = store[name] = self.shelf.empty((len(store["id"]), first.shape[1]), first.dtype)
+        for begin in range(0, max(len(sums), 1), self._rows(len(sums))):
+            rows = slice(begin, begin + self._rows(len(sums)))
+            sums[rows] = 0
+            for block, G in zip(self.blocks, self.documents.stores, strict=True):
+                indptr, members = block.members(len(sums))
+                add = _add_few if G[name].size < SMALL else _add_many
+                add(indptr[begin : rows.stop + 1], members, G[name], sums[rows])
+                self.shelf.release(G[name])
+            self.shelf.release(sums)
+
+    def spread(self, source: str, target: str) -> None:
+        S = self.concepts.stores[0][source]
+        for block, store in zip(self.blocks, self.documents.stores, strict=True):
+            U = store[target] = self.shelf.empty((len(block.concepts), S.shape[1]), S.dtype)
+            for begin in range(0, len(U), self._rows(len(U))):
+                rows = slice(begin, begin + self._rows(len(U)))
+                np.take(S, block.concepts[rows], axis=0, out=U[rows])
+                self.shelf.release(S, U)
+
+    def column_sums(self, target: str, power: int) -> None:
+        for block, store in zip(self.blocks, self.words.stores, strict=True):
+            X = block.X.X
+            total = np.zeros(X.shape[1])
+            for begin in range(0, X.nnz, 2**22):
+                part = slice(begin, begin + 2**22)
+                weights = X.data[part].astype(np.float64) ** power
+                total += np.bincount(X.indices[part], weights, minlength=X.shape[1])
+                self.shelf.release(X.data, X.indices)
+            store[target] = total[:, None]
+
+    def _rows(self, count: int) -> int:
+        """How many rows to handle between two releases."""
+        return PANEL if self.memory else max(count, 1)
+
+    def _multiply(self, matrix: Matrix, V: Array) -> Array:
+        """X V; within a budget column panel by column panel, each for a few rows of X at a time."""
+        X = matrix.X
+        U = self.shelf.empty((X.shape[0], V.shape[1]), V.dtype)
+        if self.memory is None or not U.size:
+            matrix.multiply(V, U)
+            return U
+        width = max(16, self.memory // 4 // max(len(V) * V.itemsize, 1) // 16 * 16)
+        share = self.memory // 8
+        for left in range(0, V.shape[1], width):
+            columns = slice(left, left + width)
+            panel = np.empty((len(V), min(width, V.shape[1] - left)), V.dtype)
+            for begin in range(0, len(V), PANEL):
+                panel[begin : begin + PANEL] = V[begin : begin + PANEL, columns]
+                self.shelf.release(V)
+            weight = X.indptr.astype(np.int64) * (X.data.itemsize + X.indices.itemsize) + np.arange(len(X.indptr)) * (
+                U.shape[1] * U.itemsize
+            )
+            cuts = np.searchsorted(weight, np.arange(0, weight[-1] + share, share), side="right") - 1
+            for begin, end in zip(cuts[:-1], np.append(cuts[1:-1], X.shape[0]), strict=True):
+                low, high = X.indptr[begin], X.indptr[end]
+                arrays = X.data[low:high], X.indices[low:high], X.indptr[begin : end + 1] - low
+                few = Matrix(csr_array(arrays, shape=(end - begin, X.shape[1]), copy=False))
+                few.multiply(panel, U[begin:end, columns])
+                self.shelf.release(X.data, X.indices, U)
+        return U
+
+
+class _Block:
+    """One language's documents, by rows and, from the first use on, by columns: a transposed product is slow."""
+
+    def __init__(self, language: int, X: Sparse, concepts: Ints, shelf: Shelf) -> None:
+        self.language, self.concepts, self.shelf = language, concepts, shelf
+        self.X = Matrix(shelf.keep(X))
+        self._transposed: Matrix | None = None
+        self._members: tuple[Ints, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    @property
+    def transposed(self) -> Matrix:
+        """X' by rows."""
+        if self._transposed is None:
+            self._transposed = Matrix(_transpose(self.X.X, self.shelf))
+        return self._transposed
+
+    def members(self, count: int) -> tuple[Ints, Ints]:
+        """The documents of every concept: where each concept's begin, and their numbers."""
+        if len(self._members[0]) != count + 1:
+            sizes = np.bincount(self.concepts, minlength=count)
+            self._members = np.concatenate([[0], np.cumsum(sizes)]), np.argsort(self.concepts, kind="stable")
+        return self._members
+
+
+class CpuRoom:
+    """A dictionary of arrays for every block."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+        self.sizes: list[int] = []
+        self.stores: list[dict[str, Array]] = []
+
+    def add(self, rows: int) -> None:
+        self.sizes.append(rows)
+        self.stores.append({})
+
+    def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
+        blocks = zip(self.sizes, self.stores, *arguments, strict=True)
+        tasks = [_Task(partial(_call, function, each), size, store, self.shelf) for size, store, *each in blocks]
+        work = [(task, slice(begin, begin + PANEL)) for task in tasks for begin in range(0, max(task.size, 1), PANEL)]
+        # One thread for each panel, instead of all threads for each operation: they need not wait for each
+        # other. Added up in the order of the rows, the sums do not depend on their number.
+        threads = numba.get_num_threads()
+        if threads == 1 or sum(self.sizes) <= PANEL:
+            for task, rows in work:
+                task.add(task.run(rows))
+        else:
+            waiting: deque[tuple[_Task, Future[Any]]] = deque()
+            with ThreadPoolExecutor(threads) as pool:
+                for task, rows in work:
+                    waiting.append((task, pool.submit(task.run, rows)))
+                    if len(waiting) > 2 * threads:
+                        first, future = waiting.popleft()
+                        first.add(future.result())
+                for first, future in waiting:
+                    first.add(future.result())
+        return [task.finish() for task in tasks]
+
+    def get(self, name: str) -> list[Array]:
+        found = []
+        for store in self.stores:
+            result = np.empty_like(store[name])
+            for begin in range(0, len(result), PANEL):
+                result[begin : begin + PANEL] = store[name][begin : begin + PANEL]
+                self.shelf.release(store[name])
+            found.append(result)
+        return found
+
+    def set(self, name: str, arrays: Sequence[Array]) -> None:
+        for store, array in zip(self.stores, arrays, strict=True):
+            store[name] = array.copy() if self.shelf.budget is None else self.shelf.copy(array)
+
+
+class _Task:
+    """A function that is being mapped over the rows of one block, some rows at a time."""
+
+    def __init__(self, function: Callable[..., Any], size: int, store: dict[str, Array], shelf: Shelf) -> None:
+        self.function, self.size, self.store, self.shelf = function, size, store, shelf
+        self.fresh: dict[str, Array] = {}
+        self.deleted: set[str] = set()
+        self.total: Any = None
+        self.lock = Lock()
+
+    def run(self, rows: slice) -> Any:
+        """Call the function on some rows and keep what it assigned."""
+        given = {name: array[rows] for name, array in self.store.items()}
+        seen = dict(given)
+        result = self.function(seen)
+        new = {name: value for name, value in seen.items() if value is not given.get(name)}
+        for name, value in new.items():  # what is a part of something given must not change with it
+            if any(np.may_share_memory(value, other) for other in given.values()):
+                new[name] = value.copy()
+        for name, value in new.items():
+            self._target(name, value)[rows] = value
+        self.deleted = given.keys() - seen.keys()
+        self.shelf.release(*self.store.values(), *self.fresh.values())
+        return result
+
+    def _target(self, name: str, value: Array) -> Array:
+        """The array that rows of a name go to: the one that is there where they fit."""
+        with self.lock:
+            if name not in self.fresh:
+                old, shape = self.store.get(name), (self.size, value.shape[1])
+                fits = old is not None and (old.shape, old.dtype) == (shape, value.dtype)
+                self.fresh[name] = old if old is not None and fits else self.shelf.empty(shape, value.dtype)
+            return self.fresh[name]
+
+    def add(self, result: Any) -> None:
+        """Take in the result of the next rows."""
+        self.total = result if self.total is None else self.total + result
+
+    def finish(self) -> Any:
+        """All rows are done: what is kept, what is forgotten; the sum of the results."""
+        self.store |= self.fresh
+        for name in self.deleted:
+            del self.store[name]
+        return self.total
+
+
+def _call(function: Callable[..., Any], arguments: list[Any], rows: dict[str, Array]) -> Any:
+    return function(rows, *arguments)

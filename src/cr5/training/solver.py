@@ -1,0 +1,485 @@
+"""The mathematics: reduced-rank ridge regression as a generalised eigenproblem. Arrays only.
+
+X: documents x words, block-diagonal over languages; Y: documents x concepts, one-hot; C the
+projector that centres documents (all together, or each language by itself). The best W of rank r in
+
+    minimise  1/2 |Y - X W' - 1 b'|^2 + ridge/2 |W|^2
+
+is spanned by the top r eigenvectors of  A z = theta B z,  A = X'C Y Y'C X,  B = X'C X + ridge I:
+they are B^-1 X'C Y P for the eigenvectors P of the paper's concepts x concepts matrix, with the same
+eigenvalues. Neither A nor B is ever formed, and no linear system is solved: LOBPCG with a
+Jacobi preconditioner needs one product with X and one with X' a step. Where the rows are and who
+multiplies is the engine's business.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from scipy.linalg import eigh
+
+from cr5._typing import Array, Ints, Mask, Sparse
+from cr5.errors import Cr5Error
+from cr5.machine import one_blas_thread
+from cr5.progress import Progress, ProgressCallback, silent
+from cr5.settings import Intercept
+from cr5.training.engines import Engine, Facts
+from cr5.training.engines.cpu import CpuEngine
+
+OVERSAMPLING = 20  # columns beyond the rank: the last wanted ones converge as fast as the first
+REFRESH = 12  # steps between two restarts from fresh products: rounding drifts away from them
+LOCKED = 0.3  # a column whose residual is below this part of its share rests
+
+Rows: TypeAlias = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A solution and how well it ended.
+
+    maps: per language words x rank, float32; stacked over the languages, the columns are
+    orthonormal. means: per language the mean document that centring subtracts. eigenvalues: of the
+    returned maps, from fresh products; energy is their sum. eigenvectors: rank x rank, the
+    coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B z| over the
+    rank columns, relative, in the norm of the preconditioner; above ``tol``, it was ``max_steps``
+    or ``stop`` that ended the run. products: columns that X or X' was multiplied with.
+    """
+
+    maps: dict[str, Array]
+    means: dict[str, Array]
+    eigenvalues: Array
+    eigenvectors: Array
+    residual: float
+    steps: int
+    converged: bool
+    products: int
+    seconds: float
+
+    @property
+    def energy(self) -> float:
+        """The sum of the eigenvalues: how much of the concepts the maps explain."""
+        return float(self.eigenvalues.sum())
+
+
+def reduced_rank_ridge(
+    blocks: Mapping[str, Sparse], concepts: Mapping[str, Ints], *, engine: Engine | None = None, **options: Any
+) -> Fit:
+    """Fit one map per language from documents x words and the concept number of every document.
+
+    The arithmetic has the precision of the blocks. ``options`` are those of ``solve``; ``engine``
+    says where to compute, by default here.
+    """
+    engine = engine or CpuEngine()
+    for lang, X in blocks.items():
+        engine.put(lang, X, concepts[lang])
+    return solve(engine, **options)
+
+
+def solve(
+    engine: Engine,
+    *,
+    rank: int,
+    ridge: float,
+    intercept: Intercept = "language",
+    tol: float = 0.05,
+    max_steps: int = 100,
+    seed: int = 0,
+    progress: ProgressCallback = silent,
+    start: Mapping[str, Array] | Literal["engine"] | None = None,
+    keep: Callable[[Callable[[], dict[str, Array]]], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Fit:
+    """Fit one map per language from the documents that an engine holds.
+
+    ``start`` takes the maps of an earlier fit, or goes on from the Z that the engine holds. After every
+    step ``keep`` is handed a function that fetches Z, and before every step ``stop`` is asked.
+    """
+    with one_blas_thread():
+        began = time.perf_counter()
+        problem = _Problem(engine, ridge, intercept)
+        width = min(rank + OVERSAMPLING, problem.word_count)
+        if start is None:
+            problem.begin(width, seed)
+        elif start != "engine":
+            problem.begin_with([start[lang] for lang in engine.langs], width, seed)
+        theta = problem.restart()
+        steps, last, best = 0, np.inf, (np.inf, 0)
+        while True:
+            residual = problem.correct(theta, rank, tol)
+            converged = residual <= tol
+            total = _expected_steps(steps, residual, last, tol, max_steps)
+            note = f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}, {problem.products:,} products"
+            progress(Progress("fit", steps, total, note))
+            best = min(best, (residual, steps))
+            exhausted = steps - best[1] >= REFRESH  # no better for long: the precision of the data is used up
+            if converged or exhausted or steps >= max_steps or stop():
+                break
+            theta = problem.step(width)
+            steps += 1
+            if steps % REFRESH == 0 or residual > 2 * last:
+                theta = problem.restart()
+            last = residual
+            if keep:
+                keep(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)))
+        eigenvalues, eigenvectors = problem.finish(theta, rank)
+        return Fit(
+            maps=dict(zip(engine.langs, problem.maps(), strict=True)),
+            means={lang: mean.astype(np.float32) for lang, mean in zip(engine.langs, problem.means, strict=True)},
+            eigenvalues=eigenvalues,
+            eigenvectors=eigenvectors,
+            residual=residual,
+            steps=steps,
+            converged=converged,
+            products=problem.products,
+            seconds=time.perf_counter() - began,
+        )
+
+
+def _expected_steps(steps: int, residual: float, last: float, tol: float, max_steps: int) -> int | None:
+    """How many steps it will take if residuals go on shrinking at the last rate; None while that is open."""
+    if residual <= tol:
+        return steps
+    if not 0 < residual < last < np.inf or tol <= 0:
+        return None if tol > 0 else max_steps
+    return min(max_steps, steps + int(np.ceil(np.log(tol / residual) / np.log(residual / last))))
+
+
+def memory(blocks: Sequence[Facts], concept_count: int, rank: int) -> int:
+    """The bytes that a fit will need at its peak, the documents included."""
+    width = rank + OVERSAMPLING
+    item = max(np.dtype(block.dtype).itemsize for block in blocks)
+    documents = sum(block.documents for block in blocks)
+    words = sum({block.language: block.words for block in blocks}.values())
+    # Documents in both orientations, and once more without those that the ridge is chosen on.
+    sparse = sum(3 * block.nonzeros * (np.dtype(block.dtype).itemsize + 4) for block in blocks)
+    # Z, P and W in every room, the maps, a few rows of scratch, and small matrices.
+    held = 3 * (documents + words + concept_count) + words
+    return int(sparse + held * width * item + 2**27 + 8 * 10 * (3 * width) ** 2)
+
+
+class _Problem:
+    """The operators A and B over an engine, and the steps of LOBPCG on them.
+
+    The rooms hold the same columns Z, P and W three times: the vectors themselves (words), their
+    images G = C X V (documents), and the concept sums S = Y'G (concepts), so that
+    V'A W = S_V'S_W and V'B W = G_V'G_W + ridge V'W. Here are the small Gram matrices of [Z, P].
+    """
+
+    def __init__(self, engine: Engine, ridge: float, intercept: Intercept) -> None:
+        self.engine, self.ridge, self.shared = engine, ridge, intercept == "shared"
+        self.rooms = engine.words, engine.documents, engine.concepts
+        self.products = 0
+        facts = engine.facts()
+        self.owners = [block.language for block in facts]
+        self.dtype = np.result_type(*(block.dtype for block in facts))
+        self.word_count = sum({block.language: block.words for block in facts}.values())
+        documents = self._by_language([np.array(block.documents) for block in facts])
+        self.divisors = [np.array(max(n, 1)) for n in documents]
+        if self.shared:
+            self.divisors = [_total(documents)] * len(documents)
+        engine.column_sums("mean", 1)
+        engine.column_sums("D", 2)
+        self._map_words(_prepare, self.divisors, ridge=ridge)
+        self.means: list[Array] = [mean[:, 0] for mean in engine.words.get("mean")]
+        self.columns = 0  # of Z
+        self.gram_A = self.gram_B = np.zeros((0, 0))
+
+    def _map_words(self, function: Callable[..., Any], *arguments: Sequence[Any], **same: Any) -> list[Any]:
+        return self.engine.words.map(partial(function, **same), *arguments)
+
+    def _by_language(self, parts: Sequence[Array]) -> list[Array]:
+        """The sums over each language's shards."""
+        return [
+            _total([part for part, owner in zip(parts, self.owners, strict=True) if owner == language])
+            for language in range(len(self.engine.langs))
+        ]
+
+    def _centres(self, name: str) -> list[Array]:
+        """Column means of a documents x m array, for every shard: its language's, or those of all documents."""
+        sums = self._by_language(self.engine.documents.map(partial(_column_sums, name=name)))
+        sums = [_total(sums)] * len(sums) if self.shared else sums
+        return [sums[owner] / self.divisors[owner] for owner in self.owners]
+
+    def _image(self, name: str) -> None:
+        """G = C X V for the words' columns V of a name, and their concept sums S = Y'G."""
+        self.engine.times(name)
+        centres = self._centres(name)
+        self.products += len(centres[0])
+        self.engine.documents.map(partial(_subtract, name=name), centres)
+        self.engine.concept_sums(name)
+
+    def _gram(self, name: str, others: tuple[str, ...]) -> tuple[Array, Array]:
+        """[others]'A V and [others]'B V for the columns V of a name."""
+        V, G, S = (_total(room.map(partial(_cross, name=name, others=others))) for room in self.rooms)
+        return S, G + self.ridge * V
+
+    def begin(self, width: int, seed: int) -> None:
+        """Z = (D^-1 A)^2 at random, nearly: two steps of power iteration, which need no small algebra."""
+        columns, bits = np.arange(-(-width // 64), dtype=np.uint64), np.arange(64, dtype=np.uint64)
+        columns += np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
+        signs = partial(_random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
+        self.engine.concepts.map(signs)
+        self.correct(None, width, 0)
+        self._map_words(_correction_as_Z)
+        self._image("Z")
+        scale = np.sqrt(_total(self.engine.concepts.map(_squares)))
+        self.engine.concepts.map(partial(_divide, scale=np.where(scale > 0, scale, 1)))
+        self.correct(None, width, 0)
+        self._map_words(_correction_as_Z)
+
+    def begin_with(self, Z: list[Array], width: int, seed: int) -> None:
+        """Z = the columns of an earlier fit, and random ones beside them up to ``width``."""
+        more = width - Z[0].shape[1]
+        if more > 0:
+            self.begin(more, seed)
+            Z = [np.hstack([a, b]) for a, b in zip(Z, self.engine.words.get("Z"), strict=True)]
+        self.engine.words.set("Z", [a.astype(self.dtype) for a in Z])
+
+    def restart(self) -> Array:
+        """Rayleigh-Ritz on Z alone, from fresh products; P is forgotten. Returns the eigenvalues."""
+        self._image("Z")
+        best = partial(_rayleigh_ritz, cuts=[], width=None, dtype=self.dtype.name)
+        theta: Array
+        theta, V = self.engine.compute(best, *self._gram("Z", ("Z",)))
+        for room in self.rooms:
+            room.map(partial(_rotate, V=V.astype(self.dtype)))
+        self.gram_A, self.gram_B, self.columns = np.diag(theta), np.eye(len(theta)), len(theta)
+        return theta
+
+    def correct(self, theta: Array | None, rank: int, tol: float) -> float:
+        """W = D^-1 (A Z - B Z theta): one product with X'. Returns the relative residual.
+
+        Columns that are well within their share of ``tol`` are left out of W.
+        """
+        engine = self.engine
+        engine.spread("Z", "U")
+        centres = self._centres("U")
+        engine.documents.map(partial(_residual, theta=theta), centres)
+        engine.transposed_times("U", "W")
+        self.products += len(centres[0])
+        squares = _total(self._map_words(_precondition, theta=theta, ridge=self.ridge))
+        if theta is None:
+            return np.inf
+        size = max(float(np.linalg.norm(theta[:rank])), np.finfo(float).tiny)
+        active = squares > (LOCKED * tol * size) ** 2 / rank
+        if not active.all():
+            self._map_words(_choose, active=active)
+        return float(np.sqrt(squares[:rank].sum()) / size)
+
+    def step(self, width: int) -> Array:
+        """Rayleigh-Ritz over [Z, P, W]: one product with X. Returns the eigenvalues."""
+        self._image("W")
+        k, known = self.columns, len(self.gram_A)
+        names = ("Z", "P", "W") if known > k else ("Z", "W")
+        border_A, border_B = self._gram("W", names)
+        best = partial(_best_step, columns=k, width=width, dtype=self.dtype.name)
+        theta: Array
+        theta, V, length, self.gram_A, self.gram_B = self.engine.compute(
+            best, self.gram_A, border_A, self.gram_B, border_B
+        )
+        rest = V[k:] / length
+        small = {"from_Z": V[:k], "from_P": rest[: known - k], "from_W": rest[known - k :], "length": length}
+        combine = partial(_combine, **{name: part.astype(self.dtype) for name, part in small.items()})
+        for room in self.rooms:
+            room.map(combine)
+        self.columns = len(theta)
+        return theta
+
+    def finish(self, theta: Array, rank: int) -> tuple[Array, Array]:
+        """Turn Z into the paper's maps, with orthonormal columns; their eigenvalues and eigenvectors."""
+        # Phi* = P'Y'X B^-1 has the columns sqrt(theta) z; its singular vectors are the maps.
+        if len(theta) < rank:
+            raise Cr5Error(f"rank {rank} exceeds the {len(theta)} dimensions that the documents span; lower the rank")
+        for room in self.rooms[1:]:
+            room.map(_forget)
+        root = np.sqrt(theta[:rank])
+        inner = _total(self._map_words(_cross, name="Z", others=("Z",)))[:rank, :rank]
+        size, Q = eigh(inner * np.outer(root, root))
+        V = (root[:, None] * Q / np.sqrt(size))[:, ::-1]
+        self._map_words(_as_maps, V=V.astype(self.dtype))
+        self._image("map")
+        eigenvalues, eigenvectors = eigh(*self._gram("map", ("map",)))
+        return eigenvalues[::-1], eigenvectors[:, ::-1]
+
+    def maps(self) -> list[Array]:
+        """The maps after ``finish``, float32; the engine keeps Z and nothing else."""
+        maps = [Z.astype(np.float32, copy=False) for Z in self.engine.words.get("map")]
+        for room in self.rooms:
+            room.map(_forget)
+        return maps
+
+
+# What runs next to the rows of a room: operators only, row by row, nothing written into what is given.
+
+
+def _prepare(rows: Rows, documents: Array, ridge: float) -> None:
+    """The mean document, and D = diag(B), the Jacobi preconditioner."""
+    mean, squares = rows["mean"] / documents, rows["D"]
+    rows["mean"] = mean
+    spread = squares - documents * mean**2
+    rows["D"] = spread * (spread > 0) + ridge
+
+
+def _random_signs(rows: Rows, columns: Array, bits: Array, width: int, dtype: str) -> None:
+    """Z = 1 or -1 at random: the bits of a hash of a concept's number, so that its place does not matter."""
+    hashed = rows["id"].astype("uint64") * 0x9E3779B97F4A7C15 + columns * 0xA0761D6478BD642F
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        hashed = (hashed ^ (hashed >> shift)) * factor
+    hashed = hashed ^ (hashed >> 31)
+    signs = (hashed[:, :, None] >> bits) & 1
+    rows["Z"] = signs.reshape(len(hashed), -1)[:, :width].astype(dtype) * 2 - 1
+
+
+def _sums(V: Array) -> Array:
+    """1'V, as a product: that is how every device adds up columns fast."""
+    return (np.ones_like(V, shape=len(V)) @ V).astype("float64")
+
+
+def _column_sums(rows: Rows, name: str) -> Any:
+    return _sums(rows[name])
+
+
+def _squares(rows: Rows) -> Any:
+    return _sums(rows["Z"] ** 2)
+
+
+def _divide(rows: Rows, scale: Array) -> None:
+    rows["Z"] = rows["Z"] / scale.astype(rows["Z"].dtype)
+
+
+def _subtract(rows: Rows, centre: Array, name: str) -> None:
+    rows[name] = rows[name] - centre.astype(rows[name].dtype)
+
+
+def _residual(rows: Rows, centre: Array, theta: Array | None) -> None:
+    """U = Y S - centre - G theta."""
+    U = rows["U"] - centre.astype(rows["U"].dtype)
+    rows["U"] = U if theta is None else U - rows["Z"] * theta.astype(U.dtype)
+
+
+def _precondition(rows: Rows, theta: Array | None, ridge: float) -> Any:
+    """W = D^-1 R, R = X'U - ridge Z theta; the squared length of each column in D^-1."""
+    R = rows["W"]
+    if theta is not None:
+        R = R - rows["Z"] * (ridge * theta).astype(R.dtype)
+    rows["W"] = R / rows["D"].astype(R.dtype)
+    return _sums(R * rows["W"])
+
+
+def _choose(rows: Rows, active: Mask) -> None:
+    rows["W"] = rows["W"][:, active]
+
+
+def _cross(rows: Rows, name: str, others: tuple[str, ...]) -> Array:
+    """[others]'V."""
+    return np.concatenate([rows[other].T @ rows[name] for other in others]).astype("float64")
+
+
+def _combine(rows: Rows, from_Z: Array, from_P: Array, from_W: Array, length: Array) -> None:
+    """P = P from_P + W from_W, Z = Z from_Z + P diag(length)."""
+    P = rows["W"] @ from_W
+    if len(from_P):
+        P = P + rows["P"] @ from_P
+    rows["Z"], rows["P"] = rows["Z"] @ from_Z + P * length, P
+    del rows["W"]
+
+
+def _rotate(rows: Rows, V: Array) -> None:
+    rows["Z"] = rows["Z"] @ V
+    _forget(rows)
+
+
+def _as_maps(rows: Rows, V: Array) -> None:
+    """The maps, as the float32 that is handed out, so that the eigenvalues are those of what people get."""
+    Z = rows["Z"][:, : len(V)] @ V
+    _forget(rows)
+    rows["map"] = Z.astype("float32").astype(Z.dtype)
+
+
+def _correction_as_Z(rows: Rows) -> None:
+    rows["Z"] = rows.pop("W")
+
+
+def _forget(rows: Rows) -> None:
+    for name in {*rows} & {"P", "W", "map"}:
+        del rows[name]
+
+
+# Small dense algebra, in double precision, for arrays of any device.
+# What counts as rounding, by the precision of the data, relative to 1:
+
+_PRECISION = {"float32": 1e-5, "float64": 1e-10}  # a direction of [Z, P, W] that is not there
+_NOTHING = {"float32": 1e-4, "float64": 1e-6}  # an eigenvalue beside the largest
+_CANCELLED = {"float32": 1e-2, "float64": 1e-6}  # a column of P that is the difference of its parts
+
+
+def _total(parts: Sequence[Array]) -> Array:
+    """The sum over the blocks of a room."""
+    return np.asarray(sum(parts[1:], start=parts[0]))
+
+
+def _bordered(corner: Array, border: Array) -> Array:
+    """The symmetric matrix with ``corner`` at the top left and ``border`` as its last columns."""
+    k = len(corner)
+    return np.vstack([np.hstack([corner, border[:k]]), np.hstack([border[:k].T, (border[k:] + border[k:].T) / 2])])
+
+
+def _gram_of_step(M: Array, V: Array, rest: Array, inner: Array) -> Array:
+    """The Gram matrix of [V, R] in M, V'M V = inner being known; R is zero but for its last rows, ``rest``."""
+    image = M[:, len(M) - len(rest) :] @ rest
+    return _bordered(inner, np.concatenate([V.T @ image, rest.T @ image[len(M) - len(rest) :]]))
+
+
+def _best_step(
+    gram_A: Array, border_A: Array, gram_B: Array, border_B: Array, columns: int, width: int, dtype: str
+) -> tuple[Array, ...]:
+    """Rayleigh-Ritz over [Z, P, W]: theta, V, the length of what V adds to Z, and the next Gram matrices of [Z, P]."""
+    A, B = _bordered(gram_A, border_A), _bordered(gram_B, border_B)
+    known = len(gram_A)
+    theta, V = _rayleigh_ritz(A, B, [columns, known] if known > columns else [columns], width, dtype)
+    # P is what the step adds to Z, scaled: all its inner products are known already, but for
+    # columns that cancelled out, which say nothing any more and are blanked.
+    rest = V[columns:]
+    length = np.sqrt(np.maximum(np.diag(B)[columns:] @ rest**2, np.finfo(float).tiny))
+    rest = rest / length
+    gram_A = _gram_of_step(A, V, rest, np.diag(theta))
+    gram_B = _gram_of_step(B, V, rest, np.diag(np.ones_like(theta)))
+    there = np.diag(gram_B) >= _CANCELLED[dtype]
+    return theta, V, length, gram_A, gram_B * np.outer(there, there)
+
+
+def _rayleigh_ritz(A: Array, B: Array, cuts: list[int], width: int | None, dtype: str) -> tuple[Array, Array]:
+    """The eigenpairs of A v = theta B v with theta > 0, largest first, in the directions that B's precision carries."""
+    N = _orthonormal(B, cuts, _PRECISION[dtype])
+    M = N.T @ A @ N
+    theta, V = _eigh(M.astype(dtype))  # as precise as the data, and then orthonormal in double precision
+    positive = theta > _NOTHING[dtype] * np.maximum(theta[-1:], 0)  # the null space of A would turn at will
+    V = V[:, positive][:, ::-1][:, :width].astype("float64")
+    V = 1.5 * V - V @ (V.T @ V) / 2
+    return (V * (M @ V)).sum(axis=0), N @ V
+
+
+def _eigh(M: Array) -> tuple[Array, Array]:
+    """Eigenvalues, smallest first, and eigenvectors; NumPy's own function takes twice as long as SciPy's."""
+    values, vectors = eigh(M, driver="evd") if isinstance(M, np.ndarray) else np.linalg.eigh(M)
+    return values, vectors
+
+
+def _orthonormal(B: Array, cuts: list[int], precision: float) -> Array:
+    """N with N'B N = I: block Gram-Schmidt over the columns between the cuts, without what is lost in rounding."""
+    scale = np.diag(B)
+    root = np.where(scale > 0, 1 / np.sqrt(np.where(scale > 0, scale, 1)), 0)
+    B = B * np.outer(root, root)
+    N = B[:, :0]
+    for begin, end in zip([0, *cuts], [*cuts, len(B)], strict=True):
+        C = N.T @ B[:, begin:end]
+        size, Q = _eigh(B[begin:end, begin:end] - C.T @ C)
+        carried = size > precision * np.maximum(size[-1:], 1)
+        new = Q[:, carried] / np.sqrt(size[carried])
+        more = -N @ (C @ new)
+        more[begin:end] += new
+        N = np.hstack([N, more])
+    return root[:, None] * N

@@ -1,0 +1,551 @@
+"""The commands that make corpora: from a source on disk to a corpus that is read back, and how they fail."""
+
+import gzip
+import json
+import re
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dumps
+import pytest
+from mirror import Mirror, publish_xml
+
+from cr5 import Document, demo, read
+from cr5.cli import corpora, run
+
+Source = Callable[[Path], list[object]]  # writes a source into a folder, and says how to name it to the command
+
+WIKI_DATE = "20261101"
+ENGLISH = "The dog barks at the neighbour's cat."
+ITALIAN = "Il cane abbaia al gatto del vicino."
+FIELDS = {"corpus", "documents", "seconds", "skipped", "concepts", "shared", "languages", "renamed"}
+FIGURES = {"documents", "guessed", "confidence", "foreign", "duplicates", "short"}
+
+
+def moses(folder: Path) -> list[object]:
+    with zipfile.ZipFile(folder / "en-it.txt.zip", "w") as archive:
+        archive.writestr("Pets.en-it.en", f"{ENGLISH}\nIt sleeps.\n")
+        archive.writestr("Pets.en-it.it", f"{ITALIAN}\nDorme.\n")
+        archive.writestr("README", "Nothing to learn from.")
+    return [folder / "en-it.txt.zip"]
+
+
+def tmx(folder: Path) -> list[object]:
+    pairs = [(ENGLISH, ITALIAN), ("It sleeps.", "Dorme.")]
+    units = "".join(
+        f'<tu><tuv xml:lang="EN-us"><seg>{en}</seg></tuv><tuv xml:lang="it"><seg>{it}</seg></tuv></tu>'
+        for en, it in pairs
+    )
+    (folder / "pets.tmx").write_text(f'<tmx version="1.4"><header/><body>{units}</body></tmx>')
+    return [folder / "pets.tmx"]
+
+
+def europarl(folder: Path) -> list[object]:
+    for lang, text in (("en", ENGLISH), ("it", ITALIAN)):
+        (folder / "raw" / lang).mkdir(parents=True)
+        session = f'<CHAPTER ID="1">\n<SPEAKER ID="7" NAME="Rossi">\n{text}\n'
+        (folder / "raw" / lang / "ep-00-01-17.txt").write_text(session)
+    return [folder / "raw"]
+
+
+def gettext(folder: Path) -> list[object]:
+    (folder / "po").mkdir()
+    header = 'msgid ""\nmsgstr "Language: it\\nContent-Type: text/plain; charset=UTF-8\\n"\n'
+    (folder / "po" / "it.po").write_text(f'{header}\n#: pets.c:3\nmsgid "{ENGLISH}"\nmsgstr "{ITALIAN}"\n')
+    return [folder / "po", "--by", "reference"]
+
+
+def bible(folder: Path) -> list[object]:
+    (folder / "vref.txt").write_text("GEN 1:1\nGEN 1:2\n")
+    (folder / "eng-one.txt").write_text(f"{ENGLISH}\nIt sleeps.\n")
+    (folder / "ita-one.txt").write_text(f"{ITALIAN}\nDorme.\n")
+    return [folder / "eng-one.txt", folder / "ita-one.txt", "--references", folder / "vref.txt"]
+
+
+def pages(folder: Path) -> list[object]:
+    for lang, text in (("en", ENGLISH), ("it", ITALIAN)):
+        (folder / "docs" / lang).mkdir(parents=True)
+        (folder / "docs" / lang / "pets.html").write_text(f"<title>Pets</title><body><p>{text}</p></body>")
+    return [folder / "docs"]
+
+
+def table(folder: Path) -> list[object]:
+    (folder / "pairs.tsv").write_text(f"id\tenglish\ttesto\n1\t{ENGLISH}\t{ITALIAN}\n")
+    return [folder / "pairs.tsv", "--concept-column", "id", "--wide", "en=english", "--wide", "it=testo"]
+
+
+SOURCES: dict[str, tuple[Source, list[Document]]] = {
+    "moses": (
+        moses,
+        [
+            Document("Pets.en-it:1", "en", f"{ENGLISH}\nIt sleeps."),
+            Document("Pets.en-it:1", "it", f"{ITALIAN}\nDorme."),
+        ],
+    ),
+    "tmx": (
+        tmx,
+        [Document("pets:1", "en-US", f"{ENGLISH}\nIt sleeps."), Document("pets:1", "it", f"{ITALIAN}\nDorme.")],
+    ),
+    "europarl": (
+        europarl,
+        [Document("ep-00-01-17/1/7", "en", ENGLISH, "Rossi"), Document("ep-00-01-17/1/7", "it", ITALIAN, "Rossi")],
+    ),
+    "gettext": (gettext, [Document("po:pets.c", "en", ENGLISH), Document("po:pets.c", "it", ITALIAN)]),
+    "bible": (
+        bible,
+        [Document("GEN 1", "en", f"{ENGLISH}\nIt sleeps."), Document("GEN 1", "it", f"{ITALIAN}\nDorme.")],
+    ),
+    "folder": (pages, [Document("pets", "en", ENGLISH, "Pets"), Document("pets", "it", ITALIAN, "Pets")]),
+    "table": (table, [Document("1", "en", ENGLISH), Document("1", "it", ITALIAN)]),
+}
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Run ``cr5 corpus`` within an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: run(["corpus", *map(str, arguments)])
+
+
+@pytest.fixture
+def fails(command: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that must end with 1 and one line on standard error; returns the line."""
+
+    def call(*arguments: object) -> str:
+        assert command(*arguments) == 1
+        caught = capsys.readouterr()
+        assert caught.out == ""
+        assert caught.err.startswith("error: ")
+        assert caught.err.count("\n") == 1
+        return caught.err.removeprefix("error: ").removesuffix("\n")
+
+    return call
+
+
+def words(printed: str) -> str:
+    """What is printed, however lines are broken."""
+    return " ".join(printed.split())
+
+
+# Every source
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_source_becomes_a_corpus_and_the_account_says_which(
+    name: str, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, expected = SOURCES[name]
+    assert command(name, *source(tmp_path), "-o", "corpus.parquet") == 0
+    assert list(read(tmp_path / "corpus.parquet")) == expected
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert all(len(line) <= 80 for line in printed.out.splitlines())
+    assert printed.out.splitlines()[0] == "Corpus corpus.parquet"
+    for document in expected:
+        assert re.search(rf"^ {document.lang} +1 +100% *$", printed.out, re.MULTILINE)
+    assert re.search(
+        r"2 documents written to corpus.parquet in \d+\.\d s; 1 concepts, 1 in two languages or more",
+        words(printed.out),
+    )
+    assert printed.out.endswith("Next: cr5 corpus inspect corpus.parquet; cr5 train corpus.parquet -o model\n")
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_json_has_the_account_and_nothing_else(
+    name: str, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, expected = SOURCES[name]
+    assert command(name, *source(tmp_path), "-o", "corpus.jsonl", "--json") == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    found = json.loads(printed.out)
+    assert set(found) == FIELDS
+    assert (found["documents"], found["concepts"], found["shared"], found["skipped"]) == (2, 1, 1, {})
+    assert set(found["languages"]) == {document.lang for document in expected}
+    for figures in found["languages"].values():
+        assert set(figures) == FIGURES
+        assert figures["short"] == 1.0
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_on_standard_output_the_corpus_is_alone(
+    name: str, tmp_path: Path, command: Callable[..., int], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    source, expected = SOURCES[name]
+    assert command(name, *source(tmp_path), "-o", "-") == 0
+    printed = capfdbinary.readouterr()
+    (tmp_path / "piped.jsonl").write_bytes(printed.out)
+    assert list(read(tmp_path / "piped.jsonl")) == expected
+    assert b"2 documents in " in printed.err
+    assert b"Next:" not in printed.err
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_language_may_be_asked_for_in_any_spelling(name: str, tmp_path: Path, command: Callable[..., int]) -> None:
+    make, expected = SOURCES[name]
+    assert command(name, *make(tmp_path), "--langs", "ITA", "-o", "corpus.jsonl") == 0
+    kept = [document for document in expected if document.lang == "it"]
+    assert kept
+    assert list(read(tmp_path / "corpus.jsonl")) == kept
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_an_interrupt_leaves_nothing_behind(
+    name: str,
+    tmp_path: Path,
+    command: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(documents: Iterator[Document], *arguments: object, **options: object) -> Iterator[Any]:
+        assert next(documents)
+        assert any(path.suffix == ".tmp" for path in tmp_path.iterdir())
+        raise KeyboardInterrupt
+        yield
+
+    arguments = SOURCES[name][0](tmp_path)
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(corpora, "refine", interrupted)
+    assert command(name, *arguments, "-o", "corpus.parquet") == 130
+    assert capsys.readouterr().err == "stopped; nothing was written\n"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", [*SOURCES, "wikipedia"])
+def test_help_has_examples_that_are_not_broken(
+    name: str, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(name, "--help") == 0
+    printed = capsys.readouterr().out
+    examples = re.findall(rf"^     (cr5 corpus {name} .*?) *$", printed, re.MULTILINE)
+    assert examples
+    assert all(re.search(r" -o \S+", example) for example in examples)
+    assert all(len(line) <= 80 for line in printed.splitlines())
+    assert "…" not in printed
+    told = " ".join((getattr(corpora, name).__doc__ or "").split())
+    assert told in words(printed)
+
+
+def test_help_lists_sources_before_what_uses_a_corpus(
+    command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("--help") == 0
+    printed = capsys.readouterr().out
+    panels = re.findall(r"^╭─ (.*?) ─+╮", printed, re.MULTILINE)
+    assert panels == ["Options", "Make a corpus", "Use one that is there"]
+    assert all(re.search(rf"^│ {name} ", printed, re.MULTILINE) for name in (*SOURCES, "wikipedia"))
+
+
+# What the account tells
+
+
+def test_untranslated_and_repeated_texts_are_counted_and_left_out_when_asked(
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    articles = [document for document in demo.encyclopedia() if document.lang in ("da", "en")]
+    english = [document for document in articles if document.lang == "en"]
+    forgotten = Document("forgotten", "da", english[0].text)
+    copied = Document("copied", "en", english[1].text)
+    corpus = tmp_path / "given.jsonl"
+    lines = [json.dumps({"concept": d.concept, "lang": d.lang, "text": d.text}) for d in (*articles, forgotten, copied)]
+    corpus.write_text("\n".join(lines))
+    assert command("table", corpus, "-o", "all.csv.gz") == 0
+    printed = capsys.readouterr().out
+    told = words(printed)
+    assert re.search(r"^ lang +docs +foreign +similar", printed, re.MULTILINE)
+    assert (
+        "foreign: evidently in another language (da: 1 in en, such as forgotten); leave them out with --drop-foreign"
+        in told
+    )
+    assert "similar: nearly repeat a text of another concept; leave them out with --dedupe" in told
+    assert len(list(read(tmp_path / "all.csv.gz"))) == len(articles) + 2
+
+    assert command("table", corpus, "-o", "clean.csv.gz", "--drop-foreign", "--dedupe") == 0
+    told = words(capsys.readouterr().out)
+    assert "(da: 1 in en, such as forgotten); left out" in told
+    assert "similar: nearly repeat a text of another concept; left out" in told
+    assert not {"forgotten", "copied"} & {document.concept for document in read(tmp_path / "clean.csv.gz")}
+
+
+def test_languages_that_the_source_does_not_name_are_guessed_with_their_confidence(
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    articles = [document for document in demo.encyclopedia() if document.lang in ("da", "en")][:60]
+    given = tmp_path / "given.jsonl"
+    given.write_text("\n".join(json.dumps({"concept": d.concept, "text": d.text}) for d in articles))
+    assert command("table", given, "--lang-column", "-", "-o", "corpus.jsonl") == 0
+    assert [d.lang for d in read(tmp_path / "corpus.jsonl")] == [d.lang for d in articles]
+    printed = capsys.readouterr().out
+    for lang in {d.lang for d in articles}:
+        count = sum(d.lang == lang for d in articles)
+        assert re.search(rf"^ {lang} +{count} +{count} +\d+%", printed, re.MULTILINE)
+    assert "guessed: the source names no language; sure: how sure the guesses are, on average" in words(printed)
+
+
+ADVICE = {
+    "moses": "join more lines with --join, or train with a lower --set min_unique=N",
+    "tmx": "join more units with --join, or train with a lower --set min_unique=N",
+    "gettext": "join messages with --by reference or catalogue, or train with a lower --set min_unique=N",
+    "bible": "join verses with --by chapter or book, or train with a lower --set min_unique=N",
+    "table": "train with a lower --set min_unique=N",
+}
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_documents_too_short_to_train_on_come_with_advice(
+    name: str, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(name, *SOURCES[name][0](tmp_path), "-o", "corpus.tsv") == 0
+    told = words(capsys.readouterr().out)
+    assert f"short: fewer different words than the 50 that training asks for, by a sample; {ADVICE[name]}" in told
+
+
+def test_codes_that_were_rewritten_are_told(
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for code in ("eng", "ita", "dan", "deu", "fra", "vie"):
+        (tmp_path / f"x.{code}").write_text("x\n")
+    assert command("moses", tmp_path, "-o", "corpus.jsonl") == 0
+    told = words(capsys.readouterr().out)
+    assert "codes: dan is da, deu is de, eng is en, fra is fr, ita is it and 1 more" in told
+
+
+def test_pairs_meet_in_a_pivot_however_each_spells_it(
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in {"a.en": ENGLISH, "a.it": ITALIAN, "b.eng": ENGLISH, "b.dan": "Hunden gør."}.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    assert command("moses", tmp_path, "--pivot", "en", "-o", "corpus.jsonl") == 0
+    found = list(read(tmp_path / "corpus.jsonl"))
+    assert {document.lang for document in found} == {"da", "en", "it"}
+    assert len({document.concept for document in found}) == 1
+
+
+def test_faults_that_were_skipped_are_counted_with_an_example(
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.en").write_bytes(b"good\n\xff\n")
+    (tmp_path / "x.it").write_bytes(b"bene\nmale\n")
+    assert command("moses", "x.en", "x.it", "-o", "corpus.jsonl", "--on-error", "skip") == 0
+    warning = "warning: skipped 1: invalid UTF-8 (first: x.en:2: byte 1 is no UTF-8; convert it with iconv)\n"
+    assert capsys.readouterr().err == warning
+    assert [d.text for d in read(tmp_path / "corpus.jsonl")] == ["good", "bene\nmale"]
+
+
+def test_a_language_that_the_source_has_not_is_warned_of(
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("moses", *moses(tmp_path), "--langs", "eng,fr", "-o", "corpus.jsonl") == 0
+    printed = capsys.readouterr()
+    assert printed.err == (
+        "warning: no concept is in two languages, so nothing can be learned from it alone; check --langs and the "
+        "names\nwarning: no document is in fr; there are en, it\n"
+    )
+    assert "Next:" not in printed.out
+    assert [document.lang for document in read(tmp_path / "corpus.jsonl")] == ["en"]
+
+
+# Failures
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["moses", "none.en"], "none.en: no such file or folder; check the spelling"),
+        (["moses", "void"], "no two files of a name in two languages in void; name them like train.en and train.fr"),
+        (["moses", "nil.en", "nil.it"], "there is no text in what you named; check the files, and the options in -h"),
+        (["moses", "bad.en", "bad.it"], "bad.en:1: byte 1 is no UTF-8; convert it with iconv"),
+        (["moses", "noise.zip"], "noise.zip: corrupt, file is not a zip file; copy or download it again"),
+        (["tmx", "void"], "no TMX file in void; its name should end in .tmx"),
+        (["tmx", "nil.en"], "nil.en:1:1: cut short, no element found; mend it there or export it again"),
+        (["tmx", "noise.tmx"], "noise.tmx:1:1: not well-formed (invalid token); mend it there or export it again"),
+        (
+            ["tmx", "noise.tmx", "--on-error", "skip"],
+            "no document is left, 1 could not be used; the first: noise.tmx:1:1: not well-formed (invalid token); mend "
+            "it there or export it again",
+        ),
+        (
+            ["europarl", "void"],
+            "void: no session in it; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml",
+        ),
+        (["gettext", "void"], "void: no catalogue in this folder; their names end in .po, .mo or .gmo"),
+        (
+            ["gettext", "noise.mo"],
+            "noise.mo: no compiled catalogue, which starts with 950412de; check the name or make it again",
+        ),
+        (["bible", "void"], "void: no verse file in this folder; their names end in .txt or .tsv"),
+        (["folder", "none"], "none: no such folder; check the spelling"),
+        (["table", "nil.csv"], "nil.csv: empty, without a header; remove it or write one"),
+        (
+            ["table", "cut.csv", "--lang", "en"],
+            "cut.csv: no column 'concept', only id, body; name the right one, e.g. with --text-column",
+        ),
+        (
+            ["table", "numbers.csv", "--lang-column", "-"],
+            "a: the language of its text cannot be told; name it or pass --on-error skip",
+        ),
+        (
+            ["table", "numbers.csv", "--lang", "no code"],
+            "a: 'no code' is no language code; write one such as de, pt-BR or zh-Hant, or x-name for one of your own",
+        ),
+    ],
+)
+def test_input_that_cannot_be_used(
+    arguments: list[str], message: str, tmp_path: Path, fails: Callable[..., str]
+) -> None:
+    (tmp_path / "void").mkdir()
+    for name in ("nil.en", "nil.it", "nil.csv"):
+        (tmp_path / name).touch()
+    for name in ("bad.en", "bad.it"):
+        (tmp_path / name).write_bytes(b"\xff\n")
+    for name in ("noise.zip", "noise.tmx", "noise.mo"):
+        (tmp_path / name).write_bytes(struct.pack("<8I", *range(8)))
+    (tmp_path / "cut.csv").write_text("id,body\n1,text\n")
+    (tmp_path / "numbers.csv").write_text("concept,text\na,12 34\n")
+    before = sorted(tmp_path.iterdir())
+    assert fails(*arguments, "-o", "corpus.parquet") == message
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["-o", "corpus.txt"],
+            "corpus.txt: unknown suffix '.txt'; the formats are .jsonl, .csv and .tsv, also with .gz or .xz behind it, "
+            "and .parquet",
+        ),
+        (["-o", "none/corpus.csv"], "none/corpus.csv: the folder none does not exist; create it first"),
+        (["-o", "corpus.csv", "--langs", "fr,de"], "no document is in fr, de; there are en, it; change --langs"),
+        (
+            ["-o", "corpus.csv", "--langs", "?"],
+            "'?' is no language code; write one such as de, pt-BR or zh-Hant, or x-name for one of your own",
+        ),
+        (
+            ["-o", "corpus.csv", "--pivot", "da"],
+            "Pets.en-it: only en, it, not the pivot 'da'; leave it out",
+        ),
+    ],
+)
+def test_options_that_lead_nowhere(options: list[str], message: str, tmp_path: Path, fails: Callable[..., str]) -> None:
+    assert fails("moses", *moses(tmp_path), *options) == message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["en-it.txt.zip"]
+
+
+def test_when_everything_is_dropped_the_options_that_did_it_are_named(
+    tmp_path: Path, fails: Callable[..., str]
+) -> None:
+    english = next(document for document in demo.encyclopedia() if document.lang == "en")
+    (tmp_path / "x.csv").write_text(f'concept,lang,text\na,da,"{english.text.replace(chr(34), chr(39))}"\n')
+    assert fails("table", "x.csv", "--drop-foreign", "-o", "corpus.csv") == (
+        "all documents are foreign or similar, so none is left; leave out --drop-foreign or --dedupe"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["moses", "en-it.txt.zip"], "Missing option '--output' / '-o'."),
+        (
+            ["moses", "en-it.txt.zip", "-o", "-", "--json"],
+            "Invalid value for --json: standard output is the corpus already; name a file with -o",
+        ),
+        (
+            ["table", "x.csv", "--wide", "en", "-o", "corpus.csv"],
+            "Invalid value for --wide: 'en' is not of the form CODE=NAME",
+        ),
+    ],
+)
+def test_wrong_usage(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    command: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    moses(tmp_path)
+    assert command(*arguments) == 2
+    assert message in words(capsys.readouterr().err)
+
+
+def test_a_corpus_that_was_there_stays_when_the_new_one_fails(
+    tmp_path: Path, command: Callable[..., int], fails: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = moses(tmp_path)
+    assert command("moses", *arguments, "-o", "corpus.jsonl") == 0
+    capsys.readouterr()
+    before = (tmp_path / "corpus.jsonl").read_bytes()
+    fails("moses", *arguments, "-o", "corpus.jsonl", "--langs", "fr")
+    assert (tmp_path / "corpus.jsonl").read_bytes() == before
+    assert command("moses", *arguments, "-o", "corpus.jsonl", "--langs", "it") == 0
+    assert [document.lang for document in read(tmp_path / "corpus.jsonl")] == ["it"]
+
+
+# Wikipedia
+
+
+@pytest.fixture
+def wikipedias(tmp_path: Path) -> Iterator[Mirror]:
+    """A mirror with 20 articles in each of two languages, the first of each about something of its own."""
+    everything = demo.encyclopedia()
+    concepts = sorted({document.concept for document in everything})
+    with Mirror() as mirror:
+        for i, lang in enumerate(("da", "it")):
+            numbers = {concept: n for n, concept in enumerate(concepts, 1) if n <= 19 or n == 20 + i}
+            chosen = [document for document in everything if document.lang == lang and document.concept in numbers]
+            pages = [dumps.Page(10 * n, document.title, document.text) for n, document in enumerate(chosen, 1)]
+            props = [
+                (10 * n, "wikibase_item", f"Q{numbers[document.concept]}", None) for n, document in enumerate(chosen, 1)
+            ]
+            files = {"pages-articles-multistream.xml.bz2": dumps.multistream(pages, lang, per_stream=5)}
+            publish_xml(
+                mirror, f"{lang}wiki", WIKI_DATE, files, gzip.compress(dumps.page_props_sql(props, f"{lang}wiki"))
+            )
+        yield mirror
+
+
+def wikipedia(mirror: Mirror, *options: object) -> list[object]:
+    return [
+        *("wikipedia", "--langs", "da,it", "--source", "xml", "-o", "wiki", "--workers", 1, "--mirror", mirror.url),
+        *options,
+    ]
+
+
+def test_wikipedia_becomes_a_corpus_and_the_report_says_which(
+    wikipedias: Mirror, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(*wikipedia(wikipedias)) == 0
+    found = list(read(tmp_path / "wiki"))
+    assert sorted((document.lang, document.concept) for document in found) == sorted(
+        (lang, f"Q{n}") for i, lang in enumerate(("da", "it")) for n in [*range(1, 20), 20 + i]
+    )
+    printed = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in printed.splitlines())
+    for lang in ("da", "it"):
+        assert re.search(rf"^ {lang} +{WIKI_DATE} +20 +20 .* 20 *$", printed, re.MULTILINE)
+    assert "40 documents, 19 concepts in two languages or more" in words(printed)
+    assert printed.endswith("Next: cr5 corpus inspect wiki; cr5 train wiki -o model\n")
+
+
+def test_wikipedia_in_json(wikipedias: Mirror, command: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(*wikipedia(wikipedias, "--json", "--concepts", "shared")) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["corpus"] == "wiki"
+    assert {lang: facts["documents"] for lang, facts in found["languages"].items()} == {"da": 19, "it": 19}
+
+
+def test_wikipedia_interrupted_says_how_to_go_on(
+    wikipedias: Mirror,
+    command: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cr5.sources.wikipedia.build.build", interrupted)
+    assert command(*wikipedia(wikipedias)) == 130
+    assert capsys.readouterr().err == "stopped; run the same command again to go on\n"

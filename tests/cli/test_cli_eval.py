@@ -1,0 +1,382 @@
+"""``cr5 eval`` and ``cr5 reproduce``: what they print and write, and how they complain."""
+
+import csv
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import madeup
+import numpy as np
+import pytest
+
+from cr5 import Cr5, Document, read, write
+from cr5.cli import evaluation, run
+from cr5.evaluate.published import write_miniature
+from cr5.evaluate.systems import baselines
+from cr5.evaluate.systems.space import Space
+from cr5.features.tokeniser import Tokeniser
+
+SETTINGS = ["--rank", "40", "--ridge", "0.3", "--set", "min_documents=2", "--set", "min_unique=5"]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpora") / "corpus.jsonl"
+    write(path, madeup.corpus(concepts=300))
+    return path
+
+
+@pytest.fixture
+def done(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that must end well; returns what it printed."""
+
+    def call(*arguments: object) -> str:
+        code = run([str(argument) for argument in arguments])
+        caught = capsys.readouterr()
+        assert code == 0, caught.err
+        return caught.out
+
+    return call
+
+
+@pytest.fixture
+def fails(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that must fail; returns its message."""
+
+    def call(*arguments: object) -> str:
+        assert run([str(argument) for argument in arguments]) == 1
+        caught = capsys.readouterr()
+        assert caught.out == ""
+        return caught.err.strip().removeprefix("error: ")
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def results(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two regimes and all systems that the base install has."""
+    path = tmp_path_factory.mktemp("results") / "first"
+    given = [
+        "eval",
+        "documents",
+        str(corpus),
+        "-o",
+        str(path),
+        "--regime",
+        "joint,low-resource",
+        "--low-resource",
+        "80",
+    ]
+    assert run([*given, *SETTINGS]) == 0
+    return path
+
+
+def test_a_run_is_written_in_four_forms_that_agree(results: Path) -> None:
+    assert {p.name for p in results.iterdir()} == {
+        "run.json", "scores.csv", "report.md", "report.html", "split.json",
+    }  # fmt: skip
+    plain = json.loads((results / "run.json").read_text())
+    with (results / "scores.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(plain["scores"]) == 2 * 4 * 6 * 2
+    for row, score in zip(rows, plain["scores"], strict=True):
+        assert row["signature"] == score["signature"]
+        assert float(row["P@1"]) == pytest.approx(score["precision"]["1"], abs=1e-4)
+    page, text = ((results / name).read_text() for name in ("report.html", "report.md"))
+    for mean in plain["means"]:
+        if mean["measure"] == "csls":
+            assert f"{mean['precision']['1']:.1f}" in page
+            assert f"{mean['precision']['1']:.1f}" in text
+
+
+def test_the_tables_fit_a_small_terminal_and_name_every_system(corpus: Path, done: Callable[..., str]) -> None:
+    printed = done("eval", "documents", corpus, *SETTINGS)
+    assert max(map(len, printed.splitlines())) <= 80
+    for name in ("cr5", "shared tokens (floor)", "BM25 over shared words", "CL-ESA"):
+        assert name in printed
+
+
+def test_json_is_the_run_and_nothing_else(corpus: Path, done: Callable[..., str]) -> None:
+    plain = json.loads(done("eval", "documents", corpus, *SETTINGS, "--systems", "cr5,wsdm19", "--json"))
+    assert {score["system"] for score in plain["scores"]} == {"cr5", "cr5 as in the paper"}
+    means = {(m["system"], m["measure"]): m["precision"]["1"] for m in plain["means"]}
+    assert means["cr5", "csls"] > 50
+    assert plain["facts"]["seconds"] > 0
+
+
+def test_a_stored_split_gives_the_same_run_again(corpus: Path, results: Path, done: Callable[..., str]) -> None:
+    given = ["eval", "documents", corpus, *SETTINGS, "--systems", "cr5", "--json"]
+    again = json.loads(done(*given, "--split", results / "split.json"))
+    other = json.loads(done(*given, "--seed", "1"))
+    first = [s for s in json.loads((results / "run.json").read_text())["scores"] if s["system"] == "cr5"]
+    by_place = {(s["regime"], s["source"], s["target"], s["measure"]): s for s in first}
+    for score in again["scores"]:
+        place = (score["regime"], score["source"], score["target"], score["measure"])
+        assert score["ranks"] == by_place[place]["ranks"]
+        assert score["signature"] == by_place[place]["signature"]
+    assert other["scores"][0]["signature"] != again["scores"][0]["signature"]
+
+
+def test_two_runs_are_compared(corpus: Path, results: Path, tmp_path: Path, done: Callable[..., str]) -> None:
+    weak = ["--rank", "2", "--ridge", "0.3", "--set", "min_documents=2", "--set", "min_unique=5"]
+    done(
+        "eval", "documents", corpus, *weak, "--systems", "cr5", "--split", results / "split.json", "-o", tmp_path / "b"
+    )
+    rows = json.loads(done("eval", "--json", "--compare", results, tmp_path / "b"))
+    mean = next(row for row in rows if row["source"] == "" and row["measure"] == "csls")
+    assert (mean["system_a"], mean["regime"], mean["directions"]) == ("cr5", "joint", 6)
+    assert mean["at_1"]["value"] < -30
+    assert mean["significant"]
+    printed = done("eval", "--compare", results, tmp_path / "b")
+    assert max(map(len, printed.splitlines())) <= 80
+    assert f"{mean['at_1']['value']:.1f}".lstrip("-") in printed
+    same = json.loads(done("eval", "--json", "--compare", results, results))
+    assert not any(row["significant"] for row in same)
+    named = json.loads(done("eval", "--json", "--compare", results, results, "--systems", "cr5,shared tokens (floor)"))
+    assert named[0]["precision_b"] < named[0]["precision_a"]
+
+
+def test_texts_are_written_to_be_encoded_elsewhere_and_entered_again(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], done: Callable[..., str]
+) -> None:
+    done("eval", "documents", corpus, *SETTINGS, "--texts", tmp_path / "texts")
+    own = Cr5(**madeup.SETTINGS).fit(madeup.corpus(concepts=300))
+    (tmp_path / "vectors").mkdir()
+    for lang in madeup.LANGS:
+        held = [d.text for d in read(tmp_path / "texts" / f"{lang}.jsonl")]
+        np.save(tmp_path / "vectors" / f"{lang}.npy", own.encode(held, lang))
+    given = ["eval", "documents", corpus, *SETTINGS, "--systems", "floor", "--vectors", f"mine={tmp_path / 'vectors'}"]
+    plain = json.loads(done(*given, "--json"))
+    means = {(m["system"], m["measure"]): m["precision"]["1"] for m in plain["means"]}
+    assert means["mine", "csls"] > 80
+    assert means["shared tokens (floor)", "cosine"] < 5
+
+
+def test_sentences_and_words_are_asked_of_a_trained_model(
+    model_folder: Path, corpus: Path, tmp_path: Path, done: Callable[..., str]
+) -> None:
+    random = np.random.default_rng(0)
+    said = [random.choice(madeup.MEANINGS, 6, replace=False).tolist() for _ in range(200)]
+    for lang in ("aa", "bb"):
+        lines = [madeup.text(lang, meanings) for meanings in said]
+        (tmp_path / f"sentences.{lang}").write_text("\n".join(lines) + "\n")
+    files = [tmp_path / f"sentences.{lang}" for lang in ("aa", "bb")]
+    plain = json.loads(done("eval", "sentences", model_folder, *files, "--json", "-o", tmp_path / "out"))
+    assert {m["system"] for m in plain["means"]} == {"cr5"}
+    assert min(m["precision"]["1"] for m in plain["means"]) > 20
+    assert (tmp_path / "out" / "report.html").exists()
+    beside = json.loads(
+        done("eval", "sentences", model_folder, *files, "--train", corpus, "--systems", "floor,lsi", "--json")
+    )
+    assert {m["system"] for m in beside["means"]} == {"cr5", "shared tokens (floor)", "CL-LSI"}
+    pairs = [f"{madeup.word('aa', i)}\t{madeup.word('bb', i)}" for i in range(60)]
+    (tmp_path / "aa-bb.tsv").write_text("\n".join([*pairs, "unknown\tunheard"]) + "\n")
+    words = json.loads(done("eval", "words", model_folder, tmp_path / "aa-bb.tsv", "--json"))
+    assert min(m["precision"]["1"] for m in words["means"]) > 10
+    assert words["scores"][0]["ranks"].count(0) >= 1
+    for text in (
+        done("eval", "words", model_folder, tmp_path / "aa-bb.tsv"),
+        done("eval", "sentences", model_folder, *files),
+    ):
+        assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_paper_is_reproduced_on_a_miniature(tmp_path: Path, done: Callable[..., str]) -> None:
+    names = {"aa": "da", "bb": "en", "cc": "vi"}
+    random = np.random.default_rng(0)
+    there = [d for d in madeup.corpus(concepts=500) if random.random() < 0.8]
+    write_miniature(tmp_path / "data", [Document(d.concept, names[d.lang], d.text) for d in there], Tokeniser())
+    given = [
+        "reproduce", "wsdm19", tmp_path / "data", "--documents", "5", "1000", "--asked", "5", "1000",
+        "--low-resource", "60", "--rank", "30", "--set", "min_documents=2",
+    ]  # fmt: skip
+    printed = done(*given, "-o", tmp_path / "out")
+    assert max(map(len, printed.splitlines())) <= 80
+    for title in ("(a) MUSE", "(b) joint", "(c) pairwise", "(d) pairwise training, low", "(e) transitive"):
+        assert title in printed
+    plain = json.loads((tmp_path / "out" / "run.json").read_text())
+    [score] = [
+        s for s in plain["scores"]
+        if (s["regime"], s["source"], s["target"], s["measure"]) == ("transitive", "da", "vi", "cosine")
+    ]  # fmt: skip
+    section = printed[printed.index("(e) transitive") :]
+    figures = re.findall(r"\d+\.\d", section)
+    assert figures[:3] == [f"{score['precision'][k]:.1f}" for k in ("1", "5", "10")]
+    assert "21.6" in section  # the paper's own
+    assert "37.7" in printed[: printed.index("(b) joint")]
+
+
+def test_wrong_names_are_told_with_the_right_ones(corpus: Path, tmp_path: Path, fails: Callable[..., str]) -> None:
+    assert fails("eval", "documents", corpus, "--regime", "alone") == (
+        "there is no regime 'alone'; the regimes are joint, pairwise, low-resource, transitive, or all"
+    )
+    assert fails("eval", "documents", corpus, "--systems", "cr5,magic") == (
+        "there is no system 'magic'; the systems are cr5, wsdm19, floor, bm25, lsi, esa, inverted, words, dictionary, "
+        "or all"
+    )
+    assert fails("eval", "documents", corpus, "--systems", "dictionary") == (
+        "the system dictionary needs a bilingual dictionary; name one with --dictionary en-it.tsv"
+    )
+    (tmp_path / "words.tsv").write_text("a\tb\n")
+    assert fails("eval", "documents", corpus, "--dictionary", tmp_path / "words.tsv") == (
+        f"{tmp_path / 'words.tsv'}: the name does not tell the languages; call it like en-it.tsv"
+    )
+    assert fails("eval", "--compare", tmp_path, tmp_path) == (
+        f"{tmp_path / 'run.json'} does not exist; name a folder that cr5 eval wrote with -o"
+    )
+    assert fails("eval", "documents", corpus, "--langs", "aa,xx").startswith(
+        "the corpus has no document in language xx"
+    )
+    assert fails("reproduce", "wsdm19", tmp_path).startswith(f"{tmp_path}")
+
+
+def test_a_failed_run_writes_nothing(corpus: Path, tmp_path: Path, fails: Callable[..., str]) -> None:
+    message = fails(
+        "eval",
+        "documents",
+        corpus,
+        "--systems",
+        "cr5",
+        "--rank",
+        "9999",
+        "--set",
+        "min_unique=5",
+        "-o",
+        tmp_path / "out",
+    )
+    assert message == (
+        "cr5, joint: rank 9999 exceeds what the 180 concepts that two languages share can give; "
+        "lower --rank to 179 or less, or add documents"
+    )
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--split SPLIT --seed 1", "--split SPLIT has its own --seed; leave it out"),
+        ("--split SPLIT --queries 20", "--split SPLIT has its own --queries; leave it out"),
+        ("--low-resource 20", "only the regime low-resource takes --low-resource; leave it out"),
+        ("--bridge aa", "only the regime transitive takes --bridge; leave it out"),
+        ("--drop", "only the regime transitive takes --drop; leave it out"),
+        ("--texts there --json", "--texts only writes texts and takes no --json; leave it out"),
+        ("--systems ,", "--systems names none; the systems are"),
+        ("--regime ,", "--regime names none; the regimes are joint, pairwise, low-resource, transitive, or all"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(
+    arguments: str, message: str, corpus: Path, results: Path, fails: Callable[..., str]
+) -> None:
+    split = str(results / "split.json")
+    given = arguments.replace("SPLIT", split).split()
+    assert fails("eval", "documents", corpus, *given).startswith(message.replace("SPLIT", split))
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_any_work(
+    corpus: Path, model_folder: Path, tmp_path: Path, fails: Callable[..., str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "aa-bb.tsv").write_text("a\tb\n")
+    expected = f"{tmp_path / 'file'} cannot be written to (file exists); name another folder with -o"
+    assert fails("eval", "documents", tmp_path / "nothing.jsonl", "-o", tmp_path / "file") == expected
+    assert fails("eval", "words", model_folder, tmp_path / "aa-bb.tsv", "-o", tmp_path / "file") == expected
+    assert fails("reproduce", "wsdm19", tmp_path, "-o", tmp_path / "file") == expected
+
+
+def test_eval_alone_says_what_there_is(corpus: Path, results: Path, fails: Callable[..., str]) -> None:
+    assert fails("eval", "--json") == (
+        "name what to measure: documents, sentences or words; or two runs with --compare A B"
+    )
+    assert fails("eval", "--compare", results, results, "documents", corpus) == (
+        "--compare stands alone; leave out documents"
+    )
+    assert fails("eval", "--compare", results, results, "--systems", "cr5") == (
+        "--systems is 'cr5'; with --compare it must be two names, one of each run"
+    )
+
+
+def test_systems_are_compared_by_their_short_names_too(results: Path, done: Callable[..., str]) -> None:
+    rows = json.loads(done("eval", "--json", "--compare", results, results, "--systems", "cr5,floor"))
+    assert (rows[0]["system_a"], rows[0]["system_b"]) == ("cr5", "shared tokens (floor)")
+
+
+def test_a_cr5_trained_beside_the_model_does_not_take_its_place(
+    model_folder: Path, corpus: Path, tmp_path: Path, done: Callable[..., str], fails: Callable[..., str]
+) -> None:
+    random = np.random.default_rng(0)
+    said = [random.choice(madeup.MEANINGS, 6, replace=False).tolist() for _ in range(60)]
+    for lang in ("aa", "bb"):
+        (tmp_path / f"s.{lang}").write_text("\n".join(madeup.text(lang, one) for one in said) + "\n")
+    files = [tmp_path / "s.aa", tmp_path / "s.bb"]
+    alone = json.loads(done("eval", "sentences", model_folder, *files, "--json"))
+    beside = json.loads(
+        done("eval", "sentences", model_folder, *files, "--train", corpus, "--systems", "cr5", "--json")
+    )
+    first = {s["system"]: s for s in beside["scores"]}
+    assert set(first) == {"cr5", "cr5 (trained here)"}
+    assert first["cr5"]["signature"] == alone["scores"][-1]["signature"]
+    assert "|trained on " in first["cr5 (trained here)"]["signature"]
+    assert fails("eval", "sentences", model_folder, *files, "--systems", "floor") == (
+        "without --train there is nothing to train: --systems; leave it out"
+    )
+    (tmp_path / "s.xx").write_text((tmp_path / "s.aa").read_text())
+    (tmp_path / "s.yy").write_text((tmp_path / "s.aa").read_text())
+    assert fails("eval", "sentences", model_folder, tmp_path / "s.xx", tmp_path / "s.yy") == (
+        "the model has none of the languages xx, yy; its own are aa, bb, cc"
+    )
+
+
+def test_ctrl_c_keeps_what_was_measured(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    once: list[bool] = []
+
+    def interrupt(training: object, **options: object) -> Space:
+        if not once:
+            once.append(True)
+            signal.raise_signal(signal.SIGINT)
+        return baselines.shared_tokens({}, rank=1, seed=0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(baselines, "bm25", interrupt)
+        code = run(
+            ["eval", "documents", str(corpus), *SETTINGS, "--systems", "floor,bm25,esa", "-o", str(tmp_path / "o")]
+        )
+    assert code == 130
+    plain = json.loads((tmp_path / "o" / "run.json").read_text())
+    assert {s["system"] for s in plain["scores"]} == {"shared tokens (floor)", "BM25 over shared words"}
+    assert plain["notes"] == ["stopped before joint, CL-ESA: 1 of 3 trainings are missing"]
+    assert "interrupted; what was measured by then is kept" in capsys.readouterr().err
+
+
+def test_a_missing_extra_is_told_before_any_work(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, fails: Callable[..., str]
+) -> None:
+    monkeypatch.setattr(evaluation, "find_spec", lambda name: None)
+    for system, package in (("lsi", "scikit-learn"), ("words", "gensim")):
+        assert fails("eval", "documents", corpus, "--systems", f"cr5,{system}") == (
+            f"the system {system} needs {package}; install it with pip install 'cr5[eval]'"
+        )
+
+
+def test_a_reader_that_has_seen_enough_costs_no_file(corpus: Path, tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("cr5")
+    given = [command, "eval", "documents", corpus, *SETTINGS, "--systems", "floor", "-o", tmp_path / "out"]
+    done = subprocess.run(f"{shlex.join(map(str, given))} | head -c 1", shell=True, capture_output=True, check=False)
+    assert len(done.stdout) == 1
+    assert b"Traceback" not in done.stderr
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        "run.json", "scores.csv", "report.md", "report.html", "split.json",
+    }  # fmt: skip
+
+
+def test_paragraphs_are_dealt_out_in_the_order_of_the_split(
+    corpus: Path, results: Path, fails: Callable[..., str]
+) -> None:
+    given = ["--comparable", "--split", results / "split.json", "--langs", "cc,bb,aa"]
+    assert fails("eval", "documents", corpus, *given) == (
+        "with --comparable the order of languages decides who gets which paragraph; use --langs aa,bb,cc"
+    )

@@ -1,0 +1,287 @@
+"""The commands that search: what they print, where to, and how they fail."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import madeup
+import postgres as private
+import pytest
+
+from cr5 import Cr5, Document, write
+from cr5.cli import run
+from cr5.index import ingest
+from cr5.index.index import Index
+from cr5.index.query import Recall
+
+FEW = madeup.corpus(concepts=40)
+QUERY = madeup.text("bb", [3, 4, 5])
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpora") / "few.jsonl"
+    write(path, FEW)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(corpus: Path, model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of these documents. Only to be read."""
+    path = tmp_path_factory.mktemp("indexes") / "index"
+    assert run(["index", str(model_folder), str(corpus), "-o", str(path), "--json"]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def other_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "other"
+    Cr5(**(madeup.SETTINGS | {"rank": 10})).fit(FEW).save(path)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _no_leftover(capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()  # what the fixtures printed
+
+
+@pytest.fixture
+def run_json(capsys: pytest.CaptureFixture[str]) -> Any:
+    def call(*arguments: object) -> Any:
+        assert run([*map(str, arguments), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command that must end well within 80 columns; returns its standard output and its standard error."""
+
+    def call(*arguments: object) -> tuple[str, str]:
+        assert run([*map(str, arguments)]) == 0
+        caught = capsys.readouterr()
+        assert all(len(line) <= 80 for line in caught.out.splitlines() if "Next:" not in line and "Index " not in line)
+        return caught.out, caught.err
+
+    return call
+
+
+@pytest.fixture
+def fails(capsys: pytest.CaptureFixture[str]) -> Any:
+    def call(*arguments: object) -> str:
+        assert run([*map(str, arguments)]) == 1
+        caught = capsys.readouterr()
+        assert caught.out == ""
+        assert caught.err.count("\n") == 1
+        return caught.err.removeprefix("error: ").removesuffix("\n")
+
+    return call
+
+
+@pytest.mark.parametrize("command", ["index", "search", "pairs"])
+def test_help_has_an_example_and_fits(command: str, printed: Any) -> None:
+    out, _ = printed(command, "-h")
+    assert re.search(rf"^ +cr5 {command}\b", out.split("Example")[1], re.MULTILINE)
+    assert "…" not in out
+
+
+# Indexing
+
+
+def test_an_index_is_made_brought_up_to_date_and_cleared(
+    tmp_path: Path, model_folder: Path, corpus: Path, printed: Any, run_json: Any
+) -> None:
+    out, err = printed("index", model_folder, corpus, "-o", tmp_path / "index")
+    assert "120 documents, rank 60" in out
+    assert "added: 120 new, 0 renewed, 0 unchanged" in out
+    assert "Next: cr5 search" in out
+    assert err == ""
+    more = [Document("Q000", "aa", FEW[3].text), Document("Q1", "fr", "le chien"), Document("Q2", "cc", "zzz")]
+    write(tmp_path / "more.jsonl", more)
+    out, err = printed("index", model_folder, tmp_path / "more.jsonl", "-o", tmp_path / "index")
+    assert "added: 0 new, 1 renewed, 0 unchanged" in out
+    assert "1 documents (cc 1) have no word that the model knows; they cannot be found" in err
+    assert "1 documents (fr 1) are in languages that the model does not know; they are left out" in err
+    out, _ = printed("index", "-o", tmp_path / "index", "--delete", "aa:Q000", "--delete", "nothing", "--check")
+    assert "deleted: 1; not in the index: 1" in out
+    assert "search is exact: there are too few documents for an approximate index" in out
+    found = run_json("index", model_folder, corpus, "-o", tmp_path / "index", "--langs", "aa", "--check")
+    assert found["added"] == {"new": 1, "renewed": 0, "unchanged": 39, "blank": {}, "unknown": {}}
+    assert found["about"]["documents"] == {"aa": 40, "bb": 40, "cc": 40}
+    assert found["check"] == {"recall": 1.0, "queries": 120, "k": 10, "kind": "none"}
+    assert (found["deleted"], found["reindexed"], found["skipped"]) == (None, None, {})
+
+
+def test_another_model_needs_a_word_to_encode_everything_anew(
+    tmp_path: Path, model_folder: Path, other_model: Path, corpus: Path, run_json: Any, fails: Any
+) -> None:
+    index = tmp_path / "index"
+    run_json("index", model_folder, corpus, "-o", index)
+    assert fails("index", other_model, corpus, "-o", index) == (
+        f"{index}: built with another model than {other_model}; name that one, or encode everything anew with --reindex"
+    )
+    found = run_json("index", other_model, corpus, "-o", index, "--reindex")
+    assert found["reindexed"]["new"] == 120
+    assert found["added"]["unchanged"] == 120
+    assert found["about"]["rank"] == 10
+    assert run_json("index", other_model, "-o", index, "--reindex")["reindexed"] is None  # it is that model's already
+
+
+def test_bad_lines_are_refused_or_counted(tmp_path: Path, model_folder: Path, printed: Any, fails: Any) -> None:
+    path = tmp_path / "bad.jsonl"
+    write(path, FEW[:6])
+    with path.open("a") as file:
+        file.write("{}\n")
+    assert fails("index", model_folder, path, "-o", tmp_path / "index").startswith(f"{path}:7: ")
+    out, err = printed("index", model_folder, path, "-o", tmp_path / "index", "--on-error", "skip")
+    assert "6 documents" in out
+    assert "skipped 1: " in err
+
+
+def test_orders_that_make_no_sense_are_refused_before_anything_is_written(
+    tmp_path: Path, model_folder: Path, fails: Any
+) -> None:
+    index = tmp_path / "index"
+    nothing = "there is nothing to index; name MODEL and DOCS, or pass --delete or --check"
+    assert fails("index", "-o", index) == nothing
+    assert fails("index", "-o", index, "--reindex") == nothing
+    assert fails("index", model_folder, "-o", index) == (
+        f"no documents are named after the model {model_folder}; name DOCS, or pass --reindex"
+    )
+    missing = f"{index}: no index in this folder; make one with cr5 index MODEL DOCS -o {index}"
+    assert fails("index", "-o", index, "--check") == missing
+    assert fails("search", index, "kaka") == missing
+    assert fails("index", model_folder, "nofile.csv", "-o", index) == (
+        "nofile.csv: no such file or folder; check the spelling"
+    )
+    assert not index.exists()
+
+
+def test_whoever_stops_it_is_told_that_nothing_is_lost(
+    tmp_path: Path,
+    model_folder: Path,
+    corpus: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ingest, "put", interrupted)
+    assert run(["index", str(model_folder), str(corpus), "-o", str(tmp_path / "index")]) == 130
+    assert capsys.readouterr().err == "stopped; what is indexed stays, run the same command again to go on\n"
+
+
+def test_poor_recall_is_shown_with_a_warning(folder: Path, printed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Index, "check", lambda index: Recall(0.9, 200, 10, "HNSW"))
+    out, err = printed("index", "-o", folder, "--check")
+    assert "recall@10 0.900 over 200 queries, HNSW against exact search" in out
+    assert "recall is below 0.97" in err
+
+
+# Searching
+
+
+def test_a_search_shows_rank_language_title_score_and_text(folder: Path, printed: Any) -> None:
+    out, err = printed("search", folder, QUERY, "-k", "3")
+    rows = [line.split() for line in out.splitlines() if re.match(r" *\d ", line)]
+    assert [row[0] for row in rows] == ["1", "2", "3"]
+    assert all(row[1] in madeup.LANGS and row[2] == row[1] for row in rows)  # titles are "aa 7"
+    assert re.search(r"query taken for bb \(\d+% sure\); say otherwise with --lang", out)
+    assert err == ""
+    assert "taken for" not in printed("search", folder, QUERY, "--lang", "bb")[0]
+
+
+def test_what_a_search_finds_as_json(folder: Path, run_json: Any) -> None:
+    found = run_json("search", folder, QUERY, "--in", "aa,cc", "-k", "4", "--measure", "cosine", "--explain")
+    index = Index.open(folder)
+    guess, hits = index.search(QUERY, k=4, langs=["aa", "cc"], measure="cosine")
+    index.close()
+    assert (found["lang"], found["confidence"], found["guessed"]) == (*guess, True)
+    assert [(hit["id"], hit["score"]) for hit in found["hits"]] == [(hit.id, hit.score) for hit in hits]
+    assert {hit["lang"] for hit in found["hits"]} <= {"aa", "cc"}
+    words = set(QUERY.split())
+    assert all(pair[0] in words for hit in found["hits"] for pair in hit["pairs"])
+    assert all(hit["snippet"].strip("… ")[:20] in hit["text"] for hit in found["hits"])
+
+
+def test_explaining_names_pairs_of_words(folder: Path, printed: Any) -> None:
+    out, _ = printed("search", folder, QUERY, "--explain", "-k", "2")
+    assert out.count(f"{QUERY.split()[0]} ~ ") + out.count(f"{QUERY.split()[1]} ~ ") >= 1
+
+
+def test_documents_like_a_file(folder: Path, tmp_path: Path, run_json: Any, fails: Any) -> None:
+    (tmp_path / "like.txt").write_text(FEW[0].text)
+    assert run_json("search", folder, "--like", tmp_path / "like.txt", "-k", "1")["hits"][0]["concept"] == "Q000"
+    message = "give either words to look for or --like FILE, one of the two"
+    assert fails("search", folder) == message
+    assert fails("search", folder, "kaka", "--like", tmp_path / "like.txt") == message
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    assert fails("search", folder, "--like", tmp_path / "latin.txt") == (
+        f"{tmp_path / 'latin.txt'} is not UTF-8 (byte 3); convert it first, e.g. with iconv"
+    )
+
+
+def test_a_query_without_a_word_is_refused(folder: Path, fails: Any, tmp_path: Path) -> None:
+    for query in ("", "  ", "?!"):
+        assert fails("search", folder, query) == "the query has no letter or digit; give words to look for"
+    (tmp_path / "blank.txt").write_text("\n")
+    assert fails("search", folder, "--like", tmp_path / "blank.txt") == (
+        f"{tmp_path / 'blank.txt'} has no letter or digit; give words to look for"
+    )
+
+
+def test_nothing_found_says_why(folder: Path, printed: Any, fails: Any) -> None:
+    assert printed("search", folder, "zzz", "--lang", "aa") == (
+        "",
+        "warning: no word of the query is one that the model knows in aa; try other words\n",
+    )
+    assert "say which language it is with --lang" in printed("search", folder, "zzz")[1]
+    assert fails("search", folder, "kaka", "--in", "xx") == (
+        "the index has no language 'xx'; its languages are aa, bb, cc"
+    )
+
+
+def test_what_a_document_holds_cannot_play_with_the_terminal(tmp_path: Path, model_folder: Path, printed: Any) -> None:
+    bad = Document("Q0", "aa", "\x1b[31m[bold]evil[/bold]\u202e " + FEW[0].text, "[red]\x1b]0;title\x07")
+    write(tmp_path / "bad.jsonl", [bad])
+    printed("index", model_folder, tmp_path / "bad.jsonl", "-o", tmp_path / "index")
+    out, _ = printed("search", tmp_path / "index", FEW[0].text, "--explain")
+    assert "[red] ]0;title" in out
+    assert not set("\x1b\x07\u202e") & set(out)
+
+
+# Pairs
+
+
+def test_pairs_are_listed_with_their_words(folder: Path, printed: Any, run_json: Any, fails: Any) -> None:
+    out, _ = printed("pairs", folder, "--between", "aa,cc", "-k", "3")
+    assert " ~ " in out
+    found = run_json("pairs", folder, "--between", "aa,cc", "-k", "10")
+    assert len(found["pairs"]) == 10
+    assert all(pair["a"]["lang"] == "aa" and pair["b"]["lang"] == "cc" and pair["words"] for pair in found["pairs"])
+    assert sum(pair["a"]["concept"] == pair["b"]["concept"] for pair in found["pairs"]) >= 9
+    assert fails("pairs", folder, "--between", "aa") == "--between aa is not two languages; give it,en or the like"
+
+
+# A server
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with private.server() as address:
+        yield address
+
+
+def test_documents_in_a_server_are_searched_like_those_in_a_folder(
+    tmp_path: Path, url: str, model_folder: Path, corpus: Path, folder: Path, run_json: Any, printed: Any
+) -> None:
+    out, _ = printed("index", model_folder, corpus, "-o", tmp_path / "index", "--store", url)
+    assert "MB in PostgreSQL" in out
+    there = run_json("search", tmp_path / "index", QUERY, "-k", "5")
+    here = run_json("search", folder, QUERY, "-k", "5")
+    assert [hit["id"] for hit in there["hits"]] == [hit["id"] for hit in here["hits"]]
+    assert run_json("index", model_folder, corpus, "-o", tmp_path / "index")["added"]["unchanged"] == 120

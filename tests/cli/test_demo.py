@@ -1,0 +1,175 @@
+"""The main job on the built-in corpus: it must beat the floor and chance, and honestly."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import Any
+
+import madeup
+import numpy as np
+import pytest
+
+from cr5 import Cr5, Document, demo
+from cr5.cli import run
+from cr5.corpus.documents import batches
+from cr5.evaluate.splits import training_rows
+from cr5.evaluate.texts import Material, gather
+from cr5.features.tokeniser import Tokeniser
+from cr5.training.ridge import GRID
+
+LANGS = ["da", "en", "it", "vi"]
+
+
+@pytest.fixture(scope="module")
+def articles() -> list[Document]:
+    return demo.encyclopedia()
+
+
+@pytest.fixture(scope="module")
+def outcome() -> tuple[dict[str, Any], Any]:
+    """What ``cr5 demo --no-serve --json`` printed, and what its trials returned."""
+    kept: list[Any] = []
+    trials = demo.trials
+
+    def remembered(*given: Any) -> Any:
+        kept.append(trials(*given))
+        return kept[0]
+
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
+        patch.setattr(demo, "trials", remembered)
+        assert run(["demo", "--no-serve", "--json"]) == 0
+    return json.loads(printed.getvalue()), kept[0]
+
+
+@pytest.fixture(scope="module")
+def figures(outcome: tuple[dict[str, Any], Any]) -> dict[str, Any]:
+    return outcome[0]
+
+
+@pytest.mark.parametrize("measure", ["p1_cosine", "p1_csls"])
+def test_the_model_clearly_beats_chance_and_the_shared_token_floor(figures: dict[str, Any], measure: str) -> None:
+    mean = figures["mean"]
+    assert mean[measure] > 20 * mean["chance"]
+    assert mean[measure] > 10 + max(mean["p1_floor"], mean["p1_floor_csls"])
+
+
+def test_the_demo_has_every_figure(figures: dict[str, Any], articles: list[Document]) -> None:
+    assert set(figures) == {
+        "version", "documents", "held_out", "seeds", "settings", "ridge", "ridge_path", "mean", "trials", "fit",
+        "searches", "seconds",
+    }  # fmt: skip
+    assert (figures["documents"], figures["held_out"], figures["seeds"]) == (len(articles), 64, 5)
+    assert figures["ridge"] in GRID
+    assert figures["ridge"] in [point["ridge"] for point in figures["ridge_path"]]
+    assert figures["fit"]["converged"]
+    assert [trial["seed"] for trial in figures["trials"]] == [0, 1, 2, 3, 4]
+    pairs = [(a, b) for a in LANGS for b in LANGS if a != b]
+    for trial in figures["trials"]:
+        assert trial["chance"] == 100 / 64
+        for system in (demo.MODEL, demo.FLOOR):
+            for measure in ("cosine", "csls"):
+                own = [s for s in trial["scores"] if (s["system"], s["measure"]) == (system, measure)]
+                assert sorted((s["source"], s["target"]) for s in own) == pairs
+                for score in own:
+                    assert (score["queries"], score["candidates"]) == (64, 64)
+                    assert 0 <= score["precision"]["1"] <= score["precision"]["5"] <= score["precision"]["10"] <= 100
+                name = {"cosine": "", "csls": "_csls"}[measure] if system == demo.FLOOR else measure
+                key = f"p1_floor{name}" if system == demo.FLOOR else f"p1_{name}"
+                assert trial[key] == pytest.approx(np.mean([s["precision"]["1"] for s in own]))
+    for name, value in figures["mean"].items():
+        assert value == pytest.approx(np.mean([trial[name] for trial in figures["trials"]]))
+
+
+def test_the_demo_searches_every_other_language(figures: dict[str, Any], articles: list[Document]) -> None:
+    titles = {(d.lang, d.title) for d in articles}
+    assert [(s["lang"], s["query"]) for s in figures["searches"]] == list(demo.QUERIES)
+    for search in figures["searches"]:
+        assert [hit["lang"] for hit in search["hits"]] == [lang for lang in LANGS if lang != search["lang"]]
+        assert all((hit["lang"], hit["title"]) in titles and 0 < hit["score"] <= 1 for hit in search["hits"])
+
+
+def test_the_demo_fits_a_small_terminal(
+    outcome: tuple[dict[str, Any], Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures, trials = outcome
+    monkeypatch.setattr(demo, "trials", lambda *_: trials)
+    monkeypatch.setitem(demo.SETTINGS, "rank", 20)
+    assert run(["demo", "--no-serve"]) == 0
+    caught = capsys.readouterr()
+    lines = caught.out.splitlines()
+    tables = lines[: next(i for i, line in enumerate(lines) if line.startswith("Done in"))]
+    assert max(map(len, tables)) <= 80
+    assert "…" not in caught.out
+    assert caught.err == ""
+    mean = figures["mean"]
+    assert f"Mean P@1 of 5 such splits: {mean['p1_cosine']:.1f} cosine, {mean['p1_csls']:.1f} CSLS" in caught.out
+
+
+@pytest.fixture(scope="module")
+def material(articles: list[Document]) -> Material:
+    return gather(batches(articles), Tokeniser())
+
+
+@pytest.mark.parametrize("seed", range(demo.SEEDS))
+def test_no_concept_is_on_both_sides_of_a_split(material: Material, seed: int) -> None:
+    made = demo.split(material, seed)
+    assert len(made.held_out) == 64
+    rows = training_rows(made, material, "joint")
+    for lang, own in rows.items():
+        trained = {material.concepts[i] for i in material.languages[lang].concepts[own]}
+        assert trained == set(material.concepts) - made.held_out
+    assert demo.split(material, seed) == made
+
+
+def test_seeds_split_differently(material: Material) -> None:
+    assert len({demo.split(material, seed).held_out for seed in range(5)}) == 5
+
+
+def test_shuffled_concepts_fall_to_chance(articles: list[Document]) -> None:
+    found = demo.figures(demo.trial(gather(batches(madeup.shuffled(articles)), Tokeniser()), seed=0, ridge=3.0))
+    assert found["p1_cosine"] < 3 * found["chance"]
+    assert found["p1_csls"] < 3 * found["chance"]
+    assert found["p1_floor"] < 3 * found["chance"]
+
+
+def test_a_model_of_shuffled_concepts_finds_no_true_counterpart(articles: list[Document], material: Material) -> None:
+    held_out = demo.split(material, 0).held_out
+    training, test = ([d for d in articles if (d.concept in held_out) == side] for side in (False, True))
+    model = Cr5(**demo.SETTINGS | {"ridge": 3.0, "rank": 50}).fit(madeup.shuffled(training))
+    vectors = {lang: model.encode(madeup.texts(test, lang), lang) for lang in LANGS}
+    right = [(vectors[a] @ vectors[b].T).argmax(axis=1) == np.arange(64) for a in LANGS for b in LANGS if a != b]
+    assert np.mean(right) < 3 / 64
+
+
+def test_searching_finds_an_article_by_its_own_text(articles: list[Document]) -> None:
+    model = Cr5(**demo.SETTINGS | {"ridge": 3.0, "rank": 50}).fit(articles)
+    hits = demo.find(model, articles, articles[0].text, articles[0].lang, k=3)
+    assert [hit.lang for hit in hits] == [lang for lang in LANGS if lang != articles[0].lang for _ in range(3)]
+    for i in range(0, len(hits), 3):
+        scores = [hit.score for hit in hits[i : i + 3]]
+        assert scores == sorted(scores, reverse=True)
+    same = {d.title for d in articles if d.concept == articles[0].concept}
+    assert {hit.title for hit in hits} & same
+
+
+def test_the_demo_ends_by_serving_a_page_until_it_is_interrupted() -> None:
+    command = [sys.executable, "-c", "from cr5.cli import main; main()", "demo", "--seeds", "1"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = ""
+        while (found := re.search(r"http://127\.0\.0\.1:\d+/", said)) is None:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        with urllib.request.urlopen(f"{found[0]}search?q=cane&in=en&k=1") as answer:
+            assert json.load(answer)["hits"][0]["title"] == "Dog"
+        with urllib.request.urlopen(found[0]) as answer:
+            assert b"<title>" in answer.read()
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+    assert process.returncode == 0

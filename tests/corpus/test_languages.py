@@ -1,0 +1,299 @@
+"""Languages: codes in one spelling, and texts told apart, honest ones never accused."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timing import seconds
+
+from cr5.corpus.documents import read
+from cr5.corpus.languages import EVIDENT, Guess, guess, is_foreign, known, normalise, of_wiki
+from cr5.data import FOLDER, LANGS
+from cr5.errors import CorpusError
+
+relaxed = settings(max_examples=300, deadline=None)
+
+ENGLISH = """Turning a picture
+To turn a picture, select it and drag one of its round handles in the direction that you want. Hold down the Shift
+key while you drag to turn it in steps of fifteen degrees. The exact angle can also be given in the dialogue that
+opens when you double-click the picture; a negative number turns it clockwise.
+"""
+DANISH = """Drej et billede
+Vælg billedet, og træk et af de runde håndtag i den retning, som du vil dreje det. Hold Skift nede, mens du trækker,
+så drejes billedet femten grader ad gangen. Den nøjagtige vinkel kan også angives i dialogboksen, som åbner, når du
+dobbeltklikker på billedet; et negativt tal drejer det med uret.
+"""
+SENTENCES = {
+    "ar": "في الصباح نشرب القهوة ثم نذهب إلى المدرسة مع الأطفال.",
+    "da": "Om morgenen drikker vi kaffe, og bagefter går vi i skole med børnene.",
+    "de": "Morgens trinken wir Kaffee, und danach gehen wir mit den Kindern zur Schule.",
+    "el": "Το πρωί πίνουμε καφέ και μετά πηγαίνουμε στο σχολείο με τα παιδιά.",
+    "en": "In the morning we drink coffee, and then we walk to school with the children.",
+    "es": "Por la mañana tomamos café y después vamos a la escuela con los niños.",
+    "fr": "Le matin, nous buvons du café, puis nous allons à l'école avec les enfants.",
+    "it": "La mattina beviamo il caffè e poi andiamo a scuola con i bambini.",
+    "ja": "朝はコーヒーを飲んで、それから子供たちと一緒に学校へ行きます。",
+    "ru": "Утром мы пьём кофе, а потом идём с детьми в школу.",
+    "vi": "Buổi sáng chúng tôi uống cà phê rồi cùng các con đi bộ đến trường.",
+    "zh": "早上我们喝咖啡，然后和孩子们一起走路去学校。",
+}
+
+
+ARTICLES = {lang: [document.text for document in read(FOLDER, langs=[lang])] for lang in LANGS}
+
+WELL_FORMED = [
+    "no", "nb", "nn", "nb-NO", "sh", "sr", "sr-Latn", "hr", "cnr",
+    "tl", "fil", "ms", "id", "ar", "arb", "swh", "prs", "fa", "ku", "kmr", "tw", "ak", "pt-PT",
+    "zh", "zh-TW", "zh-CN", "zh-Hant-HK", "cmn", "yue", "en-simple", "be-tarask", "jv-x-bms", "nap-x-tara",
+]  # fmt: skip
+NO_CODES = [
+    "", " ", "de DE", "a", "C", "x", "12", "e2", "engl", "root", "readme", "en.html", "en-", "en--US", "en-US-US",
+    "en-a", "i-none", "@latin", "sr_Latn@latin", "中文", "İn", "\ud800",
+]  # fmt: skip
+SUBTAGS = [
+    "de", "deu", "iw", "no", "sh", "tl", "zh", "cmn", "xx", "x", "i", "a",
+    "latn", "Hant", "cyrl", "BR", "419", "CHS", "min", "nan", "1996", "valencia", "tarask", "u", "co", "trad",
+]  # fmt: skip
+codes = st.lists(st.sampled_from(SUBTAGS), min_size=1, max_size=5).flatmap(
+    lambda parts: st.tuples(st.sampled_from("-_"), st.sampled_from(["", ".UTF-8", "@latin", "@euro", "@x"])).map(
+        lambda ends: ends[0].join(parts) + ends[1]
+    )
+)
+texts = st.text() | st.text("aé漢字カнغ\u0301\ud800\0 \n1-", max_size=700) | st.sampled_from(list(SENTENCES.values()))
+
+
+# Codes
+
+
+@pytest.mark.parametrize(
+    ("code", "tag"),
+    [
+        ("en", "en"),
+        (" EN ", "en"),
+        ("pt_br", "pt-BR"),
+        ("PT-br", "pt-BR"),
+        ("zh_Hant_TW", "zh-Hant-TW"),
+        ("zh-hant", "zh-Hant"),
+        ("es-419", "es-419"),
+        ("de-1996", "de-1996"),
+        ("sr@latin", "sr-Latn"),
+        ("sr_RS@latin", "sr-Latn-RS"),
+        ("sr_RS.UTF-8@Latn", "sr-Latn-RS"),
+        ("sr@ije", "sr-ijekavsk"),
+        ("sr@ijekavianlatin", "sr-Latn-ijekavsk"),
+        ("uz@cyrillic", "uz-Cyrl"),
+        ("ca@valencia", "ca-valencia"),
+        ("ca_ES.UTF-8@valencia", "ca-ES-valencia"),
+        ("be@tarask", "be-tarask"),
+        ("de_DE.UTF-8", "de-DE"),
+        ("ja_JP.eucJP", "ja-JP"),
+        ("de_DE@euro", "de-DE"),
+        ("de_DE@currency=EUR", "de-DE"),
+        ("en@quot", "en"),
+        ("en@piglatin", "en-x-piglatin"),
+        ("deu", "de"),
+        ("ger", "de"),
+        ("vie", "vi"),
+        ("iw", "he"),
+        ("in_ID", "id-ID"),
+        ("zh-min-nan", "nan"),
+        ("zh-yue-HK", "yue-HK"),
+        ("zh-cmn-Hans-CN", "cmn-Hans-CN"),
+        ("en-UK", "en-GB"),
+        ("zh-CHS", "zh-Hans"),
+        ("zh-CHT", "zh-Hant"),
+        ("es-ES_tradnl", "es-ES"),
+        ("az-AZ-Cyrl", "az-Cyrl-AZ"),
+        ("ca-XV", "ca-valencia"),
+        ("no_NO_NY", "nn-NO"),
+        ("pt-rBR", "pt-BR"),
+        ("en_US_POSIX", "en-US"),
+        ("hbs", "sh"),
+        ("tgl-PH", "tl-PH"),
+        ("ru-Cyrl", "ru"),
+        ("x-dothraki", "x-dothraki"),
+        ("XX", "xx"),
+        ("QAA", "qaa"),
+        ("und", "und"),
+    ],
+)
+def test_a_code_is_written_as_bcp_47_has_it(code: str, tag: str) -> None:
+    assert normalise(code) == tag
+
+
+@pytest.mark.parametrize("tag", WELL_FORMED)
+def test_a_well_formed_code_keeps_its_meaning(tag: str) -> None:
+    assert normalise(tag) == tag
+
+
+@pytest.mark.parametrize("code", NO_CODES)
+def test_what_is_no_code_is_named_with_the_way_out(code: str) -> None:
+    with pytest.raises(CorpusError) as caught:
+        normalise(code)
+    assert str(caught.value) == (
+        f"{code!r} is no language code; write one such as de, pt-BR or zh-Hant, or x-name for one of your own"
+    )
+
+
+@given(st.text(max_size=20) | st.text("abxi-_@.=1 ", max_size=90) | codes)
+@relaxed
+def test_any_string_is_a_code_that_stays_or_a_corpus_error(code: str) -> None:
+    try:
+        tag = normalise(code)
+    except CorpusError:
+        assert not known(code)
+    else:
+        assert normalise(tag) == tag
+        assert normalise(tag.upper().replace("-", "_")) == tag
+
+
+def test_a_code_without_end_is_refused_at_once() -> None:
+    with pytest.raises(CorpusError, match="is no language code"):
+        normalise("de" + "-abcde" * 100_000)
+
+
+def test_known_codes_are_the_registered_ones() -> None:
+    assert all(map(known, ["en", "pt_BR", "deu", "zh-Hant-TW", "ca@valencia", "en-simple", "x-own"]))
+    assert not any(map(known, ["xx", "jp", "en-QQQ1", "a", "readme", ""]))
+
+
+@pytest.mark.parametrize(
+    ("code", "tag"),
+    [
+        ("da", "da"),
+        ("simple", "en-simple"),
+        ("als", "gsw"),
+        ("sq", "sq"),
+        ("be-x-old", "be-tarask"),
+        ("be_x_old", "be-tarask"),
+        ("be-tarask", "be-tarask"),
+        ("zh-min-nan", "nan"),
+        ("zh_min_nan", "nan"),
+        ("zh-yue", "yue"),
+        ("zh-classical", "lzh"),
+        ("fiu-vro", "vro"),
+        ("bat-smg", "sgs"),
+        ("roa-rup", "rup"),
+        ("roa-tara", "nap-x-tara"),
+        ("map-bms", "jv-x-bms"),
+        ("cbk-zam", "cbk"),
+        ("nrm", "nrf"),
+        ("bh", "bho"),
+        ("eml", "egl"),
+        ("mo", "ro-Cyrl-MD"),
+        ("nds-nl", "nds-NL"),
+        ("no", "no"),
+        ("sh", "sh"),
+        ("tl", "tl"),
+    ],
+)
+def test_a_wikipedia_has_a_language_by_bcp_47(code: str, tag: str) -> None:
+    assert of_wiki(code) == tag
+    assert known(tag)
+    assert normalise(tag) == tag
+
+
+# Texts
+
+
+@pytest.mark.parametrize("lang", SENTENCES)
+def test_a_sentence_is_enough_to_guess_its_language(lang: str) -> None:
+    found = guess(SENTENCES[lang])
+    assert found.lang == lang
+    assert 0.3 < found.confidence <= 1
+
+
+def test_a_page_is_surer_than_a_word_and_a_mixed_one_less_sure_than_either_half() -> None:
+    page, mixed = guess(ENGLISH), guess(DANISH * 2 + ENGLISH * 2)
+    assert page.lang == "en"
+    assert guess("hello").confidence < 0.5 < mixed.confidence < min(page.confidence, guess(DANISH).confidence)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "12 345.67", "— … !?", "|---|---|" * 50])
+def test_a_text_without_letters_is_in_no_language_and_never_foreign(text: str) -> None:
+    assert guess(text) == Guess("und", 0.0)
+    assert is_foreign(text, "da") is None
+
+
+@given(texts, st.sampled_from(["da", "nan", "dv", "sr-Latn", "xx"]) | st.text(max_size=5))
+@relaxed
+def test_any_text_gets_a_code_and_a_probability(text: str, declared: str) -> None:
+    found = guess(text)
+    assert normalise(found.lang) == found.lang
+    assert 0 <= found.confidence <= 1 + 1e-6
+    foreign = is_foreign(text, declared)
+    assert foreign is None or EVIDENT <= foreign.confidence <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_no_honest_article_is_foreign(lang: str) -> None:
+    assert [text for text in ARTICLES[lang] if is_foreign(text, lang)] == []
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_nearly_every_article_is_foreign_under_another_language(lang: str) -> None:
+    for declared in {"de", "da-DK", "en", "pt-BR", "sr-Latn", "vi", "zh-TW", "dv"} - {lang, f"{lang}-DK"}:
+        found = [is_foreign(text, declared) for text in ARTICLES[lang][::10]]
+        assert sum(answer is not None and answer.lang == lang for answer in found) >= 0.95 * len(found), declared
+
+
+@pytest.mark.parametrize("declared", ["da", "it", "zh-TW", "pt-BR", "ja", "ast", "dv"])
+def test_an_untranslated_page_is_foreign_even_below_a_translated_heading(declared: str) -> None:
+    for page in (ENGLISH, f"{SENTENCES.get(declared[:2], '')[:25]}\n{ENGLISH}"):
+        found = is_foreign(page, declared)
+        assert found is not None
+        assert found.lang == "en"
+        assert found.confidence >= EVIDENT
+
+
+@pytest.mark.parametrize(
+    ("text", "declared"),
+    [
+        (DANISH + ENGLISH, "da"),
+        (ENGLISH + DANISH, "da"),
+        ("Åbn Pull requests → New pull request og vælg compare across forks i GitHub Actions Workflow Editor", "da"),
+        ("Microsoft Learn\nStudent Hub\nAzure AI Foundry", "it"),
+        ("Passer domesticus (Linnaeus, 1758)\nPasser montanus (Linnaeus, 1758)\nPasser italiae (Vieillot, 1817)", "da"),
+        ("Select all", "da"),
+    ],
+)
+def test_mixed_short_and_technical_texts_are_not_foreign(text: str, declared: str) -> None:
+    assert is_foreign(text, declared) is None
+
+
+@pytest.mark.parametrize(
+    ("lang", "declared"),
+    [
+        ("da", "nb"),
+        ("da", "no"),
+        ("es", "gl"),
+        ("ru", "uk"),
+        ("ru", "be"),
+        ("zh", "yue"),
+        ("zh", "zh-Hant"),
+        ("it", "scn"),
+    ],
+)
+def test_languages_easily_mistaken_do_not_speak_against_each_other(lang: str, declared: str) -> None:
+    assert is_foreign(SENTENCES[lang] * 5, declared) is None
+
+
+@pytest.mark.parametrize("declared", ["ceb", "tpi", "nan", "qaa", "x-own", "mul", "und", "xx", "a", ""])
+def test_a_language_that_the_identifier_does_not_know_is_given_the_benefit_of_the_doubt(declared: str) -> None:
+    assert is_foreign(ENGLISH, declared) is None
+
+
+def test_against_a_language_that_the_identifier_does_not_know_another_script_speaks() -> None:
+    russian = SENTENCES["ru"] * 5
+    assert is_foreign(russian, "ab") is None
+    assert is_foreign(ENGLISH, "ab") is not None
+    assert is_foreign(russian, "ceb") is not None
+    assert is_foreign(russian, "kk-Latn") is not None
+    assert is_foreign(ENGLISH, "kk-Latn") is None
+    assert [is_foreign(russian, declared) for declared in ("qaa", "mul", "und", "x-own", "nan")] == [None] * 5
+
+
+def test_a_long_text_costs_no_more_than_a_short_one() -> None:
+    is_foreign(ENGLISH, "da")  # the identifier is loaded once
+    long = ENGLISH * 20_000
+    assert is_foreign(long, "da") is not None
+    assert seconds(lambda: is_foreign(long, "da"), 1) < 1

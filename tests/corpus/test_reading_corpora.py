@@ -1,0 +1,661 @@
+"""Documents in files: what is written comes back, and what is wrong is named."""
+
+import gzip
+import io
+import json
+import lzma
+import os
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cr5.corpus import formats
+from cr5.corpus.documents import SCHEMA, Batch, Document, Skipped, batches, documents, read, read_batches, write
+from cr5.errors import CorpusError
+
+NAMES = [
+    "c.jsonl",
+    "c.jsonl.gz",
+    "c.jsonl.xz",
+    "c.csv",
+    "c.csv.gz",
+    "c.csv.xz",
+    "c.tsv",
+    "c.tsv.gz",
+    "c.tsv.xz",
+    "c.parquet",
+]
+GOOD = [Document("Q1", "en", "the universe"), Document("Q1", "de", "das Weltall", "Universum", "https://a/b")]
+FORMATS = ".jsonl, .csv and .tsv, also with .gz or .xz behind it, and .parquet"
+LINE = '{"concept": "Q1", "lang": "en", "text": "a"}\n'
+
+anything = st.text(st.characters(exclude_categories=["Cs"]))
+filled = anything.filter(str.strip)
+some_documents = st.lists(st.builds(Document, filled, filled, filled, anything, anything), min_size=1, max_size=8)
+relaxed = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(autouse=True)
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test runs in a folder of its own, so that messages quote short paths, and waits for no disk."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+def put(name: str, content: str | bytes) -> str:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return name
+
+
+def put_parquet(name: str, **columns: object) -> str:
+    pq.write_table(pa.table(columns), name)
+    return name
+
+
+def feed(monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+
+
+def message(*paths: str) -> str:
+    with pytest.raises(CorpusError) as caught:
+        list(read_batches(paths))
+    return str(caught.value)
+
+
+# What is written comes back
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(some_documents)
+@relaxed
+def test_random_documents_come_back_equal_from_every_format(name: str, corpus: list[Document]) -> None:
+    assert write(name, corpus) == len(corpus)
+    assert list(read([name], batch_rows=3)) == corpus
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_batches_copy_from_one_format_to_another(name: str) -> None:
+    write("first.jsonl", GOOD)
+    assert write(name, read_batches(["first.jsonl"])) == 2
+    assert list(read(name)) == GOOD
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_corpus_is_written_without_a_row(name: str) -> None:
+    assert write(name, []) == 0
+    assert message(name) == f"{name}: empty, without a document; remove it or pass --on-error skip"
+
+
+def test_rows_have_the_schema_and_no_nulls() -> None:
+    put("c.jsonl", LINE)
+    put("c.csv", "lang,text,concept\nen,a,Q1\n")
+    put_parquet("c.parquet", text=["a"], concept=["Q1"], lang=["en"], title=pa.array([None], pa.string()))
+    for batch in read_batches(["c.jsonl", "c.csv", "c.parquet"]):
+        assert batch.rows.schema == SCHEMA
+        assert [column.null_count for column in batch.rows.columns] == [0] * 5
+        assert list(documents(batch)) == [Document("Q1", "en", "a")]
+
+
+def test_written_jsonl_is_readable_text_without_empty_fields() -> None:
+    write("c.jsonl", [Document("Q1", "el", "σύμπαν", "", "u")])
+    assert Path("c.jsonl").read_text() == '{"concept": "Q1", "lang": "el", "text": "σύμπαν", "url": "u"}\n'
+
+
+def test_written_gzip_has_the_same_bytes_every_time() -> None:
+    write("a.jsonl.gz", GOOD)
+    write("b.jsonl.gz", GOOD)
+    assert Path("a.jsonl.gz").read_bytes() == Path("b.jsonl.gz").read_bytes()
+
+
+def test_parquet_is_written_in_several_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "ROW_GROUP_BYTES", 1)
+    write("c.parquet", (batch for _ in range(3) for batch in batches(GOOD)))
+    assert pq.ParquetFile("c.parquet").num_row_groups == 3
+    assert list(read("c.parquet")) == GOOD * 3
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\n\n \n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_line_ends_blank_lines_and_byte_order_marks_do_not_matter(ending: str, mark: str) -> None:
+    put("c.jsonl", mark + ending.join([LINE.strip()] * 2))
+    put("c.csv", mark + ending.replace(" ", "").join(["concept,lang,text", 'Q1,en,"a"', "Q1,en,a"]))
+    for name in ("c.jsonl", "c.csv"):
+        lines = [line for batch in read_batches(name) for line in batch.lines]
+        assert lines[1] - lines[0] == ending.count("\n")
+        assert list(read(name)) == [Document("Q1", "en", "a")] * 2
+
+
+def test_extra_columns_are_ignored() -> None:
+    put("c.jsonl", '{"n": [1, {"text": 2}], "concept": "Q1", "lang": "en", "text": "a", "title": null}\n')
+    put("c.tsv", "n\tlang\tconcept\ttext\n1\ten\tQ1\ta\n")
+    put_parquet("c.parquet", n=[1], concept=["Q1"], lang=["en"], text=["a"])
+    assert list(read(["c.jsonl", "c.tsv", "c.parquet"])) == [Document("Q1", "en", "a")] * 3
+
+
+def test_integers_name_concepts() -> None:
+    lines = [LINE.replace('"Q1"', value) for value in ("42", "-7", '"x"')]
+    put("whole.jsonl", "".join(lines[:2]))
+    put("mixed.jsonl", "".join(lines))
+    put_parquet("c.parquet", concept=[42, -7], lang=["en", "en"], text=["a", "a"])
+    found = [document.concept for document in read(["whole.jsonl", "mixed.jsonl", "c.parquet"])]
+    assert found == ["42", "-7", "42", "-7", "x", "42", "-7"]
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())])
+def test_parquet_strings_of_any_kind_are_read(kind: pa.DataType) -> None:
+    text = pa.array(["a", "b", "a"]).cast(kind)
+    put_parquet("c.parquet", concept=text, lang=text, text=text, title=pa.nulls(3))
+    assert [document.text for document in read("c.parquet")] == ["a", "b", "a"]
+
+
+# Both ways through JSONL
+
+
+def line_by_line(name: str, langs: set[str] | None) -> tuple[list[Document], list[str]]:
+    """What a file holds when each of its lines is parsed by Python alone."""
+    wrong: list[str] = []
+
+    def bad(line: int | None, reason: str, explanation: str) -> None:
+        wrong.append(f"{line} {reason} {explanation}")
+
+    records = formats._json_records(Path(name).read_bytes(), 1, bad)
+    found = [Batch(*rows[:1], "", rows[1]) for rows in formats.gather(records, bad, langs, 2000, "line")]
+    return [document for batch in found for document in documents(batch)], sorted(wrong)
+
+
+def block_by_block(name: str, langs: set[str] | None) -> tuple[list[Document], list[str]]:
+    wrong: list[str] = []
+
+    def bad(line: int | None, reason: str, explanation: str) -> None:
+        wrong.append(f"{line} {reason} {explanation}")
+
+    with Path(name).open("rb") as stream:
+        found = [Batch(*rows[:1], "", rows[1]) for rows in formats.read_jsonl(stream, bad, langs, 2)]
+    return [document for batch in found for document in documents(batch)], sorted(wrong)
+
+
+values = st.one_of(
+    anything.map(json.dumps),
+    anything.map(lambda text: json.dumps(text, ensure_ascii=False)),
+    st.sampled_from(
+        ["null", "42", "-0", "4.5", "1e3", "9" * 19, "9" * 5000, "true", "[]", '{"text": "a"}', "NaN", "Inf"]
+    ),
+    st.sampled_from(
+        [r'"\ud800"', r'"\udc00x"', r'"\ud83d\ude00"', '" "', '"\x00"', r'"\u0000"', '"\t"', '"', "", "[" * 2000]
+    ),
+)
+keys = st.sampled_from(["concept", "lang", "text", "title", "url", "n", r"\u0074ext", r"text\u0000"])
+good_lines = st.builds(
+    lambda d: json.dumps({"concept": d[0], "lang": d[1], "text": d[2]}), st.tuples(filled, filled, filled)
+)
+objects = st.lists(st.tuples(keys, values), max_size=6).map(
+    lambda pairs: "{" + ", ".join(f'"{key}": {value}' for key, value in pairs) + "}"
+)
+odd_lines = st.one_of(
+    objects,
+    st.builds(lambda a, value: f'{a[:-1]}, "n": {value}}}', good_lines, values),
+    st.builds(lambda a, b: a + " " + b, good_lines, good_lines),
+    st.sampled_from(["", "{}", "[1]", '"a"', "{", "}", " {} ", "\ufeff{}", "x"]),
+)
+files = st.lists(st.one_of(good_lines, good_lines, odd_lines), min_size=1, max_size=6)
+
+
+@given(
+    files,
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([None, {"en", "0"}]),
+    st.integers(0, 250),
+    st.integers(128, 255),
+)
+@settings(relaxed, max_examples=150)
+def test_blocks_and_single_lines_give_the_same_documents_and_complaints(
+    lines: list[str], ending: str, langs: set[str] | None, place: int, byte: int
+) -> None:
+    content = bytearray(ending.join([LINE.strip(), *lines]).encode())
+    if place < len(content) and byte % 4 == 0:
+        content[place] = byte  # most often no UTF-8
+    put("c.jsonl", bytes(content))
+    assert block_by_block("c.jsonl", langs) == line_by_line("c.jsonl", langs)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_spelling_that_only_arrow_knows_is_read_beside_a_bad_line_too(ending: str) -> None:
+    odd = LINE.replace("}\n", ', "n": Inf}' + ending)
+    put("alone.jsonl", odd)
+    put("beside.jsonl", odd + "x\n")
+    assert list(read(["alone.jsonl", "beside.jsonl"], on_error="skip")) == [Document("Q1", "en", "a")] * 2
+
+
+def test_ordinary_lines_are_parsed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "_json_records", None)
+    put("c.jsonl", LINE * 10)
+    put("numbers.jsonl", LINE.replace('"Q1"', "1").replace("\n", "\r\n") * 10)
+    assert len(list(read(["c.jsonl", "numbers.jsonl"]))) == 20
+
+
+# Where documents come from
+
+
+def test_a_folder_gives_all_files_of_a_known_suffix_sorted(tmp_path: Path) -> None:
+    Path("in/a").mkdir(parents=True)
+    for name in ("in/b.jsonl", "in/a/z.JSONL", "in/c.csv.gz"):
+        write(name, GOOD)
+    put("in/README.md", "no corpus")
+    Path("in/a/up").symlink_to(tmp_path / "in")
+    sources = [batch.source for batch in read_batches([Path("in")])]
+    assert sources == ["in/a/z.JSONL", "in/b.jsonl", "in/c.csv.gz"]
+
+
+def test_a_glob_gives_its_matches_sorted_and_folders_whole() -> None:
+    for name in ("in/a/1.jsonl", "in/b.jsonl", "in/[b].jsonl", "other.jsonl"):
+        put(name, LINE)
+    assert [batch.source for batch in read_batches(["in/*"])] == ["in/[b].jsonl", "in/a/1.jsonl", "in/b.jsonl"]
+    assert [batch.source for batch in read_batches(["in/**/?.jsonl"])] == ["in/a/1.jsonl", "in/b.jsonl"]
+    assert [batch.source for batch in read_batches(["in/[b].jsonl"])] == ["in/[b].jsonl"]
+
+
+def test_a_dash_is_standard_input_and_standard_output(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    feed(monkeypatch, LINE * 2)
+    assert write("-", read_batches("-")) == 2
+    assert capfdbinary.readouterr().out == LINE.encode() * 2
+
+
+def test_every_row_knows_itsplace(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, "\n" + LINE)
+    put("c.csv", 'concept,lang,text\nQ1,en,"two\nlines"\n\nQ1,en,b\n')
+    write("c.parquet", GOOD)
+    places = [batch.where(i) for batch in read_batches(["-", "c.csv", "c.parquet"]) for i in range(len(batch.lines))]
+    assert places == ["standard input:2", "c.csv:2", "c.csv:5", "c.parquet: row 1", "c.parquet: row 2"]
+    assert [batch.where(0) for batch in batches(GOOD, batch_rows=1)] == ["document 1", "document 2"]
+    assert next(batches(GOOD)).source == "documents"
+
+
+@pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.parquet"])
+def test_languages_are_chosen_before_anything_else_is_asked_of_a_row(name: str) -> None:
+    rows = {"concept": ["Q1", "", "Q3"], "lang": ["en", "fr", "de"], "text": ["a", "", "c"]}
+    if name == "c.parquet":
+        pq.write_table(pa.table(rows), name, row_group_size=1)
+    elif name == "c.csv":
+        put(name, "concept,lang,text\nQ1,en,a\n,fr,\nQ3,de,c\n")
+    else:
+        put(
+            name,
+            "".join(json.dumps(dict(zip(rows, row, strict=True))) + "\n" for row in zip(*rows.values(), strict=True)),
+        )
+    found = list(read_batches(name, langs={"de", "en"}, batch_rows=5))
+    assert [document.concept for batch in found for document in documents(batch)] == ["Q1", "Q3"]
+    assert [line for batch in found for line in batch.lines] == ([2, 4] if name == "c.csv" else [1, 3])
+    assert list(read(name, langs="it")) == []
+
+
+# Streaming
+
+
+def test_the_first_document_of_an_endless_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(io.RawIOBase):
+        taken = 0
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+            filled = (LINE.encode() * (len(buffer) // len(LINE) + 1))[: len(buffer) // len(LINE) * len(LINE)]
+            buffer[: len(filled)] = filled
+            self.taken += len(filled)
+            return len(filled)
+
+    endless = Endless()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(endless, 1 << 16)))
+    assert next(read("-")) == Document("Q1", "en", "a")
+    assert endless.taken <= 2 * formats.CHUNK_BYTES
+
+
+@pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.parquet", "c.jsonl.gz"])
+def test_memory_is_bounded_by_a_batch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 1 << 16)
+    monkeypatch.setattr(formats, "BATCH_BYTES", 1 << 16)
+    monkeypatch.setattr(formats, "ROW_GROUP_BYTES", 1 << 18)
+    write(name, (Document(str(i), "en", f"{i} " * 500) for i in range(2500)))  # 6 MB
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    for batch in read_batches(name):
+        assert batch.rows.nbytes < 1 << 18
+        assert pa.total_allocated_bytes() - before < 4 << 20
+    assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    tracemalloc.stop()
+
+
+def test_batches_hold_at_most_the_rows_asked_for_and_no_line_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = [Document(str(i), "en", "x" * (i % 50) + "y") for i in range(100)]
+    for chunk in (7, 100, 1 << 20):
+        monkeypatch.setattr(formats, "CHUNK_BYTES", chunk)
+        for name in ("c.jsonl", "c.csv", "c.parquet"):
+            write(name, corpus)
+            found = list(read_batches(name, batch_rows=16))
+            assert max(batch.rows.num_rows for batch in found) <= 16
+            assert [document for batch in found for document in documents(batch)] == corpus
+            header = name == "c.csv"
+            np.testing.assert_array_equal(np.concatenate([b.lines for b in found]), np.arange(100) + 1 + header)
+
+
+def test_a_long_parquet_row_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("c.parquet", [Document(str(i), "en", "z" * (1 if i % 8 else 5000)) for i in range(64)])
+    monkeypatch.setattr(formats, "BATCH_BYTES", 4000)
+    found = list(read_batches("c.parquet"))
+    assert sum(batch.rows.num_rows for batch in found) == 64
+    assert all(batch.rows.nbytes <= 4000 or batch.rows.num_rows == 1 for batch in found)
+
+
+def test_fields_longer_than_the_csv_module_likes_are_read() -> None:
+    write("c.csv", [Document("Q1", "en", "long " * 100_000)])
+    assert len(next(read("c.csv")).text) == 500_000
+
+
+# Writing is all or nothing
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("stop", [RuntimeError, KeyboardInterrupt])
+def test_a_broken_write_leaves_the_old_file_and_nothing_else(name: str, stop: type[BaseException]) -> None:
+    def interrupted() -> Iterator[Document]:
+        yield from GOOD * 2000
+        raise stop
+
+    write(name, GOOD)
+    with pytest.raises(stop):
+        write(name, interrupted())
+    assert os.listdir() == [name]  # noqa: PTH208
+    assert list(read(name)) == GOOD
+
+
+def test_a_file_is_on_disk_before_it_has_its_name_and_the_name_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    present: list[bool] = []
+    monkeypatch.setattr(os, "fsync", lambda _: present.append(Path("c.jsonl").exists()))
+    write("c.jsonl", GOOD)
+    assert present == [False, True]
+
+
+def test_writing_through_a_link_keeps_the_link() -> None:
+    Path("store").mkdir()
+    Path("c.jsonl").symlink_to("store/real.jsonl")
+    write("c.jsonl", GOOD)
+    assert Path("c.jsonl").is_symlink()
+    assert list(read("store/real.jsonl")) == GOOD
+
+
+def test_a_file_can_be_rewritten_while_it_is_read() -> None:
+    write("c.jsonl", GOOD)
+    write("c.jsonl", read("c.jsonl", langs={"de"}))
+    assert list(read("c.jsonl")) == GOOD[1:]
+
+
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [
+        ("c.txt", f"c.txt: unknown suffix '.txt'; the formats are {FORMATS}"),
+        ("c.parquet.gz", f"c.parquet.gz: unknown suffix '.parquet.gz'; the formats are {FORMATS}"),
+        ("no/c.csv", "no/c.csv: the folder no does not exist; create it first"),
+        ("folder.csv", "folder.csv: this is a folder; name a file in it, such as corpus.parquet"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_named(path: str, complaint: str) -> None:
+    Path("folder.csv").mkdir()
+    with pytest.raises(CorpusError) as caught:
+        write(path, GOOD)
+    assert str(caught.value) == complaint
+
+
+def test_documents_are_checked_like_lines() -> None:
+    wrong = {
+        Document("Q1", "en", " \n"): "field 'text' is empty; every document needs concept, lang and text",
+        Document("Q1", "", "a"): "field 'lang' is empty; every document needs concept, lang and text",
+        Document("Q1", "en", None): "field 'text' is null; every document needs concept, lang and text",  # type: ignore[arg-type]
+        Document("Q1", "en", b"a"): "field 'text' is a bytes, not a string; write it as a string",  # type: ignore[arg-type]
+        Document("Q1", "en", "a", "\udcff"): "field 'title' holds half a character, \\udcff; remove it",
+    }
+    for document, complaint in wrong.items():
+        with pytest.raises(CorpusError) as caught:
+            list(batches([GOOD[0], document]))
+        assert str(caught.value) == f"document 2: {complaint}"
+
+
+# Mistakes, each quoted whole
+
+NEEDS = "every line needs concept, lang and text"
+ICONV = "is not UTF-8; convert the file with iconv -t utf-8"
+OBJECT = "write one object on every line"
+STRING = "not a string; write it as a string"
+BAD_LINES = {
+    "{": f"broken JSON, expecting property name enclosed in double quotes at column 2; {OBJECT}",
+    "x": f"broken JSON, expecting value at column 1; {OBJECT}",
+    '{"concept": "Q1"} {}': f"broken JSON, extra data at column 19; {OBJECT}",
+    "[" * 100_000: f"broken JSON, nested too deeply; {OBJECT}",
+    "[1]": f"a list, not a JSON object; {OBJECT}",
+    '"a"': f"a string, not a JSON object; {OBJECT}",
+    "null": f"null, not a JSON object; {OBJECT}",
+    '{"concept": "Q1", "lang": "en"}': f"no field 'text'; {NEEDS}",
+    '{"concept": "Q1", "text": "a"}': f"no field 'lang'; {NEEDS}",
+    '{"concept": null, "lang": "en", "text": "a"}': f"field 'concept' is null; {NEEDS}",
+    '{"concept": "Q1", "lang": "en", "text": " \\u3000"}': f"field 'text' is empty; {NEEDS}",
+    '{"concept": "", "lang": "en", "text": "a"}': f"field 'concept' is empty; {NEEDS}",
+    '{"concept": 4.5, "lang": "en", "text": "a"}': f"field 'concept' is a number, {STRING}",
+    '{"concept": true, "lang": "en", "text": "a"}': f"field 'concept' is a boolean, {STRING}",
+    '{"concept": 99999999999999999999, "lang": "en", "text": "a"}': f"field 'concept' is a number, {STRING}",
+    '{"concept": "Q1", "lang": "en", "text": 1}': f"field 'text' is a number, {STRING}",
+    '{"concept": "Q1", "lang": "en", "text": ["a"]}': f"field 'text' is a list, {STRING}",
+    '{"concept": "Q1", "lang": "en", "text": "a", "url": {}}': f"field 'url' is an object, {STRING}",
+    '{"concept": "Q1", "lang": "en", "text": "\\ud800"}': "field 'text' holds half a character, \\ud800; remove it",
+    b'{"concept": "Q1", "lang": "en", "text": "caf\xe9"}': f"byte 0xe9 at position 45 {ICONV}",
+}
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_a_bad_line_of_jsonl_is_named_or_skipped(line: str | bytes) -> None:
+    raw = line.encode() if isinstance(line, str) else line
+    put("c.jsonl", LINE.encode() * 2 + raw + b"\n" + LINE.encode())
+    assert message("c.jsonl") == f"c.jsonl:3: {BAD_LINES[line]}"
+    skipped = Skipped()
+    (batch,) = read_batches("c.jsonl", on_error="skip", skipped=skipped)
+    assert batch.lines.tolist() == [1, 2, 4]
+    assert skipped.total == 1
+    assert list(skipped.examples.values()) == [f"c.jsonl:3: {BAD_LINES[line]}"]
+
+
+QUOTE = "double every quote and quote the field around it"
+BAD_ROWS = {
+    b"Q1,en": "2 fields under a header of 3; quote a field that holds a delimiter or a line break",
+    b"Q1,en,a,b": "4 fields under a header of 3; quote a field that holds a delimiter or a line break",
+    b'Q1,en,"a" b': f"broken quoting, ',' expected after '\"'; {QUOTE}",
+    b"Q1,en, ": "field 'text' is empty; every row needs concept, lang and text",
+    b"Q1,en,caf\xe9": f"byte 0xe9 at position 10 {ICONV}",
+}
+
+
+@pytest.mark.parametrize("row", BAD_ROWS)
+def test_a_bad_row_of_csv_is_named_or_skipped(row: bytes) -> None:
+    put("c.csv", b'concept,lang,text\nQ1,en,"two\nlines"\n' + row + b"\nQ1,en,b\n")
+    assert message("c.csv") == f"c.csv:4: {BAD_ROWS[row]}"
+    skipped = Skipped()
+    (batch,) = read_batches("c.csv", on_error="skip", skipped=skipped)
+    assert batch.lines.tolist() == [2, 5]
+    assert skipped.total == 1
+
+
+def test_a_quote_that_is_never_closed_is_named_where_it_opens() -> None:
+    put("c.csv", 'concept,lang,text\nQ1,en,a\nQ1,en,"b\nQ1,en,c\n')
+    assert message("c.csv") == f"c.csv:3: broken quoting, unexpected end of data; {QUOTE}"
+
+
+def test_a_bad_byte_inside_a_quoted_field_is_named_by_its_own_line_and_costs_one_row() -> None:
+    put("c.csv", b'concept,lang,text\nQ1,en,"b\nc\xff\nd"\nQ1,en,c\n')
+    assert message("c.csv") == f"c.csv:3: byte 0xff at position 2 {ICONV}"
+    assert [document.text for document in read("c.csv", on_error="skip")] == ["c"]
+
+
+def test_bad_rows_of_parquet_are_named_or_skipped() -> None:
+    raw = pa.array([b"a", b"caf\xe9", b"", None, b"e"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 5, raw.buffers())
+    put_parquet("c.parquet", concept=["Q1"] * 5, lang=["en"] * 5, text=text)
+    needs = "every row needs concept, lang and text"
+    assert message("c.parquet") == f"c.parquet: row 2: byte 0xe9 at position 4 {ICONV}"
+    skipped = Skipped()
+    (batch,) = read_batches("c.parquet", on_error="skip", skipped=skipped)
+    assert batch.lines.tolist() == [1, 5]
+    assert skipped.examples == {
+        "invalid UTF-8": f"c.parquet: row 2: byte 0xe9 at position 4 {ICONV}",
+        "empty field": f"c.parquet: row 3: field 'text' is empty; {needs}",
+        "missing field": f"c.parquet: row 4: field 'text' is null; {needs}",
+    }
+
+
+def bad_files() -> dict[str, str]:
+    """Write files that cannot be read at all; name -> complaint."""
+    put("empty.jsonl", "")
+    put("empty.parquet", "")
+    put("empty.csv.xz", "")
+    put("blank.jsonl", "\ufeff\n \n")
+    put("header.csv", "concept,lang,text\n")
+    put("utf16.jsonl", LINE.encode("utf-16"))
+    put("utf32.csv", "concept".encode("utf-32"))
+    put("columns.csv", "concept;lang;text\nQ1;en;a\n")
+    put("twice.tsv", "concept\tlang\ttext\ttext\n")
+    put("quoted.csv", '"concept"x,lang,text\nQ1,en,a\n')
+    put("latin.csv", b"concept,lang,text,caf\xe9\nQ1,en,a,b\n")
+    put_parquet("columns.parquet", concept=["Q1"], body=["a"])
+    put_parquet("types.parquet", concept=["Q1"], lang=["en"], text=[1.5])
+    put("short.jsonl.gz", gzip.compress(LINE.encode())[:-9])
+    put("short.jsonl.xz", lzma.compress(LINE.encode())[:-9])
+    put("wrong.jsonl.gz", LINE)
+    put("wrong.csv.xz", LINE)
+    put("sum.jsonl.gz", gzip.compress(LINE.encode())[:-8] + b"checksum")
+    put("bits.jsonl.gz", gzip.compress(LINE.encode())[:10] + b"\xff" * 99)
+    put("wrong.parquet", LINE)
+    write("short.parquet", GOOD)
+    put("short.parquet", Path("short.parquet").read_bytes()[:-20])
+    needs = "a corpus needs concept, lang and text"
+    empty = "empty, without a document; remove it or pass --on-error skip"
+    again = "copy or write it again"
+    return {
+        "empty.jsonl": f"empty.jsonl: {empty}",
+        "empty.parquet": f"empty.parquet: {empty}",
+        "empty.csv.xz": f"empty.csv.xz: {empty}",
+        "blank.jsonl": f"blank.jsonl: {empty}",
+        "header.csv": f"header.csv: {empty}",
+        "utf16.jsonl": "utf16.jsonl: UTF-16, not UTF-8; convert it with iconv -f utf-16 -t utf-8",
+        "utf32.csv": "utf32.csv: UTF-32, not UTF-8; convert it with iconv -f utf-32 -t utf-8",
+        "columns.csv": f"columns.csv:1: no column 'concept', only concept;lang;text; {needs}",
+        "twice.tsv": "twice.tsv:1: column 'text' occurs 2 times; rename all but one",
+        "quoted.csv": f"quoted.csv:1: broken quoting, ',' expected after '\"'; {QUOTE}",
+        "latin.csv": f"latin.csv:1: byte 0xe9 at position 22 {ICONV}",
+        "columns.parquet": f"columns.parquet: no column 'lang', only concept, body; {needs}",
+        "types.parquet": "types.parquet: column 'text' is double, not string; write it as strings",
+        "short.jsonl.gz": f"short.jsonl.gz: cut short, the compressed data has no end; {again}",
+        "short.jsonl.xz": f"short.jsonl.xz: cut short, the compressed data has no end; {again}",
+        "wrong.jsonl.gz": f"wrong.jsonl.gz: corrupt, or no gzip file; {again}",
+        "wrong.csv.xz": f"wrong.csv.xz: corrupt, or no xz file; {again}",
+        "sum.jsonl.gz": f"sum.jsonl.gz: corrupt, or no gzip file; {again}",
+        "bits.jsonl.gz": f"bits.jsonl.gz: corrupt, or no gzip file; {again}",
+        "wrong.parquet": f"wrong.parquet: corrupt, or no Parquet file; {again}",
+        "short.parquet": f"short.parquet: corrupt, or no Parquet file; {again}",
+    }
+
+
+def test_a_bad_file_is_named_or_skipped() -> None:
+    complaints = bad_files()
+    write("good.jsonl", GOOD)
+    assert {name: message(name) for name in complaints} == complaints
+    skipped = Skipped()
+    assert list(read([*complaints, "good.jsonl"], on_error="skip", skipped=skipped)) == GOOD
+    assert skipped.total == len(complaints)
+    assert set(skipped.examples.values()) <= set(complaints.values())
+
+
+def test_corrupt_pages_of_parquet_are_named() -> None:
+    write("c.parquet", [Document(str(i), "en", os.urandom(50).hex()) for i in range(1000)])
+    content = bytearray(Path("c.parquet").read_bytes())
+    content[5000:40000] = b"\xff" * 35000
+    put("c.parquet", bytes(content))
+    assert message("c.parquet") == "c.parquet: corrupt, or no Parquet file; copy or write it again"
+
+
+def test_a_file_without_permission_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("c.jsonl", GOOD)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)  # root may read everything, so no mode would do
+    assert message("c.jsonl") == "c.jsonl: cannot be read, permission denied; check its permissions"
+
+
+def test_a_folder_without_permission_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "in/a")
+
+    Path("in").mkdir()
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert message("in") == "in/a: cannot be read, permission denied; check its permissions"
+
+
+def test_a_line_without_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 1 << 16)
+    put("c.jsonl", LINE + "[" * (2 << 20))
+    assert message("c.jsonl") == "c.jsonl:2: a line of more than 1 MB; break the file into lines"
+    assert len(list(read("c.jsonl", on_error="skip"))) == 1
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [
+        ("no.jsonl", "no.jsonl: no such file or folder; check the spelling"),
+        ("no/*.jsonl", "no/*.jsonl: no file matches; put a pattern in quotes and check its folder"),
+        ("bare", f"bare: no corpus file in this folder; the formats are {FORMATS}"),
+        ("c.txt", f"c.txt: unknown suffix '.txt'; the formats are {FORMATS}"),
+        ("c.json.gz", f"c.json.gz: unknown suffix '.json.gz'; the formats are {FORMATS}"),
+    ],
+)
+def test_a_path_that_names_no_corpus_is_an_error_at_once(path: str, complaint: str, on_error: str) -> None:
+    Path("bare").mkdir()
+    put("c.txt", "a")
+    put("c.json.gz", "a")
+    with pytest.raises(CorpusError) as caught:
+        read_batches([path], on_error=on_error)  # type: ignore[arg-type]
+    assert str(caught.value) == complaint
+
+
+def test_no_path_at_all_is_an_error() -> None:
+    assert message() == "no corpus given; name a file, a folder, a glob, or - for standard input"
+
+
+def test_nothing_left_to_read_is_an_error_even_when_skipping() -> None:
+    put("a.jsonl", "")
+    put("b.jsonl", "x\n{}\n")
+    skipped = Skipped()
+    with pytest.raises(CorpusError) as caught:
+        list(read(["a.jsonl", "b.jsonl"], on_error="skip", skipped=skipped))
+    empty = "a.jsonl: empty, without a document; remove it or pass --on-error skip"
+    assert str(caught.value) == f"nothing left to read, all 3 lines or files are bad; the first: {empty}"
+    assert skipped.counts == {"empty file": 1, "broken JSON": 1, "missing field": 1}
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30))
+@relaxed
+def test_as_many_lines_are_skipped_as_would_raise_alone(good: list[bool]) -> None:
+    put("c.jsonl", LINE + "".join(LINE if fine else LINE[:-2] + "\n" for fine in good))
+    skipped = Skipped()
+    assert len(list(read("c.jsonl", on_error="skip", skipped=skipped))) == 1 + sum(good)
+    assert skipped.total == good.count(False)
+    if not all(good):
+        assert message("c.jsonl") == skipped.examples["broken JSON"]

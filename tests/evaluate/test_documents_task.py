@@ -1,0 +1,416 @@
+"""The document task on made-up languages, whose right answers are known."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import madeup
+import numpy as np
+import pytest
+
+from cr5._typing import Array
+from cr5.corpus.documents import Document, batches
+from cr5.errors import Cr5Error
+from cr5.evaluate.runs import REGIMES, Run
+from cr5.evaluate.splits import Split, make_split, training_rows
+from cr5.evaluate.systems.baselines import within
+from cr5.evaluate.systems.cr5 import Cr5Space, cr5, given, known
+from cr5.evaluate.systems.space import NotApplicableError, Space, System
+from cr5.evaluate.tasks.documents import Asked, evaluate, hold_out
+from cr5.evaluate.texts import Material, Texts, gather
+from cr5.features.tokeniser import Tokeniser
+from cr5.model import Cr5
+from cr5.retrieval.top_k import Rows
+from cr5.settings import Settings, settings
+
+CONCEPTS = 400
+SETTINGS = settings(**madeup.SETTINGS | {"rank": 40})
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    return madeup.corpus(concepts=CONCEPTS)
+
+
+@pytest.fixture(scope="module")
+def material(documents: list[Document]) -> Material:
+    return gather(batches(documents), Tokeniser())
+
+
+@pytest.fixture(scope="module")
+def split(material: Material) -> Split:
+    return make_split(material, smallest=5, largest=1000)
+
+
+@pytest.fixture(scope="module")
+def asked(material: Material, split: Split) -> Asked:
+    return hold_out(material, split)
+
+
+@pytest.fixture(scope="module")
+def run(asked: Asked) -> Run:
+    """Cr5 in all regimes."""
+    return evaluate(asked, {"cr5": cr5(SETTINGS)}, title="made up", regimes=REGIMES, rank=40, cut=90)
+
+
+def p1(run: Run, system: str, regime: str = "joint", measure: str = "csls") -> float:
+    [mean] = [m for m in run.means() if (m.system, m.regime, m.measure) == (system, regime, measure)]
+    return mean.precision[1]
+
+
+def test_cr5_finds_the_counterparts_in_every_regime(run: Run) -> None:
+    """Chance is 1 in 160; ten times as often is no chance."""
+    assert [mean.regime for mean in run.means() if mean.measure == "csls"] == list(REGIMES)
+    for regime in REGIMES:
+        assert p1(run, "cr5", regime) > 10 * 100 / 160
+        assert len(run.of("cr5", regime, "csls")) == 6
+    assert run.notes == []
+
+
+def test_the_ranks_are_those_of_a_model_trained_and_asked_by_hand(
+    run: Run, documents: list[Document], split: Split
+) -> None:
+    model = Cr5(**madeup.SETTINGS | {"rank": 40}).fit([d for d in documents if d.concept not in split.held_out])
+    own = {
+        lang: [d for d in documents if d.lang == lang and d.concept in split.candidates[lang]] for lang in model.langs
+    }
+    vectors = {lang: model.encode([d.text for d in own[lang]], lang) for lang in own}
+    for score in run.of("cr5", "joint", "cosine"):
+        pair = next(p for p in split.pairs if set(p.langs) == {score.source, score.target})
+        names = [d.concept for d in own[score.target]]
+        expected = {}
+        for document, vector in zip(own[score.source], vectors[score.source], strict=True):
+            if document.concept in pair.test:
+                cosines = vectors[score.target] @ vector
+                right = cosines[names.index(document.concept)]
+                expected[document.concept] = 1 + int((cosines > right + 1e-6).sum())
+        concepts = run.direction(score.source, score.target).concepts
+        assert score.ranks == [expected[name] for name in concepts]
+        assert score.candidates == len(names)
+
+
+def deranged(system: System) -> System:
+    """The same system, trained on documents whose concepts have been dealt out anew."""
+
+    def fit(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+        random = np.random.default_rng(5)
+        mixed = {
+            lang: Texts(texts.tokens, random.permutation(texts.concepts), texts.titles)
+            for lang, texts in training.items()
+        }
+        return system(mixed, rank=rank, seed=seed)
+
+    return fit
+
+
+def test_a_model_of_shuffled_concepts_scores_at_chance(asked: Asked) -> None:
+    run = evaluate(asked, {"shuffled": deranged(cr5(SETTINGS))}, title="control", rank=40)
+    queries = sum(len(score.ranks) for score in run.of("shuffled", "joint", "csls"))
+    chance = 100 / len(asked.held["aa"])
+    assert p1(run, "shuffled") < chance + 4 * np.sqrt(chance * 100 / queries)
+
+
+class Spy(Space):
+    """A space that remembers what it was given."""
+
+    def __init__(self, training: Mapping[str, Texts], seen: list[set[int]]) -> None:
+        seen.append({int(c) for texts in training.values() for c in texts.concepts})
+
+    def embed(self, texts: Texts, lang: str) -> Rows:
+        return np.ones((len(texts), 2), np.float32)
+
+
+def test_no_held_out_concept_reaches_a_system(asked: Asked, split: Split) -> None:
+    seen: list[set[int]] = []
+    evaluate(asked, {"spy": lambda training, *, rank, seed: Spy(training, seen)}, title="", regimes=REGIMES, cut=50)
+    assert len(seen) == 1 + 3 * 3
+    for concepts in seen:
+        assert concepts
+        assert not {asked.material.concepts[i] for i in concepts} & split.held_out
+
+
+def test_vectors_that_are_all_alike_score_nothing(asked: Asked) -> None:
+    run = evaluate(asked, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
+    assert {score.precision(10) for score in run.scores} == {0.0}
+
+
+def test_the_shared_column_counts_training_concepts_of_the_pair(run: Run, asked: Asked) -> None:
+    free = CONCEPTS - len(asked.split.held_out)
+    assert {score.shared for score in run.of("cr5", "joint", "csls")} == {free}
+    assert {score.shared for score in run.of("cr5", "low-resource", "csls")} == {90}
+    assert {score.shared for score in run.of("cr5", "transitive", "csls")} == {0}
+
+
+def test_a_signature_tells_all_that_a_score_depends_on(run: Run, split: Split) -> None:
+    score = run.of("cr5", "low-resource", "csls")[0]
+    from importlib.metadata import version
+
+    assert score.signature == (
+        f"cr5 {version('cr5')}|documents|corpus {split.corpus} aa-bb-cc|split 0 {split.digest}|aa>bb|"
+        f"40 test queries|160 candidates|whole documents|low-resource 90|cr5|"
+        "preset default|min_documents=2|min_unique=5|rank 40|ridge 0.3|csls k=10 over queries"
+    )
+    assert len({s.signature for s in run.scores}) == len(run.scores)
+    assert "|transitive via cc|" in run.of("cr5", "transitive", "csls")[0].signature
+
+
+def test_validation_queries_are_others_than_test_queries(material: Material, split: Split) -> None:
+    systems = {"cr5": cr5(SETTINGS)}
+    roles = [evaluate(hold_out(material, split, role=role), systems, title="") for role in ("test", "validation")]
+    for source, target in (("aa", "bb"), ("cc", "aa")):
+        concepts = [set(run.direction(source, target).concepts) for run in roles]
+        assert not concepts[0] & concepts[1]
+    assert "validation queries" in roles[1].scores[0].signature
+
+
+def test_a_background_is_held_out_and_holds_no_query(material: Material, split: Split) -> None:
+    asked = hold_out(material, split, over="background")
+    for source in ("aa", "bb"):
+        behind = asked.background(source, "cc")
+        assert behind is not None
+        assert len(behind)
+        assert not set(behind) & set(asked.queries(source, "cc"))
+        names = {asked.material.concepts[i] for i in asked.held[source].concepts[behind]}
+        assert names <= split.held_out
+    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="")
+    plain = evaluate(hold_out(material, split), {"cr5": cr5(SETTINGS)}, title="")
+    assert [s.ranks for s in run.of("cr5", "joint", "cosine")] == [s.ranks for s in plain.of("cr5", "joint", "cosine")]
+    assert [s.ranks for s in run.of("cr5", "joint", "csls")] != [s.ranks for s in plain.of("cr5", "joint", "csls")]
+    assert run.of("cr5", "joint", "csls")[0].signature.endswith("csls k=10 over background")
+    assert p1(run, "cr5") > 80
+
+
+def test_csls_over_a_background_is_what_its_definition_says(material: Material, split: Split) -> None:
+    asked = hold_out(material, split, over="background")
+    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="")
+    rows = training_rows(split, asked.material, "joint")
+    space = cr5(SETTINGS)({k: asked.material.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0)
+    vectors = {lang: np.asarray(space.embed(asked.held[lang], lang), float) for lang in ("aa", "bb")}
+    behind, chosen = asked.background("aa", "bb"), asked.queries("aa", "bb")
+    assert behind is not None
+    near = np.sort(vectors["bb"] @ vectors["aa"][behind].T, axis=1)[:, -10:].mean(axis=1)
+    csls = 2 * vectors["aa"][chosen] @ vectors["bb"].T - near
+    concepts = asked.held["bb"].concepts
+    expected = []
+    for i, concept in zip(range(len(chosen)), asked.held["aa"].concepts[chosen], strict=True):
+        right = csls[i, concepts == concept].max()
+        expected.append(1 + int((csls[i, concepts != concept] > right).sum()))
+    [score] = [s for s in run.of("cr5", "joint", "csls") if (s.source, s.target) == ("aa", "bb")]
+    assert score.ranks == expected
+
+
+def test_masked_documents_share_no_word_with_their_counterparts(split: Split) -> None:
+    named = [
+        Document(d.concept, d.lang, f"{d.text} name{d.concept} year{int(d.concept[1:]) % 9}")
+        for d in madeup.corpus(concepts=CONCEPTS)
+    ]
+    material = gather(batches(named), Tokeniser())
+    own = make_split(material, smallest=5, largest=1000)
+    whole, masked = (hold_out(material, own, mask=mask) for mask in (False, True))
+    assert any("name" in word for word in whole.written("aa")[0].split())
+    for lang in ("aa", "bb"):
+        for written in masked.written(lang):
+            assert not any(word.startswith(("name", "year")) for word in written.split())
+            assert len(written.split()) > 20
+
+
+def paragraphs() -> list[Document]:
+    """Every language says the same in each of 6 paragraphs: a parallel corpus."""
+    random = np.random.default_rng(0)
+    found = []
+    for i in range(200):
+        core = random.choice(madeup.MEANINGS, 20, replace=False)
+        lines = [random.choice(core, 12).tolist() for _ in range(6)]
+        found += [
+            Document(f"Q{i}", lang, "\n".join(madeup.text(lang, line) for line in lines)) for lang in ("aa", "bb")
+        ]
+    return found
+
+
+def test_the_ceiling_compares_the_same_paragraphs_within_the_query_language() -> None:
+    material = gather(batches(paragraphs()), Tokeniser(), comparable=True)
+    asked = hold_out(material, make_split(material, smallest=5, largest=1000))
+    there = asked.counterparts("aa", "bb")
+    own = material.raw["aa"].to_pylist()
+    number = {name: i for i, name in enumerate(material.concepts)}
+    [i] = np.flatnonzero(material.languages["aa"].concepts == there.concepts[0])
+    assert material.concepts[there.concepts[0]] in number
+    words, ids, offsets = there.tokens
+    expected = " ".join(own[i].split("\n")[1::2])
+    assert [words[j] for j in ids[: offsets[1]]] == expected.split()
+    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="", ceiling=("ceiling", within), variant="comparable")
+    assert p1(run, "ceiling") > p1(run, "cr5") > 10
+    assert "|comparable|" in run.scores[0].signature
+
+
+def test_examples_show_a_hit_and_a_miss_and_every_query_has_its_coverage(run: Run) -> None:
+    for queries in run.queries:
+        assert len(queries.concepts) == len(queries.lengths) == len(queries.coverage) == 40
+        assert 0 < min(queries.coverage) <= max(queries.coverage) <= 1
+    assert {(e.source, e.target) for e in run.examples} == {(q.source, q.target) for q in run.queries}
+    for example in run.examples:
+        assert example.query.startswith(example.source)
+        assert all(hit.title.startswith(example.target) for hit in example.hits)
+        assert sum(hit.right for hit in example.hits) == 1
+        assert example.hits[example.rank - 1].right
+        assert example.rank <= 10
+
+
+def test_coverage_and_vectors_are_those_of_the_model(asked: Asked, documents: list[Document], split: Split) -> None:
+    rows = training_rows(split, asked.material, "joint")
+    space = cr5(SETTINGS)({k: asked.material.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0)
+    assert isinstance(space, Cr5Space)
+    model = Cr5(**madeup.SETTINGS | {"rank": 40}).fit([d for d in documents if d.concept not in split.held_out])
+    texts = [" ".join([t, "unknown words"]) for t in asked.written("bb")[:9]]
+    own = gather(batches([Document("x", lang, t) for t in texts for lang in ("aa", "bb")]), Tokeniser()).languages["bb"]
+    np.testing.assert_allclose(space.coverage(own, "bb"), model.coverage(texts, "bb"), atol=1e-6)
+    np.testing.assert_allclose(space.embed(own, "bb"), model.encode(texts, "bb"), atol=1e-5)
+    assert space.words("bb") == model.words("bb")
+    np.testing.assert_allclose(space.vectors("bb"), model.word_vectors("bb"), atol=1e-5)
+
+
+def test_vectors_from_elsewhere_are_entered_row_by_row(asked: Asked, tmp_path: Path) -> None:
+    names = sorted(asked.split.held_out)
+    random = np.random.default_rng(0)
+    perfect = {name: random.normal(size=8) for name in names}
+    for lang, texts in asked.held.items():
+        rows = np.array([perfect[asked.material.concepts[i]] for i in texts.concepts])
+        np.save(tmp_path / f"{lang}.npy", rows * 3)
+    run = evaluate(asked, {"oracle": known(given(tmp_path))}, title="")
+    assert {score.precision(1) for score in run.scores} == {100.0}
+    np.save(tmp_path / "bb.npy", np.ones((3, 8)))
+    with pytest.raises(Cr5Error) as caught:
+        evaluate(asked, {"oracle": known(given(tmp_path))}, title="")
+    assert str(caught.value) == (
+        f"{tmp_path} has 3 vectors for language bb, and {len(asked.held['bb'])} texts are to be compared; "
+        "encode those that --texts FOLDER writes, line by line"
+    )
+    (tmp_path / "bb.npy").unlink()
+    with pytest.raises(Cr5Error) as caught:
+        evaluate(asked, {"oracle": known(given(tmp_path))}, title="")
+    assert str(caught.value) == f"{tmp_path} has no vectors for language bb; add bb.npy or bb.parquet"
+    with pytest.raises(Cr5Error) as caught:
+        given(tmp_path / "nowhere")
+    assert str(caught.value).startswith(f"{tmp_path / 'nowhere'} has no vectors; put a file for each language into it")
+
+
+class OneWay(Space):
+    """A space that knows one direction only."""
+
+    def pair(self, queries: Texts, source: str, candidates: Texts, target: str) -> tuple[Array, Array]:
+        if source != "aa":
+            raise NotApplicableError("it asks in aa only")
+        return np.eye(len(queries), 9, dtype=np.float32), np.eye(len(candidates), 9, dtype=np.float32)
+
+
+def test_what_cannot_be_measured_is_noted_and_the_rest_goes_on(asked: Asked) -> None:
+    def never(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+        raise NotApplicableError("it never works")
+
+    systems: dict[str, System] = {"never": never, "one": lambda training, *, rank, seed: OneWay()}
+    run = evaluate(asked, systems, title="")
+    assert run.notes == ["never, joint: it never works", "one, joint: it asks in aa only"]
+    assert {score.source for score in run.scores} == {"aa"}
+
+
+def test_a_split_of_another_corpus_is_refused(asked: Asked) -> None:
+    other = gather(batches(madeup.corpus(seed=1)), Tokeniser())
+    with pytest.raises(Cr5Error) as caught:
+        hold_out(other, asked.split)
+    assert str(caught.value) == (
+        f"the split was made for the corpus {asked.split.corpus} (aa, bb, cc), this is {other.digest} (aa, bb, cc); "
+        "give that corpus, or leave out --split"
+    )
+
+
+def test_a_run_is_plain_json_and_comes_back(run: Run) -> None:
+    again = Run.from_json(json.loads(json.dumps(run.to_json())))
+    assert again == run
+    assert again.means() == run.means()
+
+
+def test_settings_stand_in_the_facts(run: Run, split: Split) -> None:
+    assert run.facts["split"] == {"seed": 0, "digest": split.digest, "smallest": 5, "largest": 1000}
+    assert run.facts["corpus"]["languages"]["aa"] == {"documents": 400, "held_out": 160, "concepts": 400}
+    assert isinstance(SETTINGS, Settings)
+
+
+def test_a_split_of_whole_documents_asks_about_all_of_them_when_they_are_made_comparable() -> None:
+    """Parts are shorter than the limits of the split; what is asked about stays, and has its counterpart."""
+    whole = gather(batches(paragraphs()), Tokeniser())
+    made = make_split(whole, smallest=18, largest=1000)
+    comparable = gather(batches(paragraphs()), Tokeniser(), comparable=True)
+    asked = hold_out(comparable, made)
+    assert len(asked.material.languages["aa"]) < len(asked.whole.languages["aa"])
+    run = evaluate(asked, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
+    for pair in made.pairs:
+        assert sorted(run.direction(*pair.langs).concepts) == sorted(pair.test)
+    assert all(rank > 0 for score in run.scores for rank in score.ranks)
+
+
+def test_the_ceiling_has_as_many_candidates_as_the_systems() -> None:
+    material = gather(batches(paragraphs()), Tokeniser(), comparable=True)
+    asked = hold_out(material, make_split(material, smallest=5, largest=1000))
+    for source, target in (("aa", "bb"), ("bb", "aa")):
+        there = asked.counterparts(source, target)
+        assert sorted(there.concepts) == sorted(asked.held[target].concepts)
+
+
+def test_a_training_that_fails_is_noted_and_costs_no_other(asked: Asked) -> None:
+    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="", regimes=["joint", "low-resource"], rank=40, cut=30)
+    assert {score.regime for score in run.scores} == {"joint"}
+    assert run.notes == [
+        "cr5, low-resource aa-bb: rank 40 exceeds what the 30 concepts that two languages share can give; "
+        "lower --rank to 29 or less, or add documents (and 2 more like it)"
+    ]
+
+
+def test_few_concepts_are_noted(asked: Asked) -> None:
+    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="", regimes=["low-resource"], rank=40, cut=5000)
+    assert run.notes == ["low-resource aa-bb: 240 concepts to train on, fewer than 5000 (and 2 more like it)"]
+
+
+def test_a_run_that_is_stopped_keeps_what_it_has(asked: Asked) -> None:
+    seen: list[str] = []
+    systems: dict[str, System] = {
+        name: lambda training, *, rank, seed: Spy(training, []) for name in ("first", "second", "third")
+    }
+    run = evaluate(asked, systems, title="", progress=lambda p: seen.append(p.note), stop=lambda: len(seen) >= 2)
+    assert {score.system for score in run.scores} == {"first", "second"}
+    assert run.notes == ["stopped before joint, third: 1 of 3 trainings are missing"]
+
+
+def test_models_of_the_same_languages_by_another_bridge_are_all_told(run: Run) -> None:
+    assert [t.langs for t in run.trained if t.regime == "transitive"] == [
+        ["aa", "bb", "cc"], ["aa", "cc", "bb"], ["bb", "cc", "aa"],
+    ]  # fmt: skip
+
+
+def test_what_is_dropped_stands_in_the_signature() -> None:
+    documents = [d for i, d in enumerate(madeup.corpus(concepts=CONCEPTS)) if i % 4]
+    material = gather(batches(documents), Tokeniser())
+    asked = hold_out(material, make_split(material, smallest=5, largest=1000))
+    systems: dict[str, System] = {"spy": lambda training, *, rank, seed: Spy(training, [])}
+    runs = [evaluate(asked, systems, title="", regimes=["transitive"], deal=deal) for deal in (True, False)]
+    assert "|transitive via cc|" in runs[0].scores[0].signature
+    assert "|transitive via cc, shared concepts dropped|" in runs[1].scores[0].signature
+
+
+def test_a_bridge_that_is_no_language_is_refused_before_anything_is_trained(asked: Asked) -> None:
+    seen: list[set[int]] = []
+    systems: dict[str, System] = {"spy": lambda training, *, rank, seed: Spy(training, seen)}
+    with pytest.raises(Cr5Error) as caught:
+        evaluate(asked, systems, title="", regimes=REGIMES, bridge="xx")
+    assert str(caught.value) == "the bridge xx is none of the languages aa, bb, cc; name one of these"
+    assert not seen
+
+
+def test_what_trains_is_no_background(material: Material, split: Split) -> None:
+    trained = replace(split, candidates_train=True)
+    asked = hold_out(material, trained, over="background")
+    with pytest.raises(Cr5Error) as caught:
+        asked.background("aa", "bb")
+    assert str(caught.value) == (
+        "the candidates of this split train, and what trains is no background; use --csls-over queries"
+    )

@@ -1,0 +1,532 @@
+"""The authors' data: what is written in their form comes back, and what is wrong with a file is named."""
+
+import gzip
+import re
+from pathlib import Path
+from typing import Any
+
+import madeup
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cr5.corpus.documents import Document, Skipped, batches
+from cr5.errors import CorpusError
+from cr5.evaluate import listings, published
+from cr5.evaluate.published import COLUMNS, MISSING, PUBLISHED, RIDGE, Counted, languages, read, write_miniature
+from cr5.evaluate.texts import Texts, gather, mask_shared
+from cr5.features.tokeniser import Tokeniser
+from cr5.progress import Progress
+
+PAPER = Path(__file__).resolve().parents[3] / "shared" / "paper.tex"
+WORDS = "d/word_indices/word_index_en.tsv"
+CONCEPTS = "d/concept_indices/concept_index_en.tsv"
+MATRIX = "d/sparse_matrices/sparse_matrix_en.txt.gz"
+SKIP = "mend it, or leave such lines out with --on-error skip"
+AGAIN = "copy it again, with the indices of the same record"
+
+Bag = dict[str, dict[str, int]]
+
+some_texts = st.text(st.sampled_from("ab 0Ā'\"-\tßé语"), max_size=12)
+some_documents = st.lists(
+    st.builds(Document, st.from_regex("Q[0-9]{1,2}", fullmatch=True), st.sampled_from(["en", "it"]), some_texts),
+    min_size=1,
+    max_size=12,
+    unique_by=lambda d: (d.concept, d.lang),
+)
+
+
+@pytest.fixture(autouse=True)
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test runs in a folder of its own, so that messages quote short paths."""
+    monkeypatch.chdir(tmp_path)
+
+
+def put(
+    words: str | bytes = "1\t9\tthe\n2\t5\tbeer\n3\t1\tbread\n",
+    concepts: str | bytes = "Q1\tBeer\nQ2\tBread\n",
+    cells: str | bytes = "Q1 1 5\nQ1 2 3\nQ2 1 4\nQ2 3 1\n",
+) -> None:
+    """One language's files; of the matrix, bytes are written as they are."""
+    for name, content in {WORDS: words, CONCEPTS: concepts, MATRIX: cells}.items():
+        data = content.encode() if isinstance(content, str) else content
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(gzip.compress(data) if name == MATRIX and isinstance(content, str) else data)
+
+
+def bags(concepts: list[str], texts: Texts) -> Bag:
+    """concept -> word -> count."""
+    rows = texts.counts.matrix
+    return {
+        concepts[c]: {
+            texts.counts.words[rows.indices[j]]: int(rows.data[j]) for j in range(rows.indptr[i], rows.indptr[i + 1])
+        }
+        for i, c in enumerate(texts.concepts)
+    }
+
+
+def bag(skipped: Skipped | None = None, lowercase: bool = True) -> Bag:
+    concepts, texts = read(
+        "d", lowercase=lowercase, on_error="skip" if skipped is not None else "raise", skipped=skipped
+    )
+    return bags(concepts, texts["en"])
+
+
+def message() -> str:
+    with pytest.raises(CorpusError) as caught:
+        read("d")
+    return str(caught.value)
+
+
+def check_both(reason: str, expected: str, left: Bag, count: int = 1) -> None:
+    """A defect raises this message, or is counted under this reason and leaves that behind."""
+    assert message() == expected
+    skipped = Skipped()
+    assert bag(skipped) == left
+    assert skipped.counts == {reason: count}
+    assert skipped.examples == {reason: expected}
+
+
+GOOD: Bag = {"Q1": {"the": 5, "beer": 3}, "Q2": {"the": 4, "bread": 1}}
+
+
+# What is written comes back
+
+
+def test_the_made_up_corpus_comes_back_as_it_was_gathered() -> None:
+    documents = madeup.corpus(concepts=40)
+    assert write_miniature("d", documents, Tokeniser()) == len(documents)
+    assert languages("d") == list(madeup.LANGS)
+    material = gather(batches(documents), Tokeniser())
+    concepts, texts = read("d", madeup.LANGS)
+    assert concepts == material.concepts
+    for lang in madeup.LANGS:
+        assert bags(concepts, texts[lang]) == bags(concepts, material.languages[lang])
+        named = {concepts[c]: title for c, title in zip(texts[lang].concepts, texts[lang].titles, strict=True)}
+        assert named == {d.concept: d.title for d in documents if d.lang == lang}
+
+
+@given(some_documents)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_random_documents_come_back_with_the_same_counts(
+    tmp_path_factory: pytest.TempPathFactory, documents: list[Document]
+) -> None:
+    folder = tmp_path_factory.mktemp("miniature")
+    tokeniser = Tokeniser(pretokenised=True)
+    filled = [d for d in documents if d.text.split()]
+    assert write_miniature(folder, documents, tokeniser) == len(filled)
+    langs = sorted({d.lang for d in filled})
+    concepts, texts = read(folder, langs, lowercase=False)
+    assert concepts == sorted({d.concept for d in filled})
+    for lang in langs:
+        own = {d.concept: {w: d.text.split().count(w) for w in d.text.split()} for d in filled if d.lang == lang}
+        assert bags(concepts, texts[lang]) == own
+
+
+def test_the_order_of_the_lines_and_the_size_of_the_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = madeup.corpus(["aa"], concepts=30)
+    write_miniature("d", documents, Tokeniser())
+    concepts, texts = read("d")
+    path = Path("d/sparse_matrices/sparse_matrix_aa.txt.gz")
+    lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+    path.write_bytes(gzip.compress(b"".join(np.random.default_rng(0).permutation(lines).tolist())))
+    monkeypatch.setattr(listings, "BLOCK", 300)
+    again, shuffled = read("d")
+    assert again == concepts
+    assert bags(concepts, shuffled["aa"]) == bags(concepts, texts["aa"])
+    assert (shuffled["aa"].frequent == texts["aa"].frequent).all()
+
+
+def test_a_miniature_refuses_what_its_form_cannot_hold() -> None:
+    with pytest.raises(CorpusError) as caught:
+        write_miniature("d", [Document("Q 1", "en", "a")], Tokeniser())
+    assert str(caught.value) == "concept 'Q 1' holds white space, which parts the columns; rename it"
+    with pytest.raises(CorpusError) as caught:
+        write_miniature("d", [Document("Q1", "en", "a"), Document("Q1", "en", "b")], Tokeniser())
+    assert str(caught.value) == "concept Q1 has two documents in language en; remove or join them"
+
+
+def test_a_miniature_that_cannot_be_written_whole_leaves_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_miniature("d", [Document("Q1", "en", "old words")], Tokeniser())
+    old = contents(Path("d"))
+
+    def full(*_: Any, **__: Any) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gzip, "compress", full)  # of the matrix, when both indices are written
+        with pytest.raises(OSError, match="No space left"):
+            write_miniature("d", [Document("Q2", "en", "new")], Tokeniser())
+    assert contents(Path("d")) == old
+    write_miniature("d", [Document("Q2", "en", "new")], Tokeniser())
+    assert contents(Path("d")).keys() == old.keys()
+    assert contents(Path("d")) != old
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Every file below a folder, hidden ones too."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_counted_texts_do_what_texts_do() -> None:
+    write_miniature("d", madeup.corpus(concepts=20), Tokeniser())
+    concepts, texts = read("d")
+    own = texts["aa"]
+    plain = Texts(own.tokens, own.concepts, own.titles)
+    assert len(own) == len(plain) == 20
+    assert (plain.counts.matrix != own.counts.matrix).nnz == 0
+    chosen = np.array([7, 3, 3])
+    assert bags(concepts, own.rows(chosen)) == bags(concepts, plain.rows(chosen))
+    assert own.rows(chosen).titles == [own.titles[i] for i in chosen]
+    masked = mask_shared({"one": own, "two": own})
+    assert masked["one"].counts.matrix.nnz == 0
+
+
+def test_frequent_words_are_counted_before_they_are_lowercased(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published, "FREQUENT", 3)
+    put("1\t9\tthe\n2\t5\tThe\n3\t1\tbread\n4\t1\trare\n", cells="Q1 1 5\nQ2 1 1\nQ1 2 3\nQ1 4 1\n")
+    concepts, texts = read("d")
+    assert isinstance(texts["en"], Counted)
+    assert bags(concepts, texts["en"]) == {"Q1": {"the": 8, "rare": 1}, "Q2": {"the": 1}}
+    assert texts["en"].frequent.tolist() == [2, 1]
+    assert texts["en"].counts.unique.tolist() == [2, 1]
+    assert bag(lowercase=False)["Q1"] == {"the": 5, "The": 3, "rare": 1}
+
+
+def test_progress_runs_to_the_size_of_all_matrices() -> None:
+    write_miniature("d", madeup.corpus(concepts=5), Tokeniser())
+    seen: list[Progress] = []
+    read("d", progress=seen.append)
+    assert [report.note for report in seen] == list(madeup.LANGS)
+    assert seen[-1].done == seen[-1].total == sum(p.stat().st_size for p in Path("d/sparse_matrices").iterdir())
+
+
+# Files
+
+
+def test_the_folder_may_be_the_one_that_the_authors_scripts_use() -> None:
+    put()
+    Path("data").mkdir()
+    Path("d").rename("data/matlab_input")
+    assert languages("data") == languages(".") == ["en"]
+
+
+def test_unpacked_files_are_read_under_either_name() -> None:
+    put(cells=b"Q1 1 5\nQ1 2 3\nQ2 1 4\nQ2 3 1\n")  # a browser has unpacked it
+    assert bag() == GOOD
+    Path(MATRIX).rename(MATRIX.removesuffix(".gz"))
+    assert languages("d") == ["en"]
+    assert bag() == GOOD
+
+
+def test_missing_files_are_named() -> None:
+    with pytest.raises(CorpusError) as caught:
+        languages("d")
+    assert str(caught.value) == "d: no such folder; check the spelling"
+    Path("d").mkdir()
+    with pytest.raises(CorpusError) as caught:
+        languages("d")
+    assert str(caught.value) == (
+        "d: no folder sparse_matrices in it; name the folder that holds "
+        "word_indices, concept_indices and sparse_matrices"
+    )
+    Path("d/sparse_matrices").mkdir()
+    with pytest.raises(CorpusError) as caught:
+        languages("d")
+    assert str(caught.value) == (
+        "d/sparse_matrices: no sparse_matrix_XX.txt.gz in this folder, XX being a language; "
+        "copy the matrices of Zenodo record 3359814 into it"
+    )
+    put()
+    Path(CONCEPTS).unlink()
+    with pytest.raises(CorpusError) as caught:
+        languages("d")
+    assert str(caught.value) == (
+        f"{CONCEPTS}: no such file; copy it from Zenodo record 3359814, or leave language en out"
+    )
+    with pytest.raises(CorpusError) as caught:
+        read("d", ["it"])
+    assert str(caught.value) == (
+        "d/word_indices/word_index_it.tsv: no such file; copy it from Zenodo record 3359814, or leave language it out"
+    )
+
+
+# Matrices
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        "Q1 1 5\r\nQ1 2 3\r\nQ2 1 4\r\nQ2 3 1\r\n",
+        "\n  \nQ1 1 5\n\nQ1 2 3\nQ2 1 4\n\t\nQ2 3 1",
+        "concept word_id count\nQ1 1 5\nQ1 2 3\nQ2 1 4\nQ2 3 1\n",
+        "Q1\t1\t5\n Q1  2 3 \nQ2 1 \t 4 \r\nQ2 3 1\n",
+        "Q1 1 5.0\nQ1 2 3.0\nQ2 1.0 4\nQ2 3 1e+00\n",
+        "Q1 1 +5\nQ1 2 3.\nQ2 1 4\nQ2 3 1\n",
+        "Q1 1 5\nQ1 2 3\nQ2 1 4\nQ2 3 1\nQ9 999 0\n",
+        "Q2 3 1\nQ1 1 2\nQ2 1 4\nQ1 2 3\nQ1 1 3\n",
+        "\ufeffQ1 1 5\nQ1 2 3\nQ2 1 4\nQ2 3 1\n",
+    ],
+    ids=["crlf", "blank", "header", "spaces", "floats", "signs", "zero", "scattered", "mark"],
+)
+def test_harmless_forms_of_a_matrix_read_alike(cells: str) -> None:
+    put(cells=cells)
+    assert bag() == GOOD
+
+
+def test_a_gzip_file_may_have_several_members() -> None:
+    put(cells=gzip.compress(b"Q1 1 5\nQ1 2") + gzip.compress(b" 3\nQ2 1 4\nQ2 3 1\n"))
+    assert bag() == GOOD
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "explanation"),
+    [
+        ("Q1 2", "broken line", "2 fields instead of concept, word id and count"),
+        ("Q1", "broken line", "1 field instead of concept, word id and count"),
+        ("Q1 2 3 4", "broken line", "4 fields instead of concept, word id and count"),
+        ("Q1 2 1\rQ1 2 1", "broken line", "5 fields instead of concept, word id and count"),
+        ("Q1 beer 3", "broken line", "word id 'beer' is no whole number"),
+        ("Q1 2 NA", "broken line", "count 'NA' is no whole number"),
+        ("Q1 2 nan", "broken line", "count 'nan' is no whole number"),
+        ("Q1 2 2.5", "broken line", "count '2.5' is no whole number"),
+        ("Q1 2 -3", "negative count", "count -3 is negative"),
+        ("Q1 2 3e9", "count too large", "count 3000000000 is larger than 2147483647"),
+        ("Q1 0 3", "unknown word", "word id 0 is not in word_index_en.tsv, whose ids are 1 to 3"),
+        ("Q1 4 3", "unknown word", "word id 4 is not in word_index_en.tsv, whose ids are 1 to 3"),
+        ("Q1 -1 3", "unknown word", "word id -1 is not in word_index_en.tsv, whose ids are 1 to 3"),
+        ("Q9 1 3", "unknown concept", "concept Q9 is not in concept_index_en.tsv"),
+    ],
+)
+def test_a_bad_line_is_named_or_left_out(line: str, reason: str, explanation: str) -> None:
+    put(cells=f"Q1 1 5\nQ1 2 3\n\n{line}\nQ2 1 4\nQ2 3 1\n")
+    check_both(reason, f"{MATRIX}:4: {explanation}; {SKIP}", GOOD)
+
+
+def test_bytes_that_are_not_text_are_named_or_left_out() -> None:
+    put(cells=gzip.compress(b"Q1 1 5\nQ1 2 3\nQ2 1 4\nQ\xff 1 1\nQ2 3 1\n"))
+    check_both("invalid UTF-8", f"{MATRIX}:4: byte 0xff at position 2 is not UTF-8; {SKIP}", GOOD)
+
+
+def test_every_bad_line_of_a_long_file_is_named_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listings, "BLOCK", 64)
+    lines = ["Q1 1 1"] * 100
+    lines[41], lines[77] = "Q1 1", "Q1 8 1"
+    put(cells="\n".join(lines))
+    skipped = Skipped()
+    assert bag(skipped) == {"Q1": {"the": 98}}
+    assert list(skipped.examples.values()) == [
+        f"{MATRIX}:42: 2 fields instead of concept, word id and count; {SKIP}",
+        f"{MATRIX}:78: word id 8 is not in word_index_en.tsv, whose ids are 1 to 3; {SKIP}",
+    ]
+
+
+def test_a_matrix_that_is_cut_short_is_named_or_read_up_to_there() -> None:
+    random = np.random.default_rng(0)
+    text = "".join(f"Q{q} {w} {c}\n" for q, w, c in random.integers([1, 1, 1], [3, 4, 10**6], (5000, 3)))
+    put(cells=gzip.compress(text.encode())[:-9000])
+    expected = f"{MATRIX}: cut short, the compressed data has no end; copy it again"
+    assert message() == expected
+    skipped = Skipped()
+    found = sum(sum(words.values()) for words in bag(skipped).values())
+    assert skipped.examples == {"unreadable file": expected}
+    sums = np.cumsum([int(line.split()[2]) for line in text.splitlines()]).tolist()
+    assert found in sums[1000:-1]  # whole lines only
+
+
+def test_a_damaged_matrix_is_named() -> None:
+    data = bytearray(gzip.compress(b"Q1 1 5\n" * 9))
+    data[-6] ^= 1  # of the checksum
+    put(cells=bytes(data))
+    assert message() == f"{MATRIX}: corrupt, the compressed data is damaged; copy it again"
+
+
+@pytest.mark.parametrize("cells", ["", "\n\n", "concept word_id count\n", b""])
+def test_an_empty_matrix_is_named(cells: str | bytes) -> None:
+    put(cells=cells)
+    assert message() == f"{MATRIX}: empty, without a count; {AGAIN}"
+
+
+def test_a_matrix_of_which_nothing_is_left_is_named() -> None:
+    put(cells="Q1 7 1\nQ1 8 1\n")
+    with pytest.raises(CorpusError) as caught:
+        read("d", on_error="skip")
+    assert str(caught.value) == f"{MATRIX}: none of its 2 lines can be used; {AGAIN}"
+
+
+# Word indices
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "the\t1\nbeer\t2\nbread\t3\n",
+        "1\tthe\n2\tbeer\n3\tbread\n",
+        "1\tthe\t9\n2\tbeer\t5\n3\tbread\t1\n",
+        "the\t1\t9\nbeer\t2\t9\nbread\t3\t1\n",
+        "3\t1\tbread\n1\t9\tthe\n2\t5\tbeer\n",
+        "1 9 the\n2  5 beer\n3 1 bread\n",
+        "id\tcount\tword\r\n1\t9\tthe\r\n\r\n2\t5\tbeer\r\n3\t1\tbread",
+        "\ufeff1\t9\tThe\n2\t5\tbeer\n3\t1\tbread\n4\t1\tthe\n",
+        "1\t9\tthe\n2\t5\tbeer\n3\t1\tbread\n2000000000\t1\tx\n",
+    ],
+    ids=["word-id", "id-word", "id-word-n", "word-id-n", "unsorted", "spaces", "header", "duplicate word", "sparse"],
+)
+def test_the_columns_of_a_word_index_are_told_apart(words: str) -> None:
+    put(words)
+    assert bag() == GOOD
+
+
+def test_ids_may_begin_at_zero() -> None:
+    put("0\t9\tthe\n1\t5\tbeer\n", cells="Q1 0 5\nQ2 1 3\n")
+    assert bag() == {"Q1": {"the": 5}, "Q2": {"beer": 3}}
+
+
+def test_words_may_hold_spaces_quotes_tabs_and_digits() -> None:
+    put('1\t9\t"the\n2\t5\tnew york\n3\t1\ta\tb\n4\t1\t1984\n', cells="Q1 1 1\nQ1 2 2\nQ1 3 3\nQ2 4 4\n")
+    assert bag() == {"Q1": {'"the': 1, "new york": 2, "a\tb": 3}, "Q2": {"1984": 4}}
+
+
+def test_words_without_a_word_are_one() -> None:
+    put("1\t9\tthe\n2\t5\n3\t1\t\u00a0\n4\t1\tbread\n5\t1\tbeer\n")
+    assert bag() == {"Q1": {"the": 5, MISSING: 3}, "Q2": {"the": 4, MISSING: 1}}
+
+
+@pytest.mark.parametrize(
+    ("words", "explanation"),
+    [
+        ("", "empty; copy it again"),
+        ("the\nbeer\n", "one column only; every line needs a word's id and, behind a tab, the word"),
+        ("the\tx\nbeer\ty\n", "no column holds ids, a different number on every line; take the authors' file"),
+        ("the\t7\nbeer\t7\n", "no column holds ids, a different number on every line; take the authors' file"),
+        ("1\t1\n2\t2\n", "columns 1 and 2 could both hold the ids; write id, number and word on every line"),
+        ("a\tb\t1\tb\t7\nc\td\t2\te\t7\n", "columns 1 and 2 and 4 could both hold the words; "
+         "write id, number and word on every line"),
+    ],
+)  # fmt: skip
+def test_a_word_index_that_cannot_be_understood_is_named(words: str, explanation: str) -> None:
+    put(words)
+    assert message() == f"{WORDS}: {explanation}"
+
+
+MANY = "".join(f"{i}\t1\tw{i}\n" for i in range(4, 40))
+
+
+def test_a_broken_id_is_named_or_left_out() -> None:
+    put(f"1\t9\tthe\n2\t5\tbeer\nx\t5\twine\n3\t1\tbread\n{MANY}")
+    check_both("broken line", f"{WORDS}:3: id 'x' is no whole number; {SKIP}", GOOD)
+
+
+def test_a_duplicate_id_is_named_and_the_first_stays() -> None:
+    put(f"1\t9\tthe\n2\t5\tbeer\n2\t5\twine\n3\t1\tbread\n{MANY}")
+    check_both("duplicate id", f"{WORDS}:3: id 2 stands in line 2 already; {SKIP}", GOOD)
+
+
+def test_a_word_that_is_not_text_is_named_or_replaced() -> None:
+    put(b"1\t9\tthe\n2\t5\tbe\xe9r\n3\t1\tbread\n")
+    explanation = "byte 0xe9 at position 7 is not UTF-8; mend it, or go on with --on-error skip"
+    left = {"Q1": {"the": 5, "be\ufffdr": 3}, "Q2": {"the": 4, "bread": 1}}
+    check_both("invalid UTF-8", f"{WORDS}:2: {explanation}", left)
+
+
+# Concept indices
+
+
+@pytest.mark.parametrize(
+    "concepts",
+    [
+        "1\tQ1\tBeer\n2\tQ2\tBread\n",
+        "Beer\tQ1\nBread\tQ2\n",
+        "id\tname\nQ1\tBeer\nQ2\tBread\n",
+        "7 Q1 Beer\n8 Q2 Bread\n",
+    ],
+)
+def test_the_columns_of_a_concept_index_are_told_apart(concepts: str) -> None:
+    put(concepts=concepts)
+    names, texts = read("d")
+    assert names == ["Q1", "Q2"]
+    assert texts["en"].titles == ["Beer", "Bread"]
+
+
+def test_a_concept_without_a_title_is_called_by_its_name() -> None:
+    put(concepts="Q1\nQ2\n")
+    assert read("d")[1]["en"].titles == ["Q1", "Q2"]
+
+
+def test_concepts_that_every_language_numbers_for_itself_meet_by_their_q_numbers() -> None:
+    put(concepts="1\tQ7\tBeer\n2\tQ9\tBread\n", cells="1 1 5\n2 2 3\n")
+    for name in (WORDS, CONCEPTS, MATRIX):
+        Path(name.replace("en.t", "it.t")).write_bytes(Path(name).read_bytes())
+    assert read("d")[0] == ["1", "2"]  # the same numbers for the same things
+    index = Path(CONCEPTS.replace("en.t", "it.t"))
+    index.write_text("1\tQ9\tPane\n2\tQ7\tBirra\n")
+    concepts, texts = read("d")
+    assert concepts == ["Q7", "Q9"]
+    assert dict(zip(texts["it"].concepts.tolist(), texts["it"].titles, strict=True)) == {0: "Birra", 1: "Pane"}
+    for lang, own in {"da": "2\tQ7\tØl\n1\tQ7\tØl\n", "vi": "1\tBia\n2\tMì\n"}.items():
+        for name in (WORDS, MATRIX):
+            Path(name.replace("en.t", f"{lang}.t")).write_bytes(Path(name).read_bytes())
+        Path(CONCEPTS.replace("en.t", f"{lang}.t")).write_text(own)
+    assert len(read("d", ["da", "en"])[1]["da"]) == 2
+    with pytest.raises(CorpusError) as caught:
+        read("d")
+    assert str(caught.value) == (
+        "d/concept_indices/concept_index_vi.tsv: no column of Q-numbers, and other languages use the same concept "
+        "ids for other things; add the column, or leave language vi out"
+    )
+
+
+def test_a_concept_index_of_other_data_is_named() -> None:
+    put(concepts="Q8\tWine\nQ9\tWater\n")
+    assert message() == (
+        f"{CONCEPTS}: no column holds the concepts of sparse_matrix_en.txt.gz (Q1, Q2, …); "
+        "take both files from the same record"
+    )
+
+
+def test_a_concept_index_with_two_possible_keys_is_named() -> None:
+    put(concepts="1\t2\tBeer\n2\t1\tBread\n", cells="1 1 5\n2 2 3\n")
+    assert message() == (
+        f"{CONCEPTS}: columns 1 and 2 could both hold the concepts of sparse_matrix_en.txt.gz; remove the wrong one"
+    )
+
+
+def test_a_duplicate_concept_is_named_and_the_first_stays() -> None:
+    put(concepts="Q1\tBeer\nQ2\tBread\nQ1\tWine\n")
+    check_both("duplicate concept", f"{CONCEPTS}:3: concept Q1 stands in line 1 already; {SKIP}", GOOD)
+    assert read("d", on_error="skip")[1]["en"].titles == ["Beer", "Bread"]
+
+
+# Table 1
+
+
+def test_every_row_has_a_score_for_every_column() -> None:
+    assert len(COLUMNS) == 12
+    for section, rows in PUBLISHED.items():
+        for row in rows.values():
+            assert len(row.scores) == 12
+            assert all(0 < score < 100 for score in row.scores)
+            assert (row.shared is None) == (section == "baseline")
+            for i in range(0, 12, 3):
+                assert sorted(row.scores[i : i + 3]) == list(row.scores[i : i + 3])
+
+
+def test_every_known_ridge_belongs_to_a_row() -> None:
+    for section, ridges in RIDGE.items():
+        assert set(ridges) <= set(PUBLISHED[section])
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason="the paper is not here")
+def test_the_table_is_the_paper_s() -> None:
+    table = PAPER.read_text().split(r"\label{tab:mastertable}")[1].split(r"\end{tabular}")[0]
+    sections = re.split(r"\\textbf\{\([a-e]\)", table)[1:]
+    assert len(sections) == len(PUBLISHED)
+    for text, rows in zip(sections, PUBLISHED.values(), strict=True):
+        found = {}
+        for line in text.split(r"\\"):
+            fields = [field.strip() for field in line.split("&")]
+            if len(fields) == 16:
+                shared = int(fields[15].replace("k", "000")) if fields[15] else None
+                found[fields[1], fields[2]] = (tuple(map(float, fields[3:15])), shared)
+        assert found == rows

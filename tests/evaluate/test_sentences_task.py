@@ -1,0 +1,467 @@
+"""Aligned sentences in files, and the sentence task on made-up languages."""
+
+import gzip
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import madeup
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cr5 import Cr5
+from cr5._typing import Array
+from cr5.errors import CorpusError, Cr5Error
+from cr5.evaluate.aligned import Aligned, read_aligned, short_code
+from cr5.evaluate.runs import Run
+from cr5.evaluate.splits import Role
+from cr5.evaluate.systems.cr5 import Cr5Space
+from cr5.evaluate.systems.space import NotApplicableError, Space
+from cr5.evaluate.tasks.documents import Over
+from cr5.evaluate.tasks.sentences import divide, evaluate_sentences, reweigh, same, space_of, spoken
+from cr5.evaluate.texts import Texts
+from cr5.features.tfidf import count
+from cr5.features.tokeniser import Tokeniser
+from cr5.progress import Progress
+from cr5.retrieval.top_k import NEIGHBOURHOOD, Rows
+
+TOKENISER = Tokeniser()
+
+
+def sentences(n: int = 200, langs: tuple[str, str] = ("aa", "bb"), seed: int = 1, words: int = 8) -> Aligned:
+    """Sentences of a few different words, and their translations."""
+    random = np.random.default_rng(seed)
+    said = [random.choice(madeup.MEANINGS, words, replace=False).tolist() for _ in range(n)]
+    left, right = ([madeup.text(lang, random.permutation(one).tolist()) for one in said] for lang in langs)
+    return Aligned(langs, (left, right), "made up")
+
+
+def write(path: Path, lines: Sequence[str], encoding: str = "utf-8") -> Path:
+    content = "".join(line + "\n" for line in lines).encode(encoding)
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def table(path: Path, **columns: list[str] | list[str | None] | list[int]) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def quoted(message: str) -> str:
+    return f"^{re.escape(message)}$"
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("code", "short"),
+    [("ita", "it"), ("eng", "en"), ("nob", "nb"), ("nor", "no"), ("swe", "sv"), ("ger", "de"), ("cmn", "zh"),
+     ("arb", "ar"), ("ceb", "ceb"), ("it", "it"), ("EN", "en"), ("pt_BR", "pt-BR"), ("zho-Hant", "zh-Hant")],
+)  # fmt: skip
+def test_codes_become_the_shortest_ones(code: str, short: str) -> None:
+    assert short_code(code) == short
+
+
+def test_a_parquet_file_has_a_column_for_each_language(tmp_path: Path) -> None:
+    path = table(tmp_path / "x.parquet", id=["1", "2"], eng=["one", "two"], it=["uno", "due"])
+    assert read_aligned([path]) == [Aligned(("en", "it"), (["one", "two"], ["uno", "due"]), str(path))]
+
+
+def test_three_aligned_languages_make_three_pairs(tmp_path: Path) -> None:
+    path = table(tmp_path / "x.parquet", en=["one"], it=["uno"], de=["eins"])
+    assert [pair.langs for pair in read_aligned([path])] == [("en", "it"), ("en", "de"), ("it", "de")]
+    assert [pair.langs for pair in read_aligned([path], langs=["de", "en"])] == [("en", "de")]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_two_files_of_one_name_are_a_pair(tmp_path: Path, ending: str) -> None:
+    # A line ends at a line feed only: a line separator of Unicode, or a carriage return, does not move the others.
+    files = [
+        write(tmp_path / f"corpus.en-it.it{ending}", ["\ufeffuno\u2028uno", "due\r", "tre"]),
+        write(tmp_path / f"corpus.en-it.en{ending}", ["one", "two", "three"]),
+    ]
+    (pair,) = read_aligned(files)
+    assert pair == Aligned(
+        ("en", "it"), (["one", "two", "three"], ["uno\u2028uno", "due", "tre"]), str(tmp_path / "corpus.en-it")
+    )
+
+
+def test_a_folder_gives_all_its_pairs_and_other_files_are_passed_over(tmp_path: Path) -> None:
+    for name in ("ita-eng.ita", "ita-eng.eng", "nob-eng.nob", "nob-eng.eng", "ita-eng.xml", "news.en", "news.da"):
+        write(tmp_path / name, [name])
+    for name in ("README.md", "README.txt", "LICENSE", ".hidden.en", "notes.fr"):
+        write(tmp_path / name, ["no sentence"])
+    pairs = read_aligned([tmp_path])
+    assert [pair.langs for pair in pairs] == [("it", "en"), ("da", "en"), ("nb", "en")]
+    assert pairs[0].texts == (["ita-eng.ita"], ["ita-eng.eng"])
+    assert [pair.langs for pair in read_aligned([tmp_path], langs=["en", "no"])] == [("nb", "en")]
+
+
+def test_a_line_that_is_empty_on_either_side_is_left_out_with_its_partner(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path / "x.en", ["one", " ", "three", ""]),
+        write(tmp_path / "x.it", ["uno", "due", "", "quattro"]),
+    ]
+    (pair,) = read_aligned(files)
+    assert (pair.texts, pair.empty) == ((["one"], ["uno"]), 3)
+    path = table(tmp_path / "x.parquet", en=["one", None, "three"], it=["uno", "due", "tre"])
+    (pair,) = read_aligned([path])
+    assert (pair.texts, pair.empty) == ((["one", "three"], ["uno", "tre"]), 1)
+    run = evaluate_sentences({}, [pair], tokeniser=TOKENISER)
+    assert "en-it: left out for an empty side: 1 of 3 pairs" in run.notes
+
+
+FORMS = "name two files NAME.en and NAME.it, or give Parquet with a column for each language"
+
+
+def test_faulty_files_are_named_with_the_way_out(tmp_path: Path) -> None:
+    def fails(paths: Sequence[str | Path], message: str, langs: list[str] | None = None) -> None:
+        with pytest.raises(CorpusError, match=quoted(message)):
+            read_aligned(paths, langs)
+
+    here = tmp_path
+    fails([], f"no sentences given; {FORMS}")
+    fails([here / "x.en"], f"{here}/x.en: no such file or folder; check the spelling")
+    fails([here], f"{here}: no aligned sentences in this folder; {FORMS}")
+    en = write(here / "x.en", ["one", "two"])
+    fails([en], f"{here}/x.en: its partner is missing; give {here}/x.xx as well")
+    fails(
+        [en, write(here / "x.eng", ["one"])], f"{here}/x.en and {here}/x.eng are of the same language; give one of them"
+    )
+    fails(
+        [en, write(here / "x.it", ["uno"])],
+        f"{here}/x.en has 2 lines, and {here}/x.it has 1; line i of one must be the translation of line i of the other",
+    )
+    fails([en, write(here / "x.de", [])], f"{here}/x.de: empty, without a sentence; remove it and its partner")
+    fails(
+        [en, write(here / "x.fr", ["un", "été"], "latin-1")],
+        f"{here}/x.fr:2: byte 0xe9 is not UTF-8; convert it with iconv -t utf-8",
+    )
+    fails([write(here / "y.txt", ["one"])], f"{here}/y.txt: the ending 'txt' names no language of this file; {FORMS}")
+    fails(
+        [write(here / "y.en", ["", "two"]), write(here / "y.it", ["uno", ""])],
+        f"{here}/y: in each of its 2 lines en or it is empty; fill both sides",
+    )
+    fails(
+        [here / "y.en", here / "y.it"],
+        "no pair of the languages de, fr in these files, but en-it; name others",
+        ["de", "fr"],
+    )
+    (here / "x.it.gz").write_bytes(b"uno")
+    fails([en, here / "x.it.gz"], f"{here}/x.it.gz: corrupt, or no gzip file; copy or write it again")
+    (here / "x.it.gz").write_bytes(gzip.compress(b"uno, due, tre")[:-9])
+    fails([en, here / "x.it.gz"], f"{here}/x.it.gz: cut short, the compressed data has no end; copy or write it again")
+
+    half = here / "half"
+    half.mkdir()
+    write(half / "ita-eng.ita", ["uno"])
+    fails([half], f"{half}/ita-eng.ita: its partner is missing; give {half}/ita-eng.eng as well")
+
+    way = "write one text column for each of two languages or more, e.g. en and it"
+    path = here / "x.parquet"
+    fails(
+        [table(path, concept=["a"], lang=["en"], text=["one"])],
+        f"{path}: the column 'concept' names no language; {way}",
+    )
+    fails([table(path, id=["1"], en=["one"])], f"{path}: 1 column of a language; {way}")
+    fails([table(path, en=["one"], it=[1])], f"{path}: the column 'it' holds int64, not text; write it as strings")
+    fails(
+        [table(path, en=["one"], eng=["one"])],
+        f"{path}: the columns 'en' and 'eng' are of the same language; keep one of them",
+    )
+    empty = pa.array([], pa.string())
+    pq.write_table(pa.table({"en": empty, "it": empty}), path)
+    fails([path], f"{path}: empty, without a sentence; remove it")
+    path.write_bytes(b"PAR2")
+    fails([path], f"{path}: corrupt, or no Parquet file; copy or write it again")  # fmt: skip
+
+
+# Which sentences serve for what
+
+
+@pytest.mark.parametrize("role", ["test", "validation"])
+def test_separate_sentences_and_candidates_have_no_text_in_common(role: Role) -> None:
+    random = np.random.default_rng(0)
+    # Of 500 sentences 200 share their texts with one another, and the others are said once.
+    left, right = ([f"{side}{i}" for i in [*random.integers(0, 150, 200), *range(1000, 1300)]] for side in "ab")
+    pair = Aligned(("aa", "bb"), (left, right), "made up")
+    drawn = divide(pair, queries=50, separate=200, seed=3, role=role)
+    assert len(drawn.weights)
+    assert len(drawn.queries) == 50
+    assert np.isin(drawn.queries, drawn.candidates).all()
+    for side in pair.texts:
+        assert not {side[i] for i in drawn.weights} & {side[i] for i in drawn.candidates}
+    if role == "test":
+        assert sorted([*drawn.weights, *drawn.candidates]) == list(range(500))
+        assert len(drawn.weights) <= 200
+
+
+def test_validation_draws_from_what_the_test_keeps_apart() -> None:
+    pair = sentences(300)
+    test = divide(pair, queries=40, separate=100, seed=3)
+    other = divide(pair, queries=40, separate=100, seed=3, role="validation")
+    assert sorted([*other.weights, *other.candidates]) == test.weights.tolist()
+    assert len(test.weights) == 100
+    assert len(other.weights) == 50
+
+
+def test_a_share_is_kept_apart_of_large_pairs_only() -> None:
+    small, large = (sentences(n, words=3) for n in (9_999, 10_000))
+    sizes = [len(divide(pair, queries=1, separate=0.25, seed=0).weights) for pair in (small, large)]
+    assert sizes[0] == 0
+    assert 2400 < sizes[1] <= 2500  # three words are sometimes said twice, and these stay together
+
+
+def test_sentences_that_share_a_text_on_either_side_say_the_same() -> None:
+    pair = Aligned(("aa", "bb"), (["x", "y", "x", "z", "w", "v"], ["p", "q", "r", "q", "s", "r"]), "made up")
+    assert same(pair).tolist() == [0, 1, 0, 1, 4, 0]
+
+
+def test_what_cannot_be_divided_is_refused() -> None:
+    pair = sentences(100)
+    message = "separate is 100, and aa-bb has 100 sentences; leave some of them as candidates"
+    with pytest.raises(Cr5Error, match=quoted(message)):
+        divide(pair, queries=10, separate=100, seed=0)
+    message = "aa-bb has no separate sentences to validate with; give 10,000 sentences or more, or set separate"
+    with pytest.raises(Cr5Error, match=quoted(message)):
+        divide(pair, queries=10, separate=0.25, seed=0, role="validation")
+    message = "made up: there is another pair bb-aa; measure one at a time"
+    with pytest.raises(Cr5Error, match=quoted(message)):
+        evaluate_sentences({}, [pair, replace(pair, langs=("bb", "aa"))], tokeniser=TOKENISER)
+    message = (
+        "there is no background for aa-bb: every candidate is a query; use --csls-over queries, or fewer --queries"
+    )
+    with pytest.raises(Cr5Error, match=quoted(message)):
+        evaluate_sentences({}, [pair], tokeniser=TOKENISER, over="background")
+
+
+# Spaces
+
+
+def test_the_space_of_a_model_encodes_as_the_model_does(model: Cr5) -> None:
+    space, pair = space_of(model), sentences(20)
+    own = texts(pair.texts[1], "bb")
+    np.testing.assert_allclose(np.asarray(space.embed(own, "bb")), model.encode(pair.texts[1], "bb"), atol=1e-6)
+    assert re.fullmatch(
+        r"model [0-9a-f]{8}\|preset default\|min_documents=2\|min_unique=5\|rank 60\|ridge 0.3",
+        space.report["signature"],
+    )
+    other = Cr5(**madeup.SETTINGS | {"seed": 1}).fit(madeup.split(madeup.corpus())[0])
+    assert space_of(other).report["signature"].split("|")[0] != space.report["signature"].split("|")[0]
+    assert "eigenvalues" not in space.report
+    assert list(space_of(model, ["bb"]).features) == ["bb"]
+
+
+def texts(strings: list[str], lang: str) -> Texts:
+    return Texts(TOKENISER(strings, lang), np.arange(len(strings)), strings)
+
+
+@pytest.mark.parametrize("preset", ["default", "wsdm19"])
+def test_recomputed_idf_follows_the_formula_of_the_model(preset: str) -> None:
+    documents = madeup.corpus(("aa", "bb"), concepts=60)
+    fitted = Cr5(preset, rank=20, ridge=0.3, min_documents=2, min_unique=5).fit(documents)
+    space, pair = space_of(fitted), sentences(40)
+    other = reweigh(space, {"aa": texts(pair.texts[0], "aa")})
+    containing = count(pair.texts[0], "aa", TOKENISER)
+    for i in range(0, len(space.words("aa")), 7):
+        word = space.words("aa")[i]
+        df = sum(word in text.split() for text in pair.texts[0])
+        idf = (np.log(41 / (1 + df)) + 1) ** 1.5 if preset == "default" else np.log(40 / max(df, 1)) + 1
+        assert other.languages["aa"].idf[i] == pytest.approx(idf, rel=1e-6)
+    assert len(containing.words) < len(space.words("aa"))  # some words are in no sentence
+    assert other.words("aa") == space.words("aa")
+    assert other.languages["bb"] is space.languages["bb"]
+    np.testing.assert_array_equal(other.vectors("aa"), space.vectors("aa"))
+    assert other.features["aa"].weighting == space.features["aa"].weighting
+
+
+class Norwegian(Space):
+    """Knows one language."""
+
+    @property
+    def langs(self) -> list[str]:
+        return ["nb"]
+
+
+def test_bokmal_and_norwegian_stand_for_each_other(model: Cr5) -> None:
+    space = space_of(model)
+    own = space.languages["aa"]
+    both = Cr5Space({"nb": own, "no": own}, model.settings, {})
+    one = Cr5Space({"no": own, "bb": space.languages["bb"]}, model.settings, {})
+    assert [spoken(both, lang) for lang in ("nb", "no")] == ["nb", "no"]
+    assert [spoken(one, lang) for lang in ("nb", "no")] == ["no", "no"]
+    assert [spoken(Norwegian(), lang) for lang in ("nb", "no")] == ["nb", "nb"]
+    assert spoken(Space(), "no") == "no"
+    with pytest.raises(NotApplicableError, match=quoted("it has no language it; its languages are no, bb")):
+        spoken(one, "it")
+    pair = replace(sentences(50), langs=("nb", "bb"))
+    run = evaluate_sentences({"cr5": one}, [pair], tokeniser=TOKENISER)
+    assert "cr5, nb-bb: nb is asked as no" in run.notes
+    assert run.scores[0].source == "nb"
+    assert run.scores[0].precision(1) > 50
+
+
+# The task
+
+
+@pytest.fixture(scope="module")
+def run(model: Cr5) -> Run:
+    pair = sentences(500)
+    return evaluate_sentences(
+        {"cr5": space_of(model)}, [pair], tokeniser=TOKENISER, queries=100, separate=200, title="made up"
+    )
+
+
+def test_sentences_find_their_translation(run: Run) -> None:
+    assert {score.system for score in run.scores} == {"cr5", "cr5 (training IDF)"}
+    assert len(run.scores) == 8
+    for score in run.scores:
+        assert score.candidates == 300
+        assert len(score.ranks) == 100
+        assert score.precision(1) > 60  # chance is a third of a percent
+        assert score.interval.low <= score.precision(1) <= score.interval.high
+    assert run.facts["pairs"]["aa-bb"] | {"digest": ""} == {
+        "source": "made up", "digest": "", "sentences": 500, "empty": 0,
+        "separate": 200, "candidates": 300, "repeated": 0, "queries": 100,
+    }  # fmt: skip
+    assert set(run.direction("aa", "bb").lengths) == {8}
+    assert min(run.direction("aa", "bb").coverage) > 0.9
+    assert run.direction("aa", "bb").concepts == run.direction("bb", "aa").concepts
+    assert [(e.source, e.rank == 1) for e in run.examples][:1] == [("aa", True)]
+    assert run.examples[0].hits[0].right
+
+
+def test_every_score_carries_its_signature(run: Run) -> None:
+    digest = run.facts["pairs"]["aa-bb"]["digest"]
+    begin = f"cr5 {run.version}|sentences|corpus {digest} aa-bb|seed 0|"
+    model = run.trained[0].report["signature"]
+    assert run.scores[1].signature == (
+        f"{begin}aa>bb|100 test queries|300 candidates|as given|cr5|{model}|idf of 200 sentences|csls k=10 over queries"
+    )
+    assert run.scores[-2].signature == (
+        f"{begin}bb>aa|100 test queries|300 candidates|as given|cr5 (training IDF)|{model}|idf of training|cosine"
+    )
+    assert len({score.signature for score in run.scores}) == len(run.scores)
+
+
+def test_a_run_is_the_same_after_reading_it_again(run: Run) -> None:
+    assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+def test_a_seed_gives_the_same_run_again_and_another_one_does_not(model: Cr5) -> None:
+    space, pair = space_of(model), sentences(200)
+    first, second, other = (
+        evaluate_sentences({"cr5": space}, [pair], tokeniser=TOKENISER, queries=30, separate=50, seed=seed)
+        for seed in (5, 5, 6)
+    )
+    assert first == second
+    assert first.queries != other.queries
+
+
+def test_shuffled_alignment_scores_at_chance(model: Cr5) -> None:
+    pair = sentences(400)
+    shuffled = np.random.default_rng(2).permutation(pair.texts[1]).tolist()
+    run = evaluate_sentences(
+        {"cr5": space_of(model)}, [replace(pair, texts=(pair.texts[0], shuffled))], tokeniser=TOKENISER
+    )
+    for score in run.scores:
+        assert score.precision(10) < 100 * 10 / 400 + 4 * 0.8  # four standard errors of 400 questions
+
+
+@pytest.mark.parametrize("over", ["queries", "background"])
+@pytest.mark.parametrize("separate", [0, 60])
+def test_ranks_equal_those_of_all_comparisons(model: Cr5, over: Over, separate: int) -> None:
+    pair = sentences(200, words=5)
+    copies = [0, 0, 1, 1, 2]  # some sentences occur again, one with another translation
+    left = pair.texts[0] + [pair.texts[0][i] for i in copies]
+    right = pair.texts[1] + [pair.texts[1][i] for i in copies[:4]] + [pair.texts[1][0][::-1]]
+    pair = replace(pair, texts=(left, right))
+    space = space_of(model)
+    run = evaluate_sentences(
+        {"cr5": space}, [pair], tokeniser=TOKENISER, queries=60, separate=separate, seed=1, over=over
+    )
+    drawn = divide(pair, queries=60, separate=separate, seed=1)
+    if separate:
+        apart = {lang: [own[i] for i in drawn.weights] for lang, own in zip(pair.langs, pair.texts, strict=True)}
+        space = reweigh(space, {lang: texts(own, lang) for lang, own in apart.items()})
+    for source, target, here, there in (("aa", "bb", left, right), ("bb", "aa", right, left)):
+        A, B = (np.asarray(space.embed(texts(own, lang), lang)) for own, lang in ((here, source), (there, target)))
+        concepts = drawn.concepts[drawn.candidates]
+        asked = drawn.concepts[drawn.queries]
+        S = (A[drawn.queries] @ B[drawn.candidates].T).astype(float)
+        behind = drawn.queries if over == "queries" else drawn.candidates[~np.isin(concepts, asked)]
+        near = np.sort(A[behind] @ B[drawn.candidates].T, axis=0)[-NEIGHBOURHOOD:].mean(axis=0)
+        for measure, scores in (("cosine", S), ("csls", 2 * S - near)):
+            mine = asked[:, None] == concepts
+            best = np.where(mine, scores, -np.inf).max(axis=1, keepdims=True)
+            expected = 1 + (~mine & (scores >= best - 2e-6)).sum(axis=1)
+            found = [s for s in run.of("cr5", "as given", measure) if s.source == source]
+            assert found[0].ranks == expected.tolist()
+
+
+def test_any_copy_of_a_translation_is_right(model: Cr5) -> None:
+    pair = sentences(60)
+    twice = replace(pair, texts=(pair.texts[0] * 3, pair.texts[1] * 3))
+    once, thrice = (evaluate_sentences({"cr5": space_of(model)}, [one], tokeniser=TOKENISER) for one in (pair, twice))
+    for a, b in zip(once.scores, thrice.scores, strict=True):
+        if a.measure == "cosine":  # a rank counts every copy of a wrong answer, and none of the right one
+            assert b.ranks == [3 * (rank - 1) + 1 for rank in a.ranks] * 3
+    assert thrice.facts["pairs"]["aa-bb"]["repeated"] == 180
+    assert thrice.notes[0] == (
+        "aa-bb: 180 of 180 candidates share a text with another one, at most 3 with each other; "
+        "these count as one sentence, and any of them is a right answer"
+    )
+    assert thrice.notes[1] == "aa-bb: no separate sentences to take IDF weights from, of 180; models keep their own"
+
+
+class Constant(Space):
+    """Knows every language and nothing about it; gives the rows of both sides at once."""
+
+    def pair(self, queries: Texts, source: str, candidates: Texts, target: str) -> tuple[Rows, Rows]:
+        return self._rows(queries), self._rows(candidates)
+
+    def _rows(self, own: Texts) -> Array:
+        return np.ones((len(own), 1), np.float32)
+
+
+def test_spaces_that_lack_a_language_are_skipped_with_a_note(model: Cr5) -> None:
+    seen: list[Progress] = []
+    spaces = {"constant": Constant(), "half": space_of(model, ["aa", "cc"]), "cr5": space_of(model)}
+    run = evaluate_sentences(spaces, [sentences(80)], tokeniser=TOKENISER, queries=20, progress=seen.append)
+    assert "half, aa-bb: it has no language bb; its languages are aa, cc" in run.notes
+    assert list(dict.fromkeys(score.system for score in run.scores)) == ["constant", "cr5"]
+    assert {rank for score in run.of("constant", "as given", "csls") for rank in score.ranks} == {80}
+    assert [trained.system for trained in run.trained] == ["constant", "cr5"]
+    assert [p.note for p in seen if p.stage == "ask"] == ["aa-bb: constant", "aa-bb: half", "aa-bb: cr5"]
+
+
+def test_a_pair_that_the_first_system_does_not_know_is_asked_of_none(model: Cr5) -> None:
+    spaces = {"half": space_of(model, ["aa", "cc"]), "constant": Constant()}
+    pairs = [sentences(80), sentences(60, ("cc", "aa"))]
+    run = evaluate_sentences(spaces, pairs, tokeniser=TOKENISER, queries=20)
+    assert {(s.source, s.target) for s in run.scores} == {("cc", "aa"), ("aa", "cc")}
+    assert {s.system for s in run.scores} == {"half", "constant"}
+    assert "aa-bb: left out, half has no language bb" in run.notes
+
+
+def test_several_pairs_are_measured_in_one_run(model: Cr5) -> None:
+    pairs = [sentences(80), sentences(60, ("cc", "aa"))]
+    run = evaluate_sentences({"cr5": space_of(model)}, pairs, tokeniser=TOKENISER, queries=20)
+    assert [(q.source, q.target) for q in run.queries] == [("aa", "bb"), ("bb", "aa"), ("cc", "aa"), ("aa", "cc")]
+    assert min(score.precision(5) for score in run.scores) > 50
+    assert all(score.shared is None for score in run.scores)  # the model has three languages
+
+
+def test_validation_asks_within_the_separate_sentences(model: Cr5) -> None:
+    run = evaluate_sentences(
+        {"cr5": space_of(model)}, [sentences(300)], tokeniser=TOKENISER, queries=30, separate=120, role="validation"
+    )
+    assert run.facts["pairs"]["aa-bb"]["separate"] == 60
+    assert run.facts["queries"] == "validation"
+    assert {score.candidates for score in run.scores} == {60}
+    assert "|30 validation queries|60 candidates|" in run.scores[0].signature

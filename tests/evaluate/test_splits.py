@@ -1,0 +1,223 @@
+"""Splits: who is asked, who is a candidate, who trains, and that nobody is both."""
+
+import json
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cr5.corpus.documents import Document, batches
+from cr5.errors import Cr5Error
+from cr5.evaluate.runs import REGIMES
+from cr5.evaluate.splits import Split, choose_bridge, make_split, training_rows
+from cr5.evaluate.texts import Material, gather
+from cr5.features.tokeniser import Tokeniser
+
+LANGS = ("da", "en", "vi")
+
+
+def material(presence: Sequence[tuple[bool, ...]], langs: tuple[str, ...] = LANGS, repeated: bool = False) -> Material:
+    """Concept i has a document in the languages that row i marks; some have two."""
+    documents = [
+        Document(f"Q{i}", lang, f"{lang} word{i % 7} only{i} copy{copy}")
+        for i, row in enumerate(presence)
+        for lang, there in zip(langs, row, strict=True)
+        if there
+        for copy in range(1 + (repeated and i % 3 == 0))
+    ]
+    return gather(batches(documents), Tokeniser(), langs=list(langs))
+
+
+def random_presence(size: int, seed: int = 0, share: float = 0.8) -> list[tuple[bool, ...]]:
+    marks = np.random.default_rng(seed).random((size, len(LANGS))) < share
+    marks[0] = True  # every language is there
+    return [tuple(map(bool, row)) for row in marks]
+
+
+@pytest.fixture(scope="module")
+def ragged() -> Material:
+    return material(random_presence(600), repeated=True)
+
+
+@pytest.fixture(scope="module")
+def split(ragged: Material) -> Split:
+    return make_split(ragged, seed=3)
+
+
+def names(there: Material, lang: str, rows: np.ndarray | None = None) -> set[str]:
+    concepts = there.languages[lang].concepts
+    return {there.concepts[i] for i in (concepts if rows is None else concepts[rows])}
+
+
+def everything_trained(split: Split, there: Material) -> list[tuple[str, dict[str, set[str]]]]:
+    """The training sets of all regimes and pairs, as concept names by language."""
+    found: list[tuple[str, dict[str, set[str]]]] = []
+    for regime in REGIMES:
+        for pair in [None] if regime == "joint" else [p.langs for p in split.pairs]:
+            for deal in (True, False):
+                rows = training_rows(split, there, regime, pair, cut=20, deal=deal)
+                found.append((regime, {lang: names(there, lang, own) for lang, own in rows.items()}))
+    return found
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.6, 1.0))
+def test_no_query_and_no_candidate_is_trained_on_in_any_regime(seed: int, share: float) -> None:
+    there = material(random_presence(400, seed, share), repeated=True)
+    made = make_split(there, seed=seed)
+    asked = {name for pair in made.pairs for name in (*pair.test, *pair.validation)}
+    found = {name for own in made.candidates.values() for name in own}
+    sets = everything_trained(made, there)
+    assert any(trained for _, languages in sets for trained in languages.values())
+    for _, languages in sets:
+        for trained in languages.values():
+            assert not trained & asked
+            assert not trained & found
+
+
+def test_queries_are_shared_by_their_pair_and_are_among_the_candidates_of_both(split: Split, ragged: Material) -> None:
+    assert [pair.langs for pair in split.pairs] == list(combinations(LANGS, 2))
+    for pair in split.pairs:
+        assert len(pair.test) == len(pair.validation) >= 10
+        for name in (*pair.test, *pair.validation):
+            for lang in pair.langs:
+                assert name in names(ragged, lang)
+                assert name in split.candidates[lang]
+
+
+def test_no_concept_is_a_test_query_here_and_a_validation_query_there(split: Split) -> None:
+    test = {name for pair in split.pairs for name in pair.test}
+    validation = {name for pair in split.pairs for name in pair.validation}
+    assert not test & validation
+
+
+def test_sizes_are_what_was_asked_for_or_a_share_of_what_there_is(ragged: Material) -> None:
+    small = make_split(ragged, queries=12, candidates=150)
+    assert {len(pair.test) for pair in small.pairs} == {12}
+    assert {len(own) for own in small.candidates.values()} == {150}
+    large = make_split(ragged)
+    for pair in large.pairs:
+        both = names(ragged, pair.langs[0]) & names(ragged, pair.langs[1])
+        assert len(pair.test) == int(0.1 * len(both))
+    for lang, own in large.candidates.items():
+        assert len(own) == int(0.4 * len(names(ragged, lang)))
+
+
+def test_documents_of_the_wrong_length_are_neither_asked_nor_found() -> None:
+    documents = [
+        Document(f"Q{i}", lang, " ".join(f"{lang}{j}" for j in range(5 if i % 2 else 9)))
+        for i in range(300)
+        for lang in ("en", "it")
+    ]
+    made = make_split(gather(batches(documents), Tokeniser()), smallest=6, largest=9)
+    assert made.held_out
+    assert {int(name[1:]) % 2 for name in made.held_out} == {0}
+
+
+def test_a_split_depends_on_its_seed_and_not_on_the_order_of_the_corpus() -> None:
+    documents = [Document(f"Q{i}", lang, f"{lang} {i}") for i in range(200) for lang in ("en", "it")]
+    one, other = (gather(batches(d), Tokeniser()) for d in (documents, documents[::-1]))
+    assert make_split(one) == make_split(other)
+    assert make_split(one, seed=1) != make_split(one)
+    assert make_split(one, seed=1).digest != make_split(one).digest
+
+
+def test_the_order_of_languages_changes_no_digest() -> None:
+    documents = [Document(f"Q{i}", lang, f"{lang} {i}") for i in range(200) for lang in ("en", "it")]
+    orders = (["en", "it"], ["it", "en"])
+    splits = [make_split(gather(batches(documents), Tokeniser(), langs=langs)) for langs in orders]
+    assert splits[0].digest == splits[1].digest
+    assert splits[0].pairs[0].test == splits[1].pairs[0].test
+
+
+def test_joint_training_takes_all_free_concepts_that_two_languages_share(split: Split, ragged: Material) -> None:
+    rows = training_rows(split, ragged, "joint")
+    free = {lang: names(ragged, lang) - split.held_out for lang in LANGS}
+    for lang in LANGS:
+        others = set.union(*(free[other] for other in LANGS if other != lang))
+        assert names(ragged, lang, rows[lang]) == free[lang] & others
+
+
+def test_pairwise_training_takes_what_both_have_and_low_resource_training_a_part_of_it(
+    split: Split, ragged: Material
+) -> None:
+    for a, b in combinations(LANGS, 2):
+        both = (names(ragged, a) & names(ragged, b)) - split.held_out
+        rows = training_rows(split, ragged, "pairwise", (a, b))
+        assert set(rows) == {a, b}
+        assert names(ragged, a, rows[a]) == names(ragged, b, rows[b]) == both
+        few = training_rows(split, ragged, "low-resource", (a, b), cut=25)
+        assert names(ragged, a, few[a]) == names(ragged, b, few[b]) < both
+        assert len(names(ragged, a, few[a])) == 25
+
+
+@pytest.mark.parametrize("deal", [True, False])
+def test_transitive_training_shares_nothing_but_through_the_bridge(split: Split, ragged: Material, deal: bool) -> None:
+    rows = training_rows(split, ragged, "transitive", ("da", "vi"), bridge="en", deal=deal)
+    found = {lang: names(ragged, lang, own) for lang, own in rows.items()}
+    assert set(found) == {"da", "vi", "en"}
+    assert not found["da"] & found["vi"]
+    assert found["da"] | found["vi"] == found["en"]
+    both = names(ragged, "da") & names(ragged, "vi")
+    assert bool((found["da"] | found["vi"]) & both) == deal
+    if deal:
+        dealt = [len(found[lang] & both) for lang in ("da", "vi")]
+        assert abs(dealt[0] - dealt[1]) < 0.3 * sum(dealt)
+
+
+def test_the_bridge_is_the_language_that_shares_most() -> None:
+    presence = [(True, True, i % 2 == 0, i % 3 > 0) for i in range(300)]
+    there = material(presence, ("da", "vi", "fo", "en"))
+    assert choose_bridge(make_split(there), there, ("da", "vi")) == "en"
+
+
+def test_transitive_training_needs_a_third_language() -> None:
+    there = material([(True, True)] * 200, ("da", "vi"))
+    with pytest.raises(Cr5Error) as caught:
+        training_rows(make_split(there), there, "transitive", ("da", "vi"))
+    assert str(caught.value) == "transitive training needs a third language as a bridge; give one more with --langs"
+
+
+def test_a_corpus_too_small_to_ask_about_is_refused() -> None:
+    with pytest.raises(Cr5Error) as caught:
+        make_split(material([(True, True, True)] * 99), smallest=2, largest=50)
+    assert str(caught.value) == (
+        "no two languages share enough documents that are neither too short nor too long to be asked about: at most "
+        "99 concepts, and a tenth of them must be 10; add documents, or widen the limits (min_unique, max_unique); "
+        "comparable documents need a paragraph a line"
+    )
+
+
+def test_a_stored_split_is_the_same_split(split: Split, tmp_path: Path) -> None:
+    split.save(tmp_path / "split.json")
+    loaded = Split.load(tmp_path / "split.json")
+    assert loaded == split
+    assert loaded.digest == split.digest
+    assert [path.name for path in tmp_path.iterdir()] == ["split.json"]
+
+
+def test_files_that_are_no_splits_are_named(tmp_path: Path, split: Split) -> None:
+    path = tmp_path / "split.json"
+
+    def message() -> str:
+        with pytest.raises(Cr5Error) as caught:
+            Split.load(path)
+        return str(caught.value)
+
+    assert message() == f"{path} does not exist; leave out --split to make a new one"
+    listed = json.dumps(split.to_json() | {"candidates": []})
+    for content in ("{", "[]", "{}", '{"format": 1}', listed, json.dumps(split.to_json() | {"concepts": []})):
+        path.write_text(content)
+        assert message() == f"{path} is not a split of cr5 eval; leave out --split to make a new one"
+    path.write_text('{"format": 9}')
+    assert message() == f"{path} has the format 9, this version reads 1; make it anew"
+    with pytest.raises(Cr5Error) as caught:
+        split.save(tmp_path / "no" / "split.json")
+    expected = (
+        f"{tmp_path / 'no' / 'split.json'} cannot be written: there is no folder {tmp_path / 'no'}; make it first"
+    )
+    assert str(caught.value) == expected

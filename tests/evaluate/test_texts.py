@@ -1,0 +1,419 @@
+"""Texts in memory: gathered, chosen, cut into paragraphs and masked, against loops over plain strings."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import madeup
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cr5 import Document
+from cr5._typing import Ints
+from cr5.corpus.documents import batches
+from cr5.errors import CorpusError
+from cr5.evaluate import texts as module
+from cr5.evaluate.texts import Material, Texts, gather, mask_shared
+from cr5.features.tokeniser import Tokeniser
+from cr5.progress import Progress
+
+PLAIN = Tokeniser(pretokenised=True)
+
+
+def material(documents: Sequence[Document], langs: list[str] | None = None, *, comparable: bool = False) -> Material:
+    return gather(batches(documents, batch_rows=7), PLAIN, langs=langs, comparable=comparable)
+
+
+def words(texts: Texts) -> list[list[str]]:
+    """The words of every document, in their order."""
+    ids, offsets = texts.tokens.ids.tolist(), texts.tokens.offsets.tolist()
+    return [[texts.tokens.words[i] for i in ids[a:b]] for a, b in pairwise(offsets)]
+
+
+def plain(texts: Texts) -> list[tuple[int, str, list[str]]]:
+    """Everything that is known of every document."""
+    return list(zip(texts.concepts.tolist(), texts.titles, words(texts), strict=True))
+
+
+def some_texts(lengths: Sequence[int] = (3, 0, 5, 1, 0, 4), seed: int = 0) -> Texts:
+    """Documents of these lengths, over few words."""
+    random = np.random.default_rng(seed)
+    documents = [" ".join(random.choice(list("abcdefg"), n)) for n in lengths]
+    concepts = random.integers(0, 3, len(lengths))
+    return Texts(PLAIN(documents, "xx"), concepts, [f"title {i}" for i in range(len(lengths))])
+
+
+def small_corpus() -> list[Document]:
+    return madeup.corpus(concepts=12)
+
+
+# Gathering
+
+
+def test_the_corpus_is_gathered_language_by_language_in_words() -> None:
+    documents = small_corpus()
+    found = material(documents)
+    assert list(found.languages) == ["aa", "bb", "cc"]
+    assert found.concepts == [f"Q{i:03d}" for i in range(12)]
+    for lang, texts in found.languages.items():
+        own = [d for d in documents if d.lang == lang]
+        assert len(texts) == 12
+        assert plain(texts) == [(found.concepts.index(d.concept), d.title, d.text.split()) for d in own]
+        assert found.raw[lang].to_pylist() == [d.text for d in own]
+
+
+def test_the_tokeniser_that_is_given_splits_the_texts() -> None:
+    documents = [Document("Q1", "en", "Ünder_Score, 1984!"), Document("Q1", "ja", "猫と犬")]
+    found = gather(batches(documents), Tokeniser())
+    assert words(found.languages["en"]) == [["ünder", "score", "1984"]]
+    assert words(found.languages["ja"]) == [["猫", "と", "犬"]]
+
+
+def test_texts_are_split_as_one_however_many_chunks_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = material(small_corpus()).languages
+    monkeypatch.setattr(module, "CHUNK", 5)
+    for lang, texts in material(small_corpus()).languages.items():
+        assert plain(texts) == plain(whole[lang])
+        assert len(set(texts.tokens.words)) == len(texts.tokens.words)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_documents_changes_neither_digest_nor_numbers(seed: int) -> None:
+    documents = small_corpus()
+    shuffled = [documents[i] for i in np.random.default_rng(seed).permutation(len(documents))]
+    one, other = material(documents), material(shuffled)
+    assert (one.digest, one.concepts, list(one.languages)) == (other.digest, other.concepts, list(other.languages))
+    for lang in one.languages:
+        assert sorted(plain(one.languages[lang])) == sorted(plain(other.languages[lang]))
+
+
+def test_the_order_of_languages_is_kept_and_changes_neither_digest_nor_numbers() -> None:
+    found = material(small_corpus(), ["cc", "aa", "bb"])
+    assert list(found.languages) == list(found.raw) == ["cc", "aa", "bb"]
+    sorted_ones = material(small_corpus())
+    assert (found.digest, found.concepts) == (sorted_ones.digest, sorted_ones.concepts)
+    for lang, texts in found.languages.items():
+        assert plain(texts) == plain(sorted_ones.languages[lang])
+
+
+def test_languages_that_are_not_asked_for_leave_no_trace() -> None:
+    documents = [*small_corpus(), Document("Q999", "cc", "x")]
+    found = material(documents, ["bb", "aa"])
+    without = material([d for d in documents if d.lang != "cc"])
+    assert list(found.languages) == ["bb", "aa"]
+    assert (found.digest, found.concepts) == (without.digest, without.concepts)
+
+
+def test_a_language_named_twice_is_one_language() -> None:
+    assert list(material(small_corpus(), ["bb", "aa", "bb"]).languages) == ["bb", "aa"]
+
+
+def test_a_missing_language_is_named() -> None:
+    with pytest.raises(CorpusError) as error:
+        material(small_corpus()[::-1], ["aa", "zz"])
+    assert str(error.value) == "the corpus has no document in language zz; its languages are aa, bb, cc"
+
+
+def test_one_language_is_not_enough() -> None:
+    message = "the corpus has documents in one language only (bb); give two languages or more"
+    for documents, langs in (
+        ([d for d in small_corpus() if d.lang == "bb"], None),
+        (small_corpus(), ["bb"]),
+        (small_corpus(), ["bb", "bb"]),
+    ):
+        with pytest.raises(CorpusError) as error:
+            material(documents, langs)
+        assert str(error.value) == message
+
+
+@pytest.mark.parametrize("langs", [None, ["aa", "bb"]])
+def test_no_documents_are_not_enough(langs: list[str] | None) -> None:
+    with pytest.raises(CorpusError) as error:
+        material([], langs)
+    assert str(error.value) == "no documents found; give documents in two languages or more"
+
+
+def test_gathering_tells_how_far_it_is() -> None:
+    told: list[Progress] = []
+    gather(batches(small_corpus(), batch_rows=20), PLAIN, progress=told.append)
+    assert told == [
+        Progress("read", 20, None, "20 documents"),
+        Progress("read", 36, None, "36 documents"),
+        Progress("split into words", 0, 3, "aa"),
+        Progress("split into words", 1, 3, "bb"),
+        Progress("split into words", 2, 3, "cc"),
+    ]
+
+
+def test_a_document_without_a_title_is_called_by_its_beginning() -> None:
+    long = "  Many  words\n" + "word " * 40
+    documents = [Document("Q1", "aa", text) for text in ("short\t one ", long, "字" * 500)]
+    found = material([*documents, Document("Q1", "aa", "text", "title"), Document("Q1", "bb", "x")])
+    titles = found.languages["aa"].titles
+    assert (titles[0], titles[2], titles[3]) == ("short one", "字" * 60 + " …", "title")
+    assert titles[1].startswith("Many words word word")
+    assert titles[1].endswith(" word …")
+    assert len(titles[1]) <= 62
+
+
+# The digest
+
+
+@pytest.mark.parametrize("field", ["text", "concept", "lang"])
+@pytest.mark.parametrize("index", [0, 17, 35])
+def test_the_digest_changes_with_every_text_concept_and_language(field: str, index: int) -> None:
+    documents = small_corpus()
+    value = "bb" if field == "lang" and documents[index].lang != "bb" else "cc"
+    changed = list(documents)
+    changed[index] = replace(documents[index], **{field: value})
+    assert material(changed).digest != material(documents).digest
+
+
+def test_the_digest_counts_documents_that_come_twice_and_those_that_are_missing() -> None:
+    documents = small_corpus()
+    versions = [documents, documents[:-1], [*documents, documents[0]], [*documents, *documents[:1] * 2]]
+    assert len({material(version).digest for version in versions}) == len(versions)
+
+
+def test_the_digest_tells_apart_where_one_field_ends_and_the_next_begins() -> None:
+    def digest(*fields: str) -> str:
+        return material([Document(*fields), Document("Q1", "zz", "x")]).digest
+
+    versions = [("c", "a", "\0b\0d"), ("c\0b", "a", "d"), ("c", "a\0b", "d"), ("ca", "a", "bd"), ("c", "a", "abd")]
+    assert len({digest(*version) for version in versions}) == len(versions)
+
+
+def test_titles_and_addresses_do_not_change_the_digest() -> None:
+    bare = [replace(d, title="", url="http://x") for d in small_corpus()]
+    assert material(bare).digest == material(small_corpus()).digest
+
+
+def test_halves_of_characters_have_digests_of_their_own() -> None:
+    # Corpora refuse them, other sources may not.
+    found = {module._digest(["aa"], {"aa": [["Q1"], [""], [f"x{half}"]]}) for half in ("\ud800", "\udfff", "?")}
+    assert len(found) == 3
+
+
+# Parallel corpora
+
+
+def parallel(paragraphs: Sequence[int], langs: Sequence[str] = madeup.LANGS) -> list[Document]:
+    """Documents of so many paragraphs, each of them the same in every language, with empty lines between."""
+    return [
+        Document(f"Q{i}", lang, "\n \n".join(f"{lang}{i}.{j} {lang}" for j in range(n)) or "empty", f"{lang} {i}")
+        for i, n in enumerate(paragraphs)
+        for lang in langs
+    ]
+
+
+def test_where_comparable_language_i_of_l_keeps_every_lth_paragraph_from_the_ith() -> None:
+    langs = ["bb", "cc", "aa"]
+    found = material(parallel([7, 3, 1, 12]), langs, comparable=True)
+    assert found.comparable
+    for i, lang in enumerate(langs):
+        expected = [[w for j in range(i, n, 3) for w in (f"{lang}{k}.{j}", lang)] for k, n in enumerate([7, 3, 1, 12])]
+        assert words(found.languages[lang]) == expected
+
+
+def test_where_comparable_every_paragraph_goes_to_one_language() -> None:
+    paragraphs = [7, 3, 1, 12, 5]
+    found = material(parallel(paragraphs), comparable=True)
+    for k, n in enumerate(paragraphs):
+        kept = [w.split(".")[1] for texts in found.languages.values() for w in words(texts)[k] if "." in w]
+        assert sorted(map(int, kept)) == list(range(n))
+
+
+def test_comparable_parts_have_the_digest_and_the_raw_texts_of_the_whole() -> None:
+    documents = parallel([4, 9])
+    part, whole = material(documents, comparable=True), material(documents)
+    assert part.digest == whole.digest
+    assert not whole.comparable
+    assert {k: v.to_pylist() for k, v in part.raw.items()} == {k: v.to_pylist() for k, v in whole.raw.items()}
+
+
+def test_a_part_holds_the_paragraphs_that_the_facing_language_keeps() -> None:
+    langs = ["bb", "aa", "cc"]
+    found = material(parallel([7, 3, 1, 12]), langs, comparable=True)
+    rows = np.array([3, 0, 2, 3])
+    for lang in langs:
+        for facing in langs:
+            part = found.part(lang, facing, rows)
+            theirs = found.languages[facing].rows(rows)
+            assert words(part) == [[w.replace(facing, lang) for w in document] for document in words(theirs)]
+            assert part.concepts.tolist() == found.languages[lang].concepts[rows].tolist()
+            assert part.titles == [found.languages[lang].titles[i] for i in rows]
+
+
+def test_a_part_that_faces_its_own_language_is_what_it_has_kept() -> None:
+    found = material(parallel([7, 3, 1, 12]), comparable=True)
+    for lang, texts in found.languages.items():
+        for rows in (np.arange(4), np.array([2, 1]), np.zeros(0, np.int64)):
+            assert plain(found.part(lang, lang, rows)) == plain(texts.rows(rows))
+
+
+def test_without_comparable_a_part_is_the_whole_text_whatever_it_faces() -> None:
+    found = material(parallel([7, 3]))
+    rows = np.array([1, 0])
+    assert plain(found.part("aa", "bb", rows)) == plain(found.languages["aa"].rows(rows))
+
+
+def test_documents_are_written_as_the_paragraphs_of_their_own_or_the_facing_language() -> None:
+    documents = parallel([4, 2])
+    found = material(documents, comparable=True)
+    rows = np.array([1, 0])
+    assert found.written("bb", rows) == ["bb1.1 bb", "bb0.1 bb"]
+    assert found.written("bb", rows, "aa") == ["bb1.0 bb", "bb0.0 bb\nbb0.3 bb"]
+    assert material(documents).written("bb", rows, "aa") == [d.text for d in documents if d.lang == "bb"][::-1]
+
+
+def test_sized_material_holds_the_documents_with_as_many_different_words() -> None:
+    texts = ["a", "a a a b", "a b c", "a b c d d"]
+    documents = [Document(f"Q{i}", lang, text, f"{i}") for i, text in enumerate(texts) for lang in ("aa", "bb")]
+    found = material(documents).sized(2, 3)
+    for lang, own in found.languages.items():
+        assert plain(own) == [(1, "1", texts[1].split()), (2, "2", texts[2].split())]
+        assert found.raw[lang].to_pylist() == texts[1:3]
+        assert words(found.part(lang, lang, np.arange(2))) == words(own)
+
+
+# Documents and tokens
+
+
+@pytest.mark.parametrize(
+    "chosen", [[0], [5, 0, 3], [1], [4, 1], [2, 2, 2, 0, 2], [], list(range(6)), [-1, -5], [1, 1, 4, 5]]
+)
+def test_rows_are_the_documents_in_the_order_chosen(chosen: list[int]) -> None:
+    texts = some_texts()
+    every = plain(texts)
+    found = texts.rows(np.array(chosen, np.int64))
+    assert plain(found) == [every[i] for i in chosen]
+    assert len(found) == len(chosen)
+    assert len(found.tokens.offsets) == len(chosen) + 1
+
+
+def test_rows_of_rows_are_rows() -> None:
+    texts = some_texts((4, 0, 2, 7, 1, 1, 0, 3))
+    first, second = np.array([6, 3, 3, 0, 7]), np.array([4, 1, 0, 2, 1])
+    assert plain(texts.rows(first).rows(second)) == plain(texts.rows(first[second]))
+    assert plain(texts.rows(first).rows(np.zeros(0, np.int64)).rows(np.zeros(0, np.int64))) == []
+
+
+def test_counts_are_those_of_a_counter() -> None:
+    texts = some_texts((30, 0, 5, 1, 80))
+    for own in (texts, texts.rows(np.array([4, 1, 4])), texts.rows(np.zeros(0, np.int64))):
+        counted = own.counts
+        dense = counted.matrix.toarray()
+        found = [{counted.words[j]: int(row[j]) for j in np.flatnonzero(row)} for row in dense]
+        assert found == [dict(Counter(document)) for document in words(own)]
+
+
+def test_texts_keep_the_tokens_that_they_are_told_to() -> None:
+    texts = some_texts((6, 0, 3, 9))
+    random = np.random.default_rng(1)
+    kept = random.random(18) < 0.5
+    kept[6:9] = False  # a whole document
+    left = iter(kept.tolist())
+    expected = [[word for word in document if next(left)] for document in words(texts)]
+    found = texts.keep(kept)
+    assert words(found) == expected
+    assert (found.concepts.tolist(), found.titles) == (texts.concepts.tolist(), texts.titles)
+    assert words(texts.keep(np.ones(18, bool))) == words(texts)
+    assert words(texts.keep(np.zeros(18, bool))) == [[]] * 4
+
+
+def test_tokens_that_were_not_kept_are_not_counted() -> None:
+    texts = some_texts((6, 0, 3, 9))
+    assert texts.counts.matrix.sum() == 18  # which is remembered, but not by others
+    assert texts.keep(np.arange(18) < 4).counts.matrix.sum() == 4
+
+
+# Masking
+
+
+def made(documents: dict[str, list[tuple[int, list[str]]]]) -> dict[str, Texts]:
+    """Documents of several languages, each a concept and its words."""
+    return {
+        lang: Texts(
+            PLAIN([" ".join(text) for _, text in own], lang),
+            np.array([concept for concept, _ in own], np.int64),
+            [""] * len(own),
+        )
+        for lang, own in documents.items()
+    }
+
+
+def masked(documents: dict[str, list[tuple[int, list[str]]]]) -> dict[str, list[list[str]]]:
+    """What is left of documents, by the definition."""
+    said = {
+        (lang, concept): {word for other, text in own if other == concept for word in text}
+        for lang, own in documents.items()
+        for concept, _ in own
+    }
+
+    def shared(word: str, lang: str, concept: int) -> bool:
+        return any(word in said.get((other, concept), ()) for other in documents if other != lang)
+
+    return {
+        lang: [[word for word in text if not shared(word, lang, concept)] for concept, text in own]
+        for lang, own in documents.items()
+    }
+
+
+def test_masking_takes_out_the_words_that_another_language_says_of_the_concept() -> None:
+    documents = {
+        "aa": [(0, ["x", "a", "x", "y"]), (1, ["x", "z"]), (0, ["b", "b"])],
+        "bb": [(0, ["x", "c"]), (2, ["z", "y"])],
+        "cc": [(1, ["z", "a"]), (0, ["b"])],
+    }
+    found = {lang: words(texts) for lang, texts in mask_shared(made(documents)).items()}
+    assert found == {"aa": [["a", "y"], ["x"], []], "bb": [["c"], ["z", "y"]], "cc": [["a"], []]}
+    assert found == masked(documents)
+
+
+def test_a_word_that_two_documents_of_one_language_share_stays() -> None:
+    documents = {"aa": [(0, ["x"]), (0, ["x"])], "bb": [(0, ["y"]), (1, ["x"])]}
+    assert {lang: words(texts) for lang, texts in mask_shared(made(documents)).items()} == masked(documents)
+    assert masked(documents)["aa"] == [["x"], ["x"]]
+
+
+def test_languages_that_share_no_string_are_left_as_they_are() -> None:
+    found = material(small_corpus()).languages
+    for lang, texts in mask_shared(found).items():
+        assert plain(texts) == plain(found[lang])
+
+
+def test_the_same_text_in_every_language_leaves_nothing() -> None:
+    documents = [Document(f"Q{i}", lang, f"a{i} b{i} c") for i in range(4) for lang in ("aa", "bb")]
+    assert all(words(texts) == [[]] * 4 for texts in mask_shared(material(documents).languages).values())
+
+
+some_documents = st.lists(st.tuples(st.integers(0, 3), st.lists(st.sampled_from("abcdefgh"), max_size=6)), max_size=5)
+
+
+@given(st.dictionaries(st.sampled_from(["aa", "bb", "cc"]), some_documents, min_size=2))
+@settings(max_examples=150, deadline=None)
+def test_masked_versions_share_no_word_and_only_what_they_shared_is_gone(
+    documents: dict[str, list[tuple[int, list[str]]]],
+) -> None:
+    result = mask_shared(made(documents))
+    assert {lang: words(texts) for lang, texts in result.items()} == masked(documents)
+    said: dict[tuple[str, int], set[str]] = {}
+    for lang, texts in result.items():
+        for concept, _, left in plain(texts):
+            said.setdefault((lang, concept), set()).update(left)
+    for (lang, concept), own in said.items():
+        for (other, same), theirs in said.items():
+            assert lang == other or concept != same or not own & theirs
+
+
+def test_masking_some_rows_looks_at_these_only() -> None:
+    documents = {"aa": [(0, ["x", "a"]), (0, ["y"])], "bb": [(0, ["x"]), (0, ["y"])]}
+
+    def left(rows: Ints) -> list[list[str]]:
+        return words(mask_shared({lang: texts.rows(rows) for lang, texts in made(documents).items()})["aa"])
+
+    assert left(np.array([0])) == [["a"]]
+    assert left(np.array([1, 0])) == [[], ["a"]]

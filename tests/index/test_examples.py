@@ -1,0 +1,154 @@
+"""Titles for the page to begin with, the page's files, and queries that ask nothing."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="no FastAPI; install it with: pip install 'cr5[serve]'")
+
+import madeup
+from fastapi.testclient import TestClient
+
+from cr5 import Document
+from cr5.index.index import Index
+from cr5.index.stores import lance
+from cr5.index.stores.lance import LanceStore
+from cr5.server.app import create_app
+from cr5.server.examples import EXAMPLES, LONGEST, TRIED
+
+Serve = Callable[[list[Document]], TestClient]
+
+
+@pytest.fixture
+def serve(model_folder: Path, tmp_path: Path) -> Iterator[Serve]:
+    """Servers of some documents."""
+    clients: list[TestClient] = []
+
+    def start(documents: list[Document]) -> TestClient:
+        index = Index.create(tmp_path / f"index {len(clients)}", model_folder)
+        index.add(documents)
+        clients.append(TestClient(create_app(index)).__enter__())
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        client.__exit__(None, None, None)
+
+
+def titled(documents: list[Document], title: Callable[[Document], str]) -> list[Document]:
+    return [Document(one.concept, one.lang, one.text, title(one)) for one in documents]
+
+
+def first_word(document: Document) -> str:
+    """A word that the model knows."""
+    return document.text.split()[0]
+
+
+def examples(client: TestClient) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.get("/info").json()["examples"]
+    return found
+
+
+# Examples
+
+
+def test_examples_are_of_several_languages_and_each_of_another_concept(serve: Serve, documents: list[Document]) -> None:
+    some = titled(documents, lambda one: f"{first_word(one)} {one.text.split()[1]}")
+    client = serve(some)
+    found = examples(client)
+    assert len(found) == EXAMPLES
+    assert {example["lang"] for example in found} == {"aa", "bb", "cc"}
+    concepts = {(one.lang, one.title): one.concept for one in some}
+    assert len({concepts[example["lang"], example["text"]] for example in found}) == EXAMPLES
+    for example in found:
+        answer = client.get("/search", params={"q": example["text"]}).json()
+        assert answer["lang"] == example["lang"]
+        assert answer["hits"]
+
+
+def test_one_language_gives_all_examples(serve: Serve, documents: list[Document]) -> None:
+    client = serve(titled([one for one in documents if one.lang == "bb"], first_word))
+    assert [example["lang"] for example in examples(client)] == ["bb"] * EXAMPLES
+
+
+def test_examples_stay_the_same_and_are_chosen_once(
+    serve: Serve, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, looked = serve(titled(documents, first_word)), list[int]()
+    nearest = LanceStore.nearest
+
+    def counted(self: LanceStore, vectors: Any, *arguments: Any, **options: Any) -> Any:
+        looked.append(len(vectors))
+        return nearest(self, vectors, *arguments, **options)
+
+    monkeypatch.setattr(LanceStore, "nearest", counted)
+    monkeypatch.setattr(lance, "SMALL", -1)  # as of a large index
+    monkeypatch.setattr(LanceStore, "scan", lambda *_, **__: pytest.fail("all documents are read"))
+    first = examples(client)
+    assert examples(client) == first
+    assert looked == [TRIED] * 3
+
+
+def test_the_title_of_a_deleted_document_is_no_example(serve: Serve, documents: list[Document]) -> None:
+    client = serve(titled(documents, first_word))
+    first, *others = examples(client)
+    named = [one for one in titled(documents, first_word) if (one.lang, one.title) == (first["lang"], first["text"])]
+    for one in named:
+        client.delete(f"/documents/{one.lang}:{one.concept}")
+    assert examples(client) == others
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        lambda one: "",
+        lambda one: " ".join([first_word(one)] * 4),  # more words than anybody types
+        lambda one: first_word(one) * LONGEST,
+        lambda one: f"{first_word(one)} unheard-of",  # it would find less than it says
+    ],
+)
+def test_no_example_is_better_than_a_bad_one(
+    serve: Serve, documents: list[Document], title: Callable[[Document], str]
+) -> None:
+    assert examples(serve(titled(documents, title))) == []
+
+
+def test_an_empty_index_has_no_examples(serve: Serve) -> None:
+    assert examples(serve([])) == []
+
+
+# Files
+
+
+def test_files_of_the_page_are_checked_each_time_and_sent_only_when_they_changed(serve: Serve) -> None:
+    client = serve([])
+    for path in ["/", "/static/app.js", "/static/theme.js", "/static/style.css"]:
+        whole = client.get(path)
+        assert (whole.status_code, whole.headers["cache-control"]) == (200, "no-cache")
+        tag = whole.headers["etag"]
+        for given in (tag, f'"other", W/{tag}'):
+            same = client.get(path, headers={"If-None-Match": given})
+            assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
+        assert client.get(path, headers={"If-None-Match": '"other"'}).content == whole.content
+
+
+# Queries
+
+
+@pytest.mark.parametrize("query", [" ", "?!", "—", "\U0001f415"])
+def test_a_query_without_a_letter_or_digit_finds_nothing_and_has_no_language(
+    serve: Serve, documents: list[Document], query: str
+) -> None:
+    client = serve(documents[:30])
+    found = client.get("/search", params={"q": query}).json()
+    assert (found["hits"], found["known"]) == ([], 0)
+    assert (found["lang"], found["guessed"], found["confidence"]) == ("", False, 0)
+    assert client.get("/search", params={"q": query, "lang": "aa"}).json()["lang"] == "aa"
+
+
+def test_a_query_of_one_word_of_any_script_is_asked(serve: Serve, documents: list[Document]) -> None:
+    client = serve(documents[:30])
+    for lang in madeup.LANGS:
+        assert client.get("/search", params={"q": madeup.word(lang, 3)}).json()["lang"] == lang

@@ -1,0 +1,662 @@
+"""The index: what is found, against dense arithmetic; what is kept, renewed and dropped, also by the killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import madeup
+import numpy as np
+import postgres as private
+import psycopg
+import pytest
+
+from cr5 import Cr5, Document, demo
+from cr5._typing import Array
+from cr5.errors import Cr5Error
+from cr5.index import ingest, snapshot
+from cr5.index.background import Background
+from cr5.index.index import Index
+from cr5.index.ingest import Added
+from cr5.index.snapshot import Generation
+from cr5.index.stores import lance, postgres
+from cr5.index.stores.base import digests
+from cr5.retrieval.top_k import NEIGHBOURHOOD
+
+FEW = madeup.corpus(concepts=30)  # 90 documents
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with private.server() as address:
+        yield address
+
+
+@pytest.fixture(params=["lance", "postgres"])
+def address(request: pytest.FixtureRequest) -> str | None:
+    """Where documents are kept: None for a folder."""
+    return str(request.getfixturevalue("url")) if request.param == "postgres" else None
+
+
+@pytest.fixture(scope="session")
+def other_model(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A smaller model that does not know the last language."""
+    path = tmp_path_factory.mktemp("models") / "other"
+    Cr5(**(madeup.SETTINGS | {"rank": 20})).fit([d for d in documents if d.lang != "cc"]).save(path)
+    return path
+
+
+@pytest.fixture
+def index(tmp_path: Path, model_folder: Path, address: str | None) -> Iterator[Index]:
+    """An empty one."""
+    made = Index.create(tmp_path / "index", model_folder, store=address)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def full(documents: list[Document], model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    """All 450 documents of the made-up languages in a folder. Only to be read."""
+    made = Index.create(tmp_path_factory.mktemp("full") / "index", model_folder)
+    made.add(documents)
+    yield made
+    made.close()
+
+
+def refused(call: Callable[[], Any]) -> str:
+    with pytest.raises(Cr5Error) as caught:
+        call()
+    return str(caught.value)
+
+
+def contents(index: Index) -> dict[str, tuple[str, ...]]:
+    """All documents, as they were given."""
+    store, names = index._now.store, ("id", "concept", "lang", "title", "url", "text")
+    return {row["id"]: tuple(row.values()) for batch in store.scan(names) for row in batch.to_pylist()}
+
+
+def given(documents: list[Document]) -> dict[str, tuple[str, ...]]:
+    """The same, of documents no two of which share language and concept."""
+    return {
+        f"{d.lang}:{d.concept}": (f"{d.lang}:{d.concept}", d.concept, d.lang, d.title, d.url, d.text) for d in documents
+    }
+
+
+# The oracle: all vectors at once, r(.) by sorting
+
+
+class Dense:
+    def __init__(self, model: Cr5, documents: list[Document]) -> None:
+        self.ids = [f"{d.lang}:{d.concept}" for d in documents]
+        self.langs, self.concepts = np.array([d.lang for d in documents]), np.array([d.concept for d in documents])
+        self.vectors = np.vstack([model.encode([d.text], d.lang) for d in documents])
+        own = list(zip(self.vectors, self.concepts, strict=True))
+        self.means = {lang: [self.mean(x, lang, concept) for x, concept in own] for lang in sorted(set(self.langs))}
+
+    def mean(self, vector: Array, lang: str, concept: str | None) -> float:
+        others = self.vectors[(self.langs == lang) & (self.concepts != concept)]
+        return float(np.sort(others @ vector)[-NEIGHBOURHOOD:].mean())
+
+    def csls(self, vector: Array, lang: str, concept: str | None = None) -> dict[str, float]:
+        """The score of every document for a query of a language."""
+        around = {other: self.mean(vector, other, concept) for other in self.means}
+        return {
+            name: 2 * float(x @ vector) - around[own] - mean
+            for name, x, own, mean in zip(self.ids, self.vectors, self.langs, self.means[lang], strict=True)
+        }
+
+
+@pytest.fixture(scope="module")
+def dense(model: Cr5, documents: list[Document]) -> Dense:
+    return Dense(model, documents)
+
+
+# Asking
+
+
+@pytest.mark.parametrize("lang", madeup.LANGS)
+def test_a_search_ranks_by_csls_as_dense_arithmetic_does(full: Index, dense: Dense, model: Cr5, lang: str) -> None:
+    query = madeup.text(lang, [1, 2, 3, 40, 41])
+    expected = dense.csls(model.encode([query], lang)[0], lang)
+    guess, hits = full.search(query, lang, k=450)
+    assert guess == (lang, 1.0)
+    assert len(hits) == 450
+    np.testing.assert_allclose([hit.score for hit in hits], sorted(expected.values(), reverse=True), atol=1e-5)
+    np.testing.assert_allclose([hit.score for hit in hits], [expected[hit.id] for hit in hits], atol=1e-5)
+
+
+def test_a_search_by_cosine_in_some_languages(full: Index, dense: Dense, model: Cr5) -> None:
+    query = madeup.text("aa", [7, 8, 9])
+    cosines = dict(zip(dense.ids, (dense.vectors @ model.encode([query], "aa")[0]).tolist(), strict=True))
+    hits = full.search(query, "aa", k=7, langs=["bb", "cc"], measure="cosine")[1]
+    best = sorted((cosine for name, cosine in cosines.items() if not name.startswith("aa")), reverse=True)[:7]
+    np.testing.assert_allclose([hit.score for hit in hits], best, atol=1e-5)
+    assert {hit.lang for hit in hits} <= {"bb", "cc"}
+    assert all(hit.score == hit.cosine for hit in hits)
+
+
+def test_a_held_out_document_finds_its_counterparts_first(full: Index, documents: list[Document]) -> None:
+    found = 0
+    for document in madeup.split(documents)[1][::5]:
+        hits = full.search(document.text, document.lang, k=3)[1]
+        found += len({hit.lang for hit in hits if hit.concept == document.concept})
+    assert found >= 0.9 * 3 * len(madeup.split(documents)[1][::5])
+
+
+def test_the_language_of_a_query_is_guessed(full: Index) -> None:
+    guess, hits = full.search(madeup.word("bb", 17))
+    assert guess.lang == "bb"
+    assert guess.confidence > 0.9
+    assert len(hits) == 10
+
+
+def test_a_query_without_a_known_word_finds_nothing(full: Index) -> None:
+    assert full.search("zzz", "aa")[1] == []
+    assert full.search("")[1] == []
+
+
+def test_documents_like_one_of_the_index(full: Index, dense: Dense) -> None:
+    expected = dense.csls(dense.vectors[dense.ids.index("bb:Q010")], "bb", "Q010")
+    del expected["bb:Q010"]
+    hits = full.similar("bb:Q010", k=5)
+    np.testing.assert_allclose([hit.score for hit in hits], sorted(expected.values(), reverse=True)[:5], atol=1e-5)
+    assert {hit.id for hit in hits[:2]} == {"aa:Q010", "cc:Q010"}
+
+
+def test_vectors_can_be_asked_as_well(full: Index, model: Cr5, documents: list[Document]) -> None:
+    texts = [document.text for document in documents if document.lang == "aa"][:3]
+    vectors = np.vstack([model.encode(texts, "aa"), np.zeros((1, 60), np.float32)])
+    found = full.nearest(vectors, "aa", k=4)
+    assert found[:3] == [full.search(text, "aa", k=4)[1] for text in texts]
+    assert found[3] == []
+
+
+def test_pairs_are_each_others_nearest_by_csls(full: Index, dense: Dense) -> None:
+    names = {lang: [name for name in dense.ids if name.startswith(lang)] for lang in ("aa", "bb")}
+    vector = dict(zip(dense.ids, dense.vectors, strict=True))
+    scores = [dense.csls(vector[a], "aa", a.partition(":")[2]) for a in names["aa"]]
+    S = np.array([[score[b] for b in names["bb"]] for score in scores])
+    rows = np.flatnonzero(S.argmax(axis=0)[S.argmax(axis=1)] == np.arange(len(S)))
+    expected = {(names["aa"][i], names["bb"][S[i].argmax()]): S[i].max() for i in rows}
+    found = full.pairs("aa", "bb", k=1000)
+    assert {(match.a.id, match.b.id) for match in found} == set(expected)
+    np.testing.assert_allclose([m.score for m in found], sorted(expected.values(), reverse=True), atol=1e-5)
+    np.testing.assert_allclose([m.cosine for m in found], [vector[m.a.id] @ vector[m.b.id] for m in found], atol=1e-5)
+    assert full.pairs("aa", "bb", k=3) == found[:3]
+
+
+def test_pairs_within_a_language_leave_a_document_alone_out(index: Index) -> None:
+    twice = [*FEW, replace(FEW[0], concept="copy", text=FEW[0].text + " " + madeup.word("aa", 3))]
+    index.add(twice)
+    first, *others = index.pairs("aa", "aa")
+    assert {first.a.id, first.b.id} == {"aa:Q000", "aa:copy"}
+    assert all(match.a.id != match.b.id for match in others)
+    index.delete([f"aa:Q{i:03d}" for i in range(30)])
+    assert index.pairs("aa", "aa") == []
+    index.delete(["aa:copy"])
+    assert index.pairs("aa", "bb") == []
+
+
+def test_recall_is_the_share_of_the_true_neighbours_without_the_query_itself(
+    full: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert full.check(queries=20)[:3] == (1.0, 20, 10)
+    store, asked = full._now.store, list[Array]()
+    right = store.nearest
+
+    def poor(vectors: Array, k: int, *, exact: bool = False, **options: Any) -> Any:
+        asked.append(vectors)
+        found = right(vectors, k, exact=exact, **options)
+        return found if exact else [table.slice(0, 6) for table in found]
+
+    monkeypatch.setattr(store, "nearest", poor)
+    assert full.check(queries=30).recall == pytest.approx(0.5)  # five of ten, and the document itself
+    drawn = {tuple(np.round(vector, 5).tolist()) for vector in asked[0]}
+    of = dict.fromkeys(madeup.LANGS, 0)
+    for batch in store.scan(("lang", "vector")):
+        vectors = np.array(batch["vector"].to_pylist(), np.float32)
+        for lang, vector in zip(batch["lang"].to_pylist(), vectors, strict=True):
+            of[lang] += tuple(np.round(vector, 5).tolist()) in drawn
+    assert sum(of.values()) == 30
+    assert min(of.values()) >= 4  # drawn from all of the index
+
+
+def test_mistaken_questions_are_answered_with_the_way_out(full: Index) -> None:
+    languages = "the index has no language 'xx'; its languages are aa, bb, cc"
+    assert refused(lambda: full.search("kaka", "xx")) == languages
+    assert refused(lambda: full.search("kaka", "aa", langs=["xx"])) == languages
+    assert refused(lambda: full.pairs("aa", "xx")) == languages
+    message = "there is no document 'aa:Q999' in the index; name the id of one that a search finds"
+    assert refused(lambda: full.similar("aa:Q999")) == message
+
+
+# Writing
+
+
+def test_documents_come_back_as_they_were_given_and_a_second_run_changes_nothing(index: Index) -> None:
+    assert index.add(FEW) == Added(new=90)
+    assert contents(index) == given(FEW)
+    assert index.add(FEW) == Added(unchanged=90)
+    assert contents(index) == given(FEW)
+    assert [entry.title for entry in index.get(["bb:Q003", "nothing", "aa:Q001"])] == ["bb 3", "aa 1"]
+    about = index.about()
+    assert about["documents"] == {"aa": 30, "bb": 30, "cc": 30} == about["background"]
+    assert about["rows"] == 90
+
+
+def test_another_text_or_title_renews_a_document(index: Index) -> None:
+    index.add(FEW)
+    changed = [replace(FEW[0], text=FEW[3].text), replace(FEW[1], title="new"), FEW[2]]
+    assert index.add(changed) == Added(renewed=2, unchanged=1)
+    assert contents(index) == given([*changed, *FEW[3:]])
+    assert {hit.id for hit in index.search(FEW[3].text, "aa", k=2, langs=["aa"])[1]} == {"aa:Q000", "aa:Q001"}
+
+
+def test_documents_of_no_use_are_counted_and_one_that_became_so_is_taken_out(index: Index) -> None:
+    index.add(FEW[:6])
+    gone = [replace(FEW[0], text="zzz"), Document("Q1", "fr", "le chien"), Document("Q2", "bb", "zzz")]
+    added = index.add(gone)
+    assert (added.total, added.blank, added.unknown) == (0, {"aa": 1, "bb": 1}, {"fr": 1})
+    assert contents(index) == given(FEW[1:6])
+
+
+def test_several_documents_of_one_concept_are_numbered(index: Index) -> None:
+    several = [replace(FEW[0], title=str(i)) for i in range(3)] + [replace(FEW[0], concept="Q000#2", title="its own")]
+    index.add(several)
+    titles = {name: fields[3] for name, fields in contents(index).items()}
+    assert titles == {"aa:Q000": "0", "aa:Q000#2": "1", "aa:Q000#3": "2", "aa:Q000#2#2": "its own"}
+    assert index.add(several) == Added(unchanged=4)
+
+
+def test_a_character_that_no_database_holds_is_a_space(index: Index) -> None:
+    index.add([replace(FEW[0], text=FEW[0].text + "\0end", title="a\0b")])
+    [entry] = index.get(["aa:Q000"])
+    assert (entry.title, entry.text) == ("a b", FEW[0].text + " end")
+
+
+def test_deleted_documents_are_not_found(index: Index) -> None:
+    index.add(FEW)
+    assert index.delete(["aa:Q000", "bb:Q000", "missing"]) == 2
+    assert {hit.id for hit in index.search(FEW[0].text, "aa", k=90)[1]} == set(given(FEW)) - {"aa:Q000", "bb:Q000"}
+
+
+def test_the_background_grows_with_the_index_and_does_not_depend_on_the_order(
+    tmp_path: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "sample_size", lambda langs: 12)
+    monkeypatch.setattr(ingest, "ROWS", 7)
+    samples = []
+    for name, order in [("a", FEW), ("b", FEW[::-1])]:
+        index = Index.create(tmp_path / name, model_folder)
+        index.add(order[:6])
+        small = index.about()["background"]
+        index.add(order)
+        assert set(small.values()) == {2}
+        assert index.about()["background"] == {"aa": 12, "bb": 12, "cc": 12}
+        index.refresh()
+        assert len(list(index._now.place.glob("background-*.npz"))) == 1
+        samples.append(index._now.background)
+        for batch in index._now.store.scan(("concept", "vector", "hubness")):
+            vectors = np.array(batch["vector"].to_pylist(), np.float32)
+            told = index._now.background.hubness(vectors, digests(batch["concept"].to_pylist()))
+            np.testing.assert_allclose(np.array(batch["hubness"].to_pylist()), told, atol=1e-6)
+        index.close()
+    for lang in madeup.LANGS:
+        np.testing.assert_array_equal(samples[0].vectors[lang], samples[1].vectors[lang])
+
+
+# Indexing anew
+
+
+def tables(url: str) -> set[str]:
+    with psycopg.connect(url) as connection:
+        query = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+        return {row[0] for row in connection.execute(query).fetchall()}
+
+
+def test_indexing_anew_keeps_ids_and_readers_follow(
+    index: Index, model_folder: Path, other_model: Path, address: str | None
+) -> None:
+    before = tables(address) if address else set()
+    some = [*FEW, replace(FEW[0], title="second")]
+    index.add(some)
+    kept = contents(index)
+    reader = Index.open(index.folder, store=address)
+    assert reader.search(FEW[0].text, "aa")[1][0].concept == "Q000"
+    assert index.built_with(model_folder)
+    added = index.reindex(other_model)
+    assert (added.new, added.unknown) == (61, {"cc": 30})
+    assert not index.built_with(model_folder)
+    assert contents(index) == {name: fields for name, fields in kept.items() if fields[2] != "cc"}
+    for opened in (index, reader):
+        assert opened.search(FEW[0].text, "aa")[1][0].concept == "Q000"
+        assert opened.langs == ["aa", "bb"]
+        assert opened.model.settings.rank == 20
+    assert reader.add(FEW[:2]) == Added(unchanged=2)
+    assert sorted(path.name for path in index.folder.iterdir()) == ["generation-2", "index.json", "lock"]
+    assert not address or len(tables(address)) == len(before)
+    reader.close()
+
+
+def test_readers_see_no_error_while_the_index_is_built_anew(
+    index: Index, model_folder: Path, other_model: Path
+) -> None:
+    index.add(FEW)
+    failed, stop, answers = list[BaseException](), threading.Event(), [0]
+    reader = Index.open(index.folder, store=index._address)
+
+    def ask() -> None:
+        while not stop.is_set():
+            try:
+                assert reader.search(FEW[0].text, "aa", k=2, langs=["aa", "bb"])[1][0].concept == "Q000"
+                answers[0] += 1
+            except BaseException as error:
+                failed.append(error)
+                return
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for model in (other_model, model_folder, other_model):
+        index.reindex(model)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    reader.close()
+    assert failed == []
+    assert answers[0] > 3
+
+
+def test_a_question_is_asked_again_however_often_the_index_is_replaced(
+    index: Index, model_folder: Path, other_model: Path
+) -> None:
+    index.add(FEW)
+    writer, models = Index.open(index.folder, store=index._address), iter([other_model, model_folder])
+
+    def ask(now: Generation) -> int:
+        for model in models:
+            writer.reindex(model)
+            raise RuntimeError("what was asked is gone")
+        return int(now.about["generation"])
+
+    assert index.ask(ask) == 3
+    writer.close()
+
+
+# Killed
+
+
+class Killed(BaseException):
+    """What nobody expects, and nobody catches."""
+
+
+class Reaper:
+    """Ends a run before one of the steps that write, which is after the one before."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
+        self.steps, self.at = 0, 10**9
+        kind = lance.LanceStore if address is None else postgres.PostgresStore
+        places: list[tuple[Any, str]] = [(kind, name) for name in ("put", "delete", "set_hubness", "optimise")]
+        places += [(snapshot, "write"), (Background, "save"), (lance if address is None else postgres, "create")]
+        places += [(shutil, "copytree"), (shutil, "rmtree")]
+        for place, name in places:
+            monkeypatch.setattr(place, name, self._mortal(getattr(place, name)))
+
+    def _mortal(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any, **options: Any) -> Any:
+            self.steps += 1
+            if self.steps == self.at:
+                raise Killed
+            return step(*arguments, **options)
+
+        return run
+
+    def kill(self, run: Callable[[], Any], at: int) -> bool:
+        """Whether the run was ended before it was done."""
+        self.steps, self.at = 0, at
+        try:
+            run()
+        except Killed:
+            return True
+        finally:
+            self.at = 10**9
+        return False
+
+
+def stages(run: Callable[[], Any], reaper: Reaper) -> int:
+    assert not reaper.kill(run, 10**9)
+    return reaper.steps
+
+
+def test_whoever_is_killed_while_making_and_filling_an_index_runs_it_again(
+    tmp_path: Path, model_folder: Path, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "ROWS", 40)
+    reaper, tables_before = Reaper(monkeypatch, address), tables(address) if address else set()
+
+    def fill(folder: Path) -> None:
+        index = (Index.open if Index.exists(folder) else make)(folder, store=address)
+        try:
+            index.add(FEW)
+        finally:
+            index.close()
+
+    def make(folder: Path, *, store: str | None) -> Index:
+        return Index.create(folder, model_folder, store=store)
+
+    steps = stages(lambda: fill(tmp_path / "whole"), reaper)
+    assert steps > 8
+    for at in range(1, steps + 1):
+        folder = tmp_path / f"killed{at}"
+        assert reaper.kill(lambda folder=folder: fill(folder), at)  # type: ignore[misc]
+        if Index.exists(folder):
+            index = Index.open(folder, store=address)
+            kept = contents(index)
+            assert kept.items() <= given(FEW).items()
+            assert len(kept) in (0, 40, 80, 90)  # whole batches
+            assert bool(index.search(FEW[0].text, "aa")[1]) == bool(kept)
+            index.close()
+        fill(folder)
+        index = Index.open(folder, store=address)
+        assert contents(index) == given(FEW)
+        assert index.search(FEW[0].text, "aa", k=1)[1][0].concept == "Q000"
+        assert min(index.about()["background"].values()) >= 20
+        index.close()
+        assert sorted(path.name for path in folder.iterdir()) == ["generation-1", "index.json", "lock"]
+    if address:
+        assert len(tables(address) - tables_before) == 2 * (steps + 1)  # none is left over
+
+
+def test_whoever_is_killed_while_indexing_anew_runs_it_again(
+    tmp_path: Path, model_folder: Path, other_model: Path, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "ROWS", 40)
+    folder, wanted = tmp_path / "index", given([d for d in FEW if d.lang != "cc"])
+    index = Index.create(folder, model_folder, store=address)
+    index.add(FEW)
+    before = len(tables(address)) if address else 0
+    reaper, at, killed = Reaper(monkeypatch, address), 0, True
+    while killed:
+        at += 1
+        if not index.built_with(model_folder):
+            index.reindex(model_folder)
+            index.add(FEW)
+        killed = reaper.kill(lambda: index.reindex(other_model), at)
+        other = Index.open(folder, store=address)
+        assert other.search(FEW[0].text, "aa", k=1)[1][0].concept == "Q000"
+        assert contents(other) == (given(FEW) if other.built_with(model_folder) else wanted)
+        other.close()
+        index.reindex(other_model)
+        assert contents(index) == wanted
+        assert index.built_with(other_model)
+    index.delete([])
+    assert at > 8
+    assert len(list(folder.iterdir())) == 3
+    assert not address or len(tables(address)) == before
+    index.close()
+
+
+def test_what_was_encoded_anew_before_the_end_is_not_encoded_again(
+    index: Index, model_folder: Path, other_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "ROWS", 40)
+    index.add(FEW)
+
+    def stop(progress: Any) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        index.reindex(other_model, progress=stop)
+    assert index.built_with(model_folder)
+    assert index.reindex(other_model).unchanged > 0
+    with pytest.raises(Killed):
+        index.reindex(model_folder, progress=stop)
+    index.delete(["aa:Q000"])  # what was begun does not know of this, and is dropped
+    assert index.reindex(model_folder).unchanged == 0
+    assert "aa:Q000" not in contents(index)
+
+
+def test_a_process_that_is_killed_loses_no_batch(index: Index, tmp_path: Path, address: str | None) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+import madeup
+from cr5.corpus.documents import batches
+from cr5.index import index as catalogue, ingest
+ingest.ROWS = 5
+single = [batch for document in madeup.corpus(concepts=30) for batch in batches([document])]
+index = catalogue.Index.open(Path({str(index.folder)!r}), store={address!r})
+print("ready", flush=True)
+index.add(single, progress=lambda progress: print(progress.stage, progress.done, flush=True))
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        done = 0
+        for line in process.stdout:
+            if line.startswith("index "):
+                done = int(line.split()[1])
+            if done >= 40:
+                break
+        message = refused(lambda: index.add(FEW))
+        process.send_signal(signal.SIGKILL)
+    assert message == f"{index.folder}: another process is writing this index; wait until it ends"
+    kept = contents(index)
+    assert len(kept) >= done
+    assert kept.items() <= given(FEW).items()
+    assert index.search(FEW[0].text, "aa")[1]
+    added = index.add(FEW)
+    assert added.unchanged == len(kept)
+    assert contents(index) == given(FEW)
+
+
+# Folders
+
+
+def test_an_index_that_is_not_there_or_damaged_is_refused(tmp_path: Path, model_folder: Path) -> None:
+    folder = tmp_path / "index"
+    missing = f"{folder}: no index in this folder; make one with cr5 index MODEL DOCS -o {folder}"
+    assert refused(lambda: Index.open(folder)) == missing
+    refused(lambda: Index.create(folder, tmp_path))  # there is no model
+    assert not folder.exists()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").touch()
+    message = f"{tmp_path / 'full'}: not empty, there is thesis.tex; name a new folder for the index"
+    assert refused(lambda: Index.create(tmp_path / "full", model_folder)) == message
+    index = Index.create(folder, model_folder)
+    message = f"{folder}: there is an index already; open it, or name another folder"
+    assert refused(lambda: Index.create(folder, model_folder)) == message
+    message = f"{folder}: the index lies in this folder, not in a server; leave out its address"
+    assert refused(lambda: Index.open(folder, store="postgresql://localhost/x")) == message
+    about = json.loads((folder / "index.json").read_text())
+    for content in ("", "[]", "{}", json.dumps({"format": 1}), json.dumps(about)[:-9]):
+        (folder / "index.json").write_text(content)
+        assert refused(lambda: Index.open(folder)) == f"{folder}: its index.json is damaged; build the index again"
+    (folder / "index.json").write_text(json.dumps(about | {"format": 9}))
+    message = f"{folder}: the index has format 9, this version reads 1; build it again"
+    assert refused(lambda: Index.open(folder)) == message
+    index.close()
+
+
+def test_no_password_is_written_down(tmp_path: Path, model_folder: Path, url: str) -> None:
+    secret = url.replace("postgres:@", "postgres:swordfish@")
+    assert "swordfish" in secret
+    index = Index.create(tmp_path / "index", model_folder, store=secret)
+    index.add(FEW[:3])
+    index.close()
+    for path in tmp_path.rglob("*.json"):
+        assert "swordfish" not in path.read_text()
+    again = Index.open(tmp_path / "index")
+    assert len(contents(again)) == 3
+    again.close()
+
+
+def test_an_index_needs_its_model_no_more_and_can_be_moved(
+    tmp_path: Path, model_folder: Path, address: str | None
+) -> None:
+    shutil.copytree(model_folder, tmp_path / "model")
+    index = Index.create(tmp_path / "index", tmp_path / "model", store=address)
+    index.add(FEW)
+    index.close()
+    shutil.rmtree(tmp_path / "model")
+    (tmp_path / "index").rename(tmp_path / "moved")
+    second = Index.create(tmp_path / "index", model_folder, store=address)
+    moved = Index.open(tmp_path / "moved", store=address)
+    assert contents(moved) == given(FEW)
+    assert moved.search(FEW[0].text)[1][0].concept == "Q000"
+    assert contents(second) == {}
+    moved.close()
+    second.close()
+
+
+# The language of a query
+
+
+@pytest.fixture(scope="module")
+def encyclopedia() -> Cr5:
+    return Cr5(rank=20, min_documents=2, ridge=1.0).fit(demo.encyclopedia())
+
+
+@pytest.mark.parametrize(
+    ("text", "lang"), [("cane", "it"), ("chó", "vi"), ("dog", "en"), ("hund", "da"), ("siêu máy tính", "vi")]
+)
+def test_a_word_is_enough_to_guess_a_language(encyclopedia: Cr5, text: str, lang: str) -> None:
+    assert encyclopedia.guess_language(text).lang == lang
+
+
+def test_a_guess_is_as_sure_as_it_may_be(encyclopedia: Cr5) -> None:
+    assert encyclopedia.guess_language("the mountain and the sea").confidence > 0.999
+    assert encyclopedia.guess_language("  123 ?").confidence == pytest.approx(0.25)
+    assert encyclopedia.guess_language("cane", ["en", "vi"]).lang == "en"
+    assert encyclopedia.guess_language("cane", ["da"]) == ("da", 1.0)
+    assert refused(lambda: encyclopedia.guess_language("cane", [])) == (
+        "there is no language to choose from; fit the model first, or name some"
+    )
+
+
+def test_sentences_of_every_language_are_told_apart(encyclopedia: Cr5) -> None:
+    documents = demo.encyclopedia()[::16]
+    for words, least in [(1, 0.85), (3, 0.97), (10, 1.0)]:
+        guesses = [encyclopedia.guess_language(" ".join(d.text.split()[5 : 5 + words])).lang for d in documents]
+        assert np.mean([guess == d.lang for guess, d in zip(guesses, documents, strict=True)]) >= least
+
+
+def test_a_text_without_spaces_is_not_one_cheap_word() -> None:
+    chinese = ["狗是人类最早驯化的动物", "山上有雪和石头", "人类和动物住在山上", "雪和石头是白色的"]
+    english = ["the dog is an animal of man", "snow and stones on the hill", "man and animal on the hill", "white snow"]
+    pairs = zip(chinese, english, strict=True)
+    documents = [
+        Document(f"Q{i}", lang, text)
+        for i, pair in enumerate(pairs)
+        for lang, text in zip(("zh", "en"), pair, strict=True)
+    ]
+    model = Cr5(rank=2, ridge=1.0, min_documents=1, min_unique=1).fit(documents)
+    assert model.guess_language("人类和动物在山上").lang == "zh"
+    assert model.guess_language("the animal on the hill").lang == "en"

@@ -1,0 +1,208 @@
+"""Other libraries, the real ones, search the built-in corpus with our vectors."""
+
+import asyncio
+import importlib.util
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read once, when Haystack is imported
+
+import numpy as np
+import pytest
+from haystack import Document as Entry
+from haystack import Pipeline
+from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever
+from haystack.document_stores.in_memory import InMemoryDocumentStore
+from langchain_core.documents import Document as Page
+from langchain_core.vectorstores import InMemoryVectorStore
+
+import cr5.integrations.haystack
+import cr5.integrations.langchain
+from cr5 import Cr5, Document, demo
+from cr5.errors import Cr5Error
+from cr5.integrations.haystack import Cr5DocumentEmbedder, Cr5TextEmbedder
+from cr5.integrations.langchain import Cr5Embeddings
+
+DOG = {("da", "Hund"), ("en", "Dog"), ("it", "Cane"), ("vi", "Chó")}
+FOREIGN = ["il cane dorme", "the dog sleeps", "con chó ngủ", "hunden sover", "xyzzy"]
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: socket.socket, address: Any) -> None:
+        raise AssertionError(f"someone calls {address}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.fixture(scope="module")
+def corpus() -> list[Document]:
+    return demo.encyclopedia()
+
+
+@pytest.fixture(scope="module")
+def folder(corpus: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "encyclopedia"
+    Cr5(**demo.SETTINGS, ridge=1.0).fit(corpus).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def some(corpus: list[Document]) -> list[Document]:
+    """The articles on dogs, and every eighth concept: guessing takes milliseconds a text."""
+    concepts = sorted({document.concept for document in corpus})[::8]
+    return [document for document in corpus if document.concept in {"Q144", *concepts}]
+
+
+@pytest.fixture(scope="module")
+def entries(some: list[Document]) -> list[Entry]:
+    return [Entry(content=document.text, meta={"lang": document.lang, "title": document.title}) for document in some]
+
+
+def refused(call: Callable[[], object]) -> str:
+    with pytest.raises(Cr5Error) as caught:
+        call()
+    return str(caught.value)
+
+
+# LangChain
+
+
+def test_langchain_finds_the_articles_of_all_languages(folder: Path, some: list[Document]) -> None:
+    store = InMemoryVectorStore(Cr5Embeddings(folder))
+    store.add_documents([Page(d.text, metadata={"lang": d.lang, "title": d.title}) for d in some])
+    for query in ("cane", "chó"):
+        found = store.similarity_search(query, k=4)
+        assert {(page.metadata["lang"], page.metadata["title"]) for page in found} == DOG
+
+
+def test_embeddings_are_those_of_the_model_in_the_language_guessed(folder: Path) -> None:
+    model, embeddings = Cr5.load(folder), Cr5Embeddings(str(folder))
+    expected = [model.encode([text], model.guess_language(text).lang)[0] for text in FOREIGN]
+    assert {model.guess_language(text).lang for text in FOREIGN} == {"da", "en", "it", "vi"}
+    np.testing.assert_allclose(embeddings.embed_documents(FOREIGN), expected, atol=1e-6)
+    np.testing.assert_allclose(embeddings.embed_query(FOREIGN[0]), expected[0], atol=1e-6)
+    assert embeddings.embed_documents([]) == []
+
+
+def test_embeddings_keep_to_the_language_given(folder: Path) -> None:
+    model = Cr5.load(folder)
+    embeddings = Cr5Embeddings(model, "it")
+    np.testing.assert_allclose(embeddings.embed_documents(FOREIGN), model.encode(FOREIGN, "it"), atol=1e-6)
+    assert not any(embeddings.embed_query("xyzzy"))
+    assert refused(lambda: Cr5Embeddings(model, "fr").embed_query("chien")) == (
+        "the model has no language 'fr'; its languages are da, en, it, vi"
+    )
+
+
+def test_embeddings_may_be_awaited(folder: Path) -> None:
+    embeddings = Cr5Embeddings(folder)
+    assert asyncio.run(embeddings.aembed_query("cane")) == embeddings.embed_query("cane")
+
+
+def test_embeddings_take_no_single_string_for_a_list_of_letters(folder: Path) -> None:
+    with pytest.raises(TypeError) as caught:
+        Cr5Embeddings(folder).embed_documents("cane")  # type: ignore[arg-type]
+    assert str(caught.value) == "texts is a single string; put it into a list"
+
+
+# Haystack
+
+
+def searching(folder: Path, store: InMemoryDocumentStore) -> Pipeline:
+    pipeline = Pipeline()
+    pipeline.add_component("embedder", Cr5TextEmbedder(folder))
+    pipeline.add_component("retriever", InMemoryEmbeddingRetriever(store, top_k=4))
+    pipeline.connect("embedder.embedding", "retriever.query_embedding")
+    return pipeline
+
+
+def test_haystack_finds_the_articles_of_all_languages(folder: Path, entries: list[Entry]) -> None:
+    store = InMemoryDocumentStore(embedding_similarity_function="cosine")
+    store.write_documents(Cr5DocumentEmbedder(folder).run(documents=entries)["documents"])
+    pipeline = searching(folder, store)
+    for query in ("cane", "chó"):
+        found = pipeline.run({"embedder": {"text": query}})["retriever"]["documents"]
+        assert {(entry.meta["lang"], entry.meta["title"]) for entry in found} == DOG
+
+
+def test_a_pipeline_comes_back_from_its_file(folder: Path) -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("query", Cr5TextEmbedder(folder, "it"))
+    pipeline.add_component("documents", Cr5DocumentEmbedder(folder))
+    again = Pipeline.loads(pipeline.dumps(), allowed_modules=["cr5.integrations.haystack"])
+    assert again.to_dict() == pipeline.to_dict()
+    given: dict[str, Any] = {"query": {"text": "cane"}, "documents": {"documents": [Entry(content="the dog")]}}
+    assert again.run(given) == pipeline.run(given)
+
+
+def test_an_embedder_tells_its_folder_and_language(folder: Path) -> None:
+    told = Cr5TextEmbedder(folder, "it").to_dict()
+    assert told == {
+        "type": "cr5.integrations.haystack.Cr5TextEmbedder",
+        "init_parameters": {"model": str(folder), "lang": "it"},
+    }
+    assert Cr5TextEmbedder.from_dict(told).to_dict() == told
+
+
+def test_a_model_in_memory_embeds_but_is_not_written_to_a_file(folder: Path) -> None:
+    model = Cr5.load(folder)
+    embedder = Cr5TextEmbedder(model)
+    np.testing.assert_allclose(embedder.run(text="cane")["embedding"], model.encode(["cane"], "it")[0], atol=1e-6)
+    assert refused(embedder.to_dict) == (
+        "Cr5TextEmbedder was made of a model in memory, which no pipeline file can hold; "
+        "save the model and give its folder instead"
+    )
+
+
+def test_a_document_is_in_the_language_it_names_then_the_one_given_then_the_one_guessed(folder: Path) -> None:
+    model, text = Cr5.load(folder), "the dog and il cane"
+    named, plain = Entry(content=text, meta={"lang": "it"}), Entry(content=text)
+    cases = [(named, None, "it"), (named, "en", "it"), (plain, "it", "it"), (plain, None, "en")]
+    assert model.guess_language(text).lang == "en"
+    for entry, given, lang in cases:
+        [embedded] = Cr5DocumentEmbedder(model, given).run(documents=[entry])["documents"]
+        np.testing.assert_allclose(np.array(embedded.embedding), model.encode([text], lang)[0], atol=1e-6)
+        assert (embedded.id, embedded.content, embedded.meta) == (entry.id, text, entry.meta)
+        assert entry.embedding is None
+    assert Cr5DocumentEmbedder(model).run(documents=[]) == {"documents": []}
+
+
+def test_a_document_that_cannot_be_embedded_is_refused(folder: Path) -> None:
+    embedder = Cr5DocumentEmbedder(folder)
+    assert refused(lambda: embedder.run(documents=[Entry(id="photo")])) == (
+        "document 'photo' has no text to embed; leave it out or set its content"
+    )
+    assert refused(lambda: embedder.run(documents=[Entry(content="chien", meta={"lang": "fr"})])) == (
+        "the model has no language 'fr'; its languages are da, en, it, vi"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "library", "message"),
+    [
+        (
+            cr5.integrations.langchain.__file__,
+            "langchain_core.embeddings",
+            "Cr5Embeddings needs LangChain; install it with pip install 'cr5[langchain]'",
+        ),
+        (
+            cr5.integrations.haystack.__file__,
+            "haystack",
+            "the embedders need Haystack; install it with pip install 'cr5[haystack]'",
+        ),
+    ],
+)
+def test_a_missing_library_says_what_to_install(
+    path: str, library: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    spec = importlib.util.spec_from_file_location("adapter", path)
+    assert spec
+    assert spec.loader
+    loader, module = spec.loader, importlib.util.module_from_spec(spec)
+    assert refused(lambda: loader.exec_module(module)) == message

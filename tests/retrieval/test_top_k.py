@@ -1,0 +1,418 @@
+"""Search against its definitions, written out one query at a time."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from threadpoolctl import threadpool_info
+
+from cr5._typing import Array, Ints
+from cr5.retrieval import kernels, top_k
+from cr5.retrieval.top_k import Measure, Rows, counterpart_ranks, nearest, neighbourhood, retrieve, search
+
+MEASURES: list[Measure] = ["cosine", "csls"]
+
+
+def unit(n: int, size: int = 6, seed: int = 0) -> Array:
+    X = np.random.default_rng(seed).standard_normal((n, size)).astype(np.float32)
+    return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True))
+
+
+def grid_vectors(n: int, seed: int) -> Array:
+    """Vectors whose products are small whole numbers, with ties and zero vectors among them."""
+    return np.random.default_rng(seed).integers(-1, 2, (n, 3)).astype(np.float32)
+
+
+def mean_of_nearest(vector: Array, others: Array) -> float:
+    """r(v): the mean cosine to the 10 nearest, or to all where there are fewer."""
+    return float(np.mean(sorted((float(vector @ other) for other in others), reverse=True)[:10]))
+
+
+def csls(queries: Array, candidates: Array, background: Array | None = None) -> Array:
+    """2 cos(q, c) - r(q) - r(c), straight from the definition."""
+    others = queries if background is None else background
+    r_queries = [mean_of_nearest(q, candidates) for q in queries]
+    r_candidates = [mean_of_nearest(c, others) for c in candidates]
+    scores = np.empty((len(queries), len(candidates)))
+    for i, q in enumerate(queries):
+        for j, c in enumerate(candidates):
+            scores[i, j] = 2 * float(q @ c) - r_queries[i] - r_candidates[j]
+    return scores
+
+
+def slow_ranks(scores: Array, asked: Ints, answers: Ints) -> list[int]:
+    """1 + the wrong candidates that are no worse than the best right one, but for rounding."""
+    ranks = []
+    for row, concept in zip(scores, asked, strict=True):
+        right = [s for s, c in zip(row, answers, strict=True) if c == concept]
+        if right:
+            ranks.append(1 + sum(s >= max(right) - 1e-6 for s, c in zip(row, answers, strict=True) if c != concept))
+    return ranks
+
+
+# nearest
+
+
+@pytest.mark.parametrize("k", [1, 3, 29, 30])
+def test_nearest_is_the_head_of_a_full_sort(k: int) -> None:
+    queries, candidates = unit(8), unit(30, seed=1)
+    found = nearest(queries, candidates, k)
+    products = queries @ candidates.T
+    np.testing.assert_array_equal(found.indices, np.argsort(-products, axis=1)[:, :k])
+    np.testing.assert_allclose(found.scores, -np.sort(-products, axis=1)[:, :k], rtol=1e-6)
+
+
+@given(seed=st.integers(0, 10_000), k=st.integers(0, 45))
+@settings(max_examples=60, deadline=None)
+def test_ties_go_to_the_lower_index_also_at_the_last_place(seed: int, k: int) -> None:
+    queries, candidates = grid_vectors(5, seed), grid_vectors(40, seed + 1)
+    found = nearest(queries, candidates, k)
+    expected = [sorted(range(40), key=lambda c: (-float(q @ candidates[c]), c))[:k] for q in queries]
+    assert found.indices.tolist() == expected
+
+
+def test_a_penalty_is_subtracted_from_every_product() -> None:
+    queries, candidates = unit(4), unit(9, seed=1)
+    penalty = np.linspace(0, 2, 9)
+    found = nearest(queries, candidates, 9, penalty=penalty)
+    np.testing.assert_array_equal(found.indices, np.argsort(-(queries @ candidates.T - penalty), axis=1))
+
+
+def test_more_neighbours_than_candidates_are_all_candidates() -> None:
+    assert nearest(unit(3), unit(4, seed=1), 10).indices.shape == (3, 4)
+
+
+def test_no_queries_or_no_candidates_find_nothing() -> None:
+    assert nearest(unit(0), unit(4), 2).indices.shape == (0, 2)
+    assert nearest(unit(3), unit(0), 2).indices.shape == (3, 0)
+    for measure in MEASURES:
+        assert search(unit(3), unit(0), 2, measure=measure).scores.shape == (3, 0)
+        assert search(unit(0), unit(3), 2, measure=measure).scores.shape == (0, 2)
+
+
+# search
+
+
+@pytest.mark.parametrize("sizes", [(12, 25), (4, 25), (25, 4)])
+@pytest.mark.parametrize("own", [True, False])
+def test_csls_ranks_as_its_definition_and_scores_it_but_for_the_querys_own_term(
+    sizes: tuple[int, int], own: bool
+) -> None:
+    queries, candidates = unit(sizes[0]), unit(sizes[1], seed=1)
+    background = None if own else unit(17, seed=2)
+    found = search(queries, candidates, 4, measure="csls", background=background)
+    scores = csls(queries, candidates, background)
+    np.testing.assert_array_equal(found.indices, np.argsort(-scores, axis=1)[:, :4])
+    own_term = np.array([[mean_of_nearest(q, candidates)] for q in queries])
+    np.testing.assert_allclose(found.scores, -np.sort(-scores, axis=1)[:, :4] + own_term, atol=1e-5)
+
+
+def test_cosine_search_is_nearest() -> None:
+    queries, candidates = unit(5), unit(9, seed=1)
+    one, other = search(queries, candidates, 3), nearest(queries, candidates, 3)
+    np.testing.assert_array_equal(one.indices, other.indices)
+    np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_csls_takes_a_hub_down() -> None:
+    # Candidate 0 is near to every query, and each query has a candidate of its own a little further away.
+    queries = np.eye(4, dtype=np.float32)
+    hub = np.full((1, 4), 0.5, np.float32)
+    candidates = np.vstack([hub, 0.45 * np.eye(4, dtype=np.float32)])
+    assert search(queries, candidates, 1).indices.ravel().tolist() == [0, 0, 0, 0]
+    assert search(queries, candidates, 1, measure="csls").indices.ravel().tolist() == [1, 2, 3, 4]
+
+
+def test_neighbourhoods_are_means_of_ten_or_fewer_and_zero_of_none() -> None:
+    vectors = unit(5)
+    for n in (25, 10, 3):
+        others = unit(n, seed=1)
+        expected = [mean_of_nearest(v, others) for v in vectors]
+        np.testing.assert_allclose(neighbourhood(vectors, others), expected, atol=1e-6)
+    assert neighbourhood(vectors, unit(0)).tolist() == [0] * 5
+
+
+# counterpart_ranks
+
+
+@given(seed=st.integers(0, 10_000), measure=st.sampled_from(MEASURES))
+@settings(max_examples=80, deadline=None)
+def test_ranks_are_those_of_the_definition_with_ties_missing_and_several_answers(seed: int, measure: Measure) -> None:
+    random = np.random.default_rng(seed)
+    queries, candidates = grid_vectors(8, seed) / 8, grid_vectors(12, seed + 1)
+    asked, answers = random.integers(0, 9, 8), random.integers(0, 9, 12)
+    found = counterpart_ranks(queries, asked, candidates, answers, measure=measure)
+    answered = np.isin(asked, answers)
+    scores = queries[answered] @ candidates.T
+    if measure == "csls" and answered.any():
+        # Ten of fewer than ten: all of them, so r(c) is a plain mean; the query's own term moves nothing.
+        scores = scores - (candidates @ queries[answered].T).mean(axis=1) / 2
+    assert found.tolist() == slow_ranks(scores, asked[answered], answers)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_ranks_of_random_vectors_are_those_of_the_definition(measure: Measure) -> None:
+    queries, candidates = unit(30), unit(40, seed=1)
+    asked, answers = np.arange(30) % 20, np.arange(40) % 25
+    scores = csls(queries, candidates) if measure == "csls" else queries @ candidates.T
+    assert counterpart_ranks(queries, asked, candidates, answers, measure=measure).tolist() == slow_ranks(
+        scores, asked, answers
+    )
+
+
+def test_ties_count_against_the_answer() -> None:
+    alike = np.ones((6, 2), np.float32)
+    concepts = np.arange(6)
+    for measure in MEASURES:
+        assert counterpart_ranks(alike, concepts, alike, concepts, measure=measure).tolist() == [6] * 6
+
+
+def test_a_zero_vector_finds_nothing() -> None:
+    queries, candidates = np.zeros((1, 6), np.float32), unit(9)
+    assert counterpart_ranks(queries, np.array([4]), candidates, np.arange(9)).tolist() == [9]
+
+
+def test_the_best_of_several_right_answers_counts_and_the_others_do_not_stand_in_its_way() -> None:
+    candidates = np.array([[1.0], [0.9], [0.8], [0.7]], np.float32)
+    query = np.ones((1, 1), np.float32)
+    for answers, rank in (([1, 1, 0, 0], 1), ([0, 1, 1, 0], 2), ([0, 0, 1, 1], 3), ([0, 1, 0, 1], 2)):
+        assert counterpart_ranks(query, np.array([1]), candidates, np.array(answers)).tolist() == [rank]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_queries_without_an_answer_are_left_out(measure: Measure) -> None:
+    queries, candidates = unit(6), unit(5, seed=1)
+    asked, answers = np.array([0, 70, 1, 71, 2, 72]), np.arange(5)
+    found = counterpart_ranks(queries, asked, candidates, answers, measure=measure)
+    only = counterpart_ranks(queries[::2], asked[::2], candidates, answers, measure=measure)
+    np.testing.assert_array_equal(found, only)
+    assert counterpart_ranks(queries, asked + 1000, candidates, answers, measure=measure).tolist() == []
+
+
+# retrieve
+
+
+class Expected(NamedTuple):
+    ranks: list[int]
+    indices: list[list[int]]
+    scores: Array
+
+
+def brute_force(
+    queries: Array, asked: Ints, candidates: Array, answers: Ints, measure: Measure, k: int, background: Array | None
+) -> Expected:
+    """All scores in double precision, then everything one query at a time."""
+    scores = queries.astype(float) @ candidates.astype(float).T
+    if measure == "csls":
+        others = queries if background is None else background
+        to_others = np.sort(candidates.astype(float) @ others.astype(float).T, axis=1)[:, ::-1][:, :10]
+        scores = 2 * scores - (to_others.mean(axis=1) if len(others) else 0)
+    ranks, indices = [], []
+    for row, concept in zip(scores, asked, strict=True):
+        right = [s for s, c in zip(row, answers, strict=True) if c == concept]
+        wrong = [s for s, c in zip(row, answers, strict=True) if c != concept]
+        ranks.append(1 + sum(s >= max(right) - 1e-6 * max(1, abs(max(right))) for s in wrong) if right else 0)
+        indices.append(sorted(range(len(row)), key=lambda c, row=row: (-row[c], c))[:k])  # type: ignore[misc]
+    return Expected(ranks, indices, -np.sort(-scores, axis=1)[:, :k])
+
+
+def check(
+    queries: Array,
+    asked: Ints,
+    candidates: Array,
+    answers: Ints,
+    *,
+    k: int = 10,
+    background: Array | None = None,
+    rows: Any = np.asarray,
+) -> None:
+    """Both measures are what brute force finds."""
+    others: Rows | None = None if background is None else rows(background)
+    found = retrieve(rows(queries), asked, rows(candidates), answers, k=k, background=others)
+    assert list(found) == MEASURES
+    for measure, hits in found.items():
+        expected = brute_force(queries, asked, candidates, answers, measure, k, background)
+        assert hits.ranks.tolist() == expected.ranks
+        assert hits.indices.tolist() == expected.indices
+        np.testing.assert_allclose(hits.scores, expected.scores, atol=1e-5)
+
+
+KINDS = pytest.mark.parametrize("rows", [np.asarray, csr_array], ids=["dense", "sparse"])
+BACKGROUNDS = pytest.mark.parametrize("background", [None, 0, 4, 17])
+
+
+@KINDS
+@BACKGROUNDS
+def test_retrieval_is_what_brute_force_finds(rows: Any, background: int | None) -> None:
+    # Several documents a concept on both sides; the concepts from 25 on have no counterpart.
+    queries, candidates = unit(40), unit(60, seed=1)
+    others = None if background is None else unit(background, seed=2)
+    check(queries, np.arange(40) % 30, candidates, np.arange(60) % 25, background=others, rows=rows)
+
+
+@KINDS
+@given(seed=st.integers(0, 10_000), sizes=st.tuples(st.integers(0, 9), st.integers(0, 14)), k=st.integers(0, 16))
+@settings(max_examples=60, deadline=None)
+def test_ties_zero_rows_and_empty_sides_are_as_brute_force_has_them(
+    rows: Any, seed: int, sizes: tuple[int, int], k: int
+) -> None:
+    # Every number up to 10 divides 2520: products and their means are whole numbers, so that ties are ties.
+    random, (n, m) = np.random.default_rng(seed), sizes
+    queries, candidates = grid_vectors(n, seed) * 2520, grid_vectors(m, seed + 1)
+    check(queries, random.integers(0, 6, n), candidates, random.integers(0, 6, m), k=k, rows=rows)
+
+
+@given(seed=st.integers(0, 10_000), block=st.integers(1, 12), at_once=st.integers(1, 12), cells=st.integers(1, 60))
+@settings(max_examples=60, deadline=None)
+def test_any_cut_into_blocks_gives_what_brute_force_finds(seed: int, block: int, at_once: int, cells: int) -> None:
+    random = np.random.default_rng(seed)
+    queries, candidates = grid_vectors(11, seed) * 2520, grid_vectors(23, seed + 1)
+    background = grid_vectors(8, seed + 2) * 2520 if seed % 2 else None
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("BLOCK", block), ("QUERIES", at_once), ("CELLS", cells)):
+            patch.setattr(top_k, name, value)
+        asked, answers = random.integers(0, 9, 11), random.integers(0, 9, 23)
+        check(queries, asked, candidates, answers, k=5, background=background)
+
+
+@pytest.mark.parametrize("rest", [-1, 0, 1])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_rows_at_the_end_of_a_block_are_neither_lost_nor_doubled(
+    rest: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(top_k, "available_cores", lambda: threads)
+    queries, candidates = unit(kernels.PIECE + rest, 12), unit(2 * top_k.BLOCK + rest, 12, seed=1)
+    check(queries, np.arange(len(queries)), candidates, np.arange(len(candidates))[::-1])
+
+
+def test_a_neighbourhood_reaches_over_all_queries_however_many_are_taken_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queries, candidates, concepts = unit(50), unit(30, seed=1), np.arange(50)
+    monkeypatch.setattr(top_k, "QUERIES", 7)
+    check(queries, concepts, candidates, concepts[:30])
+    check(queries, concepts, candidates, concepts[:30], background=unit(40, seed=2))
+
+
+@pytest.mark.parametrize("size", [1, 7, 300])
+def test_vectors_that_are_all_alike_score_nothing_in_whatever_block_they_are(size: int) -> None:
+    # Of a length that no product is exact for: equal rows may differ in the last bits from block to block.
+    n = 2 * top_k.BLOCK + 5
+    alike = np.repeat(unit(1, size, seed=3), n, axis=0)
+    for hits in retrieve(alike, np.arange(n), alike, np.arange(n)).values():
+        assert hits.ranks.tolist() == [n] * n
+
+
+def test_a_copy_of_the_answer_in_another_block_counts_against_it() -> None:
+    queries, n = unit(5, 300), top_k.BLOCK
+    candidates = np.vstack([unit(n + 3, 300, seed=1), queries, unit(2 * n, 300, seed=2), queries])
+    concepts = np.arange(len(candidates)) + 100
+    concepts[n + 3 : n + 8] = np.arange(5)
+    for hits in retrieve(queries, np.arange(5), candidates, concepts, k=2).values():
+        assert hits.ranks.tolist() == [2] * 5
+    concepts[-5:] = np.arange(5)
+    for hits in retrieve(queries, np.arange(5), candidates, concepts, k=2).values():
+        assert hits.ranks.tolist() == [1] * 5
+
+
+@KINDS
+def test_zero_rows_score_nothing_and_are_numbers(rows: Any) -> None:
+    queries, candidates = unit(4), unit(9, seed=1)
+    queries[1], candidates[[3, 5]] = 0, 0
+    check(queries, np.arange(4), candidates, np.arange(9), rows=rows)
+    for hits in retrieve(rows(queries), np.arange(4), rows(candidates), np.arange(9)).values():
+        assert np.isfinite(hits.scores).all()
+    nothing = np.zeros((4, 6), np.float32)
+    for hits in retrieve(rows(nothing), np.arange(4), rows(nothing), np.arange(4)).values():
+        assert hits.ranks.tolist() == [4] * 4
+
+
+@KINDS
+def test_rows_of_any_length_are_ranked_by_their_products(rows: Any) -> None:
+    queries, candidates = 30 * unit(12), unit(25, seed=1) * np.linspace(0, 5, 25, dtype=np.float32)[:, None]
+    found = retrieve(rows(queries), np.arange(12), rows(candidates), np.arange(25), k=25)
+    for measure, hits in found.items():
+        expected = brute_force(queries, np.arange(12), candidates, np.arange(25), measure, 25, None)
+        assert hits.ranks.tolist() == expected.ranks
+        np.testing.assert_allclose(hits.scores, expected.scores, rtol=1e-5, atol=1e-4)
+
+
+def test_vectors_that_say_nothing_are_found_at_chance() -> None:
+    queries, candidates, concepts = unit(400, 30), unit(500, 30, seed=1), np.arange(500)
+    for hits in retrieve(queries, concepts[:400], candidates, concepts).values():
+        # The mean of 400 ranks that are drawn from 1 to 500: 250.5, with a standard error of 7.2.
+        assert 250.5 - 4 * 7.2 < hits.ranks.mean() < 250.5 + 4 * 7.2
+        assert (hits.ranks == 1).mean() < 0.02
+
+
+def test_vectors_that_say_all_are_found() -> None:
+    queries, concepts = unit(300, 30), np.arange(300)
+    candidates = queries + 0.3 * unit(300, 30, seed=1)
+    for hits in retrieve(queries, concepts, candidates, concepts).values():
+        assert (hits.ranks == 1).mean() > 0.95
+        np.testing.assert_array_equal(hits.indices[hits.ranks == 1, 0], concepts[hits.ranks == 1])
+
+
+def test_the_other_functions_are_parts_of_retrieval() -> None:
+    queries, candidates = unit(20), unit(33, seed=1)
+    asked, answers = np.arange(20) % 15, np.arange(33) % 18
+    for measure, hits in retrieve(queries, asked, candidates, answers, k=4).items():
+        found = search(queries, candidates, 4, measure=measure)
+        np.testing.assert_array_equal(found.indices, hits.indices)
+        np.testing.assert_array_equal(found.scores, hits.scores)
+        ranks = counterpart_ranks(queries, asked, candidates, answers, measure=measure)
+        np.testing.assert_array_equal(ranks, hits.ranks)
+
+
+def test_searches_at_the_same_time_do_not_disturb_each_other() -> None:
+    problems = [(unit(30, seed=i), unit(3 * top_k.BLOCK, seed=i + 50)) for i in range(8)]
+    before = threadpool_info()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda problem: nearest(problem[0], problem[1], 5).indices, problems))
+    for (queries, candidates), indices in zip(problems, found, strict=True):
+        np.testing.assert_array_equal(indices, nearest(queries, candidates, 5).indices)
+    assert threadpool_info() == before
+
+
+# All of them
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_more_rows_than_a_block_give_what_one_block_gives(measure: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries, candidates, concepts = unit(23), unit(31, seed=1), np.arange(31)
+
+    def results() -> list[Array]:
+        ranks = counterpart_ranks(queries, concepts[:23], candidates, concepts, measure=measure)
+        return [*search(queries, candidates, 5, measure=measure), ranks]
+
+    whole = results()
+    for size in (1, 4, 22, 23):
+        for name in ("BLOCK", "CELLS", "QUERIES"):
+            monkeypatch.setattr(top_k, name, size)
+        for one, other in zip(results(), whole, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_more_rows_than_the_real_block_are_all_ranked() -> None:
+    n = 2 * top_k.BLOCK + 3
+    vectors = unit(n, 12)
+    assert nearest(vectors, vectors, 1).indices.ravel().tolist() == list(range(n))
+    assert counterpart_ranks(vectors, np.arange(n), vectors, np.arange(n)).tolist() == [1] * n
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_sparse_rows_rank_as_dense_ones(measure: Measure) -> None:
+    queries, candidates = grid_vectors(9, 1), grid_vectors(14, 2)
+    asked, answers = np.arange(9), np.arange(14)
+    dense = search(queries, candidates, 4, measure=measure)
+    sparse = search(csr_array(queries), csr_array(candidates), 4, measure=measure)
+    np.testing.assert_array_equal(sparse.indices, dense.indices)
+    np.testing.assert_allclose(sparse.scores, dense.scores, atol=1e-6)
+    np.testing.assert_array_equal(
+        counterpart_ranks(csr_array(queries), asked, csr_array(candidates), answers, measure=measure),
+        counterpart_ranks(queries, asked, candidates, answers, measure=measure),
+    )

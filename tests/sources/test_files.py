@@ -1,0 +1,97 @@
+"""Files of a source: whatever their compression, and whatever is wrong with them."""
+
+import bz2
+import gzip
+import io
+import lzma
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cr5.corpus.documents import Skipped
+from cr5.errors import CorpusError
+from cr5.sources import files
+from cr5.sources.files import lines, opened, refuse
+
+CONTENT = "første linje\nanden 🦉\n".encode()
+WRITERS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+}
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_a_file_is_decompressed_by_its_name(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"corpus.txt{suffix}"
+    path.write_bytes(WRITERS[suffix](CONTENT))
+    with opened(path) as stream:
+        assert stream.read() == CONTENT
+
+
+def test_a_member_of_a_zip_is_read_as_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("folder/a.txt", CONTENT)
+    with opened(path, "folder/a.txt") as stream:
+        assert stream.read() == CONTENT
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_every_truncation_is_told_as_one(suffix: str, tmp_path: Path) -> None:
+    whole = WRITERS[suffix](CONTENT)
+    path = tmp_path / f"corpus.txt{suffix}"
+    for end in range(4, len(whole)):  # less than its first signs is nothing
+        path.write_bytes(whole[:end])
+        with pytest.raises(CorpusError) as caught, opened(path) as stream:
+            stream.read()
+        assert str(caught.value) == (f"{path}: cut short, the compressed data has no end; copy or download it again")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_what_is_not_compressed_at_all_is_corrupt(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"corpus.txt{suffix}"
+    path.write_bytes(b"plain text " * 100)
+    with pytest.raises(CorpusError, match=r"corrupt, .*; copy or download it again"), opened(path) as stream:
+        stream.read()
+
+
+def test_a_zip_that_is_none_and_a_file_that_is_not_there_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.zip"
+    path.write_bytes(b"PK no")
+    with pytest.raises(CorpusError) as caught, opened(path, "a.txt"):
+        pass
+    assert str(caught.value) == f"{path}: a.txt: corrupt, file is not a zip file; copy or download it again"
+    with pytest.raises(CorpusError) as caught, opened(tmp_path / "none.txt"):
+        pass
+    assert str(caught.value) == f"{tmp_path}/none.txt: cannot be read, no such file or directory; check the name"
+
+
+def test_lines_lose_their_ends_and_the_mark_at_the_beginning() -> None:
+    assert list(lines(io.BytesIO(b"\xef\xbb\xbfa\r\nb\n\nc"), "x", refuse)) == ["a", "b", "", "c"]
+
+
+def test_a_line_that_is_no_utf_8_keeps_its_place() -> None:
+    skipped = Skipped()
+    assert list(lines(io.BytesIO(b"a\nb\xff\nc\n"), "x.txt", skipped.add)) == ["a", None, "c"]
+    assert skipped.examples == {"invalid UTF-8": "x.txt:2: byte 2 is no UTF-8; convert it with iconv"}
+
+
+def test_a_line_that_is_too_long_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LONGEST_LINE", 10)
+    monkeypatch.setattr(files, "_BREAK", 4)
+    skipped = Skipped()
+    stream = io.BytesIO(b"a\n" + b"b" * 50 + b"\nc\n" + b"d" * 9 + b"\n" + b"e" * 50)
+    assert list(lines(stream, "x.txt", skipped.add)) == ["a", None, "c", "d" * 9, None]
+    assert skipped.counts == {"line too long": 2}
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff"))))
+def test_lines_come_back_as_they_were_written(written: list[str]) -> None:
+    stream = io.BytesIO("".join(line + "\n" for line in written).encode())
+    assert list(lines(stream, "x", refuse)) == written

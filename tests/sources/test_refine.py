@@ -1,0 +1,123 @@
+"""On the way into a corpus: codes, guesses, foreign texts, near-duplicates."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cr5 import Document, demo
+from cr5.corpus.documents import Skipped, documents
+from cr5.errors import CorpusError
+from cr5.sources.refine import SAMPLE, Account, refine
+
+ENGLISH = [d for d in demo.encyclopedia() if d.lang == "en"][:40]
+DANISH = [d for d in demo.encyclopedia() if d.lang == "da"][:40]
+
+
+def kept(given_: list[Document], account: Account | None = None, **options: object) -> list[Document]:
+    found = refine(given_, account or Account(), **options)  # type: ignore[arg-type]
+    return [document for batch in found for document in documents(batch)]
+
+
+def test_codes_become_bcp_47_and_the_source_s_own_are_told() -> None:
+    account = Account()
+    codes = ["pt_br", "deu", "en", "sr@latin"]
+    found = kept([Document(str(i), code, "x", "t", "u") for i, code in enumerate(codes)], account)
+    assert [document.lang for document in found] == ["pt-BR", "de", "en", "sr-Latn"]
+    assert account.renamed == {"pt_br": "pt-BR", "deu": "de", "sr@latin": "sr-Latn"}
+    assert (found[0].concept, found[0].text, found[0].title, found[0].url) == ("0", "x", "t", "u")
+
+
+def test_a_missing_language_is_guessed_and_the_confidence_told() -> None:
+    account = Account()
+    found = kept([Document(d.concept, "", d.text) for d in ENGLISH + DANISH], account)
+    assert [document.lang for document in found] == ["en"] * 40 + ["da"] * 40
+    figures = account.figures()
+    assert (figures["en"].guessed, figures["da"].guessed) == (40, 40)
+    assert figures["en"].confidence is not None
+    assert 0.8 < figures["en"].confidence <= 1.0
+
+
+def test_a_code_that_is_none_is_complained_about() -> None:
+    bad = [Document("a", "this is no code", "text"), Document("b", "en", "text")]
+    with pytest.raises(CorpusError, match=r"^a: "):
+        kept(bad)
+    skipped = Skipped()
+    assert [document.concept for document in kept(bad, complain=skipped.add)] == ["b"]
+    assert skipped.counts == {"no language code": 1}
+
+
+def test_a_text_without_a_sign_of_its_language_is_complained_about() -> None:
+    with pytest.raises(CorpusError) as caught:
+        kept([Document("a", "", "12 34 56")])
+    assert str(caught.value) == "a: the language of its text cannot be told; name it or pass --on-error skip"
+
+
+def test_only_languages_that_are_asked_for_remain_however_they_are_spelled() -> None:
+    given_ = [Document("a", "pt-BR", "x"), Document("a", "pt", "y"), Document("a", "en", "z")]
+    assert [d.text for d in kept(given_, langs=["pt_br", "eng"])] == ["x", "z"]
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_untranslated_pages_are_counted_and_dropped_when_asked(drop: bool) -> None:
+    account = Account()
+    pages = [*DANISH, Document("forgotten", "da", ENGLISH[0].text)]
+    assert len(kept(pages, account, drop_foreign=drop)) == 41 - drop
+    assert account.figures()["da"].foreign == {"en": 1}
+    assert account.examples == {("da", "en"): "forgotten"}
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_near_duplicates_are_counted_and_dropped_when_asked(drop: bool) -> None:
+    account = Account()
+    pages = [*ENGLISH, Document("copy", "en", ENGLISH[3].text + " And more.")]
+    assert len(kept(pages, account, dedupe=drop)) == 41 - drop
+    assert account.figures()["en"].duplicates == 1
+    assert account.figures()["en"].documents == 41 - drop
+
+
+def test_the_example_of_foreign_texts_is_in_the_language_it_stands_for() -> None:
+    account = Account()
+    vietnamese = next(d for d in demo.encyclopedia() if d.lang == "vi")
+    pages = [("vi", vietnamese.text), ("en 1", ENGLISH[0].text), ("en 2", ENGLISH[1].text)]
+    kept([Document(concept, "da", text) for concept, text in pages], account)
+    assert account.foreign == {("da", "vi"): 1, ("da", "en"): 2}
+    assert account.examples == {("da", "vi"): "vi", ("da", "en"): "en 1"}
+
+
+def test_guesses_outside_of_the_languages_asked_for_are_not_told() -> None:
+    account = Account()
+    kept([Document(d.concept, "", d.text) for d in ENGLISH + DANISH], account, langs=["da"])
+    assert set(account.figures()) == {"da"}
+    assert account.passed == {"en": 40, "da": 40}
+
+
+def test_concepts_are_counted_once_and_shared_ones_when_a_second_language_has_them() -> None:
+    account = Account()
+    pairs = [("a", "en"), ("a", "it"), ("a", "it"), ("a", "da"), ("b", "en"), ("b", "en"), ("c", "it")]
+    kept([Document(concept, lang, "x") for concept, lang in pairs], account)
+    assert (account.concepts, account.shared) == (3, 1)
+
+
+def test_short_documents_are_those_with_too_few_different_words() -> None:
+    account = Account()
+    texts = ["one two three", "one two two", "One one, TWO: three!", "", "1 2 3 4"]
+    given_ = [Document(str(i), "en", text) for i, text in enumerate(texts) if text]
+    kept([*given_, Document("z", "zh", "我爱北京天安门")], account, min_unique=3)
+    assert account.figures()["en"].short == 0.25
+    assert account.figures()["zh"].short == 0.0
+
+
+def test_a_sample_of_every_language_tells_how_many_are_short() -> None:
+    account = Account()
+    found = [Document(str(i), lang, f"word {i}") for lang in ("en", "it") for i in range(2 * SAMPLE)]
+    kept(found, account, min_unique=3)
+    assert account.judged == account.short == {"en": SAMPLE, "it": SAMPLE}
+    assert account.documents == {"en": 2 * SAMPLE, "it": 2 * SAMPLE}
+
+
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
+
+
+@given(st.lists(st.builds(Document, TEXT, st.sampled_from(["en", "it", "xx"]), TEXT, st.just("t"), st.just("u"))))
+def test_what_is_in_place_passes_unchanged(given_: list[Document]) -> None:
+    assert kept(given_) == given_

@@ -1,0 +1,284 @@
+"""Tables: columns of any name become documents, and a column that is not there is named."""
+
+import csv
+import gzip
+import io
+import json
+import math
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cr5.corpus.documents import Document, Skipped
+from cr5.errors import CorpusError
+from cr5.sources.table import read_table
+
+relaxed = settings(max_examples=60, deadline=None)
+cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1).filter(str.strip)
+tables = st.lists(st.fixed_dictionaries({"key": cells, "code": cells, "body": cells, "name": cells}), max_size=6)
+RENAMED: dict[str, Any] = {"concept": "key", "lang": "code", "text": "body", "title": "name"}
+
+
+def written(path: Path, rows: list[dict[str, Any]], columns: list[str]) -> Path:
+    """A table in the format of the suffix."""
+    if path.suffix == ".parquet":
+        pq.write_table(
+            pa.table({name: [row.get(name) for row in rows] for name in columns}),
+            path,
+            row_group_size=3 + len(rows) // 10,
+        )
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, columns, delimiter="\t" if path.suffix == ".tsv" else ",")
+        writer.writeheader()
+        writer.writerows(rows)
+        path.write_text(stream.getvalue(), newline="")
+    return path
+
+
+def message(path: Path, **options: Any) -> str:
+    with pytest.raises(CorpusError) as caught:
+        list(read_table([path], **options))
+    return str(caught.value).replace(f"{path.parent}/", "")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+@given(rows=tables)
+@relaxed
+def test_random_rows_come_back_equal(
+    tmp_path_factory: pytest.TempPathFactory, suffix: str, rows: list[dict[str, str]]
+) -> None:
+    path = written(tmp_path_factory.mktemp("tables") / f"x.{suffix}", rows, ["other", "key", "code", "body", "name"])
+    if suffix == "parquet" and not rows:
+        pq.write_table(pa.table({name: pa.array([], pa.string()) for name in ("key", "code", "body", "name")}), path)
+    expected = [Document(row["key"], row["code"], row["body"], row["name"]) for row in rows]
+    assert list(read_table([path], **RENAMED)) == expected
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_wide_table_has_a_column_for_each_language(tmp_path: Path, suffix: str) -> None:
+    rows: list[dict[str, Any]] = [
+        {"english": "one", "testo": "uno"},
+        {"english": "two", "testo": ""},
+        {"english": None, "testo": "tre"},
+    ]
+    path = written(tmp_path / f"x.{suffix}", rows, ["english", "testo"])
+    wide = {"en": "english", "it": "testo"}
+    first = 2 if suffix in ("csv", "tsv") else 1  # lines of a file, rows of Parquet
+    expected = [(0, "en", "one"), (0, "it", "uno"), (1, "en", "two"), (2, "it", "tre")]
+    assert list(read_table([path], wide=wide)) == [
+        Document(f"x.{suffix}:{first + i}", lang, text) for i, lang, text in expected
+    ]
+    for number, row in enumerate(rows):
+        row["concept"] = row["id"] = str(number)
+    written(path, rows, ["english", "testo", "concept", "id"])
+    for column in ("concept", "id"):
+        found = [(d.concept, d.lang, d.text) for d in read_table([path], wide=wide, concept=column)]
+        assert found == [(str(i), lang, text) for i, lang, text in expected]
+
+
+def test_rows_of_files_with_the_same_name_stay_apart(tmp_path: Path) -> None:
+    paths = [tmp_path / "a" / "x.csv", tmp_path / "b" / "x.csv"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("en\none\n")
+    assert [d.concept for d in read_table(paths, wide={"en": "en"})] == [f"{path}:2" for path in paths]
+
+
+def test_the_language_may_be_said_or_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("concept,text\n1,uno\n")
+    assert list(read_table([path], lang_value="it")) == [Document("1", "it", "uno")]
+    assert list(read_table([path], lang=None)) == [Document("1", "", "uno")]
+    path.write_text("concept,text,lang\n1,uno,\n2,due,it\n")
+    assert [d.lang for d in read_table([path])] == ["", "it"]
+    assert [d.lang for d in read_table([path], lang_value="la")] == ["la", "la"]
+
+
+def test_several_columns_of_text_are_joined(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"concept": 1, "head": "a", "body": "b"}\n{"concept": 2, "body": "c"}\n')
+    assert [d.text for d in read_table([path], lang=None, text=["head", "body"])] == ["a\nb", "c"]
+
+
+@pytest.mark.parametrize(
+    ("value", "concept"), [(7, "7"), (7.0, "7"), (0.5, "0.5"), (10**25, "1" + 25 * "0"), ("x", "x")]
+)
+def test_numbers_become_strings(tmp_path: Path, value: object, concept: str) -> None:
+    path = written(tmp_path / "x.jsonl", [{"concept": value, "text": "a"}], [])
+    assert [d.concept for d in read_table([path], lang=None)] == [concept]
+
+
+def test_parquet_may_hold_numbers_bytes_and_words_by_number(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    columns = {
+        "concept": pa.array([1.0, 2.0, math.nan]),
+        "lang": pa.array(["it", "it", "en"]).dictionary_encode(),
+        "text": pa.array([b"uno", b"caf\xe9", b"x"]),
+        "url": pa.array(["a", None, "c"]),
+    }
+    pq.write_table(pa.table(columns), path)
+    skipped = Skipped()
+    assert list(read_table([path], complain=skipped.add)) == [Document("1", "it", "uno", url="a")]
+    assert {key: text.replace(f"{tmp_path}/", "") for key, text in skipped.examples.items()} == {
+        "invalid UTF-8": "x.parquet: row 2: column 'text' is no UTF-8 at byte 4; write it again as UTF-8",
+        "empty field": "x.parquet: row 3: column 'concept' is empty; every row needs a concept",
+    }
+
+
+def test_parquet_that_only_claims_to_be_text_is_named_by_the_row(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    bad = pa.array([b"uno", b"caf\xe9"]).cast(pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"concept": ["1", "2"], "text": bad}), path)
+    skipped = Skipped()
+    assert [d.text for d in read_table([path], lang=None, complain=skipped.add)] == ["uno"]
+    assert skipped.counts == {"invalid UTF-8": 1}
+
+
+def test_compressed_files_and_other_delimiters_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.CSV.gz"
+    path.write_bytes(gzip.compress(b'\xef\xbb\xbfconcept;lang;text\r\n1;it;"uno;\r\ndue"\r\n'))
+    assert list(read_table([path], delimiter=";")) == [Document("1", "it", "uno;\r\ndue")]
+
+
+# Faults
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: str) -> None:
+    path = written(tmp_path / f"x.{suffix}", [{"id": "1", "lang": "it", "text": "a"}], ["id", "lang", "text"])
+    about = f"x.{suffix}: no column '{{}}', only id, lang, text; name the right one, e.g. with --text-column"
+    assert message(path) == about.format("concept")
+    assert message(path, concept="id", text="body") == about.format("body")
+    assert message(path, concept="id", lang="language") == about.format("language")
+    assert message(path, concept="id", title="name") == about.format("name")
+    assert message(path, concept="key", wide={"it": "text"}) == about.format("key")
+    assert message(path, wide={"it": "testo"}) == about.format("testo")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("x.csv", "concept,lang,text,text\n", "x.csv: column 'text' occurs 2 times; rename all but one"),
+        ("x.csv", "", "x.csv: empty, without a header; remove it or write one"),
+        (
+            "x.csv",
+            "concept,lang,text\n1,it\n",
+            "x.csv:2: 2 fields under a header of 3; quote a field that holds a delimiter or a line break",
+        ),
+        (
+            "x.csv",
+            'concept,lang,text\n1,it,"a"b\n',
+            "x.csv:2: broken quoting, ',' expected after '\"'; double every quote and quote the field around it",
+        ),
+        ("x.csv", "concept,lang,text\n1,it, \n", "x.csv:2: no text in 'text'; every row needs some"),
+        ("x.csv", "concept,lang,text\n,it,a\n", "x.csv:2: column 'concept' is empty; every row needs a concept"),
+        ("x.jsonl", "[1]\n", "x.jsonl:1: no JSON object; write one object on every line"),
+        (
+            "x.jsonl",
+            '\n{"concept": }\n',
+            "x.jsonl:2: broken JSON, expecting value at column 13; write one object on every line",
+        ),
+        (
+            "x.jsonl",
+            "[" * 100_000 + "\n",
+            "x.jsonl:1: broken JSON, a number too long or nested too deeply; write one object on every line",
+        ),
+        (
+            "x.jsonl",
+            '{"concept": "1", "lang": "it", "text": ["a"]}',
+            "x.jsonl:1: column 'text' is a list, not a string; write it as a string",
+        ),
+        (
+            "x.jsonl",
+            '{"concept": true, "lang": "it", "text": "a"}',
+            "x.jsonl:1: column 'concept' is a boolean, not a string; write it as a string",
+        ),
+        (
+            "x.jsonl",
+            '{"concept": "1", "lang": "it", "text": "\\ud800"}',
+            "x.jsonl:1: column 'text' holds half a character, \\ud800; remove it",
+        ),
+        ("x.parquet", "PAR1", "x.parquet: corrupt, or no Parquet file; copy or write it again"),
+        (
+            "x.xlsx",
+            "",
+            "x.xlsx: unknown suffix '.xlsx'; the formats are .csv, .tsv, .jsonl and .ndjson, also with .gz, .bz2 or "
+            ".xz behind it, and .parquet",
+        ),
+    ],
+)
+def test_a_fault_is_named_with_its_place(tmp_path: Path, name: str, content: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert message(path) == text
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for suffix in ("csv", "jsonl", "parquet"):
+        expected = f"x.{suffix}: cannot be read, no such file or directory; check the name"
+        assert message(tmp_path / f"x.{suffix}") == expected
+
+
+def test_no_column_of_text_is_refused(tmp_path: Path) -> None:
+    expected = "no column of text; name one, or in a wide table one for each language"
+    assert message(tmp_path / "x.csv", text=[]) == message(tmp_path / "x.csv", wide={}) == expected
+
+
+def test_bad_rows_are_counted_and_the_others_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(
+        b'concept,lang,text\n1,it,uno\n2,it\n3,it,caf\xe9\n4,it,"a\n\xff"\n5,it,\n\n6,it,"sei"x\n7,it,sette\n'
+    )
+    skipped = Skipped()
+    assert [d.text for d in read_table([path], complain=skipped.add)] == ["uno", "sette"]
+    assert skipped.counts == {"broken CSV": 2, "invalid UTF-8": 2, "empty field": 1}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet", "csv.gz"])
+@given(content=st.binary(max_size=80) | st.text('concept,lang"\n{}:[]0\\u', max_size=60).map(str.encode))
+@relaxed
+def test_garbage_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, suffix: str, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("garbage") / f"x.{suffix}"
+    for start in (b"", b"concept,lang,text\n", b"PAR1"):
+        path.write_bytes(start + content)
+        try:
+            found = list(read_table([path], complain=Skipped().add))
+        except CorpusError:
+            continue
+        assert all(d.concept.strip() and d.text.strip() for d in found)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_memory_does_not_grow_with_the_table(tmp_path: Path, suffix: str) -> None:
+    rows = [{"concept": str(i), "text": "parola " * 300} for i in range(4000)]
+    path = written(tmp_path / f"x.{suffix}", rows, ["concept", "text"])
+    del rows
+    tracemalloc.start()
+    assert sum(1 for _ in read_table([path], lang=None)) == 4000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+def test_a_folder_gives_its_tables_in_order(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "b.csv").write_text("concept,lang,text\n2,en,two\n")
+    (tmp_path / "deep" / "c.tsv").write_text("concept\tlang\ttext\n3\ten\tthree\n")
+    (tmp_path / "a.jsonl").write_text('{"concept": 1, "lang": "en", "text": "one"}\n')
+    (tmp_path / "readme.txt").write_text("no table")
+    assert [document.text for document in read_table([tmp_path])] == ["one", "two", "three"]
+
+
+def test_a_folder_without_tables_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError) as caught:
+        list(read_table([tmp_path]))
+    assert str(caught.value).startswith(f"{tmp_path}: no table in this folder; the formats are .csv, .tsv, ")

@@ -1,0 +1,262 @@
+"""Parquet exports: articles come back with the items of a table beside them, and damage is named."""
+
+import tracemalloc
+from collections import Counter
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from search_dumps import DANISH, Page, write_export
+
+from cr5.corpus.documents import Document, Skipped
+from cr5.errors import CorpusError
+from cr5.sources.wikipedia import exports
+from cr5.sources.wikipedia.wiki import Piece, Tally
+
+PAGES = [
+    Page(1, "Århus", "Århus er en by.\n\n== Se også ==", "Q25319"),
+    Page(4, "Anna", "Anna kan være: …"),
+    Page(8, "Ny side", "Endnu uden emne."),
+    Page(11, "Tom side", None, "Q5"),
+    Page(12, "Blank side", " \n", "Q6"),
+    Page(13, '𝄞 & co./"nøgle"\\', "Tegnet 𝄞\tog \u2028 漢字", "Q42"),
+]
+MANY = [Page(n, f"Side {n}", f"Teksten på side {n}. " * (n + 1), f"Q{n + 1}") for n in range(40)]
+ITEMS = {page.id: page.item for page in PAGES}
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: not text.isspace())
+quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def find(page: int, title: str) -> tuple[str, bool] | None:
+    if title == "Anna":
+        return "Q11879536", True
+    item = ITEMS.get(page)
+    return item and (item, False)  # type: ignore[return-value]
+
+
+def every(page: int, title: str) -> tuple[str, bool]:
+    return f"Q{page + 1}", False
+
+
+def read(path: Path | str, **more: Any) -> list[tuple[int, Document]]:
+    defaults: dict[str, Any] = {"find": every, "tally": Counter()}
+    return list(exports.articles(Piece(str(path)), DANISH, **(defaults | more)))
+
+
+def wanted(pages: list[Page]) -> list[Document]:
+    return [DANISH.document(page.item or "", page.title, page.text or "") for page in pages]
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(CorpusError) as caught:
+        read(path)
+    return str(caught.value)
+
+
+def put(path: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+# What is published
+
+
+def test_an_export_gives_its_articles_and_counts_the_rest(tmp_path: Path) -> None:
+    [path] = write_export(tmp_path, PAGES)
+    assert path.relative_to(tmp_path) == Path("20231101.da/train-00000-of-00001.parquet")
+    tally: Tally = Counter()
+    assert read(path, find=find, tally=tally) == [(1, wanted(PAGES)[0]), (6, wanted(PAGES)[5])]
+    assert tally == {"pages": 6, "disambiguations": 1, "without a Wikidata item": 1, "without text": 2}
+
+
+def test_a_page_is_asked_for_by_id_and_title(tmp_path: Path) -> None:
+    asked = []
+
+    def spy(page: int, title: str) -> None:
+        asked.append((page, title))
+
+    [path] = write_export(tmp_path, PAGES)
+    assert read(path, find=spy) == []
+    assert asked == [(page.id, page.title) for page in PAGES]
+
+
+def test_a_disambiguation_without_item_is_one(tmp_path: Path) -> None:
+    [path] = write_export(tmp_path, PAGES[:1])
+    tally: Tally = Counter()
+    assert read(path, find=lambda page, title: ("", True), tally=tally) == []
+    assert tally == {"pages": 1, "disambiguations": 1}
+
+
+def test_the_address_in_the_file_wins(tmp_path: Path) -> None:
+    columns = {"id": ["1", "2"], "title": ["A b", "C d"], "text": ["a", "c"]}
+    path = put(tmp_path / "x.parquet", **columns, url=["https://example.org/A", None])
+    assert [document.url for _, document in read(path)] == [
+        "https://example.org/A",
+        "https://da.wikipedia.org/wiki/C_d",
+    ]
+    path = put(tmp_path / "y.parquet", **columns)
+    assert read(path)[0][1].url == "https://da.wikipedia.org/wiki/A_b"
+
+
+@given(st.lists(st.tuples(texts, texts), max_size=9), st.integers(1, 4), st.integers(0, 9))
+@quick
+def test_random_articles_come_back_equal(tmp_path: Path, given: list[tuple[str, str]], group: int, skip: int) -> None:
+    pages = [Page(n, title, text, f"Q{n + 1}") for n, (title, text) in enumerate(given)]
+    [path] = write_export(tmp_path, pages, group=group)
+    assert read(path) == list(enumerate(wanted(pages), 1))
+    assert read(path, skip=skip) == list(enumerate(wanted(pages), 1))[skip:]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint32(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_ids_and_texts_may_be_of_related_types(tmp_path: Path, kind: pa.DataType) -> None:
+    text = pa.string() if pa.types.is_integer(kind) else kind
+    columns = {"id": pa.array([7, 8]).cast(pa.int64() if pa.types.is_integer(kind) else pa.string()).cast(kind)}
+    columns |= {name: pa.array(["é", "𝄞"]).cast(text) for name in ("title", "text")}
+    found = [document for _, document in read(put(tmp_path / "x.parquet", **columns))]
+    assert found == [DANISH.document("Q8", "é", "é"), DANISH.document("Q9", "𝄞", "𝄞")]
+
+
+def test_an_empty_export_has_no_articles(tmp_path: Path) -> None:
+    [path] = write_export(tmp_path, [])
+    [piece] = exports.pieces(path)
+    assert list(exports.articles(piece, DANISH, find, tally=Counter())) == []
+
+
+# Pieces, and going on
+
+
+def test_pieces_share_the_row_groups_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [path] = write_export(tmp_path, MANY, group=3)
+    assert exports.pieces(path) == [Piece(str(path), 0, 14)]
+    monkeypatch.setattr(exports, "PIECE", 1000)
+    pieces = exports.pieces(path)
+    assert len(pieces) > 3
+    assert [piece.begin for piece in pieces] == [0, *(piece.end for piece in pieces[:-1])]
+    assert pieces[-1].end == 14
+    found = [list(exports.articles(piece, DANISH, every, tally=Counter())) for piece in pieces]
+    assert [document for piece in found for _, document in piece] == wanted(MANY)
+    for piece in found:
+        assert [number for number, _ in piece] == list(range(1, len(piece) + 1))
+
+
+def test_skip_goes_on_exactly_behind_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "_BATCH_ROWS", 2)  # several in a row group
+    pages = MANY[:12]
+    pages[4] = pages[4]._replace(title="")
+    [path] = write_export(tmp_path, pages, group=5)
+    piece = Piece(str(path), 0, 3)
+
+    def some(tally: Tally, skipped: Skipped, skip: int, count: int | None = None) -> list[tuple[int, Document]]:
+        found = exports.articles(piece, DANISH, every, tally=tally, skip=skip, complain=skipped.add)
+        return list(islice(found, count))
+
+    whole, everything = Counter[str](), Skipped()
+    found = some(whole, everything, 0)
+    assert [number for number, _ in found] == [1, 2, 3, 4, *range(6, 13)]
+    for stop in range(len(found) + 1):
+        tally, skipped = Counter[str](), Skipped()
+        first = some(tally, skipped, 0, stop)
+        assert first + some(tally, skipped, first[-1][0] if first else 0) == found
+        assert (tally, skipped) == (whole, everything)
+    assert some(Counter(), Skipped(), 100) == []
+
+
+# What is wrong
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (["text", "url"], "no column id and title, only text, url; an export of Wikipedia has id, title and text"),
+        (["id", "title"], "no column text, only id, title; an export of Wikipedia has id, title and text"),
+        ([], "no column id and title and text, only nothing; an export of Wikipedia has id, title and text"),
+        (["id", "title", "text", "text"], "column text occurs 2 times; rename all but one"),
+    ],
+)
+def test_missing_and_doubled_columns_are_named(tmp_path: Path, columns: list[str], words: str) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array(["1"])] * len(columns), columns), path)
+    assert refusal(path) == f"{path}: {words}"
+    with pytest.raises(CorpusError):
+        exports.pieces(path)
+
+
+def test_a_column_of_another_type_is_named(tmp_path: Path) -> None:
+    path = put(tmp_path / "x.parquet", id=[1], title=["a"], text=[["a"]])
+    assert refusal(path).startswith(f"{path}: column text is list<")
+    assert refusal(path).endswith(">, not string; write it as strings")
+    path = put(tmp_path / "x.parquet", id=[1.5], title=["a"], text=["a"])
+    assert refusal(path) == f"{path}: column id is double, not string; write it as strings"
+
+
+@pytest.mark.parametrize(
+    ("row", "reason", "words"),
+    [
+        (["x" * 99, b"b"], "no page id or title", f"{'x' * 40!r} is no page id"),
+        ([None, b"b"], "no page id or title", "'' is no page id"),
+        (["-1", b"b"], "no page id or title", "'-1' is no page id"),
+        (["2", b""], "no page id or title", "the page has no title"),
+        (["2", None], "no page id or title", "the page has no title"),
+        (["2", b"caf\xe9"], "invalid UTF-8", "the text is no UTF-8"),
+    ],
+)
+def test_a_bad_row_is_named_or_counted(tmp_path: Path, row: list[Any], reason: str, words: str) -> None:
+    raw = pa.array([b"a", row[1], b"c"], pa.binary())
+    title = pa.Array.from_buffers(pa.string(), 3, raw.buffers(), raw.null_count)
+    path = tmp_path / "x.parquet"
+    table = pa.table({"id": ["0", row[0], "2"], "title": title, "text": ["A", "B", "C"]})
+    pq.write_table(table, path, row_group_size=1)
+    skipped = Skipped()
+    assert [document.text for _, document in read(path, complain=skipped.add)] == ["A", "C"]
+    assert skipped.examples == {reason: f"{path}: row 2: {words}; download it again"}
+    assert skipped.total == 1
+    with pytest.raises(CorpusError) as caught:
+        list(exports.articles(Piece(str(path), 1, 2), DANISH, every, tally=Counter()))
+    assert str(caught.value) == f"{path}: row 2: {words}; download it again"
+
+
+def test_what_is_cut_short_or_no_parquet_is_named(tmp_path: Path) -> None:
+    [path] = write_export(tmp_path, PAGES)
+    whole = path.read_bytes()
+    for content in [*(whole[:cut] for cut in range(0, len(whole), 7)), whole[:-1], b"<html>404</html>", b"PAR1" * 3]:
+        path.write_bytes(content)
+        assert refusal(path) == f"{path}: corrupt, or no Parquet file; copy or download it again"
+    with pytest.raises(CorpusError):
+        exports.pieces(path)
+
+
+def test_damage_within_a_file_is_articles_or_an_error(tmp_path: Path) -> None:
+    [path] = write_export(tmp_path, MANY)
+    whole = path.read_bytes()
+    random = np.random.default_rng(0)
+    for place in random.integers(4, len(whole), 150).tolist():
+        path.write_bytes(whole[:place] + random.bytes(1) + whole[place + 1 :])
+        with suppress(CorpusError):
+            read(path, complain=Skipped().add)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "no.parquet"
+    assert refusal(path) == f"{path}: cannot be read, no such file or directory; check the name"
+
+
+def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
+    def peak(count: int) -> int:
+        page = Page(1, "Side", "lang tekst " * 5000, "Q1")
+        [path] = write_export(tmp_path, [page] * count, group=count)
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in exports.articles(Piece(str(path)), DANISH, every, tally=Counter())) == count
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(2000) < 1.3 * peak(600)

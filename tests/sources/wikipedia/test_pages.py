@@ -1,0 +1,518 @@
+"""Dumps of pages: each page comes once however the file is cut, and damage costs no more than it hits."""
+
+import bz2
+import gzip
+import lzma
+import random
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import dumps
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from timing import seconds
+
+from cr5.corpus.documents import Document, Skipped
+from cr5.errors import CorpusError
+from cr5.sources.files import Complain, refuse
+from cr5.sources.wikipedia import pages
+from cr5.sources.wikipedia.pages import Page, articles, hidden_names, pieces, read_pages
+from cr5.sources.wikipedia.wiki import DISAMBIGUATION, EMPTY, NAMESPACE, NO_ITEM, PAGES, REDIRECT, Piece, Wiki
+from cr5.sources.wikipedia.wikitext import HIDDEN
+
+DANISH = Wiki("da", "da")
+ITEMS = {1: "Q64", 3: "Q144", 4: "Q9", 5: "Q10", 9: "Q11", 10: "Q12", 11: "Q13", 12: "Q14"}
+
+MINIATURE = [
+    dumps.Page(
+        1,
+        "København",
+        "{{Infoboks by\n| navn = København\n| kort = {{Kort|{{{bredde|200}}}|tekst={{lang|da|\n|}}}}\n}}\n"
+        "[[Fil:Havn.jpg|thumb|En [[havn]]]]\n'''København''' er [[Danmark]]s hovedstad.<ref>{{Kilde|x}}</ref>\n"
+        "[[Kategori:Byer]]",
+    ),
+    dumps.Page(2, "Kbh", "#OMDIRIGERING [[København]]", redirect="København"),
+    dumps.Page(3, 'Hund & "kat" <3', "Tegnet 𝄞 og 𠜎 &nbsp;&lt; er &quot;her&quot;.", earlier=("Før.", "")),
+    dumps.Page(4, "Merkur", "'''Merkur''' kan være\n* [[Merkur (planet)]]"),
+    dumps.Page(5, "Mars", "Kan være\n* [[Mars (planet)]]\n{{Flertydig}}"),
+    dumps.Page(6, "Slettet emne", "Denne side har intet emne."),
+    dumps.Page(7, "Skabelon:Kort", "{{{1}}}", namespace=10),
+    dumps.Page(8, "Bruger:Nogen", "Hej.", namespace=2),
+    dumps.Page(9, "Brudt", "En {{skabelon uden slut og [[et link uden slut og '''fed"),
+    dumps.Page(10, "Tom", ""),
+    dumps.Page(11, "Kun skabelon", "{{Kort}}"),
+    dumps.Page(12, "Data", '{"a": 1}', model="json"),
+    dumps.Page(13, "Gammel", "#REDIRECT [[Hund]]"),
+]
+
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r")) | st.text("<>&;\"'#xlt=/ é𝄞\n")
+wikis = st.lists(
+    st.builds(
+        dumps.Page,
+        st.integers(0, 10**9),
+        names,
+        texts,
+        st.sampled_from([0, 0, 1, 10, 828]),
+        st.just("") | names,
+        st.sampled_from(["wikitext", "json"]),
+        st.lists(texts, max_size=2).map(tuple),
+    ),
+    max_size=9,
+)
+relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def read(path: Path, content: bytes, complain: Complain = refuse) -> list[Page]:
+    path.write_bytes(content)
+    return list(read_pages(Piece(str(path)), complain=complain))
+
+
+def as_read(page: dumps.Page) -> Page:
+    return Page(page.id, page.namespace, page.title, bool(page.redirect), page.model, page.text)
+
+
+def find(number: int, title: str) -> tuple[str, bool] | None:
+    return (ITEMS[number], title == "Merkur") if number in ITEMS else None
+
+
+def extract(piece: Piece, skip: int = 0) -> tuple[list[tuple[int, Document]], Counter[str]]:
+    tally: Counter[str] = Counter()
+    return list(articles(piece, DANISH, find, tally=tally, skip=skip)), tally
+
+
+# Articles
+
+
+@pytest.mark.parametrize("kind", ["xml", "xml.bz2", "multistream.xml.bz2"])
+def test_articles_with_an_item_become_documents_and_all_else_is_tallied(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"dawiki-20261101-pages-articles-{kind}"
+    content = dumps.multistream(MINIATURE, per_stream=3) if "multi" in kind else dumps.pages_xml(MINIATURE)
+    path.write_bytes(bz2.compress(content) if kind == "xml.bz2" else content)
+    found, tally = extract(Piece(str(path)))
+    assert found == [
+        (1, Document("Q64", "da", "København er Danmarks hovedstad.", "København", DANISH.url("København"))),
+        (3, Document("Q144", "da", 'Tegnet 𝄞 og 𠜎 < er "her".', 'Hund & "kat" <3', DANISH.url('Hund & "kat" <3'))),
+        (9, Document("Q11", "da", "En skabelon uden slut og et link uden slut og fed", "Brudt", DANISH.url("Brudt"))),
+    ]
+    assert tally == {PAGES: 13, NAMESPACE: 2, REDIRECT: 2, DISAMBIGUATION: 2, NO_ITEM: 1, EMPTY: 3}
+
+
+@pytest.mark.parametrize("skip", range(15))
+def test_skipping_goes_on_exactly_where_another_stopped(tmp_path: Path, skip: int) -> None:
+    path = tmp_path / "x.xml.bz2"
+    path.write_bytes(dumps.multistream(MINIATURE, per_stream=4))
+    everything, whole = extract(Piece(str(path)))
+    found, tally = extract(Piece(str(path)), skip)
+    assert found == [(number, document) for number, document in everything if number > skip]
+    path.write_bytes(dumps.multistream(MINIATURE[:skip]))
+    assert tally + extract(Piece(str(path)))[1] == whole
+
+
+def test_what_is_wrong_is_complained_of_once_by_those_who_stop_and_go_on(tmp_path: Path) -> None:
+    parts = dumps.streams([dumps.Page(n, f"Side {n}", "Ord.") for n in range(20)], per_stream=4)
+    packed = list(map(bz2.compress, parts))
+    packed[2] = damaged(packed[2])
+    path = tmp_path / "x.xml.bz2"
+    path.write_bytes(b"".join(packed))
+
+    def heard(skip: int, until: int) -> Counter[str]:
+        skipped, tally = Skipped(), Counter[str]()
+        every = articles(
+            Piece(str(path)), DANISH, lambda *_: ("Q1", False), tally=tally, skip=skip, complain=skipped.add
+        )
+        for number, _ in every:
+            if number == until:
+                break
+        return Counter(skipped.counts) + tally
+
+    for stop in range(1, 17):
+        assert heard(0, stop) + heard(stop, 99) == {"damaged stream": 1, PAGES: 16}
+
+
+def test_the_wikis_own_names_of_files_and_categories_are_hidden(tmp_path: Path) -> None:
+    path = tmp_path / "x.xml.bz2"
+    text = "[[Restr dielfennañ:Ki|ki]][[Rummad dielfennañ:Chas|chas]]Ar c'hi."
+    namespaces = {0: "", 6: "Restr dielfennañ", 14: "Rummad dielfennañ", 15: "Kaozeadenn"}
+    path.write_bytes(dumps.multistream([dumps.Page(1, "Ki", text)], "br", namespaces))
+    assert hidden_names(path) == HIDDEN | {"restr dielfennañ", "rummad dielfennañ"}
+    begin = path.read_bytes().index(b"BZh", 1)
+    for piece in (Piece(str(path)), Piece(str(path), begin)):
+        [(number, document)], _ = extract(piece)
+        assert (number, document.text) == (1, "Ar c'hi.")
+    every = articles(Piece(str(path)), DANISH, find, tally=Counter(), hidden=HIDDEN)
+    assert next(every)[1].text == "kichasAr c'hi."
+
+
+def test_an_item_can_be_found_by_the_title(tmp_path: Path) -> None:
+    path = tmp_path / "x.xml"
+    path.write_bytes(dumps.pages_xml([dumps.Page(1, "Hund & kat", "Ord."), dumps.Page(2, "Ko", "Ord.")]))
+    sitelinks = {"Hund & kat": ("Q1", False)}
+    found = articles(Piece(str(path)), DANISH, lambda _, title: sitelinks.get(title), tally=Counter())
+    assert [document.concept for _, document in found] == ["Q1"]
+
+
+# Pages, however the file is written
+
+
+@given(wikis, st.integers(1, 4), st.integers(1, 400), st.integers(1, 300))
+@relaxed
+def test_random_pages_come_back_equal_each_once_whatever_the_file_and_the_pieces(
+    tmp_path: Path, wiki: list[dumps.Page], per_stream: int, size: int, chunk: int
+) -> None:
+    expected = list(map(as_read, wiki))
+    xml = dumps.pages_xml(wiki)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "_READ", max(chunk, 11))
+        patch.setattr(pages, "_READ_PACKED", chunk)
+        assert read(tmp_path / "x.xml", xml) == expected
+        assert read(tmp_path / "x.xml.bz2", bz2.compress(xml)) == expected
+        assert read(tmp_path / "x.xml.gz", gzip.compress(xml, 1)) == expected
+        assert read(tmp_path / "x.xml.xz", lzma.compress(xml, preset=0)) == expected
+        path = tmp_path / "x.bz2"
+        assert read(path, dumps.multistream(wiki, per_stream=per_stream)) == expected
+        assert [page for piece in pieces(path, size) for page in read_pages(piece)] == expected
+
+
+@pytest.mark.parametrize("per_stream", [1, 2, 5])
+def test_pieces_of_any_size_give_every_page_once(tmp_path: Path, per_stream: int) -> None:
+    path = tmp_path / "x.xml.bz2"
+    path.write_bytes(dumps.multistream(MINIATURE, per_stream=per_stream))
+    total = path.stat().st_size
+    for size in [1, *range(2, total, 71), total, total + 1]:
+        cut = pieces(path, size)
+        assert cut[0].begin == 0
+        assert all(before.end == after.begin for before, after in pairwise(cut))
+        assert cut[-1].end is None
+        assert [page for piece in cut for page in read_pages(piece)] == list(map(as_read, MINIATURE))
+
+
+def test_every_place_of_a_chunks_end_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for chunk in range(1, 40):
+        monkeypatch.setattr(pages, "_READ", chunk)
+        assert read(tmp_path / "x.xml", dumps.pages_xml(MINIATURE)) == list(map(as_read, MINIATURE))
+
+
+def test_only_a_head_and_pages_in_streams_of_their_own_can_be_cut(tmp_path: Path) -> None:
+    xml = dumps.pages_xml(MINIATURE)
+    path = tmp_path / "x.xml.bz2"
+    path.write_bytes(bz2.compress(xml))
+    assert pieces(path, 100) == [Piece(str(path))]
+    elsewhere = [bz2.compress(xml[i : i + 700]) for i in range(0, len(xml), 700)]  # cut within pages, as others do
+    path.write_bytes(b"".join(elsewhere))
+    assert pieces(path, 100) == [Piece(str(path))]
+    assert list(read_pages(Piece(str(path)))) == list(map(as_read, MINIATURE))
+    for content in (b"", b"BZh9", b"no bz2", bz2.compress(b""), bz2.compress(xml)[:50]):
+        path.write_bytes(content)
+        assert pieces(path, 100) == [Piece(str(path))]
+    plain = tmp_path / "x.xml"
+    plain.write_bytes(xml)
+    assert pieces(plain, 100) == [Piece(str(plain))]
+
+
+def test_several_dumps_in_a_row_are_one(tmp_path: Path) -> None:
+    content = dumps.multistream(MINIATURE[:5]) + bz2.compress(b"") + dumps.multistream(MINIATURE[5:])
+    assert read(tmp_path / "x.bz2", content) == list(map(as_read, MINIATURE))
+
+
+def test_an_empty_dump_has_no_pages(tmp_path: Path) -> None:
+    assert read(tmp_path / "x.xml", dumps.pages_xml([])) == []
+    assert read(tmp_path / "x.xml.bz2", dumps.multistream([])) == []
+    assert extract(Piece(str(tmp_path / "x.xml.bz2"))) == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("element", "text"),
+    [
+        ('<text xml:space="preserve" sha1="x" bytes="1">a&#10;b</text>', "a\nb"),
+        ("<text>&lt;ref&gt; &amp;lt; &amp;amp; &quot;&apos;</text>", "<ref> &lt; &amp; \"'"),
+        ("<text>&#38;lt; &amp;#10; &#x1D11E;&#120;</text>", "&lt; &#10; 𝄞x"),
+        ("<text>&#xD800; &#0; &#1114112; &#99999999999;</text>", "\ufffd \ufffd \ufffd &#99999999999;"),
+        ("<text>&nbsp; & AT&T;</text>", "&nbsp; & AT&T;"),
+        ('<text bytes="9" sha1="x" deleted="deleted" />', ""),
+        ('<text bytes="0"/>', ""),
+        ("<text/>", ""),
+        ("<text></text>", ""),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_each_form_of_text_is_read(tmp_path: Path, element: str, text: str) -> None:
+    page = "<page><ns> 0 </ns><id>7</id><title>A&amp;B</title><revision><id>1</id><contributor><username>x</username>"
+    page += f"<id>3</id></contributor><comment>&lt;text&gt;no&lt;/text&gt;</comment>{element}</revision></page>"
+    content = b'<?xml version="1.0"?>\n' + dumps.header() + page.encode() + dumps.FOOTER
+    assert read(tmp_path / "x.xml", content) == [Page(7, 0, "A&B", False, "wikitext", text)]
+
+
+def test_the_last_of_several_revisions_counts_even_if_it_is_empty(tmp_path: Path) -> None:
+    wiki = [dumps.Page(1, "A", "now", earlier=("then", "later")), dumps.Page(2, "B", "", earlier=("then",))]
+    assert [page.text for page in read(tmp_path / "x.xml", dumps.pages_xml(wiki))] == ["now", ""]
+
+
+# Damage
+
+
+def damaged(stream: bytes) -> bytes:
+    middle = len(stream) // 2
+    return stream[:middle] + bytes(byte ^ 0x55 for byte in stream[middle : middle + 4]) + stream[middle + 4 :]
+
+
+def message(path: Path, content: bytes) -> str:
+    with pytest.raises(CorpusError) as caught:
+        read(path, content)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"<html>404</html>", b"a" * 3_000_000, b"<medi"])
+def test_what_is_no_dump_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.xml"
+    shown = f"{path}: not a pages-articles dump, there is no <mediawiki> in it; check the name"
+    assert message(path, content) == shown
+    packed = tmp_path / "x.xml.bz2"
+    assert message(packed, bz2.compress(content)) == shown.replace(str(path), str(packed))
+    assert message(packed, content) == f"{packed}: not a pages-articles dump, nor any bz2 file; check the name"
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "x.xml", tmp_path / "x.xml.bz2"):
+        shown = f"{path}: cannot be read, no such file or directory; check the name"
+        for action in (lambda path=path: list(read_pages(Piece(str(path)))), lambda path=path: hidden_names(path)):
+            with pytest.raises(CorpusError) as caught:
+                action()
+            assert str(caught.value) == shown
+
+
+def test_a_file_that_is_cut_short_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "x.xml"
+    xml = dumps.pages_xml(MINIATURE)
+    for cut, where in [
+        (0, "before the first page"),
+        (xml.index(b"<page>") + 3, "before the first page"),
+        (xml.index(b"<title>Kbh"), "behind the page 'København'"),
+        (xml.index(b"<id>2</id>"), "within the page 'Kbh'"),
+        (xml.index(b"</mediawiki>"), "behind the page 'Gammel'"),
+        (len(xml) - 2, "behind the page 'Gammel'"),
+    ]:
+        shown = f"{path}: cut short {where}; download it again"
+        assert message(path, xml[:cut]) == shown
+        packed = path.with_name("x.xml.gz")
+        assert message(packed, gzip.compress(xml[:cut])) == shown.replace(str(path), str(packed))
+    content = dumps.multistream(MINIATURE, per_stream=2)
+    path = tmp_path / "x.xml.bz2"
+    starts = [match.start() for match in pages._STREAM.finditer(content)]
+    assert message(path, content[: starts[2] + 99]) == f"{path}: cut short behind the page 'Kbh'; download it again"
+    assert message(path, content[: starts[0] + 99]) == f"{path}: cut short before the first page; download it again"
+
+
+@pytest.mark.parametrize("kind", ["xml", "xml.gz", "xml.xz", "xml.bz2", "multistream.bz2"])
+def test_a_cut_at_any_byte_gives_the_pages_before_it_and_a_complaint(tmp_path: Path, kind: str) -> None:
+    wiki = [dumps.Page(n, f"Side {n}", "Ord 𝄞 " * n) for n in range(3)]
+    xml, path = dumps.pages_xml(wiki, namespaces={6: "Fil"}), tmp_path / kind
+    pack: dict[str, Callable[[bytes], bytes]]
+    pack = {"xml": bytes, "xml.gz": gzip.compress, "xml.xz": lzma.compress, "xml.bz2": bz2.compress}
+    content = pack[kind](xml) if kind in pack else dumps.multistream(wiki, namespaces={6: "Fil"}, per_stream=1)
+    expected = list(map(as_read, wiki))
+    for cut in range(0, len(content), 3 if kind == "xml" else 1):
+        skipped = Skipped()
+        try:
+            found = read(path, content[:cut], skipped.add)
+        except CorpusError:
+            continue
+        assert found == expected[: len(found)]
+        assert skipped.counts == {"cut short": 1} or found == expected
+        if kind == "multistream.bz2" and cut % 7 == 0:
+            counts = Skipped()
+            every = [page for piece in pieces(path, 300) for page in read_pages(piece, complain=counts.add)]
+            assert (every, counts.counts) == (found, skipped.counts)
+
+
+def test_a_damaged_stream_costs_its_own_pages_only(tmp_path: Path) -> None:
+    wiki = [dumps.Page(n, f"Side {n}", f"Ord {n}.") for n in range(40)]
+    parts = list(map(bz2.compress, dumps.streams(wiki, per_stream=8)))
+    for number in range(len(parts)):
+        content = b"".join([*parts[:number], damaged(parts[number]), *parts[number + 1 :]])
+        at = sum(map(len, parts[:number]))
+        path, skipped = tmp_path / "x.xml.bz2", Skipped()
+        assert read(path, content, skipped.add) == [
+            as_read(page) for page in wiki if not 0 < number < 6 or page.id // 8 != number - 1
+        ]
+        assert list(skipped.examples.values()) == [f"{path}: damaged in the bz2 stream at byte {at}; download it again"]
+        assert skipped.total == 1
+
+
+@given(st.data())
+@relaxed
+def test_a_wrong_byte_anywhere_costs_one_stream_at_most_and_is_never_silent(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    wiki = [dumps.Page(n, f"Side {n}", f"Ord {n}.") for n in range(12)]
+    parts = list(map(bz2.compress, dumps.streams(wiki, per_stream=3, namespaces={6: "Fil"})))
+    content = bytearray(b"".join(parts))
+    place = data.draw(st.integers(0, len(content) - 1))
+    content[place] ^= data.draw(st.integers(1, 255))
+    hit = next(i for i in range(len(parts)) if sum(map(len, parts[: i + 1])) > place) - 1
+    path, skipped = tmp_path / "x.xml.bz2", Skipped()
+    path.write_bytes(content)
+    size = data.draw(st.integers(20, 2000))
+    cut = [Piece(str(path), begin, begin + size) for begin in range(0, len(content), size)]
+    found = [page for piece in cut for page in read_pages(piece, complain=skipped.add)]
+    assert set(map(as_read, wiki)) - set(found) <= {as_read(page) for page in wiki if page.id // 3 == hit}
+    assert len(found) == len(set(found))
+    assert skipped.total == 1 or (skipped.total == 0 and found == list(map(as_read, wiki)))
+
+
+def test_a_stream_behind_a_damaged_end_is_not_lost(tmp_path: Path) -> None:
+    parts = list(map(bz2.compress, dumps.streams([dumps.Page(n, f"Side {n}", "Ord.") for n in range(3)], per_stream=1)))
+    parts[1] = parts[1][:-9] + bytes(9)
+    path, at = tmp_path / "x.xml.bz2", len(parts[0])
+    path.write_bytes(b"".join(parts))
+    for cut in range(at + 1, at + len(parts[1]) + 1):
+        skipped = Skipped()
+        both = [Piece(str(path), 0, cut), Piece(str(path), cut)]
+        found = [[page.id for page in read_pages(piece, complain=skipped.add)] for piece in both]
+        assert found == [[], [1, 2]]
+        assert skipped.counts == {"damaged stream": 1}
+
+
+def test_what_only_looks_like_a_stream_is_none(tmp_path: Path) -> None:
+    noise = random.Random(5).randbytes(3000).hex()
+    parts = list(map(bz2.compress, dumps.streams([dumps.Page(1, "A", noise), dumps.Page(2, "B", "b")], per_stream=1)))
+    parts[1] = parts[1][:1500] + b"BZh91AY&SY" + parts[1][1510:]
+    path, at = tmp_path / "x.xml.bz2", len(parts[0])
+    path.write_bytes(b"".join(parts))
+    skipped = Skipped()
+    cut = [Piece(str(path), 0, at + 1000), Piece(str(path), at + 1000)]
+    assert [[page.title for page in read_pages(piece, complain=skipped.add)] for piece in cut] == [[], ["B"]]
+    assert skipped.examples == {
+        "damaged stream": f"{path}: damaged in the bz2 stream at byte {at}; download it again",
+    }
+
+
+def test_a_damaged_gzip_file_is_named(tmp_path: Path) -> None:
+    content = gzip.compress(dumps.pages_xml([dumps.Page(1, "A", random.Random(1).randbytes(9000).hex())]))
+    path = tmp_path / "x.xml.gz"
+    assert message(path, content[:5000] + bytes(900) + content[5900:]).startswith(f"{path}: corrupt, ")
+    assert hidden_names(path) == HIDDEN | {"fil", "kategori"}
+
+
+def test_a_page_that_is_no_utf8_is_named_and_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "x.xml"
+    for title, text, shown in [("BAD", "b", "\ufffd"), ("A & B", "b BAD", "A & B")]:
+        wiki = [dumps.Page(1, "Før", "a"), dumps.Page(2, title, text), dumps.Page(3, "Efter", "c")]
+        content = dumps.pages_xml(wiki).replace(b"BAD", b"\xff")
+        skipped = Skipped()
+        assert [page.title for page in read(path, content, skipped.add)] == ["Før", "Efter"]
+        assert skipped.examples == {
+            "invalid UTF-8": f"{path}: byte 0xff in the page '{shown}' is no UTF-8; download it again"
+        }
+        tally: Counter[str] = Counter()
+        every = articles(Piece(str(path)), DANISH, lambda *_: ("Q1", False), tally=tally, complain=skipped.add)
+        assert [number for number, _ in every] == [1, 3]
+        assert tally == {PAGES: 3}
+
+
+@pytest.mark.parametrize(
+    ("tag", "shown"),
+    [
+        ("<title>A</title>", "a page has no title"),
+        ("<ns>0</ns>", "the page 'A' has no namespace"),
+        ("<id>5</id>", "the page 'A' has no id"),
+    ],
+)
+def test_a_page_without_its_head_is_named_and_left_out(tmp_path: Path, tag: str, shown: str) -> None:
+    path, skipped = tmp_path / "x.xml", Skipped()
+    content = dumps.pages_xml([dumps.Page(5, "A", "a"), dumps.Page(6, "B", "b", 10)]).replace(
+        f"    {tag}\n".encode(), b""
+    )
+    assert [page.title for page in read(path, content, skipped.add)] == ["B"]
+    assert skipped.examples == {"incomplete page": f"{path}: {shown}; download it again"}
+
+
+@pytest.mark.parametrize("chunk", [100, 5000, 10**6])
+def test_a_page_that_is_too_large_is_named_and_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(pages, "LARGEST_PAGE", 1 << 20)
+    monkeypatch.setattr(pages, "_READ", chunk)
+    wiki = [dumps.Page(1, "A", "a"), dumps.Page(2, "B & C", "b" * (3 << 19)), dumps.Page(3, "D", "d")]
+    path, skipped = tmp_path / "x.xml", Skipped()
+    assert [page.title for page in read(path, dumps.pages_xml(wiki), skipped.add)] == ["A", "D"]
+    assert skipped.examples == {
+        "page too large": f"{path}: the page 'B & C' has more than 1 MB; download it again",
+    }
+    cut = dumps.pages_xml(wiki)[: 1 << 20] + b"b" * 5000
+    monkeypatch.setattr(pages, "_READ", 1 << 18)
+    read(path, cut, skipped.add)
+    assert skipped.examples["cut short"] == f"{path}: cut short behind the page 'B & C'; download it again"
+
+
+# Anything else
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *(b"<page> </page> <title>A</title> <title> </title> <ns>0</ns> <id>1</id> <revision> </revision> "
+                b"<text> <text/> </text> </mediawiki> <mediawiki> <redirect <redirect/> & &# &amp; ; < > \xff").split(),
+                b"\n", "é".encode(),
+            ]
+        )
+        | st.binary(max_size=4),
+        max_size=40,
+    ),
+    st.integers(1, 9),
+)  # fmt: skip
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_give_the_same_whatever_the_chunks_and_no_other_error(
+    tmp_path: Path, parts: list[bytes], chunk: int
+) -> None:
+    path, content = tmp_path / "x.xml", b"<mediawiki>" + b"".join(parts)
+    outcomes = []
+    for size in (chunk, 1 << 20):
+        skipped = Skipped()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pages, "_READ", size)
+            found = read(path, content, skipped.add)
+            tally: Counter[str] = Counter()
+            every = articles(Piece(str(path)), DANISH, find, tally=tally, complain=Skipped().add)
+            outcomes.append((found, skipped, list(every), tally))
+    assert outcomes[0] == outcomes[1]
+
+
+@given(st.binary(max_size=200))
+@relaxed
+def test_any_bytes_in_place_of_bz2_are_an_error_or_a_complaint(tmp_path: Path, content: bytes) -> None:
+    whole = dumps.multistream(MINIATURE[:2])
+    for written in (content, b"BZh91AY&SY" + content, whole + content, whole[:700] + content + whole[700:]):
+        skipped = Skipped()
+        try:
+            read(tmp_path / "x.bz2", written, skipped.add)
+        except CorpusError:
+            continue
+        assert skipped.total or len(content) < 10
+
+
+@pytest.mark.parametrize("unit", [b"<page>", b"</page>", b"<page><title>", b"<page></page>", b"<", b"</mediawiki>"])
+def test_time_is_linear_whatever_the_text(tmp_path: Path, unit: bytes) -> None:
+    def read_long(length: int) -> None:
+        read(tmp_path / "x.xml", b"<mediawiki>" + unit * (length // len(unit)), Skipped().add)
+
+    limit = 10 * seconds(lambda: read_long(1 << 18)) + 0.1  # 4 times would be exact, 16 quadratic
+    assert seconds(lambda: read_long(1 << 20), limit) < limit
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.xml.bz2"
+    stream = bz2.compress(dumps.page_xml(dumps.Page(1, "A", "ord " * 250_000)))
+    path.write_bytes(bz2.compress(dumps.header()) + stream * 40 + bz2.compress(dumps.FOOTER))
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_pages(Piece(str(path)))) == 40
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 12 << 20

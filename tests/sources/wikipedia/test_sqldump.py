@@ -1,0 +1,377 @@
+"""SQL dumps: rows come back as they were written, and what is no dump is named."""
+
+import gzip
+import io
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timing import seconds
+
+from cr5.errors import CorpusError
+from cr5.sources.wikipedia import sqldump
+from cr5.sources.wikipedia.sqldump import Value, rows, sitelinks, wikidata_ids
+
+HEAD = """-- MySQL dump 10.19  Distrib 10.3.38-MariaDB, for debian-linux-gnu (x86_64)
+--
+-- Host: db1234    Database: dawiki
+-- ------------------------------------------------------
+
+/*!40101 SET NAMES utf8mb4 */;
+/*!40103 SET TIME_ZONE='+00:00' */;
+
+"""
+PAGE_PROPS = """DROP TABLE IF EXISTS `page_props`;
+/*!40101 SET @saved_cs_client     = @@character_set_client */;
+CREATE TABLE `page_props` (
+  `pp_page` int(10) unsigned NOT NULL,
+  `pp_propname` varbinary(60) NOT NULL,
+  `pp_value` blob NOT NULL,
+  `pp_sortkey` float DEFAULT NULL,
+  PRIMARY KEY (`pp_page`,`pp_propname`),
+  UNIQUE KEY `pp_propname_page` (`pp_propname`,`pp_page`),
+  UNIQUE KEY `pp_propname_sortkey_page` (`pp_propname`,`pp_sortkey`,`pp_page`)
+) ENGINE=InnoDB DEFAULT CHARSET=binary;
+
+/*!40000 ALTER TABLE `page_props` DISABLE KEYS */;
+"""
+SITELINKS = """CREATE TABLE `wb_items_per_site` (
+  `ips_row_id` bigint(20) unsigned NOT NULL AUTO_INCREMENT,
+  `ips_item_id` int(10) unsigned NOT NULL,
+  `ips_site_id` varbinary(32) NOT NULL,
+  `ips_site_page` varbinary(310) NOT NULL,
+  PRIMARY KEY (`ips_row_id`)
+) ENGINE=InnoDB;
+"""
+TAIL = "/*!40000 ALTER TABLE `page_props` ENABLE KEYS */;\n\n-- Dump completed on 2026-11-01  1:02:03\n"
+COLUMNS = ["pp_page", "pp_propname", "pp_value", "pp_sortkey"]
+
+texts = st.text(st.characters(exclude_categories=["Cs"])) | st.text("'\"\\(),;\n\0\x1a%_` aé𝄞", max_size=12)
+values = st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.binary(max_size=9) | texts
+noise = st.lists(st.sampled_from([*"()',;\\\n `aN0x._-1", "(1,'a','b',NULL)", "),(", "NULL"]), max_size=40).map("".join)
+relaxed = settings(max_examples=100, deadline=None)
+
+
+def insert(*literals: str) -> str:
+    return f"INSERT INTO `page_props` VALUES {','.join(f'({literal})' for literal in literals)};\n"
+
+
+def dump(*statements: str) -> bytes:
+    return (HEAD + PAGE_PROPS + "".join(statements) + TAIL).encode("utf-8", "surrogateescape")
+
+
+def read(content: bytes, *columns: str, chunk: int = 2**15) -> list[tuple[Value, ...]]:
+    return list(rows(io.BytesIO(content), "page_props", columns or COLUMNS, "x.sql", chunk=chunk))
+
+
+def message(content: bytes, *columns: str) -> str:
+    with pytest.raises(CorpusError) as caught:
+        read(content, *columns)
+    return str(caught.value)
+
+
+def written(value: Value, doubled: bool = False) -> str:
+    """A value as mysqldump writes it, or with quotes doubled as others do."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return "0x" + value.hex().upper()
+    if not isinstance(value, str):
+        return repr(value)
+    for sign, letter in [("\\", "\\"), ("\0", "0"), ("\n", "n"), ("\r", "r"), ("\x1a", "Z"), ('"', '"')]:
+        value = value.replace(sign, "\\" + letter)
+    return "'" + value.replace("'", "''" if doubled else "\\'") + "'"
+
+
+# What is written comes back
+
+
+@given(st.lists(st.tuples(values, values, values, values), min_size=1, max_size=6), st.booleans(), st.integers(1, 90))
+@relaxed
+def test_random_rows_come_back_equal_whatever_the_chunks(
+    table: list[tuple[Value, ...]], doubled: bool, chunk: int
+) -> None:
+    lines = [",".join(written(value, doubled) for value in row) for row in table]
+    content = dump(insert(*lines), insert(*lines))
+    found = read(content, chunk=chunk)
+    assert found == table * 2
+    assert [list(map(type, row)) for row in found] == [list(map(type, row)) for row in table * 2]
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [
+        (r"'it\'s'", "it's"),
+        ("'it''s'", "it's"),
+        ("''", ""),
+        ("''''", "'"),
+        (r"'\\'", "\\"),
+        (r"'\\\''", "\\'"),
+        (r"'say \"hi\"'", 'say "hi"'),
+        (r"'a\nb\tc\0d\Ze\rf\bg'", "a\nb\tc\0d\x1ae\rf\bg"),
+        (r"'100\%\_\q'", r"100\%\_q"),
+        ("'a),(b;'", "a),(b;"),
+        ("'𝄞 漢字 ‮'", "𝄞 漢字 ‮"),
+        ("_binary 'Århus'", "Århus"),
+        (r"_utf8mb4'it\'s'", "it's"),
+        ("0x4Aff", b"J\xff"),
+        ("NULL", None),
+        ("null", None),
+        ("-12", -12),
+        ("18446744073709551615", 2**64 - 1),
+        ("-0.25", -0.25),
+        ("1.5e-7", 1.5e-7),
+        ("2e+20", 2e20),
+        ("'NULL'", "NULL"),
+        ("'0x41'", "0x41"),
+        ("'12'", "12"),
+        ("'caf\udce9'", b"caf\xe9"),
+        ("'\\'\udcff'", b"'\xff"),
+    ],
+)
+def test_each_literal_has_its_value(literal: str, value: Value) -> None:
+    content = dump(insert(f"1,'a',{literal},NULL", f"2,'b',{literal},{literal}"))
+    assert read(content) == [(1, "a", value, None), (2, "b", value, value)]
+    assert read(content, chunk=1) == read(content)
+
+
+def test_a_column_of_many_kinds_keeps_each() -> None:
+    content = dump(insert("1,'a','x',NULL", "2,'a',7,0.5", r"3,'a','\'',3", "4,'a','\udcff',NULL"))
+    assert read(content, "pp_value", "pp_sortkey") == [("x", None), (7, 0.5), ("'", 3), (b"\xff", None)]
+
+
+def test_columns_come_in_the_order_asked_for_and_may_repeat() -> None:
+    content = dump(insert("1,'a','b',0.5"))
+    assert read(content, "pp_value", "pp_page", "pp_value") == [("b", 1, "b")]
+
+
+def test_rows_may_stand_on_lines_of_their_own() -> None:
+    content = dump("INSERT INTO `page_props` VALUES\n(1,'a','b',NULL),\n(2,'c','d',NULL)\n,(3,'e','f',NULL)\n;\n")
+    for chunk in (1, 2, 3, 2**15):
+        assert read(content, "pp_page", "pp_value", chunk=chunk) == [(1, "b"), (2, "d"), (3, "f")]
+
+
+def test_an_insert_may_name_its_columns() -> None:
+    content = b"INSERT IGNORE INTO `dawiki`.`page_props` (`pp_value`, `pp_page`) VALUES ('b', 1), ('c', 2);"
+    assert read(content, "pp_page", "pp_value") == [(1, "b"), (2, "c")]
+
+
+def test_other_tables_are_passed_over_even_if_they_speak_of_this_one() -> None:
+    other = "CREATE TABLE `page` (\n  `page_id` int,\n  KEY `x` (`page_id`)\n) ENGINE=InnoDB;\n"
+    other += "INSERT INTO `page` VALUES (1,'\\nINSERT INTO `page_props` VALUES (9,9,9,9);');\n"
+    content = dump(insert("1,'a','b',NULL"), other, insert("2,'a','b',NULL"), other)
+    assert read(content, "pp_page", chunk=1) == read(content, "pp_page") == [(1,), (2,)]
+
+
+def test_an_empty_table_has_no_rows() -> None:
+    assert read(dump()) == []
+
+
+def test_windows_line_ends_do_not_matter() -> None:
+    assert read(dump(insert("1,'a','b',NULL")).replace(b"\n", b"\r\n"), "pp_page") == [(1,)]
+
+
+def test_where_keeps_rows_with_these_words_only() -> None:
+    content = dump(insert("1,'a','x',NULL", "2,'b','a',NULL", "3,_binary 'a','',NULL", "4,'ab','',NULL", "5,'a','',1"))
+    for chunk in (1, 7, 2**15):
+        stream = io.BytesIO(content)
+        found = rows(stream, "page_props", ["pp_page", "pp_value"], where={"pp_propname": ["a", "z"]}, chunk=chunk)
+        assert list(found) == [(1, "x"), (3, ""), (5, "")]
+    both = {"pp_propname": ["a"], "pp_value": ["x", ""]}
+    assert list(rows(io.BytesIO(content), "page_props", ["pp_page"], where=both)) == [(1,), (3,), (5,)]
+    assert list(rows(io.BytesIO(content), "page_props", ["pp_page"], where={"pp_value": ["no"]})) == []
+
+
+# Wikimedia's tables
+
+
+def test_page_props_give_items_and_disambiguations() -> None:
+    content = dump(
+        insert("1,'wikibase_item','Q42',NULL", "1,'defaultsort','wikibase_item',NULL", "7,'disambiguation','',NULL"),
+        insert("7,'wikibase_item','Q7',NULL", "8,'page_image_free','D\\'or.jpg',NULL", "9,'notoc','',NULL"),
+    )
+    found = wikidata_ids(io.BytesIO(content))
+    assert found.items == {1: "Q42", 7: "Q7"}
+    assert found.disambiguations == {7}
+
+
+def test_sitelinks_of_one_site_have_spaces() -> None:
+    lines = "(1,42,'dawiki','Douglas_Adams'),(2,42,'enwiki','Douglas Adams'),(3,7,'dawiki','L\\'Aquila 𝄞')"
+    content = f"{SITELINKS}INSERT INTO `wb_items_per_site` VALUES {lines};\n".encode()
+    assert list(sitelinks(io.BytesIO(content), "dawiki")) == [("Q42", "Douglas Adams"), ("Q7", "L'Aquila 𝄞")]
+    assert list(sitelinks(io.BytesIO(content), "wiki")) == []
+
+
+# What is no dump of that table
+
+
+def test_a_dump_of_another_table_is_named() -> None:
+    with pytest.raises(CorpusError) as caught:
+        wikidata_ids(io.BytesIO(SITELINKS.encode()), "x.sql.gz")
+    assert str(caught.value) == (
+        "x.sql.gz: no table `page_props` in this file, it holds `wb_items_per_site`; "
+        "pass the file whose name ends in page_props.sql.gz"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>404</html>", bytes(range(256)), b"INSERT", b"CREATE TABLE `a` ("])
+def test_what_is_no_dump_at_all_is_named(content: bytes) -> None:
+    assert message(content) == (
+        "x.sql: no table `page_props` in this file, and nothing that a dump of tables has; "
+        "pass the file whose name ends in page_props.sql.gz"
+    )
+
+
+@pytest.mark.parametrize("content", [dump(), dump(insert("1,2,3,4"))])
+def test_an_unknown_column_is_named(content: bytes) -> None:
+    assert message(content, "pp_page", "pp_title") == (
+        "x.sql: table `page_props` has no column pp_title, only pp_page, pp_propname, pp_value, pp_sortkey; "
+        "pass a dump of the usual layout"
+    )
+
+
+def test_rows_without_their_create_table_are_named() -> None:
+    assert message(insert("1,2,3,4").encode()) == (
+        "x.sql: the rows of `page_props` come without their CREATE TABLE, which names the columns; pass the whole dump"
+    )
+
+
+def test_a_dump_that_is_cut_off_within_rows_gives_those_before_and_says_so() -> None:
+    whole = dump(insert("1,'a','b',NULL", r"22,_binary 'it\'s''ok',0x4A4B,-0.5", "3,'c','d',NULL"))
+    start, end = whole.index(b"VALUES (1") + 8, whole.index(b";\n", whole.index(b"VALUES (1"))
+    for cut in range(start, end):
+        got: list[tuple[Value, ...]] = []
+        with pytest.raises(CorpusError) as caught:
+            got.extend(rows(io.BytesIO(whole[:cut]), "page_props", COLUMNS, "x.sql"))
+        assert str(caught.value) == "x.sql: cut off within the rows of `page_props`; download it again"
+        assert got == read(whole)[: len(got)]
+
+
+@pytest.mark.parametrize(
+    "literals",
+    [
+        "1,'a','b'),(2,'c','d',NULL",
+        "1,'a','b',NULL,5",
+        "1,'a','b' 'c',NULL",
+        "1,'a','b',NULL)(2",
+        "1,'a',b(2),NULL",
+        "",
+    ],
+)
+def test_a_row_of_another_shape_is_shown(literals: str) -> None:
+    near = f"({literals});\n{TAIL}"[:40]
+    assert message(dump(insert(literals))) == (
+        f"x.sql: cannot be read as rows of `page_props` near {near!r}; download it again"
+    )
+
+
+@pytest.mark.parametrize("literal", ["CURRENT", "0x123", "1.2.3", "-", "--1", "1e", "12a"])
+def test_a_value_of_another_kind_is_shown(literal: str) -> None:
+    assert message(dump(insert("1,'a','b',NULL", f"1,'a','b',{literal}"))) == (
+        f"x.sql: cannot be read as rows of `page_props` near '{literal}'; download it again"
+    )
+
+
+def test_a_row_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqldump, "MAX_ROW", 10**5)
+    shown = message(dump("INSERT INTO `page_props` VALUES (1,'" + "a" * 10**6))
+    assert shown == f'x.sql: cannot be read as rows of `page_props` near "(1,\'{"a" * 36}"; download it again'
+
+
+def test_a_long_row_is_read_whole() -> None:
+    assert read(dump(insert(f"1,'a','{'b' * 10**6}',NULL")), "pp_value") == [("b" * 10**6,)]
+
+
+def test_compressed_files_that_are_cut_or_damaged_are_named_by_their_stream(tmp_path: Path) -> None:
+    path = tmp_path / "x.sql.gz"
+    whole = gzip.compress(dump(insert(*(f"{n},'a','{n * n}',NULL" for n in range(5000)))))
+    for content, words in [
+        (whole[:-400], "cut short, the compressed data has no end"),
+        (whole[:2000] + b"\0" * 200 + whole[2200:], "corrupt, or no gzip file"),
+        (b"no gzip", "corrupt, or no gzip file"),
+    ]:
+        path.write_bytes(content)
+        with gzip.open(path) as stream, pytest.raises(CorpusError) as caught:
+            wikidata_ids(cast(BinaryIO, stream))
+        assert str(caught.value) == f"{path}: {words}; download it again"
+
+
+def test_a_file_that_the_system_cannot_read_is_named() -> None:
+    class Broken(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(CorpusError) as caught:
+        wikidata_ids(cast(BinaryIO, Broken()))
+    assert str(caught.value) == "the dump: cannot be read, input/output error; check its permissions"
+
+
+# Anything else
+
+
+@given(noise, st.integers(1, 20))
+@settings(max_examples=400, deadline=None)
+def test_any_signs_are_rows_or_an_error_whatever_the_chunks(signs: str, chunk: int) -> None:
+    def outcome(size: int) -> object:
+        try:
+            return read(dump("INSERT INTO `page_props` VALUES (1,'a','b',NULL)", signs, ";\n"), chunk=size)
+        except CorpusError as error:
+            return str(error).partition(" near ")[0]
+
+    assert outcome(chunk) == outcome(2**15)
+
+
+@given(st.binary(max_size=300))
+@relaxed
+def test_any_bytes_are_rows_or_an_error(signs: bytes) -> None:
+    start = f"{HEAD}{PAGE_PROPS}INSERT INTO `page_props` VALUES (1,".encode()
+    for content in (signs, start + signs):
+        try:
+            read(content)
+        except CorpusError:
+            continue
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "\nCREATE",
+        "\nCREATE TABLE `a` (\n  x",
+        "\nINSERT INTO `",
+        "\nINSERT INTO a (b,",
+        "\nINSERT INTO `page_props` (`a",
+    ],
+)
+def test_time_is_linear_between_statements(unit: str) -> None:
+    def refuse(repeats: int) -> None:
+        with pytest.raises(CorpusError):
+            read((unit * repeats).encode())
+
+    limit = 10 * seconds(lambda: refuse(10_000)) + 0.1  # 4 times would be exact, 16 quadratic
+    assert seconds(lambda: refuse(40_000), limit) < limit
+
+
+def test_memory_does_not_grow_with_the_file() -> None:
+    line = insert(*(f"{n},'wikibase_item','Q{n}',NULL" for n in range(2000))).encode()
+
+    class Endless(io.RawIOBase):
+        """A dump of 100 statements that is never in memory."""
+
+        parts: Iterator[bytes] = iter([dump(), *[line] * 100])
+
+        def read(self, size: int = -1) -> bytes:
+            return next(self.parts, b"")
+
+    tracemalloc.start()
+    try:
+        stream = cast(BinaryIO, Endless())
+        count = sum(1 for _ in rows(stream, "page_props", ["pp_page", "pp_value"]))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert count == 200_000
+    assert peak < 12 * len(line)

@@ -1,0 +1,184 @@
+"""What a crash leaves behind can be gone on from, or is refused by name."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from cr5._typing import Array
+from cr5.errors import Cr5Error
+from cr5.training import checkpoint
+from cr5.training.checkpoint import Checkpoint
+
+Basis = dict[str, Array]
+
+
+class Clock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0  # when every checkpoint of these tests begins
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Clock:
+    monkeypatch.chdir(tmp_path)
+    clock = Clock()
+    monkeypatch.setattr(checkpoint, "time", clock)
+    return clock
+
+
+def basis(seed: int = 0) -> Basis:
+    random = np.random.default_rng(seed)
+    return {"en": random.standard_normal((7, 3)).astype(np.float32), "zh-TW": random.standard_normal((5, 3))}
+
+
+def never() -> Basis:
+    raise AssertionError("this basis was not to be fetched")
+
+
+def kept(fingerprint: str = "abc") -> Checkpoint:
+    return Checkpoint(Path("fit.checkpoint"), fingerprint, written=1000.0)
+
+
+def message(at: Checkpoint) -> str:
+    with pytest.raises(Cr5Error) as caught:
+        at.load()
+    return str(caught.value)
+
+
+UNREADABLE = "fit.checkpoint is no checkpoint that can be read; delete it to begin anew"
+
+
+def test_a_basis_and_its_state_come_back() -> None:
+    state = {"path": {"ridge": 0.3, "points": [1, None, "x"]}}
+    kept().save(basis, state, now=True)
+    found = kept().load()
+    assert found is not None
+    assert found[1] == state
+    assert list(found[0]) == ["en", "zh-TW"]
+    for lang, Z in basis().items():
+        assert found[0][lang].dtype == Z.dtype
+        np.testing.assert_array_equal(found[0][lang], Z)
+
+
+def test_arrays_in_any_memory_order_come_back() -> None:
+    Z = basis()["en"]
+    kept().save(lambda: {"f": np.asfortranarray(Z), "slice": np.hstack([Z, Z])[:, ::2]}, {}, now=True)
+    found = kept().load()
+    assert found is not None
+    np.testing.assert_array_equal(found[0]["f"], Z)
+    np.testing.assert_array_equal(found[0]["slice"], np.hstack([Z, Z])[:, ::2])
+
+
+def test_nothing_is_found_where_nothing_was_kept() -> None:
+    assert kept().load() is None
+
+
+def test_the_file_is_replaced_at_most_every_so_many_seconds(clock: Clock) -> None:
+    at = kept()
+    written = []
+    for second in range(100):
+        clock.now = 1000.0 + second
+        at.save(partial(basis, second), {"second": second})
+        found = at.load()
+        written.append(found[1]["second"] if found else None)
+    assert written == [None] * 30 + [30] * 30 + [60] * 30 + [90] * 10
+
+
+def test_a_basis_is_fetched_only_where_it_is_written(clock: Clock) -> None:
+    at = kept()
+    clock.now += 29
+    at.save(never, {})
+    assert at.load() is None
+    clock.now += 1
+    at.save(basis, {})
+    at.save(never, {})
+    assert at.load() is not None
+
+
+def test_a_fetch_that_fails_leaves_the_last_file_whole() -> None:
+    kept().save(partial(basis, 1), {"step": 1}, now=True)
+    with pytest.raises(AssertionError, match="not to be fetched"):
+        kept().save(never, {"step": 2}, now=True)
+    found = kept().load()
+    assert found is not None
+    assert found[1] == {"step": 1}
+    assert [path.name for path in Path().iterdir()] == ["fit.checkpoint"]
+
+
+def test_what_must_be_kept_now_is_and_counts_as_fresh(clock: Clock) -> None:
+    at = kept()
+    at.save(basis, {"step": 1}, now=True)
+    clock.now += 29
+    at.save(basis, {"step": 2})
+    found = at.load()
+    assert found is not None
+    assert found[1] == {"step": 1}
+
+
+def test_other_documents_or_settings_are_refused() -> None:
+    kept("abc").save(basis, {}, now=True)
+    assert message(kept("xyz")) == (
+        "fit.checkpoint was made from other documents or settings; delete it to begin anew, "
+        "or give the documents and settings that it was made from"
+    )
+    assert Path("fit.checkpoint").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 8, b"not a checkpoint", b"\xff" * 100])
+def test_a_file_of_something_else_is_refused(content: bytes) -> None:
+    Path("fit.checkpoint").write_bytes(content)
+    assert message(kept()) == UNREADABLE
+
+
+def test_a_file_that_was_cut_short_is_refused_wherever_the_cut() -> None:
+    kept().save(basis, {}, now=True)
+    whole = Path("fit.checkpoint").read_bytes()
+    for size in range(0, len(whole), 7):
+        Path("fit.checkpoint").write_bytes(whole[:size])
+        assert message(kept()) == UNREADABLE
+
+
+@pytest.mark.parametrize("metadata", [None, {"other": "{}"}, {"cr5": "{"}, {"cr5": "[1]"}, {"cr5": "1"}])
+def test_a_safetensors_file_of_another_kind_is_refused(metadata: dict[str, str] | None) -> None:
+    save_file(basis(), "fit.checkpoint", metadata)
+    assert message(kept()) == UNREADABLE
+
+
+def test_a_state_without_a_fingerprint_is_of_other_documents() -> None:
+    save_file(basis(), "fit.checkpoint", {"cr5": json.dumps({})})
+    assert message(kept()).startswith("fit.checkpoint was made from other documents or settings; ")
+
+
+def test_a_folder_in_its_place_is_refused() -> None:
+    Path("fit.checkpoint").mkdir()
+    assert message(kept()) == UNREADABLE
+
+
+def test_a_write_that_fails_leaves_the_last_file_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept().save(partial(basis, 1), {"step": 1}, now=True)
+
+    def fails(tensors: object, path: Path, metadata: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_file", fails)
+    with pytest.raises(OSError, match="no space"):
+        kept().save(partial(basis, 2), {"step": 2}, now=True)
+    found = kept().load()
+    assert found is not None
+    assert found[1] == {"step": 1}
+    np.testing.assert_array_equal(found[0]["en"], basis(1)["en"])
+
+
+def test_a_finished_write_leaves_one_file() -> None:
+    at = kept()
+    at.save(basis, {}, now=True)
+    assert [path.name for path in Path().iterdir()] == ["fit.checkpoint"]

@@ -1,0 +1,141 @@
+"""From corpus files to a model on a cluster: the same as on one machine."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+import madeup
+
+import cr5.corpus.documents
+import cr5.training.pipeline
+from cr5 import CorpusError, Cr5, Document, read_batches, write
+from cr5.cli import run
+from cr5.corpus.documents import Skipped
+from cr5.errors import Cr5Error
+from cr5.progress import Progress
+from cr5.training.checkpoint import Checkpoint
+from cr5.training.engines.dask import DaskEngine
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[DaskEngine]:
+    """Two worker processes. Only to connect to."""
+    with DaskEngine(workers=2) as engine:
+        yield engine
+
+
+@pytest.fixture
+def engine(cluster: DaskEngine) -> Iterator[DaskEngine]:
+    with DaskEngine(cluster.cluster.address) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def folder(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The made-up corpus in files of three formats, a language across two of them."""
+    path = tmp_path_factory.mktemp("corpus")
+    write(path / "aa.jsonl", [d for d in documents if d.lang == "aa"])
+    write(path / "bb.parquet", [d for d in documents if d.lang == "bb"])
+    others = [d for d in documents if d.lang == "cc"]
+    write(path / "cc-1.csv.gz", others[:70])
+    write(path / "cc-2.csv.gz", others[70:])
+    return path
+
+
+def test_pieces_of_a_file_hold_every_document_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cr5.corpus.documents, "PIECE", 6000)
+    pieces = read_batches(folder, batch_rows=20).pieces()
+    assert len(pieces) > len(list(folder.iterdir()))
+    found = [row for piece in pieces for batch in piece.read(Skipped()) for row in batch.rows.to_pylist()]
+    everything = [row for batch in read_batches(folder) for row in batch.rows.to_pylist()]
+    assert sorted(found, key=str) == sorted(everything, key=str)
+
+
+@pytest.mark.parametrize("ridge", ["auto", 0.3])
+def test_a_cluster_learns_the_model_that_one_machine_learns(
+    ridge: float | str, folder: Path, engine: DaskEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cr5.corpus.documents, "PIECE", 6000)
+    settings = madeup.SETTINGS | {"ridge": ridge}
+    here = Cr5(**settings).fit(read_batches(folder))
+    seen: list[Progress] = []
+    there = Cr5(**settings).fit(read_batches(folder, batch_rows=20), engine=engine, progress=seen.append)
+    assert len(engine.facts()) > 3  # the files were cut
+    assert there.report["ridge"] == here.report["ridge"]
+    np.testing.assert_allclose(there.report["eigenvalues"], here.report["eigenvalues"], rtol=1e-4)
+    for lang in here.langs:
+        assert there.words(lang) == here.words(lang)
+        np.testing.assert_array_equal(there._feature(lang).idf, here._feature(lang).idf)
+        assert there.report["languages"][lang] == here.report["languages"][lang]
+    notes = [p.note for p in seen if p.stage == "fit"]
+    assert all("energy" in note and "products" in note for note in notes)
+    assert notes
+
+
+def test_a_bad_line_on_a_worker_is_named_as_on_one_machine(folder: Path, engine: DaskEngine, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text((folder / "aa.jsonl").read_text() + '{"concept": "Q1"}\n')
+    with pytest.raises(CorpusError) as here:
+        Cr5(**madeup.SETTINGS).fit(read_batches([folder / "bb.parquet", bad]))
+    with pytest.raises(CorpusError) as there:
+        Cr5(**madeup.SETTINGS).fit(read_batches([folder / "bb.parquet", bad]), engine=engine)
+    assert str(there.value) == str(here.value)
+    counted = []
+    for place in (None, engine):
+        skipped = Skipped()
+        reading = read_batches([folder / "bb.parquet", bad], on_error="skip", skipped=skipped)
+        Cr5(**madeup.SETTINGS).fit(reading, engine=place, skipped=skipped)
+        counted.append((skipped.counts, skipped.examples))
+    assert counted[0] == counted[1]
+
+
+def test_standard_input_is_not_for_workers(engine: DaskEngine) -> None:
+    with pytest.raises(CorpusError, match=r"^standard input can be read once and here only; write it to a file"):
+        Cr5(**madeup.SETTINGS).fit(read_batches("-"), engine=engine)
+
+
+def test_a_cluster_that_is_lost_leaves_a_checkpoint_that_any_engine_goes_on_from(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cr5.training.pipeline, "Checkpoint", partial(Checkpoint, every=0.0))
+    checkpoint = tmp_path / "checkpoint"
+    settings = madeup.SETTINGS | {"tol": 1e-3}
+
+    with DaskEngine(workers=1) as engine:
+        engine.cluster.patience = 1
+
+        def lose(progress: Progress) -> None:
+            if progress.stage == "fit" and progress.done == 2 and engine.cluster.own:
+                [pid] = engine.cluster.client.run(os.getpid).values()
+                engine.cluster.own.scale(0)  # and no other takes its place
+                os.kill(pid, signal.SIGKILL)
+
+        with pytest.raises(Cr5Error, match=r"has had no worker for 1 s; start workers and run .* --resume: it goes"):
+            Cr5(**settings).fit(read_batches(folder), engine=engine, checkpoint=checkpoint, progress=lose)
+    assert checkpoint.exists()
+    steps: list[Progress] = []
+    whole = Cr5(**settings).fit(read_batches(folder))
+    resumed = Cr5(**settings).fit(read_batches(folder), checkpoint=checkpoint, progress=steps.append)
+    assert resumed.report["steps"] < whole.report["steps"]
+    np.testing.assert_allclose(resumed.report["eigenvalues"], whole.report["eigenvalues"], rtol=1e-3)
+
+
+def test_the_command_trains_on_a_cluster(
+    folder: Path, cluster: DaskEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [f"{name}={value}" for name, value in madeup.SETTINGS.items()]
+    options = [part for item in settings for part in ("--set", item)]
+    address = cluster.cluster.address
+    found = []
+    for name, engine in (("a", []), ("b", ["--engine", "dask", "--scheduler", address])):
+        assert run(["train", str(folder), "-o", str(tmp_path / name), "--json", *options, *engine]) == 0
+        found.append(json.loads(capsys.readouterr().out)["report"])
+    np.testing.assert_allclose(found[0]["eigenvalues"], found[1]["eigenvalues"], rtol=1e-4)

@@ -1,0 +1,444 @@
+"""The engine of a cluster against that of one machine, and what happens when workers die."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.linalg import subspace_angles
+
+pytest.importorskip("distributed")
+
+import dask
+from distributed.diagnostics.plugin import SchedulerPlugin
+from problems import Problem, problem
+
+import cr5.training.engines.dask
+from cr5._typing import Array, Ints, Sparse
+from cr5.errors import Cr5Error
+from cr5.progress import Progress
+from cr5.training.engines.cpu import CpuEngine
+from cr5.training.engines.dask import DaskEngine, bytes_per_step
+from cr5.training.solver import Fit, reduced_rank_ridge
+
+OPTIONS: dict[str, Any] = {"rank": 4, "ridge": 1.0, "tol": 0.02}
+SMALL = 3_000  # bytes of a shard: every language of these problems has two
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Callable[[int], DaskEngine]]:
+    """A cluster of so many processes, started on first use. Only to connect to."""
+    engines: dict[int, DaskEngine] = {}
+
+    def start(workers: int) -> DaskEngine:
+        if workers not in engines:
+            engines[workers] = DaskEngine(workers=workers)
+        return engines[workers]
+
+    yield start
+    for engine in engines.values():
+        engine.close()
+
+
+@pytest.fixture
+def pair(started: Callable[[int], DaskEngine]) -> Iterator[DaskEngine]:
+    """An engine on two workers."""
+    with DaskEngine(started(2).cluster.address, shard_bytes=SMALL) as engine:
+        engine.cluster.client.wait_for_workers(2)  # the test before may have killed one
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def data() -> Problem:
+    return problem(2, 60, 40, 30)
+
+
+def fill(engine: Any, data: Problem) -> Any:
+    for lang, X in data.blocks.items():
+        engine.put(lang, X, data.concepts[lang])
+    return engine
+
+
+def angle(one: Fit, other: Fit) -> float:
+    both = [np.vstack(list(fit.maps.values())).astype(float) for fit in (one, other)]
+    return float(subspace_angles(*both).max())
+
+
+def kill(engine: DaskEngine, worker: str) -> None:
+    [pid] = engine.cluster.client.run(os.getpid, workers=[worker]).values()
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("workers", "dtype", "intercept"),
+    [
+        (1, np.float64, "shared"),
+        (2, np.float64, "language"),
+        (2, np.float32, "shared"),
+        (4, np.float64, "language"),
+        (4, np.float32, "language"),
+    ],
+)
+def test_any_number_of_workers_gives_the_answer_of_one_machine(
+    workers: int, dtype: Any, intercept: Any, started: Callable[[int], DaskEngine]
+) -> None:
+    data = problem(2, 60, 40, 30, dtype=dtype)
+    expected = reduced_rank_ridge(*data, intercept=intercept, **OPTIONS)
+    with DaskEngine(started(workers).cluster.address, shard_bytes=SMALL) as engine:
+        fit = reduced_rank_ridge(*data, intercept=intercept, engine=engine, **OPTIONS)
+        languages = [block.language for block in engine.facts()]
+        assert len(languages) >= 2 * len(set(languages)) == 4
+        assert len({shard.place for shard in engine.shards}) == workers
+    np.testing.assert_allclose(fit.eigenvalues, expected.eigenvalues, rtol=1e-9 if dtype == np.float64 else 1e-4)
+    assert angle(fit, expected) < (1e-5 if dtype == np.float64 else 2e-2)
+    for lang, mean in expected.means.items():
+        np.testing.assert_allclose(fit.means[lang], mean, rtol=1e-6)
+
+
+def _change(rows: dict[str, Array], by: Array, factor: float) -> Array:
+    rows["double"] = rows["Z"] * factor
+    rows["Z"] = rows.pop("old") + by
+    for name in {*rows} & {"unread"}:
+        del rows[name]
+    return np.asarray(rows["double"].sum(axis=0))
+
+
+def _look(rows: dict[str, Array]) -> Array:
+    return np.array([sum(array.sum() for array in rows.values())])
+
+
+def _nothing(rows: dict[str, Array]) -> None: ...
+
+
+def _fail(rows: dict[str, Array]) -> Array:
+    if len(rows["id"]) > 1:  # not where the function is only tried out
+        raise Cr5Error("this number is wrong; take another")
+    return np.zeros(1)
+
+
+def test_a_function_does_to_a_room_what_it_does_on_one_machine(pair: DaskEngine, data: Problem) -> None:
+    found = []
+    for engine in (fill(CpuEngine(), data), fill(pair, data)):
+        sizes = [X.shape[1] for X in data.blocks.values()]
+        random = np.random.default_rng(0)
+        for name in ("Z", "old", "unread"):
+            engine.words.set(name, [random.standard_normal((size, 5)) for size in sizes])
+        sums = engine.words.map(partial(_change, factor=2.0), [np.full(5, float(i)) for i in range(2)])
+        assert engine.words.map(_nothing) == [None] * 2
+        looked = engine.words.map(_look)
+        found.append([*sums, *looked, *engine.words.get("Z"), *engine.words.get("double")])
+        numbers = np.concatenate(engine.concepts.get("id"))
+        np.testing.assert_array_equal(numbers, np.arange(len(numbers))[:, None])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(KeyError):
+        pair.words.get("old")
+
+
+def test_an_error_in_a_function_comes_through_unchanged(pair: DaskEngine, data: Problem) -> None:
+    fill(pair, data)
+    with pytest.raises(Cr5Error, match=r"^this number is wrong; take another$"):
+        pair.concepts.map(_fail)
+
+
+def test_products_lead_from_room_to_room_as_on_one_machine(pair: DaskEngine, data: Problem) -> None:
+    found = []
+    for whole in (fill(CpuEngine(), data), fill(pair, data)):
+        for engine in (whole, whole.part(np.arange(30) % 3 > 0)):
+            engine.words.set("V", [np.random.default_rng(0).random((X.shape[1], 3)) for X in data.blocks.values()])
+            engine.times("V")
+            engine.concept_sums("V")
+            engine.spread("V", "U")
+            documents = engine.documents.get("U")
+            languages = [block.language for block in engine.facts()]
+            together = [
+                np.vstack([U for U, owner in zip(documents, languages, strict=True) if owner == i]) for i in range(2)
+            ]
+            engine.transposed_times("U", "W")
+            engine.column_sums("D", 2)
+            found.append([*together, *engine.words.get("W"), *engine.words.get("D"), *engine.concepts.get("V")])
+            found[-1][6:] = [np.vstack(found[-1][6:])]  # the ranges of concepts
+            with pytest.raises(KeyError):
+                engine.documents.get("U")
+    for expected, actual in ((found[0], found[2]), (found[1], found[3])):
+        for one, other in zip(expected, actual, strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-12)
+
+
+def test_documents_of_some_concepts_can_be_taken(pair: DaskEngine, data: Problem) -> None:
+    kept = np.arange(30) % 4 == 0
+    (blocks, concepts), (expected, numbers) = (fill(engine, data).take(kept) for engine in (pair, CpuEngine()))
+    for lang in data.blocks:
+        np.testing.assert_array_equal(concepts[lang], numbers[lang])
+        np.testing.assert_array_equal(blocks[lang].toarray(), expected[lang].toarray())
+
+
+def _load(folder: Path, seed: int, lang: str, begin: int, end: int) -> tuple[Sparse, Ints]:
+    """Some documents, made up on a worker, which leaves its name."""
+    (folder / f"{lang}-{begin}-{os.getpid()}").touch()
+    data = problem(2, 60, 40, 30, seed=seed)
+    return data.blocks[lang][begin:end], data.concepts[lang][begin:end]
+
+
+def _begin_of(folder: Path) -> Path:
+    return folder
+
+
+def test_shards_are_loaded_on_the_workers(pair: DaskEngine, tmp_path: Path) -> None:
+    data = problem(2, 60, 40, 30, seed=7)
+    for lang, X in data.blocks.items():
+        [folder] = pair.spawn(_begin_of, [tmp_path])
+        pieces = [(tmp_path, 7, lang, begin, min(begin + 20, X.shape[0])) for begin in range(0, X.shape[0], 20)]
+        pair.put_shards(lang, _load, [*pieces[:-1], (folder, *pieces[-1][1:])])
+    assert not list(tmp_path.iterdir())
+    facts = pair.facts()
+    loaders = {int(path.name.split("-")[-1]) for path in tmp_path.iterdir()}
+    assert loaders == set(pair.cluster.client.run(os.getpid).values())
+    assert os.getpid() not in loaders
+    assert sum(block.documents for block in facts) == 60 + 63
+    fit = reduced_rank_ridge({}, {}, engine=pair, **OPTIONS)
+    np.testing.assert_allclose(fit.eigenvalues, reduced_rank_ridge(*data, **OPTIONS).eigenvalues, rtol=1e-9)
+
+
+def _square(number: int) -> int:
+    return number**2
+
+
+def _add(number: int, other: int) -> int:
+    return number + other
+
+
+def test_other_work_runs_on_the_workers_and_stays_there(pair: DaskEngine) -> None:
+    handles = pair.spawn(_square, [1, 2, 3, 4])
+    assert [handle.place for handle in handles] == [0, 0, 1, 1]
+    assert pair.ask(_add, handles, [10, 20, 30, 40]) == [11, 24, 39, 56]
+
+
+def test_what_a_language_needs_of_others_stays_small() -> None:
+    shares = cr5.training.engines.dask._shares
+    np.testing.assert_array_equal(shares(np.array([0, 49, 100]), 2), [49])  # no sliver of the second language
+    np.testing.assert_array_equal(shares(np.array([0, 20, 100]), 2), [50])
+    np.testing.assert_array_equal(shares(np.array([0, 100]), 4), [25, 50, 75])
+
+
+@pytest.mark.parametrize(
+    ("places", "there", "expected"),
+    [("ab", "ab", "ab"), ("ab", "a", "aa"), ("aa", "ac", "ac"), ("abcd", "acde", "aecd"), ("ab", "cd", "cd")],
+)
+def test_places_of_dead_workers_go_to_those_who_have_fewest(places: str, there: str, expected: str) -> None:
+    assert "".join(cr5.training.engines.dask._moved_in(list(places), list(there))) == expected
+
+
+def test_rows_moved_in_a_step_are_those_of_the_formula(pair: DaskEngine) -> None:
+    pair.shard_bytes = 60_000
+    data = problem(3, 700, 300, 500, dtype=np.float32)
+    seen: list[tuple[tuple[int, int, int], list[int]]] = []
+
+    def count(progress: Progress) -> None:
+        received = pair.cluster.client.run(_received)
+        kinds = pair.words.kinds
+        columns = kinds["Z"][0], kinds["W"][0], kinds.get("P", (0,))[0]
+        seen.append((columns, [received[worker] for worker in pair.cluster.places]))
+
+    reduced_rank_ridge(*data, engine=pair, rank=30, ridge=1.0, tol=0, max_steps=4, progress=count)
+    assert len({shard.facts.language for shard in pair.shards if shard.place == 0}) == 2
+    for ((columns, active, older), before), (_, after) in pairwise(seen[1:]):
+        for place, moved in enumerate(pair.moved()):
+            expected = bytes_per_step(moved, columns, active, older, itemsize=4, matrices=place > 0)
+            assert after[place] - before[place] == pytest.approx(expected, rel=0.01)
+
+
+def _received(dask_worker: Any) -> int:
+    return int(sum(entry["total"] for entry in dask_worker.transfer_incoming_log))
+
+
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(pair: DaskEngine, data: Problem) -> None:
+    undisturbed = reduced_rank_ridge(*data, engine=pair, **OPTIONS)
+    with DaskEngine(pair.cluster.address, shard_bytes=SMALL) as engine:
+
+        def disturb(progress: Progress) -> None:
+            if progress.done == 2:
+                kill(engine, engine.cluster.places[1])
+
+        fit = reduced_rank_ridge(*data, engine=engine, progress=disturb, **OPTIONS)
+    assert fit.steps == undisturbed.steps > 2
+    np.testing.assert_array_equal(fit.eigenvalues, undisturbed.eigenvalues)
+
+
+class Again(SchedulerPlugin):  # type: ignore[misc]
+    """The tasks that finish from now on."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def transition(self, key: Any, start: str, finish: str, *_: Any, **__: Any) -> None:
+        if (start, finish) == ("processing", "memory"):
+            self.keys.append(key)
+
+
+def _slowly_negative(rows: dict[str, Array]) -> None:
+    if len(rows["Z"]) > 1:
+        time.sleep(0.3)
+    rows["Z"] = -rows["Z"]
+
+
+@pytest.mark.parametrize("lost", ["the array", "its copy"])
+def test_what_is_lost_is_computed_again_from_the_last_fresh_product(
+    lost: str, pair: DaskEngine, started: Callable[[int], DaskEngine]
+) -> None:
+    data = problem(1, 60, 40, 30)
+    fill(pair, data)
+    pair.words.set("Z", [np.ones((40, 2))])
+    for _ in range(6):
+        pair.words.map(_slowly_negative)
+    old = pair.words.arrays["Z"][0].key
+    pair.times("Z")
+    pair.times("Z")  # again: this one replaces an array
+    pair.concept_sums("Z")
+    expected = pair.concepts.get("Z")
+    pair.words.get("Z")
+    [home], places = pair.words.places, pair.cluster.places
+    scheduler, again = started(2).cluster.own.scheduler, Again()
+    scheduler.add_plugin(again, name=lost)
+    kill(pair, places[home if lost == "the array" else 1 - home])
+    while len(pair.cluster.client.nthreads()) == 2:
+        time.sleep(0.01)
+    found = pair.concepts.get("Z")
+    time.sleep(0.5)  # what should not be computed has time to be
+    scheduler.remove_plugin(lost)
+    np.testing.assert_array_equal(np.vstack(found), np.vstack(expected))
+    assert any(key.startswith("times-") for key in again.keys)
+    assert old not in again.keys
+
+
+def test_a_cluster_without_workers_ends_in_an_error(data: Problem, tmp_path: Path) -> None:
+    with DaskEngine(workers=1) as scheduler:
+        scheduler.cluster.own.scale(0)
+        address = scheduler.cluster.address
+        while scheduler.cluster.client.nthreads():
+            time.sleep(0.05)
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--no-dashboard"]
+        worker = subprocess.Popen([*command, "--nthreads", "2"], stderr=subprocess.DEVNULL, cwd=tmp_path)
+        kept: list[dict[str, Array]] = []
+
+        def disturb(progress: Progress) -> None:
+            if progress.done == 2:
+                worker.kill()
+                worker.wait()
+
+        with DaskEngine(address, patience=120, shard_bytes=SMALL) as engine:
+            assert engine.cluster.settle() == 1
+            engine.cluster.patience = 1
+            with pytest.raises(Cr5Error) as caught:
+                reduced_rank_ridge(*data, engine=engine, progress=disturb, keep=lambda Z: kept.append(Z()), **OPTIONS)
+        assert str(caught.value) == (
+            f"the cluster at {address} has had no worker for 1 s; start workers and run the same command "
+            "with --resume: it goes on from its checkpoint"
+        )
+        assert len(kept) == 2  # what a checkpoint would have been written from
+        with DaskEngine(address) as engine:
+            engine.cluster.patience = 0.3
+            with pytest.raises(Cr5Error, match=r"has had no worker for 0\.3 s"):
+                engine.spawn(_square, [1])
+
+
+def _die(rows: dict[str, Array]) -> None:
+    if len(rows["id"]) > 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rows["id"] = rows["id"] + 1
+
+
+def test_a_task_that_ends_its_workers_and_a_scheduler_that_goes_end_in_errors(data: Problem) -> None:
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        own = DaskEngine(workers=1)
+    engine = fill(DaskEngine(own.cluster.address), data)
+    engine.concepts.map(_die)
+    with pytest.raises(Cr5Error) as caught:
+        engine.concepts.get("id")
+    assert str(caught.value) == (
+        "a task has lost its worker 1 times in a row, probably for lack of memory; give the workers more, "
+        "or start more of them, and run the same command with --resume: it goes on from its checkpoint"
+    )
+    address = own.cluster.address
+    own.close()
+    with pytest.raises(Cr5Error) as caught:
+        engine.words.map(_look)
+    assert str(caught.value) == (
+        f"the scheduler at {address} is gone; start it and its workers and run the same command with --resume: "
+        "it goes on from its checkpoint"
+    )
+    engine.close()
+
+
+def _always_paused(dask_worker: Any) -> str:
+    return "paused"
+
+
+def _wait(item: int, end: Path) -> None:
+    ends = time.monotonic() + 60
+    while not end.exists() and time.monotonic() < ends:
+        time.sleep(0.05)
+
+
+def test_a_worker_that_stays_out_of_memory_ends_in_an_error(
+    pair: DaskEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cr5.training.engines.dask, "_status", _always_paused)
+    pair.cluster.patience = 0.5
+    with pytest.raises(Cr5Error) as caught:
+        pair.ask(_add, pair.spawn(partial(_wait, end=tmp_path / "end"), [1]), [2])
+    (tmp_path / "end").touch()
+    assert str(caught.value).removeprefix("worker ").removeprefix(pair.cluster.places[0]) == (
+        " has been out of memory for 0.5 s; give the workers more, or start more of them, "
+        "and run the same command with --resume: it goes on from its checkpoint"
+    )
+
+
+def test_a_fit_that_the_workers_cannot_hold_is_refused(pair: DaskEngine) -> None:
+    limit = pair.cluster.memory()
+    pair.reserve(int(limit / 2))
+    with pytest.raises(Cr5Error) as caught:
+        pair.reserve(10**15)
+    assert str(caught.value) == (
+        f"the fit needs 1500000.0 GB of memory, the workers have {limit / 1e9:.1f} GB together; "
+        "start more workers, or lower --rank or max_words"
+    )
+
+
+def test_languages_are_put_once_and_before_the_first_use(pair: DaskEngine, data: Problem) -> None:
+    fill(pair, data)
+    X, concepts = data.blocks["l0"], data.concepts["l0"]
+    with pytest.raises(Cr5Error, match=r"^language l0 was put before; put every language once$"):
+        pair.put("l0", X, concepts)
+    with pytest.raises(Cr5Error, match=r"^language new has no documents; leave it out$"):
+        pair.put_shards("new", _load, [])
+    pair.facts()
+    with pytest.raises(Cr5Error, match=r"^language new comes after the first use of the others; put all languages"):
+        pair.put("new", X, concepts)
+
+
+def test_a_scheduler_that_does_not_answer_is_named() -> None:
+    with pytest.raises(Cr5Error) as caught:
+        DaskEngine("tcp://127.0.0.1:9", patience=0.5)
+    assert str(caught.value) == (
+        "no Dask scheduler answers at tcp://127.0.0.1:9; start one with dask scheduler, or mend the address"
+    )
+
+
+def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    spec = importlib.util.spec_from_file_location("dask_engine", cr5.training.engines.dask.__file__)
+    assert spec
+    assert spec.loader
+    with pytest.raises(Cr5Error) as caught:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    assert str(caught.value) == "the dask engine needs Dask; install it with pip install 'cr5[dask]'"

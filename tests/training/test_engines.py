@@ -1,0 +1,753 @@
+"""One suite for every engine: its rooms, and its products against SciPy's."""
+
+import errno
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numba
+import numpy as np
+import pytest
+from problems import Problem, problem
+from scipy.sparse import csr_array
+
+import cr5.machine
+from cr5._typing import Array
+from cr5.errors import Cr5Error
+from cr5.machine import available_cores, available_memory
+from cr5.training.engines import Engine, Facts, Room, cpu
+from cr5.training.engines.cpu import LEAST, CpuEngine
+from cr5.training.solver import Fit, reduced_rank_ridge
+
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "memory": CpuEngine,
+    "disk": partial(CpuEngine, memory=2 * LEAST),
+}
+"""What the suite runs on: a further engine is a further line."""
+
+DTYPES = [np.float32, np.float64]
+MANY = 10_000  # rows: more than a function sees at a time
+CONCEPTS = 34  # those of ``languages``, of which 30 to 32 occur nowhere
+
+
+@pytest.fixture(params=list(ENGINES.values()), ids=list(ENGINES))
+def engine(request: pytest.FixtureRequest) -> Engine:
+    made: Engine = request.param()
+    return made
+
+
+def languages(dtype: type = np.float64) -> Problem:
+    """All that happens: missing concepts, an empty document, a word that occurs nowhere, languages of one word,
+    of no document, and of one document alone."""
+    blocks, concepts = problem(2, dtype=dtype)
+    assert set(range(30)) - set(concepts["l0"]), "a concept is missing in a language"
+    blocks["word"] = csr_array(np.arange(6, dtype=dtype)[:, None])
+    blocks["none"] = csr_array((0, 7), dtype=dtype)
+    blocks["lone"] = csr_array(np.array([[0, 3, 0, 1]], dtype))
+    return Problem(
+        blocks, concepts | {"word": np.array([3, 3, 33, 0, 3, 9]), "none": np.zeros(0, int), "lone": np.array([33])}
+    )
+
+
+def many(dtype: type = np.float64) -> Problem:
+    """Languages of more documents and words than a function sees at a time."""
+    random = np.random.default_rng(0)
+    blocks, concepts = {}, {}
+    for i, (rows, columns) in enumerate([(MANY, 5000), (4500, 900)]):
+        shape, count = (rows, columns), 8 * rows
+        places = random.integers(0, rows, count), (columns * random.random(count) ** 3).astype(int)
+        blocks[f"l{i}"] = csr_array((random.random(count) + 0.5, places), shape=shape).astype(dtype)
+        concepts[f"l{i}"] = random.integers(0, 6000, rows)
+    return Problem(blocks, concepts)
+
+
+def put(engine: Engine, given: Problem) -> None:
+    for lang, X in given.blocks.items():
+        engine.put(lang, X, given.concepts[lang])
+
+
+# Rooms come in blocks that an engine chooses: here they are put together and cut up.
+
+
+def sizes(engine: Engine) -> dict[str, list[int]]:
+    """The documents of every shard, by language."""
+    return {lang: [f.documents for f in engine.facts() if f.language == i] for i, lang in enumerate(engine.langs)}
+
+
+def set_words(engine: Engine, name: str, arrays: Mapping[str, Array]) -> None:
+    engine.words.set(name, [arrays[lang] for lang in engine.langs])
+
+
+def set_documents(engine: Engine, name: str, arrays: Mapping[str, Array]) -> None:
+    parts = {lang: iter(np.split(arrays[lang], np.cumsum(rows)[:-1])) for lang, rows in sizes(engine).items()}
+    engine.documents.set(name, [next(parts[engine.langs[block.language]]) for block in engine.facts()])
+
+
+def set_concepts(engine: Engine, name: str, S: Array) -> None:
+    engine.concepts.set(name, [S[ids[:, 0]] for ids in engine.concepts.get("id")])
+
+
+def get_words(engine: Engine, name: str) -> dict[str, Array]:
+    return dict(zip(engine.langs, engine.words.get(name), strict=True))
+
+
+def get_documents(engine: Engine, name: str) -> dict[str, Array]:
+    blocks = list(zip(engine.facts(), engine.documents.get(name), strict=True))
+    return {
+        lang: np.concatenate([block for facts, block in blocks if facts.language == i])
+        for i, lang in enumerate(engine.langs)
+    }
+
+
+def get_concepts(engine: Engine, name: str) -> Array:
+    order = np.argsort(np.concatenate(engine.concepts.get("id"))[:, 0])
+    return np.concatenate(engine.concepts.get(name))[order]
+
+
+def dense(rows: Mapping[str, int], columns: int, dtype: Any = np.float64) -> dict[str, Array]:
+    random = np.random.default_rng(1)
+    return {lang: random.standard_normal((count, columns)).astype(dtype) for lang, count in rows.items()}
+
+
+def documents_of(given: Problem) -> dict[str, int]:
+    return {lang: X.shape[0] for lang, X in given.blocks.items()}
+
+
+def words_of(given: Problem) -> dict[str, int]:
+    return {lang: X.shape[1] for lang, X in given.blocks.items()}
+
+
+def assert_close(found: Mapping[str, Array], expected: Mapping[str, Array], dtype: Any) -> None:
+    """As near as the dtype allows, and of that dtype."""
+    assert list(found) == list(expected)
+    for lang, array in found.items():
+        assert array.dtype == dtype, lang
+        assert_near(array, expected[lang], dtype)
+
+
+def assert_near(found: Array, expected: Array, dtype: Any) -> None:
+    close: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-12}
+    np.testing.assert_allclose(found, expected, **close)
+
+
+def assert_same(found: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
+    assert list(found) == list(expected)
+    for lang, array in found.items():
+        np.testing.assert_array_equal(array, expected[lang])
+
+
+# What is put in
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_facts_tell_what_was_put(engine: Engine, dtype: type) -> None:
+    given = languages(dtype)
+    put(engine, given)
+    assert engine.langs == list(given.blocks)
+    for i, X in enumerate(given.blocks.values()):
+        shards = [block for block in engine.facts() if block.language == i]
+        assert (sum(b.documents for b in shards), sum(b.nonzeros for b in shards)) == (X.shape[0], X.nnz)
+        assert {(block.words, block.dtype) for block in shards} == {(X.shape[1], np.dtype(dtype).name)}
+    assert all(isinstance(block, Facts) for block in engine.facts())
+
+
+def test_concepts_are_numbered_from_the_first_to_the_largest_that_occurs(engine: Engine) -> None:
+    put(engine, languages())
+    ids = np.concatenate(engine.concepts.get("id"))
+    assert ids.shape == (CONCEPTS, 1)
+    assert sorted(ids[:, 0].tolist()) == list(range(CONCEPTS))
+
+
+@pytest.mark.parametrize("largest", ["first", "last"])
+def test_the_largest_concept_may_come_with_any_language(engine: Engine, largest: str) -> None:
+    X = csr_array(np.eye(2))
+    few, more = np.array([0, 1]), np.array([2, 9])
+    for lang, concepts in zip("ab", (more, few) if largest == "first" else (few, more), strict=True):
+        engine.put(lang, X, concepts)
+    assert len(np.concatenate(engine.concepts.get("id"))) == 10
+
+
+def test_what_is_put_stays_as_it_was(engine: Engine) -> None:
+    given, before = languages(np.float32), languages(np.float32)
+    put(engine, given)
+    whole_fit(engine)
+    for lang, X in given.blocks.items():
+        for name in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(X, name), getattr(before.blocks[lang], name))
+    assert_same(given.concepts, before.concepts)
+
+
+# Products
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 5, 64])
+def test_times_multiplies_every_languages_documents_with_its_words(engine: Engine, dtype: type, width: int) -> None:
+    given = languages(dtype)
+    put(engine, given)
+    V = dense(words_of(given), width, dtype)
+    set_words(engine, "V", V)
+    engine.times("V")
+    expected = {lang: X.toarray().astype(float) @ V[lang].astype(float) for lang, X in given.blocks.items()}
+    assert_close(get_documents(engine, "V"), expected, dtype)
+    assert_same(get_words(engine, "V"), V)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 5, 64])
+def test_transposed_times_multiplies_back_and_forgets_its_source(engine: Engine, dtype: type, width: int) -> None:
+    given = languages(dtype)
+    put(engine, given)
+    U = dense(documents_of(given), width, dtype)
+    set_documents(engine, "U", U)
+    set_documents(engine, "other", U)
+    engine.transposed_times("U", "W")
+    expected = {lang: X.toarray().T.astype(float) @ U[lang].astype(float) for lang, X in given.blocks.items()}
+    assert_close(get_words(engine, "W"), expected, dtype)
+    assert set(names(engine.documents)) == {"other"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_concept_sums_add_up_the_documents_of_each_concept_in_all_languages(engine: Engine, dtype: type) -> None:
+    given = languages(dtype)
+    put(engine, given)
+    U = dense(documents_of(given), 5, dtype)
+    set_documents(engine, "U", U)
+    engine.concept_sums("U")
+    expected = np.zeros((CONCEPTS, 5))
+    for lang, ids in given.concepts.items():
+        np.add.at(expected, ids, U[lang])
+    found = get_concepts(engine, "U")
+    assert found.dtype == dtype
+    assert_near(found, expected, dtype)
+    assert not found[30:33].any()  # no document is about these
+    assert_same(get_documents(engine, "U"), U)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_spread_gives_every_document_the_row_of_its_concept(engine: Engine, dtype: type) -> None:
+    given = languages(dtype)
+    put(engine, given)
+    S = dense({"": CONCEPTS}, 5, dtype)[""]
+    set_concepts(engine, "S", S)
+    engine.spread("S", "U")
+    assert_same(get_documents(engine, "U"), {lang: S[ids] for lang, ids in given.concepts.items()})
+    np.testing.assert_array_equal(get_concepts(engine, "S"), S)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("power", [1, 2])
+def test_column_sums_are_those_of_the_dense_matrix_in_double_precision(engine: Engine, dtype: type, power: int) -> None:
+    given = languages(dtype)
+    put(engine, given)
+    engine.column_sums("sums", power)
+    expected = {lang: (X.toarray().astype(float) ** power).sum(axis=0)[:, None] for lang, X in given.blocks.items()}
+    assert_close(get_words(engine, "sums"), expected, np.float64)
+    assert get_words(engine, "sums")["l0"][5] == 0  # the word that occurs nowhere
+
+
+def test_a_product_takes_the_place_of_what_had_its_name(engine: Engine) -> None:
+    given = languages()
+    put(engine, given)
+    for width in (3, 3, 8):
+        V = dense(words_of(given), width)
+        set_words(engine, "V", V)
+        engine.times("V")
+        engine.concept_sums("V")
+        engine.spread("V", "V")
+        sums = sum(np.eye(CONCEPTS)[:, given.concepts[lang]] @ (X @ V[lang]) for lang, X in given.blocks.items())
+        assert_close(get_documents(engine, "V"), {k: sums[ids] for k, ids in given.concepts.items()}, np.float64)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_of_more_rows_than_one_panel_equal_those_of_scipy(engine: Engine, dtype: type) -> None:
+    given = many(dtype)
+    put(engine, given)
+    V = dense(words_of(given), 40, dtype)
+    set_words(engine, "V", V)
+    engine.times("V")
+    G = {lang: X.astype(float) @ V[lang].astype(float) for lang, X in given.blocks.items()}
+    assert_close(get_documents(engine, "V"), G, dtype)
+    engine.concept_sums("V")
+    S = np.zeros((6000, 40))
+    for lang, ids in given.concepts.items():
+        np.add.at(S, ids, G[lang])
+    assert_near(get_concepts(engine, "V"), S, dtype)
+    engine.spread("V", "U")
+    engine.transposed_times("U", "W")
+    expected = {lang: X.T.astype(float) @ S[given.concepts[lang]] for lang, X in given.blocks.items()}
+    for lang, W in get_words(engine, "W").items():
+        assert_near(W / 100, expected[lang] / 100, dtype)
+
+
+# Rooms
+
+
+ROOMS = ["words", "documents", "concepts"]
+
+
+def names(room: Room) -> list[str]:
+    """The names of the arrays in every block, which are the same."""
+    found: list[dict[str, Array]] = []
+
+    def look(rows: dict[str, Array]) -> None:
+        found.append(rows)
+
+    room.map(look)
+    assert all(set(rows) == set(found[0]) for rows in found)
+    return sorted(found[0])
+
+
+def fill(rows: dict[str, Array], width: int, dtype: str = "float64") -> None:
+    """A = count, count + 1, ...: every number tells its row and column."""
+    rows["A"] = (rows["count"] + np.arange(width)).astype(dtype)
+
+
+@pytest.fixture(params=ROOMS)
+def room(request: pytest.FixtureRequest, engine: Engine) -> Room:
+    """A room with more rows than one panel, whose array ``count`` numbers the rows of every block."""
+    random = np.random.default_rng(0)
+    for lang in "ab":
+        X = csr_array((np.ones(50), random.integers(0, MANY, (2, 50))), shape=(MANY, MANY))
+        engine.put(lang, X, random.permutation(MANY))
+    room: Room = getattr(engine, request.param)
+    heights = {
+        "words": [MANY, MANY],
+        "documents": [block.documents for block in engine.facts()],
+        "concepts": [len(ids) for ids in engine.concepts.get("id")],
+    }[request.param]
+    room.set("count", [np.arange(height)[:, None] for height in heights])
+    return room
+
+
+def counts(room: Room) -> list[Array]:
+    return room.get("count")
+
+
+@pytest.mark.parametrize(("width", "dtype"), [(3, "float64"), (3, "float32"), (1, "float64"), (9, "int64")])
+def test_what_is_assigned_is_kept_whatever_its_width_and_dtype(room: Room, width: int, dtype: str) -> None:
+    room.map(partial(fill, width=3))
+    room.map(partial(fill, width=width, dtype=dtype))
+    for count, A in zip(counts(room), room.get("A"), strict=True):
+        assert A.dtype == dtype
+        np.testing.assert_array_equal(A, count + np.arange(width))
+
+
+def test_what_is_deleted_is_forgotten_and_may_come_again(room: Room) -> None:
+    def forget(rows: dict[str, Array]) -> None:
+        rows["B"] = rows.pop("A") + 1
+
+    before = names(room)
+    room.map(partial(fill, width=2))
+    assert set(names(room)) == {*before, "A"}
+    room.map(forget)
+    assert set(names(room)) == {*before, "B"}
+    with pytest.raises(KeyError):
+        room.get("A")
+    for count, B in zip(counts(room), room.get("B"), strict=True):
+        np.testing.assert_array_equal(B, count + np.array([1.0, 2.0]))
+    room.map(partial(fill, width=4))
+    assert [A.shape[1] for A in room.get("A")] == [4] * len(room.get("A"))
+
+
+def test_an_array_may_take_the_place_of_another(room: Room) -> None:
+    def move(rows: dict[str, Array]) -> None:
+        rows["A"] = rows.pop("B")
+
+    room.map(partial(fill, width=2))
+    for width in (2, 5):  # as wide as what was there, and not
+        room.set("B", [count * np.ones(width) - 0.5 for count in counts(room)])
+        room.map(move)
+        for count, A in zip(counts(room), room.get("A"), strict=True):
+            np.testing.assert_array_equal(A, count * np.ones(width) - 0.5)
+
+
+def test_arrays_may_change_places(room: Room) -> None:
+    def swap(rows: dict[str, Array]) -> None:
+        rows["A"], rows["B"] = rows["B"], rows["A"]
+
+    room.map(partial(fill, width=2))
+    room.set("B", [-1.5 * count * np.ones(2) for count in counts(room)])
+    room.map(swap)
+    for count, A, B in zip(counts(room), room.get("A"), room.get("B"), strict=True):
+        np.testing.assert_array_equal(A, -1.5 * count * np.ones(2))
+        np.testing.assert_array_equal(B, count + np.arange(2.0))
+
+
+def test_an_array_may_be_kept_under_another_name_while_it_changes(room: Room) -> None:
+    def step(rows: dict[str, Array]) -> None:
+        rows["last"], rows["A"] = rows["A"], rows["A"] + 1
+
+    room.map(partial(fill, width=2))
+    for i in range(3):
+        room.map(step)
+        for count, A, last in zip(counts(room), room.get("A"), room.get("last"), strict=True):
+            np.testing.assert_array_equal(last, count + np.arange(2.0) + i)
+            np.testing.assert_array_equal(A, last + 1)
+
+
+def test_results_are_added_up_over_the_rows_of_a_block(room: Room) -> None:
+    found = room.map(lambda rows: rows["count"].sum(axis=0))
+    assert [total.tolist() for total in found] == [[n * (n - 1) // 2] for n in map(len, counts(room))]
+    assert room.map(lambda rows: None) == [None] * len(found)
+
+
+def test_arguments_are_handed_out_block_by_block(room: Room) -> None:
+    def scaled(rows: dict[str, Array], factor: float, shift: Array) -> float:
+        rows["A"] = factor * rows["count"] + shift
+        return factor * len(rows["count"])
+
+    blocks = len(counts(room))
+    factors, shifts = [2.0 + i for i in range(blocks)], [np.array([i, -i]) for i in range(blocks)]
+    found = room.map(scaled, factors, shifts)
+    assert found == [factor * n for factor, n in zip(factors, map(len, counts(room)), strict=True)]
+    for count, A, factor, shift in zip(counts(room), room.get("A"), factors, shifts, strict=True):
+        np.testing.assert_array_equal(A, factor * count + shift)
+
+
+def test_a_row_sees_its_own_row_of_every_array(room: Room) -> None:
+    def add(rows: dict[str, Array]) -> float:
+        rows["C"] = rows["A"] - rows["B"]
+        return float(np.abs(rows["C"]).sum())
+
+    room.map(partial(fill, width=2))
+    room.set("B", [count + np.arange(2.0) for count in counts(room)])
+    assert room.map(add) == [0.0] * len(counts(room))
+
+
+def test_an_error_next_to_the_rows_is_an_error_here(room: Room) -> None:
+    def fails(rows: dict[str, Array]) -> None:
+        if (rows["count"] == len(rows["count"]) // 2).any():
+            raise ZeroDivisionError("in the middle of the rows")
+
+    with pytest.raises(ZeroDivisionError, match="in the middle of the rows"):
+        room.map(fails)
+
+
+def test_what_was_got_stays_as_it_was(room: Room) -> None:
+    room.map(partial(fill, width=3))
+    got, copies = room.get("A"), [A.copy() for A in room.get("A")]
+    room.map(lambda rows: rows.update(A=-rows["A"]))
+    for A, copy in zip(got, copies, strict=True):
+        np.testing.assert_array_equal(A, copy)
+    for A, copy in zip(room.get("A"), copies, strict=True):
+        np.testing.assert_array_equal(A, -copy)
+
+
+def test_what_is_set_comes_back_in_its_dtype(room: Room) -> None:
+    arrays = [np.random.default_rng(0).standard_normal((len(count), 3)).astype("float32") for count in counts(room)]
+    room.set("A", arrays)
+    room.set("A", [A[:, :2] for A in arrays])  # columns of wider arrays are fine
+    for A, array in zip(room.get("A"), arrays, strict=True):
+        assert A.dtype == np.float32
+        np.testing.assert_array_equal(A, array[:, :2])
+
+
+def test_what_was_given_to_set_stays_as_it_was(room: Room) -> None:
+    given = [np.ones((len(count), 3)) for count in counts(room)]
+    room.set("A", given)
+    room.map(lambda rows: rows.update(A=rows["A"] * 7))
+    assert all((A == 1).all() for A in given)
+    assert all((A == 7).all() for A in room.get("A"))
+
+
+def test_a_language_without_documents_is_a_block_without_rows(engine: Engine) -> None:
+    put(engine, languages())
+    set_words(engine, "V", dense(words_of(languages()), 3))
+    engine.times("V")
+    found = engine.documents.map(lambda rows: rows["V"].sum(axis=0))
+    empty = [total for total, block in zip(found, engine.facts(), strict=True) if block.documents == 0]
+    assert [total.tolist() for total in empty] == [[0.0, 0.0, 0.0]]
+    engine.documents.map(lambda rows: rows.update(V=rows["V"][:, :2]))
+    assert get_documents(engine, "V")["none"].shape == (0, 2)
+
+
+# Parts
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_take_gives_the_documents_of_the_chosen_concepts_in_their_order(engine: Engine, share: float) -> None:
+    given = languages()
+    put(engine, given)
+    kept = np.random.default_rng(0).random(CONCEPTS) < share
+    blocks, concepts = engine.take(kept)
+    assert list(blocks) == list(concepts) == engine.langs
+    for lang, X in given.blocks.items():
+        inside = kept[given.concepts[lang]]
+        np.testing.assert_array_equal(blocks[lang].toarray(), X.toarray()[inside])
+        np.testing.assert_array_equal(concepts[lang], given.concepts[lang][inside])
+
+
+def test_a_part_has_some_documents_and_shares_words_and_concepts(engine: Engine) -> None:
+    given = languages()
+    put(engine, given)
+    kept = np.arange(CONCEPTS) % 3 != 0
+    part = engine.part(kept)
+    inside = {lang: kept[ids] for lang, ids in given.concepts.items()}
+    assert part.langs == engine.langs
+    assert {lang: sum(rows) for lang, rows in sizes(part).items()} == {k: int(i.sum()) for k, i in inside.items()}
+    V = dense(words_of(given), 4)
+    set_words(engine, "V", V)
+    part.times("V")
+    G = {lang: (X @ V[lang])[inside[lang]] for lang, X in given.blocks.items()}
+    assert_close(get_documents(part, "V"), G, np.float64)
+    part.concept_sums("V")
+    sums = get_concepts(engine, "V")
+    expected = sum(np.eye(CONCEPTS)[:, ids[inside[lang]]] @ G[lang] for lang, ids in given.concepts.items())
+    np.testing.assert_allclose(sums, expected, atol=1e-12)
+    part.spread("V", "U")
+    part.transposed_times("U", "W")
+    back = {
+        lang: X.toarray()[inside[lang]].T @ sums[given.concepts[lang][inside[lang]]] for lang, X in given.blocks.items()
+    }
+    assert_close(get_words(engine, "W"), back, np.float64)
+    engine.times("V")
+    whole = {lang: X @ V[lang] for lang, X in given.blocks.items()}
+    assert_close(get_documents(engine, "V"), whole, np.float64)
+    assert_close(get_documents(part, "V"), G, np.float64)  # documents are its own
+
+
+def test_a_part_of_a_part_has_the_documents_of_both(engine: Engine) -> None:
+    given = languages()
+    put(engine, given)
+    one, other = np.arange(CONCEPTS) % 3 != 0, np.arange(CONCEPTS) % 2 != 0
+    _, found = engine.part(one).part(other).take(np.ones(CONCEPTS, bool))
+    assert_same(found, {lang: ids[(one & other)[ids]] for lang, ids in given.concepts.items()})
+
+
+# A whole fit
+
+
+def whole_fit(engine: Engine, **options: Any) -> Fit:
+    """A fit of what an engine holds."""
+    return reduced_rank_ridge({}, {}, engine=engine, **{"rank": 4, "ridge": 1.0, "tol": 1e-4, **options})
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = numba.get_num_threads()
+    yield
+    numba.set_num_threads(before)
+
+
+def assert_same_fit(one: Fit, other: Fit) -> None:
+    assert one.steps == other.steps
+    np.testing.assert_array_equal(one.eigenvalues, other.eigenvalues)
+    np.testing.assert_array_equal(one.eigenvectors, other.eigenvectors)
+    assert_same(one.maps, other.maps)
+    assert_same(one.means, other.means)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_any_number_of_threads_gives_the_same_bits(engine: Engine, dtype: type) -> None:
+    put(engine, many(dtype))
+    fits = []
+    for count in [*range(1, numba.config.NUMBA_NUM_THREADS + 1), 1]:
+        numba.set_num_threads(count)
+        fits.append(whole_fit(engine, max_steps=3))
+    for other in fits[1:]:
+        assert_same_fit(fits[0], other)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_fit_with_all_that_happens_is_that_of_any_other_engine(engine: Engine, dtype: type) -> None:
+    plain = CpuEngine()
+    put(plain, languages(dtype))
+    put(engine, languages(dtype))
+    one, other = whole_fit(plain), whole_fit(engine)
+    np.testing.assert_allclose(other.eigenvalues, one.eigenvalues, rtol=1e-3 if dtype == np.float32 else 1e-6)
+    assert other.maps["none"].shape == (7, 4)
+    assert not other.maps["none"].any()
+
+
+# Within a budget
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("budget", [2**18, 2**21, 2 * LEAST])
+def test_a_budget_does_not_change_a_bit_of_a_fit(budget: int, dtype: type) -> None:
+    given, plain, scarce = many(dtype), CpuEngine(), CpuEngine(memory=2 * LEAST)
+    scarce.memory = scarce.shelf.budget = budget  # smaller ones force several panels of columns, and many of rows
+    put(plain, given)
+    put(scarce, given)
+    options: dict[str, Any] = {"rank": 20, "max_steps": 3}
+    assert_same_fit(whole_fit(plain, **options), whole_fit(scarce, **options))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_a_panel_of_any_height_gives_the_same_rows(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "PANEL", rows)
+    given, scarce = languages(), CpuEngine(memory=2 * LEAST)
+    put(scarce, given)
+    V = dense(words_of(given), 5)
+    set_words(scarce, "V", V)
+    scarce.times("V")
+    assert_close(get_documents(scarce, "V"), {k: X @ V[k] for k, X in given.blocks.items()}, np.float64)
+    found = scarce.documents.map(lambda rows: rows["V"].sum(axis=0))
+    np.testing.assert_allclose(found, [(X @ V[k]).sum(axis=0) for k, X in given.blocks.items()], atol=1e-12)
+
+
+@pytest.mark.parametrize("memory", [0, 1, 2 * LEAST - 1])
+def test_a_budget_that_is_too_small_is_refused(memory: int) -> None:
+    message = f"a memory budget of {memory / 1e9:.2f} GB is too small; give at least 0.5 GB"
+    with pytest.raises(Cr5Error, match=f"^{re.escape(message)}$"):
+        CpuEngine(memory)
+
+
+def test_a_full_scratch_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = CpuEngine(2 * LEAST, tmp_path)
+
+    def full(file: int, begin: int, size: int) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(Cr5Error) as caught:
+        engine.put("a", csr_array(np.eye(20_000, 1)), np.arange(20_000))
+    assert re.fullmatch(
+        re.escape(f"{tmp_path} has no room for 0.0 GB of scratch files; free some, or use a larger disk"),
+        str(caught.value),
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_error_of_the_scratch_disk_is_not_called_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(file: int, begin: int, size: int) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "posix_fallocate", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        CpuEngine(2 * LEAST, tmp_path).put("a", csr_array(np.eye(2)), np.arange(2))
+
+
+def test_scratch_files_have_no_name(tmp_path: Path) -> None:
+    """So that nothing is left behind, however the process ends."""
+    engine = CpuEngine(2 * LEAST, tmp_path)
+    seen: list[int] = []
+    put(engine, languages())
+    whole_fit(engine, progress=lambda _: seen.append(len(list(tmp_path.iterdir()))))
+    assert seen
+    assert not any(seen)
+
+    def breaks(_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        whole_fit(engine, progress=breaks)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arrays_of_a_budget_lie_on_the_disk_and_are_given_back(tmp_path: Path) -> None:
+    """Open files are not counted: an array that is forgotten takes its file with it."""
+
+    def mapped() -> int:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+        return sum(str(tmp_path) in line for line in lines)
+
+    engine = CpuEngine(2 * LEAST, tmp_path)
+    put(engine, languages())
+    documents = mapped()
+    assert documents > 0
+    whole_fit(engine)
+    after = mapped()
+    whole_fit(engine)
+    assert mapped() == after > documents
+    del engine
+    assert mapped() == 0
+
+
+def resident(scratch: Path) -> int:
+    """The bytes of files in a folder that this process has in its memory."""
+    total, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            inside = str(scratch) in line
+        elif inside and line.startswith("Rss:"):
+            total += 1024 * int(line.split()[1])
+    return total
+
+
+VERBS: dict[str, Callable[[Engine], object]] = {
+    "set": lambda engine: engine.words.set("V", [np.ones((50_000, 100))]),
+    "get": lambda engine: engine.words.get("V"),
+    "map": lambda engine: engine.words.map(lambda rows: rows.update(V=rows["V"] + 1)),
+    "times": lambda engine: engine.times("V"),
+    "transposed_times": lambda engine: engine.transposed_times("V", "W"),
+    "concept_sums": lambda engine: engine.concept_sums("V"),
+    "spread": lambda engine: engine.spread("V", "U"),
+    "column_sums": lambda engine: engine.column_sums("sums", 2),
+    "part": lambda engine: engine.part(np.arange(50_000) % 2 == 0),
+}
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells what of a file is in memory")
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_leaves_the_pages_of_its_arrays_in_memory(verb: str, tmp_path: Path) -> None:
+    engine = CpuEngine(2 * LEAST, tmp_path)
+    engine.put("a", csr_array((np.ones(50_000), (np.arange(50_000), np.arange(50_000)[::-1]))), np.arange(50_000))
+    for room in (engine.words, engine.documents, engine.concepts):
+        room.set("V", [np.ones((50_000, 100))])
+    array = 50_000 * 100 * 8
+    VERBS[verb](engine)
+    assert resident(tmp_path) < array / 20
+    assert engine.words.stores[0]["V"].sum() in (array / 8, array / 4)  # who reads it has it in memory
+    assert resident(tmp_path) > array / 2
+
+
+@pytest.mark.parametrize(("free", "advice"), [(10**8, 1), (3 * 10**9, 1), (9 * 10**9, 4)])
+def test_what_memory_cannot_hold_is_refused_with_a_budget_to_try(
+    free: int, advice: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "available_memory", lambda: free)
+    CpuEngine().reserve(free)
+    with pytest.raises(Cr5Error) as caught:
+        CpuEngine().reserve(12_340_000_000)
+    assert str(caught.value) == (
+        f"the fit needs 12.3 GB of memory, {free / 1e9:.1f} GB are free; "
+        f"keep it within a budget with --memory {advice}GB, or lower --rank or max_words"
+    )
+    CpuEngine(memory=2 * LEAST).reserve(12_340_000_000)  # what is on the disk needs no memory
+
+
+# The machine
+
+
+def test_this_machine_has_memory_free() -> None:
+    assert available_memory() > 0
+    assert available_cores() >= 1
+
+
+GB = 2**30
+MEMINFO = {"/proc/meminfo": f"MemTotal: {64 * GB // 1024} kB\nMemAvailable: {32 * GB // 1024} kB\n"}
+CACHE = {"/sys/fs/cgroup/memory.stat": f"anon {2 * GB}\ninactive_file {3 * GB}\n"}
+CONTAINER = {"/sys/fs/cgroup/memory.max": f"{8 * GB}\n", "/sys/fs/cgroup/memory.current": f"{5 * GB}\n"} | CACHE
+UNLIMITED = CONTAINER | {"/sys/fs/cgroup/memory.max": "max\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "free"),
+    [
+        (MEMINFO, 32 * GB),
+        (MEMINFO | UNLIMITED, 32 * GB),
+        (MEMINFO | CONTAINER, 6 * GB),  # what files left in the cache makes way
+        ({}, None),
+    ],
+    ids=["machine", "unlimited container", "container", "neither says"],
+)
+def test_free_memory_is_what_the_machine_and_its_container_both_allow(
+    files: dict[str, str], free: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Files:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def read_text(self) -> str:
+            if self.name not in files:
+                raise FileNotFoundError(self.name)
+            return files[self.name]
+
+    monkeypatch.setattr(cr5.machine, "Path", Files)
+    assert available_memory() == free if free is not None else available_memory() > 0

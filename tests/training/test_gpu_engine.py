@@ -1,0 +1,424 @@
+"""The engine of one card: over NumPy where there is none, and against the other engine where there is one."""
+
+import sys
+from contextlib import nullcontext
+from functools import partial
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle import dense_maps
+from problems import problem
+from scipy.sparse import csr_array, random_array
+
+from cr5._typing import Array, Sparse
+from cr5.errors import Cr5Error
+from cr5.training.engines import Engine, gpu
+from cr5.training.engines.cpu import CpuEngine
+from cr5.training.engines.gpu import GpuEngine
+from cr5.training.solver import reduced_rank_ridge
+
+# A stand-in for CuPy: NumPy, with the two kernels in Python. It has all of the engine but CUDA.
+
+
+class CudaError(RuntimeError):
+    pass
+
+
+class OutOfMemoryError(MemoryError):
+    pass
+
+
+def multiply(grid: tuple[int, int], block: tuple[int], given: tuple[Any, ...]) -> None:
+    tasks, targets, begins, lengths, indices, data, V, step, width, U, partials = given
+    assert grid[1] * gpu.LANES * gpu.VECTORS >= step == V.shape[1] * V.itemsize // 16
+    for task in range(grid[0]):
+        for piece in range(tasks[task], tasks[task + 1]):
+            here = slice(begins[piece], begins[piece] + lengths[piece])
+            row = data[here].astype(V.dtype) @ V[indices[here], :width]
+            if targets[piece] < 0:
+                partials[~targets[piece]] = row
+            else:
+                U[targets[piece]] += row
+
+
+def add_up(grid: tuple[int, int], block: tuple[int], given: tuple[Any, ...]) -> None:
+    rows, slots, partials, width, U = given
+    assert grid[1] * block[0] >= width
+    for r in range(grid[0]):
+        U[rows[r]] += partials[slots[r] : slots[r + 1]].sum(axis=0)
+
+
+def asnumpy(array: Array, stream: None = None, out: Array | None = None) -> Array:
+    if out is None:
+        return np.array(array)
+    out[:] = array
+    return out
+
+
+def stand_in(free: int = 2**40, failure: str = "") -> ModuleType:
+    def properties(device: int) -> dict[str, bytes]:
+        if failure:
+            raise CudaError(failure)
+        return {"name": b"Stand-in 1000"}
+
+    class Module:
+        def __init__(self, **_: Any) -> None:
+            pass
+
+        def get_function(self, name: str) -> Any:
+            return {"multiply": multiply, "add_up": add_up}[name]
+
+    class Cupy(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+    cupy: Any = Cupy("cupy")
+    runtime = SimpleNamespace(
+        getDevice=lambda: 0,
+        getDeviceProperties=properties,
+        memGetInfo=lambda: (free, 2**40),
+        CUDARuntimeError=CudaError,
+        deviceSynchronize=lambda: None,
+    )
+    cupy.cuda = SimpleNamespace(runtime=runtime, memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError))
+    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None, used_bytes=lambda: 3 * 10**9)
+    cupy.cuda.alloc_pinned_memory, cupy.cuda.Stream = bytearray, lambda **_: None
+    cupy.cuda.Device = lambda number: nullcontext()
+    cupy.RawModule, cupy.asnumpy = Module, asnumpy
+    return cupy  # type: ignore[no-any-return]
+
+
+SMALL = (("RANGE", 16), ("LEAST", 4), ("LONGEST", 8), ("TASK", 128), ("PANEL", 20), ("LARGE", 100))
+
+
+@pytest.fixture
+def cupy(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Small ranges, pieces and panels, so that small matrices have several of each."""
+    for name, value in SMALL:
+        monkeypatch.setattr(gpu, name, value)
+    module = stand_in()
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return module
+
+
+def card() -> bool:
+    """Whether there is a card for the real thing."""
+    try:
+        import cupy
+
+        return bool(cupy.cuda.runtime.getDeviceCount())
+    except Exception:  # not installed, no driver, no card: each says so in its own way
+        return False
+
+
+on_a_card = pytest.mark.skipif(not card(), reason="needs CuPy and an NVIDIA card")
+
+
+# What is said when there is no card to compute on.
+
+
+def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(Cr5Error) as raised:
+        GpuEngine()
+    assert str(raised.value) == "the gpu engine needs CuPy; install it with pip install 'cr5[gpu]'"
+
+
+def test_a_broken_cupy_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> ModuleType:
+        raise ImportError("failed to import\nlibcuda.so.1: cannot open shared object file")
+
+    monkeypatch.setattr("importlib.import_module", broken)
+    with pytest.raises(Cr5Error) as raised:
+        GpuEngine()
+    assert str(raised.value) == (
+        "the gpu engine cannot load CuPy (libcuda.so.1: cannot open shared object file); "
+        "install the one for your version of CUDA, or compute with --engine cpu"
+    )
+
+
+def test_a_missing_card_is_named_with_the_error_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = "cudaErrorNoDevice: no CUDA-capable device is detected"
+    monkeypatch.setitem(sys.modules, "cupy", stand_in(failure=failure))
+    with pytest.raises(Cr5Error) as raised:
+        GpuEngine()
+    assert str(raised.value) == (
+        "the gpu engine found no NVIDIA card that works (cudaErrorNoDevice: no CUDA-capable device is detected); "
+        "see what nvidia-smi says, or compute with --engine cpu"
+    )
+
+
+def test_a_fit_that_the_card_cannot_hold_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", stand_in(free=8 * 10**9))
+    engine = GpuEngine()
+    engine.reserve(8 * 10**9)
+    with pytest.raises(Cr5Error) as raised:
+        engine.reserve(12 * 10**9)
+    assert str(raised.value) == (
+        "the fit needs 12.0 GB of memory, the Stand-in 1000 has 8.0 GB free; compute with --engine cpu, or lower --rank"
+    )
+
+
+def test_documents_on_the_card_count_as_memory_that_the_fit_has(cupy: Any) -> None:
+    engine = filled(GpuEngine())
+    cupy.cuda.runtime.memGetInfo = lambda: (0, 0)
+    held = sum(block.nbytes for block in engine.blocks)  # type: ignore[attr-defined]
+    engine.reserve(held)
+    with pytest.raises(Cr5Error, match="lower --rank"):
+        engine.reserve(held + 1)
+
+
+def test_memory_that_runs_out_half_way_is_no_traceback(cupy: Any) -> None:
+    engine = filled(GpuEngine())
+
+    def greedy(rows: Any) -> None:
+        raise OutOfMemoryError("out of memory allocating 5 bytes")
+
+    with pytest.raises(Cr5Error) as raised:
+        engine.words.map(greedy)
+    assert str(raised.value) == (
+        "the Stand-in 1000 ran out of memory with 3.0 GB in use (out of memory allocating 5 bytes); "
+        "compute with --engine cpu, or lower --rank"
+    )
+
+
+# Everything but CUDA, over NumPy.
+
+SHAPES = {
+    "square": (40, 40, 0.2),
+    "wide": (7, 900, 0.1),
+    "tall": (900, 7, 0.3),
+    "one column": (50, 1, 0.5),
+    "one row": (1, 50, 0.5),
+    "dense": (40, 60, 1.0),
+    "nothing in it": (20, 30, 0.0),
+    "no rows": (0, 12, 0.0),
+}
+
+
+def sparse(shape: str, dtype: Any = np.float64) -> Sparse:
+    """Random, with empty rows and columns."""
+    rows, columns, density = SHAPES[shape]
+    X = random_array((rows, columns), density=density, rng=np.random.default_rng(rows), format="csr").toarray()
+    X[rows // 2 :: 17] = 0
+    X[:, columns // 2 :: 19] = 0
+    return csr_array(X.astype(dtype))
+
+
+def filled(engine: Any, dtype: Any = np.float64) -> Engine:
+    for lang, shape in (("a", "square"), ("b", "tall"), ("c", "dense")):
+        X = sparse(shape, dtype)
+        engine.put(lang, X, np.random.default_rng(X.shape[0]).integers(0, 30, X.shape[0]))
+    return engine  # type: ignore[no-any-return]
+
+
+def dense(rows: int, columns: int, dtype: Any = np.float64) -> Array:
+    return np.random.default_rng(rows).standard_normal((rows, columns)).astype(dtype)
+
+
+def everything(engine: Engine, width: int) -> list[Array]:
+    """All that an engine computes, product by product."""
+    dtype = engine.facts()[0].dtype
+    engine.words.set("V", [dense(facts.words, width, dtype) for facts in engine.facts()])
+    engine.times("V")
+    found = engine.documents.get("V")
+    engine.concept_sums("V")
+    found += engine.concepts.get("V") + engine.concepts.get("id")
+    engine.spread("V", "U")
+    found += engine.documents.get("U")
+    engine.transposed_times("U", "W")
+    engine.column_sums("sum", 1)
+    engine.column_sums("squares", 2)
+    return found + [array for name in ("W", "sum", "squares") for array in engine.words.get(name)]
+
+
+@pytest.mark.usefixtures("cupy")
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_pieces_cover_every_nonzero_once_and_tasks_every_piece(shape: str, in_order: bool) -> None:
+    X = sparse(shape)
+    pieces = gpu._cut(X.indptr.astype(np.int64), X.indices if in_order else None, X.shape[1], sys.modules["cupy"])
+    here = [np.arange(b, b + n) for b, n in zip(pieces.begins, pieces.lengths, strict=True)]
+    np.testing.assert_array_equal(np.sort(np.concatenate([[], *here])), np.arange(X.nnz))
+    assert (pieces.lengths > 0).all()
+    assert (pieces.lengths <= gpu.LONGEST).all()
+    if len(pieces.lengths):
+        assert (pieces.tasks[0], pieces.tasks[-1]) == (0, len(pieces.lengths))
+        assert (np.diff(pieces.tasks) > 0).all()
+
+
+@pytest.mark.usefixtures("cupy")
+def test_a_dense_matrix_is_cut_by_ranges_and_a_long_row_evenly() -> None:
+    X = sparse("dense")
+    ordered, unordered = (
+        gpu._cut(X.indptr.astype(np.int64), indices, X.shape[1], sys.modules["cupy"]) for indices in (X.indices, None)
+    )
+
+    def ranges(pieces: Any) -> int:
+        """The most ranges that a task has to do with."""
+        places = np.concatenate([np.arange(b, b + n) for b, n in zip(pieces.begins, pieces.lengths, strict=True)])
+        ends = np.cumsum(pieces.lengths)[pieces.tasks[1:-1] - 1]
+        return max(len(np.unique(task // gpu.RANGE)) for task in np.split(X.indices[places], ends))
+
+    assert ranges(ordered) == 1
+    assert ranges(unordered) > 1
+    assert len(ordered.cut) == len(unordered.cut) == np.count_nonzero(np.diff(X.indptr))
+
+
+@pytest.mark.usefixtures("cupy")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 3, 8])
+def test_all_products_equal_those_of_the_other_engine(width: int, dtype: Any) -> None:
+    both = everything(filled(GpuEngine(), dtype), width), everything(filled(CpuEngine(), dtype), width)
+    close: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-11}
+    for found, expected in zip(*both, strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, **close)
+
+
+@pytest.mark.usefixtures("cupy")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_matrix_of_any_shape_can_be_put(shape: str) -> None:
+    found: list[list[Array]] = []
+    for engine in (GpuEngine(), CpuEngine()):
+        X = sparse(shape)
+        engine.put("a", X, np.arange(X.shape[0]) // 2)
+        assert engine.facts()[0][1:4] == (*X.shape, X.nnz)
+        found.append(everything(engine, 5) if X.shape[0] else [])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.usefixtures("cupy")
+def test_a_part_has_the_documents_of_some_concepts_and_shares_the_rooms() -> None:
+    kept = np.arange(30) % 3 > 0
+    parts = []
+    for engine in (filled(GpuEngine()), filled(CpuEngine())):
+        part = engine.part(kept)
+        assert part.words is engine.words
+        assert part.concepts is engine.concepts
+        assert part.facts() != engine.facts()
+        parts.append((part.facts(), everything(part, 4)))
+    assert parts[0][0] == parts[1][0]
+    for found, expected in zip(parts[0][1], parts[1][1], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
+
+
+@pytest.mark.usefixtures("cupy")
+@pytest.mark.parametrize("kept", [np.arange(30) % 3 > 0, np.zeros(30, bool)], ids=["some", "none"])
+def test_documents_that_are_taken_are_those_that_were_put(kept: Any) -> None:
+    (blocks, numbers), (others, other_numbers) = (filled(e).take(kept) for e in (GpuEngine(), CpuEngine()))
+    for lang, X in others.items():
+        np.testing.assert_array_equal(blocks[lang].toarray(), X.toarray())
+        np.testing.assert_array_equal(numbers[lang], other_numbers[lang])
+        assert isinstance(blocks[lang], csr_array)
+
+
+@pytest.mark.usefixtures("cupy")
+def test_small_arrays_are_computed_with_on_the_card_and_come_back() -> None:
+    A = np.diag([2.0, 1.0])
+    values, vectors = GpuEngine().compute(lambda A, B: tuple(np.linalg.eigh(A + B)), A, A)
+    np.testing.assert_allclose(values, [2, 4])
+    assert vectors.dtype == np.float64
+
+
+def _scale(rows: Any, each: Any, factor: Any, name: str) -> Any:
+    rows["new"] = rows.pop("V") * factor + each
+    rows["id"] = rows["id"] + 0
+    return rows["new"].sum(axis=0)
+
+
+@pytest.mark.parametrize("panel", [7, 1000])
+def test_map_sends_arrays_keeps_what_is_assigned_and_adds_up_the_panels(
+    cupy: Any, panel: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu, "PANEL", panel)
+    sent: list[Any] = []
+
+    def send(array: Any, **options: Any) -> Any:
+        sent.append(array)
+        return np.asarray(array, **options)
+
+    cupy.asarray = send
+    engine = filled(GpuEngine())
+    V = dense(30, 4)
+    engine.concepts.set("V", [V])
+    sent.clear()
+    factor, each = np.arange(4.0), np.array(1.5)
+    [total] = engine.concepts.map(partial(_scale, factor=factor, name="V"), [each])
+    assert sent[0] is factor
+    assert sent[1] is each
+    assert len(sent) == 2
+    np.testing.assert_allclose(total, (V * factor + each).sum(axis=0))
+    np.testing.assert_array_equal(engine.concepts.get("new")[0], V * factor + each)
+    assert set(engine.concepts.stores[0]) == {"id", "new"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("cupy")
+def test_functions_keep_what_they_are_bound_to_that_is_no_array() -> None:
+    def say(rows: Any, first: str, second: int, third: Any) -> Any:
+        return np.array([len(first), second, third is None])
+
+    engine = filled(GpuEngine())
+    [found] = engine.concepts.map(partial(partial(say, third=None), second=3), ["abc"])
+    assert found.dtype == np.float64
+    assert set(found / found[0]) == {1, 1 / 3}
+
+
+@pytest.mark.usefixtures("cupy")
+@pytest.mark.parametrize("intercept", ["language", "shared"])
+def test_the_solver_finds_the_dense_solution(intercept: Any) -> None:
+    check(intercept)
+
+
+# The same on a card, for those who have one.
+
+
+def check(intercept: Any) -> None:
+    blocks, labels = problem(3, 90, 60, 50)
+    fit = reduced_rank_ridge(
+        blocks, labels, engine=GpuEngine(), rank=6, ridge=1.0, intercept=intercept, tol=1e-7, max_steps=300
+    )
+    _, eigenvalues = dense_maps(blocks, labels, rank=6, ridge=1.0, intercept=intercept)
+    assert fit.converged
+    np.testing.assert_allclose(fit.eigenvalues, eigenvalues, rtol=1e-6)
+
+
+@on_a_card
+@pytest.mark.parametrize("intercept", ["language", "shared"])
+def test_the_solver_finds_the_dense_solution_on_a_card(intercept: Any) -> None:
+    check(intercept)
+
+
+@on_a_card
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 3, 30, 320, 350])
+@pytest.mark.parametrize("small", [True, False])
+def test_all_products_on_a_card_equal_those_of_the_other_engine(
+    width: int, dtype: Any, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if small:
+        for name, value in SMALL:
+            monkeypatch.setattr(gpu, name, value)
+    both = everything(filled(GpuEngine(), dtype), width), everything(filled(CpuEngine(), dtype), width)
+    close: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-11}
+    for found, expected in zip(*both, strict=True):
+        np.testing.assert_allclose(found, expected, **close)
+
+
+@on_a_card
+def test_a_second_run_on_a_card_gives_the_same_bits() -> None:
+    first, second = (everything(filled(GpuEngine(), np.float32), 350) for _ in range(2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@on_a_card
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_eigenvalues_on_a_card_are_those_of_the_other_engine(dtype: Any) -> None:
+    blocks, labels = problem(3, 400, 300, 200, dtype=dtype)
+    options: dict[str, Any] = {"rank": 30, "ridge": 1.0, "tol": 1e-3}
+    found = reduced_rank_ridge(blocks, labels, engine=GpuEngine(), **options)
+    expected = reduced_rank_ridge(blocks, labels, **options)
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-4)

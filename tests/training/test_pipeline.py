@@ -1,0 +1,401 @@
+"""From counted documents to maps: what is refused, what is reported, how a broken run goes on."""
+
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import madeup
+import numpy as np
+import pytest
+from oracle import dense_maps
+
+from cr5 import CorpusError, Cr5, Document, NotConverged
+from cr5.corpus.documents import in_batches
+from cr5.errors import Cr5Error
+from cr5.features.tfidf import Counts, Features
+from cr5.features.tokeniser import Tokeniser
+from cr5.progress import Progress
+from cr5.settings import Settings, settings
+from cr5.training import pipeline
+from cr5.training.checkpoint import Checkpoint
+from cr5.training.collection import Collection, collect
+from cr5.training.engines import cpu
+from cr5.training.engines.cpu import CpuEngine
+from cr5.training.pipeline import documents_per_concept, fingerprint, train, unit_rows
+from cr5.training.ridge import ridge_path
+
+
+def counted(documents: Sequence[Document]) -> Collection:
+    return collect(in_batches(documents), Tokeniser())
+
+
+def chosen(**changes: Any) -> Settings:
+    return settings(**madeup.SETTINGS | changes)
+
+
+@pytest.fixture(scope="module")
+def collection(documents: list[Document]) -> Collection:
+    return counted(documents)
+
+
+# What is refused
+
+
+def assert_refused(collection: Collection, message: str, **changes: Any) -> None:
+    with pytest.raises(CorpusError, match=f"^{re.escape(message)}$"):
+        train(collection, chosen(**changes))
+
+
+def test_one_language_is_not_enough(documents: list[Document]) -> None:
+    alone = counted([d for d in documents if d.lang == "aa"])
+    assert_refused(alone, "the corpus has documents in one language only (aa); give two languages or more")
+    nothing = counted([])
+    assert_refused(nothing, "there is no document to train on; check the corpus and --langs")
+
+
+def test_a_language_whose_documents_are_all_too_short_is_named(collection: Collection) -> None:
+    assert_refused(
+        collection,
+        "language aa has no document left to train on: of its 150, none has 1000 to 1,000 different words and a "
+        "concept shared with another language; widen min_unique and max_unique, or leave the language out with --langs",
+        min_unique=1000,
+    )
+
+
+def test_a_language_that_shares_no_concept_is_named(documents: list[Document]) -> None:
+    apart = [replace(d, concept=f"other {d.concept}") if d.lang == "cc" else d for d in documents]
+    assert_refused(
+        counted(apart),
+        "language cc has no document left to train on: of its 150, none has 5 to 1,000 different words and a "
+        "concept shared with another language; widen min_unique and max_unique, or leave the language out with --langs",
+    )
+
+
+@pytest.mark.parametrize("rank", [150, 151, 3000])
+def test_a_rank_beyond_the_concepts_is_refused(collection: Collection, rank: int) -> None:
+    assert_refused(
+        collection,
+        f"rank {rank} exceeds what the 150 concepts that two languages share can give; "
+        "lower --rank to 149 or less, or add documents",
+        rank=rank,
+    )
+
+
+def test_the_largest_rank_that_is_offered_works(documents: list[Document]) -> None:
+    few = counted([d for d in documents if int(d.concept[1:]) < 20])
+    assert_refused(
+        few,
+        "rank 20 exceeds what the 20 concepts that two languages share can give; "
+        "lower --rank to 19 or less, or add documents",
+        rank=20,
+    )
+    languages, _ = train(few, chosen(rank=19))
+    assert languages["aa"].map.shape[1] == 19
+
+
+def test_a_corpus_without_a_frequent_word_is_refused(collection: Collection) -> None:
+    assert_refused(
+        collection, "no word of language aa occurs in enough documents; lower min_documents", min_documents=1000
+    )
+
+
+def test_a_rank_beyond_the_vocabulary_is_refused(collection: Collection) -> None:
+    assert_refused(collection, "rank 60 exceeds the 30 words of the vocabulary; lower --rank", max_words=10)
+
+
+@pytest.fixture
+def scarce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that has little memory left for what takes much."""
+    monkeypatch.setattr(cpu, "available_memory", lambda: 4_234_567_890)
+    monkeypatch.setattr(pipeline, "memory", lambda blocks, concepts, rank: 98_765_432_100)
+
+
+@pytest.mark.usefixtures("scarce")
+def test_a_fit_that_memory_cannot_hold_is_refused_before_it_begins(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "_fit", None)
+    with pytest.raises(Cr5Error) as caught:
+        train(collection, chosen())
+    assert str(caught.value) == (
+        "the fit needs 98.8 GB of memory, 4.2 GB are free; "
+        "keep it within a budget with --memory 2GB, or lower --rank or max_words"
+    )
+
+
+@pytest.mark.usefixtures("scarce")
+def test_a_fit_that_memory_cannot_hold_takes_a_budget(collection: Collection) -> None:
+    _, report = train(collection, chosen(), engine=CpuEngine(memory=2**30))
+    assert report["converged"]
+
+
+def test_too_few_concepts_for_a_ridge_by_validation_are_refused(documents: list[Document]) -> None:
+    few = counted([d for d in documents if int(d.concept[1:]) < 39])
+    message = (
+        'ridge "auto" needs 40 concepts that two languages share, there are 39; give the ridge as a number, such as 1'
+    )
+    with pytest.raises(Cr5Error, match=f"^{re.escape(message)}$"):
+        train(few, chosen(rank=5, ridge="auto"))
+
+
+# What comes out
+
+
+def test_maps_in_the_metric_of_the_signal_scale_the_dense_eigenvectors(documents: list[Document]) -> None:
+    two = counted([d for d in documents if d.lang != "cc"])
+    picked = chosen(rank=8, tol=3e-4, max_steps=300)
+    languages, report = train(two, picked)
+    blocks = {
+        lang: Features(languages[lang].words, languages[lang].idf, picked.weighting).transform(d.counts)
+        for lang, d in two.languages.items()
+        if isinstance(d.counts, Counts)
+    }
+    concepts = {lang: d.concepts for lang, d in two.languages.items()}
+    phi, theta = dense_maps(blocks, concepts, rank=8, ridge=picked.ridge, intercept="language")  # type: ignore[arg-type]
+    np.testing.assert_allclose(report["eigenvalues"], theta, rtol=1e-4)
+    # Z V are B-orthonormal eigenvectors; squared, scaled and summed up they are free of sign.
+    B = phi @ _pencil(blocks, float(picked.ridge)) @ phi.T
+    A = phi @ _between(blocks, concepts) @ phi.T
+    values, V = np.linalg.eig(np.linalg.solve(B, A))
+    V = V[:, np.argsort(-values)].real
+    V /= np.sqrt(np.einsum("ij,ik,kj->j", V, B, V))
+    Z = phi.T @ V * np.sqrt(theta / (documents_per_concept(concepts) - theta))
+    found = np.vstack([languages[lang].map for lang in blocks]).astype(float)
+    np.testing.assert_allclose(found @ found.T, Z @ Z.T, atol=2e-3 * np.abs(Z @ Z.T).max())
+
+
+def _centred(blocks: dict[str, Any]) -> list[Any]:
+    return [X.toarray().astype(float) - X.toarray().astype(float).mean(axis=0) for X in blocks.values()]
+
+
+def _pencil(blocks: dict[str, Any], ridge: float) -> Any:
+    from scipy.linalg import block_diag
+
+    X = block_diag(*_centred(blocks))
+    return X.T @ X + ridge * np.eye(X.shape[1])
+
+
+def _between(blocks: dict[str, Any], concepts: dict[str, Any]) -> Any:
+    parts = []
+    for X, ids in zip(_centred(blocks), concepts.values(), strict=True):
+        sums = np.zeros((madeup.CONCEPTS, X.shape[1]))
+        np.add.at(sums, ids, X)
+        parts.append(sums)
+    S = np.hstack(parts)
+    return S.T @ S
+
+
+def test_the_report_tells_what_was_used(documents: list[Document]) -> None:
+    short = [Document("Q000", "aa", "kaka lolo"), Document("short", "aa", "lolo"), Document("short", "bb", "жажа")]
+    alone = [Document("alone", "cc", documents[2].text)]
+    everything = counted([*documents, *short, *alone])
+    languages, report = train(everything, chosen())
+    assert report["concepts"] == 150
+    for lang, more in (("aa", 2), ("bb", 1), ("cc", 1)):
+        facts = report["languages"][lang]
+        assert (facts["documents"], facts["documents_read"]) == (150, 150 + more)
+        assert facts["words"] == len(languages[lang].words) == len(languages[lang].map) == len(languages[lang].idf)
+        known = set(languages[lang].words)
+        assert facts["nonzeros"] == sum(len(known & set(d.text.split())) for d in documents if d.lang == lang)
+    assert report["energy"] == pytest.approx(sum(report["eigenvalues"]))
+    assert len(report["eigenvalues"]) == 60
+    assert (report["ridge"], report["ridge_path"], report["ridge_queries"], report["path_seconds"]) == (0.3, [], 0, 0)
+    assert (report["converged"], report["interrupted"], report["warning"]) == (True, False, "")
+    assert 0 < report["residual"] <= chosen().tol
+    assert report["steps"] > 0
+    assert report["seconds"] > 0
+    assert report["products"] > report["steps"] * 60
+
+
+def test_the_report_tells_the_path_to_the_ridge(collection: Collection) -> None:
+    seen: list[Progress] = []
+    _, report = train(collection, chosen(ridge="auto"), progress=seen.append)
+    points = report["ridge_path"]
+    best = max(points, key=lambda point: (point["precision"], point["reciprocal_rank"]))
+    assert report["ridge"] == best["ridge"]
+    assert report["ridge_queries"] == 20 * 6  # twenty held-out concepts, six directions
+    assert report["path_seconds"] == pytest.approx(sum(point["seconds"] for point in points))
+    assert [p.stage for p in seen if p.stage != "fit"] == ["weigh words"] + ["choose the ridge"] * len(points)
+
+
+def test_a_fit_that_has_not_converged_warns(documents: list[Document]) -> None:
+    with pytest.warns(NotConverged) as caught:
+        model = Cr5(**madeup.SETTINGS | {"max_steps": 1, "tol": 1e-9}).fit(documents)
+    message = (
+        f"the fit stopped after 1 steps at residual {model.report['residual']:.3g}, above the tolerance 1e-09; "
+        "raise max_steps or tol"
+    )
+    assert [str(warning.message) for warning in caught] == [message]
+    assert caught[0].filename == __file__  # it points at whoever called fit
+    assert (model.report["warning"], model.report["converged"]) == (message, False)
+
+
+@pytest.mark.parametrize("ridge", [0.3, "auto"])
+def test_an_engine_that_keeps_to_a_budget_learns_the_same_model(collection: Collection, ridge: float | str) -> None:
+    plain, report = train(collection, chosen(ridge=ridge))
+    scarce, other = train(collection, chosen(ridge=ridge), engine=CpuEngine(memory=2**29))
+    timed = {"seconds", "path_seconds", "ridge_path"}
+    assert {k: v for k, v in report.items() if k not in timed} == {k: v for k, v in other.items() if k not in timed}
+    for lang in plain:
+        np.testing.assert_array_equal(plain[lang].map, scarce[lang].map)
+        np.testing.assert_array_equal(plain[lang].offset, scarce[lang].offset)
+
+
+def test_unit_rows_leave_an_empty_document_at_zero() -> None:
+    from scipy.sparse import csr_array
+
+    X = csr_array(np.array([[3, 0], [0, 0], [1, 1]], np.float32))
+    found = unit_rows(X, np.eye(2, dtype=np.float32), np.array([0, 1], np.float32))
+    expected = np.array([[3 / 10**0.5, -1 / 10**0.5], [0, 0], [1, 0]])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"tol": 0.01}, {"tf": "raw"}, {"rank": 59}, {"lowercase": False}])
+def test_a_fingerprint_knows_every_setting(change: dict[str, Any]) -> None:
+    assert fingerprint({}, {}, {}, chosen()) == fingerprint({}, {}, {}, chosen())
+    assert fingerprint({}, {}, {}, chosen()) != fingerprint({}, {}, {}, chosen(**change))
+
+
+def test_a_fingerprint_knows_the_data_in_any_order() -> None:
+    features = {"aa": Features(["x", "y"], np.array([1.0, 2.0], np.float32), chosen().weighting)}
+    concepts, lengths = {"aa": np.array([3, 1, 2])}, {"aa": np.array([30, 10, 20])}
+    mark = fingerprint(features, concepts, lengths, chosen())
+    assert fingerprint(features, {"aa": np.array([1, 2, 3])}, {"aa": np.array([10, 20, 30])}, chosen()) == mark
+    assert fingerprint(features, concepts, {"aa": np.array([10, 30, 20])}, chosen()) != mark  # texts changed places
+    assert fingerprint(features, {"aa": np.array([3, 1, 1])}, lengths, chosen()) != mark
+    for words, idf in ((["x", "z"], [1, 2]), (["x", "y"], [1, 3])):
+        other = {"aa": Features(words, np.array(idf, np.float32), chosen().weighting)}
+        assert fingerprint(other, concepts, lengths, chosen()) != mark
+
+
+# Going on after a break
+
+SLOW: dict[str, Any] = {"tol": 5e-4, "max_steps": 300}  # some steps to be interrupted in, yet within float32
+AUTO: dict[str, Any] = SLOW | {"ridge": "auto"}
+
+
+class Break(Exception):  # noqa: N818
+    """A run that dies."""
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkpoint that is written after every step, and a path of ridges that take some steps to fit."""
+    monkeypatch.setattr(pipeline, "Checkpoint", partial(Checkpoint, every=0.0))
+    monkeypatch.setattr(pipeline, "ridge_path", partial(ridge_path, grid=(0.3, 0.1)))
+    return tmp_path / "fit.checkpoint"
+
+
+def break_at(step: int, seen: list[str] | None = None) -> Callable[[Progress], None]:
+    def report(progress: Progress) -> None:
+        if seen is not None:
+            seen.append(progress.stage)
+        if progress.stage == "fit" and progress.done == step:
+            raise Break
+
+    return report
+
+
+@pytest.mark.parametrize("changes", [SLOW, AUTO], ids=["given", "auto"])
+def test_a_run_that_died_is_continued(collection: Collection, checkpoint: Path, changes: dict[str, Any]) -> None:
+    picked = chosen(**changes)
+    whole, plain = train(collection, picked)
+    with pytest.raises(Break):
+        train(collection, picked, checkpoint=checkpoint, progress=break_at(4))
+    stages: list[str] = []
+    languages, report = train(collection, picked, checkpoint=checkpoint, progress=break_at(-1, stages))
+    assert "choose the ridge" not in stages
+    assert report["steps"] < plain["steps"]
+    assert report["converged"]
+    np.testing.assert_allclose(report["eigenvalues"], plain["eigenvalues"], rtol=1e-3)
+    assert report["ridge"] == plain["ridge"]
+    drop = [{k: v for k, v in point.items() if k != "seconds"} for point in plain["ridge_path"]]
+    assert [{k: v for k, v in point.items() if k != "seconds"} for point in report["ridge_path"]] == drop
+    for lang in whole:
+        one, other = whole[lang].map.astype(float), languages[lang].map.astype(float)
+        np.testing.assert_allclose(one @ one.T, other @ other.T, atol=1e-2 * np.abs(one @ one.T).max())
+
+
+@pytest.mark.parametrize("changes", [SLOW, AUTO], ids=["given", "auto"])
+def test_a_run_that_was_stopped_is_continued(collection: Collection, checkpoint: Path, changes: dict[str, Any]) -> None:
+    picked = chosen(**changes)
+    _, plain = train(collection, picked)
+    reached: list[Progress] = []
+
+    def watch(progress: Progress) -> None:
+        if progress.stage == "fit" and progress.done == 4:
+            reached.append(progress)
+
+    _, stopped = train(collection, picked, checkpoint=checkpoint, progress=watch, stop=lambda: bool(reached))
+    assert (stopped["interrupted"], stopped["converged"], stopped["steps"]) == (True, False, 4)
+    assert stopped["warning"] == ""  # whoever stopped it knows
+    _, report = train(collection, picked, checkpoint=checkpoint)
+    assert report["steps"] < plain["steps"]
+    np.testing.assert_allclose(report["eigenvalues"], plain["eigenvalues"], rtol=1e-3)
+
+
+def test_a_run_that_died_is_continued_on_another_engine(collection: Collection, checkpoint: Path) -> None:
+    picked = chosen(**AUTO)
+    with pytest.raises(Break):
+        train(collection, picked, checkpoint=checkpoint, progress=break_at(4))
+    shutil.copy(checkpoint, checkpoint.with_suffix(".copy"))
+    _, plain = train(collection, picked, checkpoint=checkpoint)
+    _, other = train(collection, picked, checkpoint=checkpoint.with_suffix(".copy"), engine=CpuEngine(memory=2**29))
+    assert other["eigenvalues"] == plain["eigenvalues"]
+
+
+def test_a_run_that_died_right_after_the_path_does_not_walk_it_again(collection: Collection, tmp_path: Path) -> None:
+    picked, path = chosen(**AUTO), tmp_path / "fit.checkpoint"
+    with pytest.raises(Break):
+        train(collection, picked, checkpoint=path, progress=break_at(0))
+    stages: list[str] = []
+    train(collection, picked, checkpoint=path, progress=break_at(-1, stages))
+    assert "choose the ridge" not in stages
+
+
+def test_a_path_that_was_cut_short_is_walked_again(collection: Collection, checkpoint: Path) -> None:
+    picked = chosen(**AUTO)
+    reached: list[Progress] = []
+
+    def watch(progress: Progress) -> None:
+        if progress.stage == "choose the ridge":
+            reached.append(progress)
+
+    _, stopped = train(collection, picked, checkpoint=checkpoint, progress=watch, stop=lambda: bool(reached))
+    assert len(stopped["ridge_path"]) == 1
+    _, plain = train(collection, picked)
+    _, report = train(collection, picked, checkpoint=checkpoint)
+    assert [p["ridge"] for p in report["ridge_path"]] == [p["ridge"] for p in plain["ridge_path"]]
+
+
+@pytest.mark.parametrize("what", ["setting", "text", "concept", "language"])
+def test_a_checkpoint_of_another_run_is_refused(documents: list[Document], checkpoint: Path, what: str) -> None:
+    with pytest.raises(Break):
+        train(counted(documents), chosen(**SLOW), checkpoint=checkpoint, progress=break_at(3))
+    first = documents[0]
+    changed = {
+        "setting": first,
+        "text": replace(first, text=documents[3].text),
+        "concept": replace(first, concept="Q001"),
+        "language": replace(first, lang="bb"),
+    }[what]
+    seed = 1 if what == "setting" else 0
+    message = (
+        f"{checkpoint} was made from other documents or settings; delete it to begin anew, "
+        "or give the documents and settings that it was made from"
+    )
+    with pytest.raises(Cr5Error, match=f"^{re.escape(message)}$"):
+        train(counted([changed, *documents[1:]]), chosen(seed=seed, **SLOW), checkpoint=checkpoint)
+    assert checkpoint.exists()
+
+
+def test_without_a_checkpoint_nothing_is_written(
+    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    train(collection, chosen())
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,282 @@
+"""The solver against the dense oracle, its invariances, and how it ends."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from oracle import dense_maps
+from problems import problem
+from scipy.linalg import subspace_angles
+from scipy.sparse import csr_array
+
+from cr5 import demo, settings
+from cr5._typing import Array, Ints, Sparse
+from cr5.corpus.documents import in_batches
+from cr5.errors import Cr5Error
+from cr5.progress import Progress
+from cr5.settings import Intercept
+from cr5.training import solver
+from cr5.training.collection import collect
+from cr5.training.engines import Facts
+from cr5.training.engines.cpu import CpuEngine
+from cr5.training.solver import Fit, reduced_rank_ridge
+
+SHAPES = {"n > p": (90, 25, 60), "p > n": (40, 90, 60), "few concepts": (60, 50, 12), "many concepts": (50, 60, 200)}
+
+
+def filled(blocks: Mapping[str, Sparse], labels: Mapping[str, Ints]) -> CpuEngine:
+    """An engine that holds a problem."""
+    engine = CpuEngine()
+    for lang, X in blocks.items():
+        engine.put(lang, X, labels[lang])
+    return engine
+
+
+def stacked(fit: Fit) -> Array:
+    return np.vstack(list(fit.maps.values()))
+
+
+@pytest.mark.parametrize("languages", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("intercept", ["language", "shared"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("ridge", [0.1, 3.0])
+def test_solver_equals_the_dense_solution_of_the_papers_equations(
+    languages: int, intercept: Intercept, shape: str, ridge: float
+) -> None:
+    documents, words, concepts = SHAPES[shape]
+    blocks, labels = problem(languages, documents, words, concepts, seed=languages)
+    fit = reduced_rank_ridge(blocks, labels, rank=6, ridge=ridge, intercept=intercept, tol=1e-7, max_steps=300)
+    phi, eigenvalues = dense_maps(blocks, labels, rank=6, ridge=ridge, intercept=intercept)
+    assert fit.converged
+    np.testing.assert_allclose(fit.eigenvalues, eigenvalues, rtol=1e-6)
+    assert subspace_angles(stacked(fit).astype(float), phi.T).max() < 1e-4  # sign and rotation are free
+
+
+@pytest.mark.parametrize("intercept", ["language", "shared"])
+def test_maps_are_orthonormal_over_all_languages_together(intercept: Intercept) -> None:
+    fit = reduced_rank_ridge(*problem(3), rank=8, ridge=1.0, intercept=intercept, tol=1e-6)
+    np.testing.assert_allclose(stacked(fit).T @ stacked(fit), np.eye(8), atol=1e-5)
+    assert all(Z.dtype == np.float32 for Z in fit.maps.values())
+
+
+def test_means_are_those_that_the_intercept_subtracts() -> None:
+    blocks, labels = problem(2)
+    total = sum(X.shape[0] for X in blocks.values())
+    own = reduced_rank_ridge(blocks, labels, rank=4, ridge=1.0, intercept="language")
+    shared = reduced_rank_ridge(blocks, labels, rank=4, ridge=1.0, intercept="shared")
+    for lang, X in blocks.items():
+        np.testing.assert_allclose(own.means[lang], X.sum(axis=0) / X.shape[0], rtol=1e-6)
+        np.testing.assert_allclose(shared.means[lang], X.sum(axis=0) / total, rtol=1e-6)
+
+
+def test_eigenvectors_are_eigenvectors_of_the_pencil() -> None:
+    blocks, labels = problem(2)
+    fit = reduced_rank_ridge(blocks, labels, rank=5, ridge=2.0, tol=1e-8, max_steps=300)
+    centred = {lang: X.toarray() - X.toarray().mean(axis=0) for lang, X in blocks.items()}
+    images = {lang: centred[lang] @ fit.maps[lang] for lang in blocks}
+    sums = np.zeros((30, 5))
+    for lang in blocks:
+        np.add.at(sums, labels[lang], images[lang])
+    A, B = sums.T @ sums, sum(G.T @ G for G in images.values()) + 2.0 * np.eye(5)
+    V = fit.eigenvectors
+    np.testing.assert_allclose(V.T @ B @ V, np.eye(5), atol=1e-5)
+    np.testing.assert_allclose(V.T @ A @ V, np.diag(fit.eigenvalues), atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("tol", [0.3, 1e-2, 1e-4])
+def test_single_precision_never_reports_more_energy_than_there_is(seed: int, tol: float) -> None:
+    blocks, labels = problem(3, 120, 150, 90, seed=seed, dtype=np.float32)
+    fit = reduced_rank_ridge(blocks, labels, rank=20, ridge=0.5, tol=tol, max_steps=60)
+    _, exact = dense_maps(blocks, labels, rank=20, ridge=0.5, intercept="language")
+    assert fit.energy <= exact.sum() * (1 + 1e-6)
+    assert fit.energy >= exact.sum() * (0.8 if tol > 0.1 else 0.99)
+
+
+def test_energy_grows_with_every_step() -> None:
+    blocks, labels = problem(2, 200, 300, 150)
+    energies = [reduced_rank_ridge(blocks, labels, rank=10, ridge=1.0, tol=0, max_steps=k).energy for k in range(1, 5)]
+    assert energies == sorted(energies)
+
+
+def test_a_fit_that_is_stopped_says_so() -> None:
+    blocks, labels = problem(2, 200, 300, 150)
+    fit = reduced_rank_ridge(blocks, labels, rank=10, ridge=1.0, tol=1e-9, max_steps=2)
+    assert (fit.converged, fit.steps) == (False, 2)
+    assert fit.residual > 1e-9
+    asked = iter([False, True])
+    fit = reduced_rank_ridge(blocks, labels, rank=10, ridge=1.0, tol=1e-9, stop=lambda: next(asked))
+    assert (fit.converged, fit.steps) == (False, 1)
+    np.testing.assert_allclose(stacked(fit).T @ stacked(fit), np.eye(10), atol=1e-5)
+
+
+def test_a_start_from_an_earlier_basis_saves_products() -> None:
+    blocks, labels = problem(2, 200, 300, 150)
+    cold = reduced_rank_ridge(blocks, labels, rank=10, ridge=1.0, tol=1e-3)
+    warm = reduced_rank_ridge(blocks, labels, rank=10, ridge=1.0, tol=1e-3, start=cold.maps)
+    assert warm.steps <= 1
+    assert warm.products < cold.products / 2
+    np.testing.assert_allclose(warm.eigenvalues, cold.eigenvalues, rtol=1e-3)
+
+
+@pytest.mark.parametrize("rank", [3, 10, 40])
+def test_a_start_may_have_fewer_columns_or_more(rank: int) -> None:
+    blocks, labels = problem(2, 200, 300, 150)
+    options: dict[str, Any] = {"rank": 10, "ridge": 1.0, "tol": 1e-4, "max_steps": 300}
+    cold = reduced_rank_ridge(blocks, labels, **options)
+    earlier = reduced_rank_ridge(blocks, labels, **options | {"rank": rank}).maps
+    before = {lang: Z.copy() for lang, Z in earlier.items()}
+    warm = reduced_rank_ridge(blocks, labels, start=earlier, **options)
+    np.testing.assert_allclose(warm.eigenvalues, cold.eigenvalues, rtol=1e-5)
+    assert warm.steps <= cold.steps
+    assert all(np.array_equal(Z, before[lang]) for lang, Z in earlier.items())  # what is given stays as it was
+
+
+def test_a_start_from_the_engine_goes_on_from_the_basis_that_it_holds() -> None:
+    blocks, labels = problem(2)
+    phi, eigenvalues = dense_maps(blocks, labels, rank=6, ridge=1.0, intercept="language")
+    engine = filled(blocks, labels)
+    engine.words.set("Z", np.split(phi.T, [blocks["l0"].shape[1]]))
+    fit = solver.solve(engine, rank=6, ridge=1.0, tol=1e-6, start="engine")
+    assert (fit.converged, fit.steps) == (True, 0)  # it began with the answer
+    np.testing.assert_allclose(fit.eigenvalues, eigenvalues, rtol=1e-6)
+
+
+def test_a_fit_leaves_the_basis_that_the_next_one_goes_on_from() -> None:
+    blocks, labels = problem(2, 200, 300, 150)
+    options: dict[str, Any] = {"rank": 10, "ridge": 1.0, "tol": 1e-4}
+    engine = filled(blocks, labels)
+    first = solver.solve(engine, **options | {"max_steps": 4})
+    second = solver.solve(engine, start="engine", **options)
+    cold = reduced_rank_ridge(blocks, labels, **options)
+    np.testing.assert_allclose(second.eigenvalues, cold.eigenvalues, rtol=1e-5)
+    assert not first.converged
+    assert second.converged
+    assert second.products < cold.products
+    assert solver.solve(engine, start="engine", **options).steps == 0
+
+
+@pytest.mark.parametrize("intercept", ["language", "shared"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_fit_within_a_memory_budget_is_the_same_to_the_last_bit(intercept: Intercept, dtype: type) -> None:
+    blocks, labels = problem(3, dtype=dtype)
+    options: dict[str, Any] = {"rank": 6, "ridge": 1.0, "intercept": intercept, "tol": 1e-3}
+    plain = reduced_rank_ridge(blocks, labels, **options)
+    scarce = reduced_rank_ridge(blocks, labels, engine=CpuEngine(memory=2**29), **options)
+    assert all(np.array_equal(plain.maps[lang], scarce.maps[lang]) for lang in blocks)
+    assert np.array_equal(plain.eigenvalues, scarce.eigenvalues)
+    assert (plain.steps, plain.products, plain.residual) == (scarce.steps, scarce.products, scarce.residual)
+
+
+# Work
+
+
+@pytest.fixture(scope="module")
+def encyclopedia() -> CpuEngine:
+    """The built-in corpus, weighed as the demo weighs it: 400 concepts in four languages, 15,000 words."""
+    picked, engine = settings.settings(**demo.SETTINGS), CpuEngine()
+    collection = collect(in_batches(demo.encyclopedia()), picked.tokeniser)
+    collection.put(engine, picked.weighting, np.arange(len(collection.concepts)))
+    return engine
+
+
+def test_a_fit_of_real_text_takes_few_products_and_finds_nearly_all_energy(encyclopedia: CpuEngine) -> None:
+    rank = 100
+    width = rank + solver.OVERSAMPLING
+    fit = solver.solve(encyclopedia, rank=rank, ridge=1.0)
+    tight = solver.solve(encyclopedia, rank=rank, ridge=1.0, tol=1e-3)
+    assert fit.converged
+    assert tight.converged
+    assert 0.98 * tight.energy <= fit.energy <= tight.energy * (1 + 1e-5)
+    # Three products for the power steps, one for the restart, two for each step, one for the last residual, and
+    # the maps once. Six steps are what it may take: it took four, and it takes seven without P.
+    assert fit.steps <= 6
+    assert fit.products <= (3 + 1 + 2 * 6 + 1) * width + rank
+
+
+def test_columns_that_have_converged_take_no_part_in_products(encyclopedia: CpuEngine) -> None:
+    rank = 100
+    width = rank + solver.OVERSAMPLING
+    fit = solver.solve(encyclopedia, rank=rank, ridge=1.0, tol=1e-3)
+    restarts = 1 + fit.steps // solver.REFRESH
+    assert fit.products < (3 + restarts + 2 * fit.steps + 1) * width + rank
+
+
+def test_products_are_two_blocks_a_step_and_few_more() -> None:
+    blocks, labels = problem(2, 200, 300, 150)
+    width = 10 + solver.OVERSAMPLING
+    fit = reduced_rank_ridge(blocks, labels, rank=10, ridge=1.0, tol=0, max_steps=5)
+    # two power steps and a restart, five steps and the last residual, and the final check of the maps
+    assert fit.products <= 4 * width + 5 * 2 * width + width + 10
+
+
+def test_progress_and_keep_see_every_step() -> None:
+    seen: list[Progress] = []
+    kept: list[int] = []
+    blocks, labels = problem(2, 200, 300, 150)
+    fit = reduced_rank_ridge(
+        blocks,
+        labels,
+        rank=5,
+        ridge=1.0,
+        tol=1e-3,
+        progress=seen.append,
+        keep=lambda fetch: kept.append(fetch()["l0"].shape[0]),
+    )
+    assert [p.done for p in seen] == list(range(fit.steps + 1))
+    assert "energy" in seen[-1].note
+    assert kept == [300] * fit.steps
+
+
+def test_the_same_seed_gives_the_same_maps_and_another_the_same_space() -> None:
+    blocks, labels = problem(2)
+    one, two = (reduced_rank_ridge(blocks, labels, rank=6, ridge=1.0, tol=1e-7, seed=3) for _ in range(2))
+    assert all(np.array_equal(one.maps[lang], two.maps[lang]) for lang in blocks)
+    other = reduced_rank_ridge(blocks, labels, rank=6, ridge=1.0, tol=1e-7, seed=4)
+    assert subspace_angles(stacked(one), stacked(other)).max() < 1e-4
+
+
+@given(seed=st.integers(0, 10_000), intercept=st.sampled_from(["language", "shared"]))
+@examples(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_order_of_documents_and_languages_and_names_of_concepts_do_not_matter(seed: int, intercept: Intercept) -> None:
+    blocks, labels = problem(3, seed=seed)
+    random = np.random.default_rng(seed)
+    options: dict[str, Any] = {"rank": 5, "ridge": 1.0, "intercept": intercept, "tol": 1e-7, "max_steps": 300}
+    plain = reduced_rank_ridge(blocks, labels, **options)
+    renamed = random.permutation(30)
+    shuffled_blocks, shuffled_labels = {}, {}
+    for lang in reversed(blocks):
+        order = random.permutation(blocks[lang].shape[0])
+        shuffled_blocks[lang] = blocks[lang][order]
+        shuffled_labels[lang] = renamed[labels[lang][order]]
+    other = reduced_rank_ridge(shuffled_blocks, shuffled_labels, **options)
+    np.testing.assert_allclose(other.eigenvalues, plain.eigenvalues, rtol=1e-6)
+    V = np.vstack([other.maps[lang] for lang in blocks])
+    gap = plain.eigenvalues[4] - dense_maps(blocks, labels, rank=6, ridge=1.0, intercept=intercept)[1][5]
+    assert subspace_angles(V, stacked(plain)).max() < 1e-3 or gap < 1e-3
+
+
+def test_a_rank_beyond_the_data_is_refused() -> None:
+    blocks, labels = problem(2, concepts=8)
+    with pytest.raises(Cr5Error, match=r"^rank 20 exceeds the 7 dimensions that the .* span; lower"):
+        reduced_rank_ridge(blocks, labels, rank=20, ridge=1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_documents_that_are_all_alike_span_no_dimension(value: float, dtype: type) -> None:
+    X = csr_array(np.full((20, 10), value, dtype))
+    blocks, labels = {"a": X, "b": X}, {"a": np.arange(20), "b": np.arange(20)}
+    with pytest.raises(Cr5Error, match=r"^rank 2 exceeds the 0 dimensions that the documents span; lower the rank$"):
+        reduced_rank_ridge(blocks, labels, rank=2, ridge=1.0)
+
+
+def test_memory_is_predicted_within_reason() -> None:
+    facts = [Facts(i, 1000, 5000, 100_000, "float32") for i in range(3)]
+    small, large = solver.memory(facts, 1000, 100), solver.memory(facts, 1000, 10_000)
+    assert small > 3 * 2 * 8 * 100_000
+    assert large > 10 * small
