@@ -1,0 +1,73 @@
+"""A model and an index that an earlier version wrote open and give the same answers.
+
+``tests/data/index-format-1`` holds a model of rank 8 of three made-up languages, an index of 30 documents in a LanceDB
+folder, most of them in an inverted-file index, and the answers of the version that wrote both.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import madeup
+import numpy as np
+import pytest
+
+from cr5 import Cr5
+from cr5.index.index import Index
+
+SAVED = Path(__file__).parents[1] / "data" / "index-format-1"
+ANSWERS: dict[str, Any] = json.loads((SAVED / "answers.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Iterator[Index]:
+    """A copy of the index, which a test may change."""
+    shutil.copytree(SAVED / "index", tmp_path / "index")
+    index = Index.open(tmp_path / "index")
+    yield index
+    index.close()
+
+
+def assert_same(hits: Any, expected: list[dict[str, Any]]) -> None:
+    assert [(hit.id, hit.title) for hit in hits] == [(answer["id"], answer["title"]) for answer in expected]
+    for name in ("score", "cosine"):
+        np.testing.assert_allclose(
+            [getattr(hit, name) for hit in hits], [answer[name] for answer in expected], atol=1e-5
+        )
+
+
+def test_a_saved_model_encodes_texts_as_before() -> None:
+    model = Cr5.load(SAVED / "model")
+    for lang, text in ANSWERS["texts"].items():
+        np.testing.assert_allclose(model.encode([text], lang)[0], ANSWERS["encode"][lang], atol=1e-5)
+
+
+def test_a_saved_index_belongs_to_its_model_and_holds_its_documents(saved: Index) -> None:
+    about = saved.about()
+    assert saved.built_with(SAVED / "model")
+    assert (about["documents"], about["rank"], about["index"]) == (ANSWERS["documents"], 8, "cells")
+
+
+def test_a_saved_index_answers_as_before(saved: Index) -> None:
+    for lang, text in ANSWERS["texts"].items():
+        expected = ANSWERS["search"][lang]
+        guess, hits = saved.search(text, k=5)
+        assert guess.lang == expected["lang"]
+        assert guess.confidence == pytest.approx(expected["confidence"], abs=1e-5)
+        assert_same(hits, expected["csls"])
+        assert_same(saved.search(text, lang, k=5, measure="cosine")[1], expected["cosine"])
+    for name, expected in ANSWERS["similar"].items():
+        assert_same(saved.similar(name, k=5), expected)
+    pairs = saved.pairs("aa", "bb", k=5)
+    assert [(pair.a.id, pair.b.id) for pair in pairs] == [(pair["a"], pair["b"]) for pair in ANSWERS["pairs"]]
+    np.testing.assert_allclose([pair.score for pair in pairs], [pair["score"] for pair in ANSWERS["pairs"]], atol=1e-5)
+
+
+def test_a_saved_index_can_be_added_to_and_encoded_with_another_model(saved: Index, model_folder: Path) -> None:
+    documents = madeup.corpus(concepts=60)
+    added = saved.add(documents[:40])
+    assert (added.new, added.unchanged) == (10, 30)
+    assert saved.reindex(model_folder).new == 40
+    assert saved.search(documents[39].text, "aa", k=1)[1][0].concept == documents[39].concept
