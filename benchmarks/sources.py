@@ -22,7 +22,7 @@ import numpy as np
 
 from cr5 import demo
 from cr5.corpus.documents import Document, read
-from cr5.sources.refine import Account, refine
+from cr5.sources.clean import SourceSummary, clean
 
 LANGS = ("en", "it")
 
@@ -137,10 +137,10 @@ def run(command: list[str]) -> tuple[float, float, str]:
 
 def check(documents: list[Document]) -> float:
     """MB/s of what comes behind a reader, after it has been compiled."""
-    for _ in refine(documents[:10], Account()):
+    for _ in clean(documents[:10], SourceSummary()):
         pass
     began = time.perf_counter()
-    for _ in refine(documents, Account()):
+    for _ in clean(documents, SourceSummary()):
         pass
     return sum(len(d.text.encode()) for d in documents) / (time.perf_counter() - began) / 1e6
 

@@ -208,7 +208,7 @@ def test_an_interrupt_leaves_nothing_behind(
 
     arguments = SOURCES[name][0](tmp_path)
     before = sorted(tmp_path.iterdir())
-    monkeypatch.setattr(corpora, "refine", interrupted)
+    monkeypatch.setattr(corpora, "clean", interrupted)
     assert command(name, *arguments, "-o", "corpus.parquet") == 130
     assert capsys.readouterr().err == "stopped; nothing was written\n"
     assert sorted(tmp_path.iterdir()) == before

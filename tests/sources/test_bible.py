@@ -129,7 +129,7 @@ def test_a_file_of_another_length_is_named_with_both_numbers(tmp_path: Path, ref
     expected = f"{path}: {len(rows)} lines, but the list of references has 6; pass the list it was made with"
     assert message([path], references) == expected
     skipped = Skipped()
-    found = list(read_bible([path, good], references, complain=skipped.add))
+    found = list(read_bible([path, good], references, handle_error=skipped.add))
     assert {document.lang for document in found} == {"da"}
     assert skipped.examples == {"wrong number of lines": expected}
 
@@ -152,7 +152,7 @@ def test_a_line_without_its_verse_is_named(tmp_path: Path, line: str) -> None:
     )
     assert message([path], None) == expected
     skipped = Skipped()
-    assert list(read_bible([path], complain=skipped.add)) == [Document("GEN 1", "eng", "It was dark.")]
+    assert list(read_bible([path], handle_error=skipped.add)) == [Document("GEN 1", "eng", "It was dark.")]
     assert skipped.examples == {"no reference": expected}
 
 
@@ -165,7 +165,7 @@ def test_files_that_cannot_be_read_are_named_and_do_not_stop_the_others(tmp_path
     assert message([broken], references) == f"{broken}:2: byte 1 is no UTF-8; convert it with iconv"
     assert message([good], missing) == f"{missing}: cannot be read, no such file or directory; check the name"
     skipped = Skipped()
-    found = list(read_bible([missing, cut, broken, good], references, complain=skipped.add))
+    found = list(read_bible([missing, cut, broken, good], references, handle_error=skipped.add))
     assert [(document.lang, document.concept) for document in found] == [
         ("sv", "GEN 1"), ("da", "GEN 1"), ("da", "GEN 2"), ("da", "EXO 1")
     ]  # fmt: skip
@@ -191,11 +191,11 @@ def test_any_bytes_are_verses_or_complaints(tmp_path: Path, content: bytes) -> N
     path, references = tmp_path / "eng.txt", put(tmp_path / "vref.txt", REFERENCES)
     path.write_bytes(content)
     for listed in (references, None):
-        for document in read_bible([path], listed, complain=Skipped().add):
+        for document in read_bible([path], listed, handle_error=Skipped().add):
             assert document.concept.strip()
             assert document.text.strip()
     with contextlib.suppress(CorpusError):
-        list(read_bible([references], path, complain=Skipped().add))
+        list(read_bible([references], path, handle_error=Skipped().add))
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def test_one_bad_file_is_named_and_does_not_stop_the_others(
     bad = put(tmp_path, f"en/{name}", content)
     put(tmp_path, "en/ep-00-01-17.txt", speech())
     skipped = Skipped()
-    found = list(read_europarl(tmp_path, complain=skipped.add))
+    found = list(read_europarl(tmp_path, handle_error=skipped.add))
     assert SPEECH in found
     assert all("Lost" not in document.text for document in found)
     assert skipped.examples[reason] == message(tmp_path) == f"{bad}{words}"
@@ -278,7 +278,7 @@ def test_a_speech_without_an_end_is_left_out(tmp_path: Path, monkeypatch: pytest
     skipped = Skipped()
     tracemalloc.start()
     try:
-        assert list(read_europarl(tmp_path, complain=skipped.add)) == [SPEECH]
+        assert list(read_europarl(tmp_path, handle_error=skipped.add)) == [SPEECH]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -303,7 +303,7 @@ noise = st.lists(
 @settings(relaxed, max_examples=200)
 def test_any_signs_are_speeches_or_complaints(tmp_path: Path, signs: str, form: str) -> None:
     put(tmp_path, f"{form}/en/ep-1.{form}", f"<SPEAKER ID=1>\n{signs}".encode("utf-8", "surrogateescape"))
-    for document in read_europarl(tmp_path / form, complain=Skipped().add):
+    for document in read_europarl(tmp_path / form, handle_error=Skipped().add):
         assert document.concept.startswith("ep-1/")
         assert document.text.strip()
 
@@ -313,7 +313,7 @@ def test_any_signs_are_speeches_or_complaints(tmp_path: Path, signs: str, form: 
 def test_time_is_linear(tmp_path: Path, form: str, unit: str) -> None:
     def taken(repeats: int, enough: float = 0.0) -> float:
         put(tmp_path, f"en/ep-1.{form}", "<CHAPTER ID=1>\n" + unit * repeats)
-        return seconds(lambda: list(read_europarl(tmp_path, complain=Skipped().add)), enough)
+        return seconds(lambda: list(read_europarl(tmp_path, handle_error=Skipped().add)), enough)
 
     limit = 10 * taken(5_000) + 0.2  # 4 times would be exact, 16 quadratic
     assert taken(20_000, limit) < limit

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cr5.corpus.documents import Skipped
 from cr5.errors import CorpusError
 from cr5.sources import files
-from cr5.sources.files import lines, opened, refuse
+from cr5.sources.files import lines, opened, raise_error
 
 CONTENT = "første linje\nanden 🦉\n".encode()
 WRITERS: dict[str, Callable[[bytes], bytes]] = {
@@ -73,7 +73,7 @@ def test_a_zip_that_is_none_and_a_file_that_is_not_there_are_named(tmp_path: Pat
 
 
 def test_lines_lose_their_ends_and_the_mark_at_the_beginning() -> None:
-    assert list(lines(io.BytesIO(b"\xef\xbb\xbfa\r\nb\n\nc"), "x", refuse)) == ["a", "b", "", "c"]
+    assert list(lines(io.BytesIO(b"\xef\xbb\xbfa\r\nb\n\nc"), "x", raise_error)) == ["a", "b", "", "c"]
 
 
 def test_a_line_that_is_no_utf_8_keeps_its_place() -> None:
@@ -94,4 +94,4 @@ def test_a_line_that_is_too_long_keeps_its_place(monkeypatch: pytest.MonkeyPatch
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff"))))
 def test_lines_come_back_as_they_were_written(written: list[str]) -> None:
     stream = io.BytesIO("".join(line + "\n" for line in written).encode())
-    assert list(lines(stream, "x", refuse)) == written
+    assert list(lines(stream, "x", raise_error)) == written

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
 from cr5.sources import folder
-from cr5.sources.files import refuse
 from cr5.sources.folder import read_folder
 
 relaxed = settings(max_examples=40, deadline=None)
@@ -144,7 +143,7 @@ def test_faults_of_pages_are_named_and_the_others_read(tmp_path: Path, monkeypat
     (tmp_path / "en" / "gone.html").symlink_to("nowhere")
     monkeypatch.setattr(folder, "LARGEST", 4096)
     skipped = Skipped()
-    assert [d.concept for d in read_folder(tmp_path, complain=skipped.add)] == ["a"]
+    assert [d.concept for d in read_folder(tmp_path, handle_error=skipped.add)] == ["a"]
     assert skipped.counts == {"invalid UTF-8": 2, "page too large": 1, "unreadable file": 1}
     examples = {reason: text.replace(str(tmp_path), "ROOT") for reason, text in skipped.examples.items()}
     assert examples == {
@@ -228,7 +227,7 @@ def test_memory_does_not_grow_with_the_pages(tmp_path: Path) -> None:
     page = "<p>" + "parola " * 20_000
     tree(tmp_path, {f"it/{i}.html": f"{page}{i}" for i in range(40)})
     tracemalloc.start()
-    assert sum(1 for _ in read_folder(tmp_path, complain=refuse)) == 40
+    assert sum(1 for _ in read_folder(tmp_path)) == 40
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20 * len(page) < 40 * len(page)

@@ -372,7 +372,7 @@ def test_a_damaged_entry_is_named_and_does_not_stop_the_others(tmp_path: Path, e
     path = put(tmp_path, "it.po", f'msgid "Q"\nmsgstr "E"\n\n{entry}\n\n{good}'.encode("utf-8", "surrogateescape"))
     assert message([path]) == f"{path}:{words}"
     skipped = Skipped()
-    found = list(read_gettext([path], complain=skipped.add))
+    found = list(read_gettext([path], handle_error=skipped.add))
     assert [document.text for document in found] == ["Q", "E", "Quit", "Esci"]
     assert skipped.examples == {"unreadable message": f"{path}:{words}"}
 
@@ -381,7 +381,7 @@ def test_a_message_without_an_end_is_left_out(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(module, "LONGEST_MESSAGE", 1000)
     path = put(tmp_path, "it.po", 'msgid "a"\nmsgstr ""\n' + '"word "\n' * 1000 + 'msgid "Quit"\nmsgstr "Esci"\n')
     assert message([path]) == f"{path}:143: a message of more than 1,000 bytes; check it with msgfmt -c"
-    assert [document.text for document in read_gettext([path], complain=Skipped().add)] == ["Quit", "Esci"]
+    assert [document.text for document in read_gettext([path], handle_error=Skipped().add)] == ["Quit", "Esci"]
 
 
 @pytest.mark.parametrize("name", ["UTF-16", "rot13", "unicode_escape", "x-unknown", "cp0"])
@@ -393,7 +393,7 @@ def test_an_unknown_charset_is_named(tmp_path: Path, name: str) -> None:
     path = put(tmp_path, "da.mo", compiled)
     assert message([path]) == f"{path}: its charset {name[:5]!r} is unknown; convert it with msgconv -t UTF-8"
     skipped = Skipped()
-    assert list(read_gettext([tmp_path / "da.po", path], complain=skipped.add)) == []
+    assert list(read_gettext([tmp_path / "da.po", path], handle_error=skipped.add)) == []
     assert skipped.counts == {"unknown charset": 2}
 
 
@@ -444,7 +444,7 @@ def test_files_that_cannot_be_read_are_named_and_do_not_stop_the_others(tmp_path
     expected = f"{missing}: cannot be read, no such file or directory; check the name"
     assert message([missing]) == expected
     skipped = Skipped()
-    assert len(list(read_gettext([missing, good], complain=skipped.add))) == 2
+    assert len(list(read_gettext([missing, good], handle_error=skipped.add))) == 2
     assert skipped.examples == {"unreadable file": expected}
 
 

@@ -228,7 +228,7 @@ def test_files_of_unequal_length_give_nothing_and_both_counts(tmp_path: Path, su
     )
     assert message(folder) == expected
     skipped = Skipped()
-    assert plain(read_moses([folder], complain=skipped.add)) == [("y:1", "en", "a"), ("y:1", "fr", "b")]
+    assert plain(read_moses([folder], handle_error=skipped.add)) == [("y:1", "en", "a"), ("y:1", "fr", "b")]
     assert skipped.examples == {"unequal files": expected}
 
 
@@ -236,10 +236,10 @@ def test_a_line_that_cannot_be_read_is_named_and_the_others_keep_their_numbers(t
     folder = put(tmp_path / "a", x__en=b"one\n\xff\nthree\n", x__fr="un\n\ntrois\n")
     assert message(folder) == f"{folder}/x.en:2: byte 1 is no UTF-8; convert it with iconv"
     skipped = Skipped()
-    found = plain(read_moses([folder], join=1, complain=skipped.add))
+    found = plain(read_moses([folder], join=1, handle_error=skipped.add))
     assert found == [("x:1", "en", "one"), ("x:1", "fr", "un"), ("x:3", "en", "three"), ("x:3", "fr", "trois")]
     assert skipped.counts == {"invalid UTF-8": 1}
-    joined = plain(read_moses([folder], complain=skipped.add))
+    joined = plain(read_moses([folder], handle_error=skipped.add))
     assert joined == [("x:1", "en", "one\nthree"), ("x:1", "fr", "un\ntrois")]
 
 
@@ -252,7 +252,7 @@ def test_a_language_alone_is_named(tmp_path: Path) -> None:
     assert message(path) == f"{path}: E.en-it.en: E.en-it.it is not beside it; add it or leave this one out"
     skipped = Skipped()
     put(folder, y__en="a\n", y__fr="b\n")
-    assert len(list(read_moses([folder, path], complain=skipped.add))) == 2
+    assert len(list(read_moses([folder, path], handle_error=skipped.add))) == 2
     assert skipped.counts == {"language alone": 2}
 
 
@@ -294,7 +294,7 @@ def test_damaged_files_are_named_and_the_others_read(tmp_path: Path) -> None:
     )
     assert message(folder / "z.zip") == f"{folder}/z.zip: corrupt, file is not a zip file; copy or download it again"
     skipped = Skipped()
-    assert plain(read_moses([folder], complain=skipped.add)) == [("y:1", "en", "a"), ("y:1", "fr", "b")]
+    assert plain(read_moses([folder], handle_error=skipped.add)) == [("y:1", "en", "a"), ("y:1", "fr", "b")]
     assert skipped.counts == {"unreadable file": 2}
 
 
@@ -307,7 +307,7 @@ def test_any_bytes_are_documents_or_complaints(contents: list[bytes], join: int)
     skipped = Skipped()
     with tempfile.TemporaryDirectory() as name:
         folder = put(Path(name), **{f"x__{lang}": c for lang, c in zip(["da", "en", "it"], contents, strict=False)})
-        for document in read_moses([folder], join=join, complain=skipped.add):
+        for document in read_moses([folder], join=join, handle_error=skipped.add):
             assert document.text.strip()
     assert set(skipped.counts) <= {"unequal files", "invalid UTF-8"}
 
@@ -322,7 +322,7 @@ def test_any_damage_to_a_zip_is_an_error_or_none(data: st.DataObject) -> None:
             content[place] = data.draw(st.integers(0, 255))
         path.write_bytes(content)
         try:
-            list(read_moses([path], complain=Skipped().add))
+            list(read_moses([path], handle_error=Skipped().add))
         except CorpusError:
             return
 
@@ -340,7 +340,7 @@ def test_memory_does_not_grow_with_what_a_zip_unpacks_to(tmp_path: Path, monkeyp
     skipped = Skipped()
     tracemalloc.start()
     try:
-        found = sum(1 for _ in read_moses([path], complain=skipped.add))
+        found = sum(1 for _ in read_moses([path], handle_error=skipped.add))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -127,7 +127,7 @@ def test_parquet_may_hold_numbers_bytes_and_words_by_number(tmp_path: Path) -> N
     }
     pq.write_table(pa.table(columns), path)
     skipped = Skipped()
-    assert list(read_table([path], complain=skipped.add)) == [Document("1", "it", "uno", url="a")]
+    assert list(read_table([path], handle_error=skipped.add)) == [Document("1", "it", "uno", url="a")]
     assert {key: text.replace(f"{tmp_path}/", "") for key, text in skipped.examples.items()} == {
         "invalid UTF-8": "x.parquet: row 2: column 'text' is no UTF-8 at byte 4; write it again as UTF-8",
         "empty field": "x.parquet: row 3: column 'concept' is empty; every row needs a concept",
@@ -139,7 +139,7 @@ def test_parquet_that_only_claims_to_be_text_is_named_by_the_row(tmp_path: Path)
     bad = pa.array([b"uno", b"caf\xe9"]).cast(pa.binary()).view(pa.string())
     pq.write_table(pa.table({"concept": ["1", "2"], "text": bad}), path)
     skipped = Skipped()
-    assert [d.text for d in read_table([path], lang=None, complain=skipped.add)] == ["uno"]
+    assert [d.text for d in read_table([path], lang=None, handle_error=skipped.add)] == ["uno"]
     assert skipped.counts == {"invalid UTF-8": 1}
 
 
@@ -239,7 +239,7 @@ def test_bad_rows_are_counted_and_the_others_read(tmp_path: Path) -> None:
         b'concept,lang,text\n1,it,uno\n2,it\n3,it,caf\xe9\n4,it,"a\n\xff"\n5,it,\n\n6,it,"sei"x\n7,it,sette\n'
     )
     skipped = Skipped()
-    assert [d.text for d in read_table([path], complain=skipped.add)] == ["uno", "sette"]
+    assert [d.text for d in read_table([path], handle_error=skipped.add)] == ["uno", "sette"]
     assert skipped.counts == {"broken CSV": 2, "invalid UTF-8": 2, "empty field": 1}
 
 
@@ -251,7 +251,7 @@ def test_garbage_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, su
     for start in (b"", b"concept,lang,text\n", b"PAR1"):
         path.write_bytes(start + content)
         try:
-            found = list(read_table([path], complain=Skipped().add))
+            found = list(read_table([path], handle_error=Skipped().add))
         except CorpusError:
             continue
         assert all(d.concept.strip() and d.text.strip() for d in found)

@@ -175,7 +175,7 @@ def test_malformed_xml_is_named_behind_all_units_before_it(tmp_path: Path) -> No
     assert str(caught.value) == f"{path}:16:35: mismatched tag; mend it there or export it again"
     skipped = Skipped()
     other = put(tmp_path, wrap(unit(("en", "one"))), "n.tmx")
-    assert plain(read_tmx([path, other], complain=skipped.add)) == [*UNITS[:2], ("n:1", "en", "one")]
+    assert plain(read_tmx([path, other], handle_error=skipped.add)) == [*UNITS[:2], ("n:1", "en", "one")]
     assert skipped.examples == {"unreadable file": str(caught.value)}
 
 
@@ -184,7 +184,7 @@ def test_a_memory_cut_anywhere_gives_whole_units_and_an_error(tmp_path: Path) ->
     whole = plain(read_tmx([put(tmp_path, content)]))
     for cut in range(len(content)):
         skipped = Skipped()
-        found = plain(read_tmx([put(tmp_path, content[:cut])], complain=skipped.add))
+        found = plain(read_tmx([put(tmp_path, content[:cut])], handle_error=skipped.add))
         assert found == whole[: len(found)]
         assert len(found) == 2 * content[:cut].count(b"</tu>")
         assert skipped.counts == {"unreadable file": 1}
@@ -201,7 +201,7 @@ def test_a_compressed_file_that_is_cut_gives_the_units_before(tmp_path: Path) ->
     content = wrap(*(unit(("en", str(n**5))) for n in range(20_000))).encode()
     path = put(tmp_path, gzip.compress(content)[:-20_000], "m.tmx.gz")
     skipped = Skipped()
-    found = plain(read_tmx([path], complain=skipped.add))
+    found = plain(read_tmx([path], handle_error=skipped.add))
     assert 1000 < len(found) < 20_000
     assert skipped.examples == {
         "unreadable file": f"{path}: cut short, the compressed data has no end; copy or download it again"
@@ -212,7 +212,7 @@ def test_a_segment_without_a_language_is_named(tmp_path: Path) -> None:
     path = put(tmp_path, wrap('\n<tu><tuv><seg>who?</seg></tuv><tuv xml:lang="it"><seg>io</seg></tuv></tu>'))
     assert message(path) == f"{path}:2: a <tuv> without xml:lang; say its language there"
     skipped = Skipped()
-    assert plain(read_tmx([path], complain=skipped.add)) == [("m:1", "it", "io")]
+    assert plain(read_tmx([path], handle_error=skipped.add)) == [("m:1", "it", "io")]
     assert skipped.counts == {"no language": 1}
 
 
@@ -221,7 +221,7 @@ def test_an_entity_that_nobody_knows_is_named(tmp_path: Path) -> None:
     path = put(tmp_path, wrap(units, doctype='<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n'))
     assert message(path) == f"{path}:2: '&xyz;' is unknown; write its text instead"
     skipped = Skipped()
-    assert plain(read_tmx([path], complain=skipped.add)) == [("m:1", "it", "io tu")]
+    assert plain(read_tmx([path], handle_error=skipped.add)) == [("m:1", "it", "io tu")]
     assert message(put(tmp_path, wrap(units))) == (
         f"{path}:1:{wrap(units).index('&xyz') + 1}: undefined entity; mend it there or export it again"
     )
@@ -301,7 +301,7 @@ def test_any_tags_are_units_or_an_error(tags: str, dtd: bool) -> None:
     skipped = Skipped()
     with tempfile.TemporaryDirectory() as name:
         path = put(Path(name), wrap(tags, doctype='<!DOCTYPE tmx SYSTEM "x">' if dtd else ""))
-        for document in read_tmx([path], complain=skipped.add):
+        for document in read_tmx([path], handle_error=skipped.add):
             assert document.text.strip()
             assert document.lang in ("en", "it")
     assert set(skipped.counts) <= {"unreadable file", "no language", "unknown entity"}
@@ -313,7 +313,7 @@ def test_any_bytes_are_units_or_an_error(junk: bytes, place: int) -> None:
     content = MEMORY.encode()
     with tempfile.TemporaryDirectory() as name:
         for damaged in (junk, content[:place] + junk + content[place + len(junk) :]):
-            list(read_tmx([put(Path(name), damaged)], complain=Skipped().add))
+            list(read_tmx([put(Path(name), damaged)], handle_error=Skipped().add))
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,12 @@ from cr5.errors import Cr5Error
 from cr5.progress import Progress
 from cr5.settings import settings
 from cr5.sources.bible import read_bible
+from cr5.sources.clean import SourceSummary, clean
 from cr5.sources.europarl import read_europarl
-from cr5.sources.files import Complain, refuse
+from cr5.sources.files import ErrorHandler, raise_error
 from cr5.sources.folder import read_folder
 from cr5.sources.gettext import read_gettext
 from cr5.sources.moses import read_moses
-from cr5.sources.refine import Account, refine
 from cr5.sources.table import read_table
 from cr5.sources.tmx import read_tmx
 from cr5.sources.wikipedia import build as encyclopedias
@@ -189,10 +189,10 @@ def folder(
 
         cr5 corpus folder pages/ --pattern "{concept}.{lang}.md" -o corpus.jsonl
     """
-    skipped, complain = _complaints(on_error)
+    skipped, handle_error = _error_handler(on_error)
     chosen = comma_separated(langs)
-    found = read_folder(root, pattern=pattern, keep_repeated=keep_repeated, langs=chosen, complain=complain)
-    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+    found = read_folder(root, pattern=pattern, keep_repeated=keep_repeated, langs=chosen, handle_error=handle_error)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json)
 
 
 @app.command(rich_help_panel=SOURCES)
@@ -224,10 +224,10 @@ def moses(
 
         cr5 corpus moses da-en.txt.zip en-it.txt.zip --pivot en -o corpus.parquet
     """
-    skipped, complain = _complaints(on_error)
-    found = read_moses(paths, join=join or (1 if pivot else 20), pivot=pivot, complain=complain)
+    skipped, handle_error = _error_handler(on_error)
+    found = read_moses(paths, join=join or (1 if pivot else 20), pivot=pivot, handle_error=handle_error)
     longer = TRAIN_SHORTER if pivot else f"join more lines with --join, or {TRAIN_SHORTER}"
-    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json, longer)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json, longer)
 
 
 @app.command(rich_help_panel=SOURCES)
@@ -250,10 +250,10 @@ def tmx(
 
         cr5 corpus tmx en-it.tmx.gz da-en.tmx.gz --join 50 -o corpus.parquet
     """
-    skipped, complain = _complaints(on_error)
-    found = read_tmx(paths, join=join, complain=complain)
+    skipped, handle_error = _error_handler(on_error)
+    found = read_tmx(paths, join=join, handle_error=handle_error)
     longer = f"join more units with --join, or {TRAIN_SHORTER}"
-    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json, longer)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json, longer)
 
 
 @app.command(rich_help_panel=SOURCES)
@@ -273,9 +273,9 @@ def europarl(
 
         cr5 corpus europarl Europarl/raw -o corpus.parquet --on-error skip
     """
-    skipped, complain = _complaints(on_error)
-    found = read_europarl(root, langs=comma_separated(langs), complain=complain)
-    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+    skipped, handle_error = _error_handler(on_error)
+    found = read_europarl(root, langs=comma_separated(langs), handle_error=handle_error)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json)
 
 
 @app.command(rich_help_panel=SOURCES)
@@ -305,10 +305,10 @@ def gettext(
 
         cr5 corpus gettext /usr/share/locale --by catalogue -o corpus.parquet
     """
-    skipped, complain = _complaints(on_error)
-    found = read_gettext(paths, by=by, source_lang=source_lang, complain=complain)
+    skipped, handle_error = _error_handler(on_error)
+    found = read_gettext(paths, by=by, source_lang=source_lang, handle_error=handle_error)
     longer = f"join messages with --by reference or catalogue, or {TRAIN_SHORTER}"
-    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json, longer)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json, longer)
 
 
 @app.command(rich_help_panel=SOURCES)
@@ -334,10 +334,10 @@ def bible(
 
         cr5 corpus bible eng-web.tsv dan-1931.tsv --by book -o corpus.parquet
     """
-    skipped, complain = _complaints(on_error)
-    found = read_bible(paths, references, by=by, complain=complain)
+    skipped, handle_error = _error_handler(on_error)
+    found = read_bible(paths, references, by=by, handle_error=handle_error)
     longer = f"join verses with --by chapter or book, or {TRAIN_SHORTER}"
-    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json, longer)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json, longer)
 
 
 @app.command(rich_help_panel=SOURCES)
@@ -376,7 +376,7 @@ def table(
 
         cr5 corpus table it.csv --lang it -o it.parquet
     """
-    skipped, complain = _complaints(on_error)
+    skipped, handle_error = _error_handler(on_error)
     found = read_table(
         paths,
         concept=concept_column,
@@ -386,9 +386,9 @@ def table(
         title=title_column,
         url=url_column,
         wide=dict(_pair(item) for item in wide) if wide else None,
-        complain=complain,
+        handle_error=handle_error,
     )
-    _make(found, output, skipped, langs, drop_foreign, dedupe, complain, json)
+    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json)
 
 
 def _pair(item: str) -> tuple[str, str]:
@@ -398,9 +398,9 @@ def _pair(item: str) -> tuple[str, str]:
     return code, name
 
 
-def _complaints(on_error: str) -> tuple[Skipped, Complain]:
+def _error_handler(on_error: str) -> tuple[Skipped, ErrorHandler]:
     skipped = Skipped()
-    return skipped, skipped.add if on_error == "skip" else refuse
+    return skipped, skipped.add if on_error == "skip" else raise_error
 
 
 def _make(
@@ -410,57 +410,57 @@ def _make(
     langs: str | None,
     drop_foreign: bool,
     dedupe: bool,
-    complain: Complain,
+    handle_error: ErrorHandler,
     json: bool,
     longer: str = TRAIN_SHORTER,
 ) -> None:
     """Write a source's documents as a corpus, and tell what it is; ``longer`` says what to do about short ones."""
     if json and output == "-":
         raise typer.BadParameter("standard output is the corpus already; name a file with -o", param_hint="--json")
-    account, wanted = Account(), comma_separated(langs)
+    summary, wanted = SourceSummary(), comma_separated(langs)
     min_unique = settings().weighting.min_unique
     began = time.perf_counter()
     with console.progress_bars(json) as progress:
 
         def found() -> Iterator[Batch]:
             count = 0
-            for batch in refine(
-                documents, account, langs=wanted, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique,
-                complain=complain,
+            for batch in clean(
+                documents, summary, langs=wanted, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique,
+                handle_error=handle_error,
             ):  # fmt: skip
                 count += batch.rows.num_rows
                 progress(Progress("documents", count, None))
                 yield batch
             if not count:
-                raise Cr5Error(_nothing(skipped, account, wanted or []))
+                raise Cr5Error(_nothing(skipped, summary, wanted or []))
 
         count = write(output, found())
     seconds = time.perf_counter() - began
     if json:
         about = {"corpus": output, "documents": count, "seconds": seconds, "skipped": skipped.counts}
-        console.as_json(about | account.to_json())
+        console.as_json(about | summary.to_json())
         return
-    console.corpus_account(
-        account, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique, longer=longer
+    console.source_summary(
+        summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique, longer=longer
     )
     console.skipped_lines(skipped)
-    if missing := _missing(account, wanted or []):
-        console.warn(f"no document is in {', '.join(missing)}; there are {', '.join(sorted(account.passed))}")
+    if missing := _missing(summary, wanted or []):
+        console.warn(f"no document is in {', '.join(missing)}; there are {', '.join(sorted(summary.passed))}")
 
 
-def _nothing(skipped: Skipped, account: Account, wanted: list[str]) -> str:
+def _nothing(skipped: Skipped, summary: SourceSummary, wanted: list[str]) -> str:
     """Why no document is left."""
-    if account.passed and len(_missing(account, wanted)) < max(len(wanted), 1):
+    if summary.passed and len(_missing(summary, wanted)) < max(len(wanted), 1):
         return "all documents are foreign or similar, so none is left; leave out --drop-foreign or --dedupe"
-    if account.passed:
-        return f"no document is in {', '.join(wanted)}; there are {', '.join(sorted(account.passed))}; change --langs"
+    if summary.passed:
+        return f"no document is in {', '.join(wanted)}; there are {', '.join(sorted(summary.passed))}; change --langs"
     if skipped.total:
         return f"no document is left, {skipped.total:,} could not be used; the first: {skipped.first}"
     return "there is no text in what you named; check the files, and the options in -h"
 
 
-def _missing(account: Account, wanted: list[str]) -> list[str]:
-    return [lang for lang in wanted if not account.passed[normalise(lang)]]
+def _missing(summary: SourceSummary, wanted: list[str]) -> list[str]:
+    return [lang for lang in wanted if not summary.passed[normalise(lang)]]
 
 
 # A corpus that is there

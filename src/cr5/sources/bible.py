@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
-from cr5.sources.files import Complain, lines, opened, refuse
+from cr5.sources.files import ErrorHandler, lines, opened, raise_error
 
 Unit: TypeAlias = Literal["verse", "chapter", "book"]
 
@@ -28,7 +28,11 @@ class _Verse(NamedTuple):
 
 
 def read_bible(
-    files: Sequence[Path], references: Path | None = None, *, by: Unit = "chapter", complain: Complain = refuse
+    files: Sequence[Path],
+    references: Path | None = None,
+    *,
+    by: Unit = "chapter",
+    handle_error: ErrorHandler = raise_error,
 ) -> Iterator[Document]:
     """The verses, chapters or books of every file; a folder gives all its .txt and .tsv but the list.
 
@@ -41,11 +45,11 @@ def read_bible(
     concepts = None if references is None else _concepts(references, by)
     for path in _files(files, references):
         try:
-            verses = _numbered(path, by, complain) if concepts is None else _listed(path, concepts, complain)
+            verses = _numbered(path, by, handle_error) if concepts is None else _listed(path, concepts, handle_error)
             for concept, group in groupby(verses, key=lambda verse: verse.concept):
                 yield Document(concept, _lang(path), "\n".join(verse.text for verse in group))
         except CorpusError as error:
-            complain("unreadable file", str(error))
+            handle_error("unreadable file", str(error))
 
 
 def _files(given: Sequence[Path], references: Path | None) -> list[Path]:
@@ -80,7 +84,7 @@ def _concept(reference: str, by: Unit) -> str | None:
 def _concepts(references: Path, by: Unit) -> list[str]:
     found = []
     with opened(references) as stream:
-        for number, line in enumerate(lines(stream, str(references), refuse), 1):
+        for number, line in enumerate(lines(stream, str(references), raise_error), 1):
             concept = _concept((line or "").strip(), by)
             if concept is None:
                 raise CorpusError(f"{references}:{number}: {line!r} names no verse; write it as GEN 1:1")
@@ -88,32 +92,32 @@ def _concepts(references: Path, by: Unit) -> list[str]:
     return found
 
 
-def _listed(path: Path, concepts: list[str], complain: Complain) -> Iterator[_Verse]:
+def _listed(path: Path, concepts: list[str], handle_error: ErrorHandler) -> Iterator[_Verse]:
     with opened(path) as stream:  # counted first: one line too few, and all behind it would be wrong
         count = sum(1 for _ in lines(stream, str(path), lambda reason, message: None))
     if count != len(concepts):
-        complain(
+        handle_error(
             "wrong number of lines",
             f"{path}: {count} lines, but the list of references has {len(concepts)}; pass the list it was made with",
         )
         return
     with opened(path) as stream:
-        for concept, line in zip(concepts, lines(stream, str(path), complain), strict=True):
+        for concept, line in zip(concepts, lines(stream, str(path), handle_error), strict=True):
             text = (line or "").strip()
             if text and text != _RANGE:
                 yield _Verse(concept, text)
 
 
-def _numbered(path: Path, by: Unit, complain: Complain) -> Iterator[_Verse]:
+def _numbered(path: Path, by: Unit, handle_error: ErrorHandler) -> Iterator[_Verse]:
     with opened(path) as stream:
-        for number, line in enumerate(lines(stream, str(path), complain), 1):
+        for number, line in enumerate(lines(stream, str(path), handle_error), 1):
             if not line or not line.strip():
                 continue
             reference, tab, text = line.partition("\t")
             concept = _concept(reference.strip(), by)
             if concept is None or not tab:
                 shown = line if len(line) <= 40 else f"{line[:40]}..."
-                complain(
+                handle_error(
                     "no reference",
                     f"{path}:{number}: {shown!r} does not start with a verse and a tab; "
                     f"write GEN 1:1<TAB>text, or pass a list of references",

@@ -16,7 +16,7 @@ from typing import IO, NamedTuple, TypeAlias
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import normalise
 from cr5.errors import CorpusError
-from cr5.sources.files import Complain, lines, opened, reading, refuse
+from cr5.sources.files import ErrorHandler, lines, opened, raise_error, reading
 
 LONGEST_SPEECH = 1 << 22  # characters; the longest real ones have some 100,000
 _LONGEST_TAG = 2000  # characters
@@ -51,7 +51,7 @@ class _File(NamedTuple):
 
 
 def read_europarl(
-    root: Path, *, langs: Collection[str] | None = None, complain: Complain = refuse
+    root: Path, *, langs: Collection[str] | None = None, handle_error: ErrorHandler = raise_error
 ) -> Iterator[Document]:
     """The speeches of all sessions below a folder or in a .zip, one paragraph a line.
 
@@ -59,7 +59,7 @@ def read_europarl(
     speech's concept is "session/chapter/speaker" by their ids as written, a chapter's heading has
     "session/chapter". The speaker's name is the title: in the text, it would give translations away.
     """
-    found = _files(root, complain)
+    found = _files(root, handle_error)
     if not found:
         raise CorpusError(
             f"{root}: no session in it; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml"
@@ -72,11 +72,11 @@ def read_europarl(
     for archive, files in groupby(kept, key=lambda file: file.archive):
         if archive is None:
             for file in files:
-                yield from _guarded(file, None, complain)
+                yield from _guarded(file, None, handle_error)
         else:
             with reading(str(archive)), zipfile.ZipFile(archive) as unpacked:
                 for file in files:
-                    yield from _guarded(file, unpacked, complain)
+                    yield from _guarded(file, unpacked, handle_error)
 
 
 # Files
@@ -90,7 +90,7 @@ def _code(folder: str) -> str:
         return folder
 
 
-def _files(root: Path, complain: Complain) -> list[_File]:
+def _files(root: Path, handle_error: ErrorHandler) -> list[_File]:
     if root.is_dir():
         paths = sorted(path for path in root.rglob("*") if path.is_file())
     elif root.suffix.lower() == ".zip" and root.is_file():
@@ -106,7 +106,7 @@ def _files(root: Path, complain: Complain) -> list[_File]:
                 with reading(str(path)), zipfile.ZipFile(path) as archive:
                     names = sorted(archive.namelist())
             except CorpusError as error:
-                complain("unreadable file", str(error))
+                handle_error("unreadable file", str(error))
                 continue
             found += [
                 _File(path, name, PurePosixPath(name).parent.name or path.stem) for name in names if _member(name)
@@ -120,28 +120,28 @@ def _member(name: str) -> bool:
     return _FILE.fullmatch(path.name) is not None and path.suffix in (".xml", ".txt")
 
 
-def _guarded(file: _File, archive: zipfile.ZipFile | None, complain: Complain) -> Iterator[Document]:
+def _guarded(file: _File, archive: zipfile.ZipFile | None, handle_error: ErrorHandler) -> Iterator[Document]:
     """A file's speeches up to what is wrong with it."""
     try:
         if archive is None:
             with opened(file.name) as stream:
-                yield from _speeches(file, stream, complain)
+                yield from _speeches(file, stream, handle_error)
         elif archive.getinfo(file.name).flag_bits & 1:
-            complain("unreadable file", f"{file.source}: encrypted; unpack it first")
+            handle_error("unreadable file", f"{file.source}: encrypted; unpack it first")
         else:
             with reading(file.source), archive.open(file.name) as stream:
-                yield from _speeches(file, stream, complain)
+                yield from _speeches(file, stream, handle_error)
     except CorpusError as error:
-        complain("unreadable file", str(error))
+        handle_error("unreadable file", str(error))
 
 
 # Speeches
 
 
-def _speeches(file: _File, stream: IO[bytes], complain: Complain) -> Iterator[Document]:
-    text = lines(stream, file.source, complain)
+def _speeches(file: _File, stream: IO[bytes], handle_error: ErrorHandler) -> Iterator[Document]:
+    text = lines(stream, file.source, handle_error)
     marks = _xml_marks(text) if file.is_xml else _text_marks(text)
-    speech = _Speech(file, complain)
+    speech = _Speech(file, handle_error)
     for number, tag, rest in marks:
         if tag == "":
             speech.add(number, rest)
@@ -152,7 +152,7 @@ def _speeches(file: _File, stream: IO[bytes], complain: Complain) -> Iterator[Do
             speech.begin(number, tag, _attributes(rest, escaped=file.is_xml))
     yield from speech.document()
     if not speech.begun:
-        complain(
+        handle_error(
             "no session", f"{file.source}: no CHAPTER and no SPEAKER in it; remove it, or give it a name without ep-"
         )
 
@@ -160,8 +160,8 @@ def _speeches(file: _File, stream: IO[bytes], complain: Complain) -> Iterator[Do
 class _Speech:
     """A speech, or the heading of a chapter, as it is read."""
 
-    def __init__(self, file: _File, complain: Complain) -> None:
-        self.file, self.complain = file, complain
+    def __init__(self, file: _File, handle_error: ErrorHandler) -> None:
+        self.file, self.handle_error = file, handle_error
         self.chapter, self.speaker, self.title = "", "", ""
         self.begun = self.kept = False
         self.paragraphs: list[str] = []
@@ -177,7 +177,7 @@ class _Speech:
         self.begun, self.kept, self.size = True, name != "", 0
         self.paragraphs, self.pieces = [], []
         if not name:
-            self.complain(
+            self.handle_error(
                 "no id",
                 f"{self.file.source}:{number}: a {tag} without an ID, so its translations cannot be found; add one",
             )
@@ -188,7 +188,7 @@ class _Speech:
         self.size += len(text)
         if self.size > LONGEST_SPEECH:
             self.kept = False
-            self.complain(
+            self.handle_error(
                 "speech too long",
                 f"{self.file.source}:{number}: a speech of more than {LONGEST_SPEECH:,} characters; check the file",
             )

@@ -13,15 +13,15 @@ from typing import IO, TypeAlias, cast
 
 from cr5.errors import CorpusError
 
-Complain: TypeAlias = Callable[[str, str], None]
-"""What a reader calls with a reason and a whole message: ``Skipped.add`` counts and goes on, ``refuse`` raises."""
+ErrorHandler: TypeAlias = Callable[[str, str], None]
+"""Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and goes on."""
 
 LONGEST_LINE = 64 << 20
 _BREAK = 1 << 20  # bytes that are read at a time within a line that is too long
 
 
-def refuse(reason: str, message: str) -> None:
-    """Complain by raising."""
+def raise_error(reason: str, message: str) -> None:
+    """ErrorHandler by raising."""
     raise CorpusError(message)
 
 
@@ -60,7 +60,7 @@ def reading(source: str) -> Iterator[None]:
         raise CorpusError(f"{source}: corrupt, {_lower(error)}; copy or download it again") from None
 
 
-def lines(stream: IO[bytes], source: str, complain: Complain) -> Iterator[str | None]:
+def lines(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[str | None]:
     """Every line without its end, or None where it is no UTF-8 or too long, so that lines keep their numbers."""
     number = 0
     while True:
@@ -69,7 +69,9 @@ def lines(stream: IO[bytes], source: str, complain: Complain) -> Iterator[str | 
         if not line:
             return
         if len(line) >= LONGEST_LINE and not line.endswith(b"\n"):
-            complain("line too long", f"{source}:{number}: a line of more than {LONGEST_LINE >> 20} MB; break it up")
+            handle_error(
+                "line too long", f"{source}:{number}: a line of more than {LONGEST_LINE >> 20} MB; break it up"
+            )
             while (line := stream.readline(_BREAK)) and not line.endswith(b"\n"):
                 pass
             yield None
@@ -79,7 +81,9 @@ def lines(stream: IO[bytes], source: str, complain: Complain) -> Iterator[str | 
         try:
             yield line.decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
-            complain("invalid UTF-8", f"{source}:{number}: byte {error.start + 1} is no UTF-8; convert it with iconv")
+            handle_error(
+                "invalid UTF-8", f"{source}:{number}: byte {error.start + 1} is no UTF-8; convert it with iconv"
+            )
             yield None
 
 

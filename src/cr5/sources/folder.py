@@ -13,7 +13,7 @@ import langcodes
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import normalise
 from cr5.errors import CorpusError
-from cr5.sources.files import Complain, refuse
+from cr5.sources.files import ErrorHandler, raise_error
 from cr5.sources.markup import decode, html_text, markdown_text, rst_text
 
 __all__ = ["read_folder"]
@@ -56,7 +56,7 @@ def read_folder(
     pattern: str = "{lang}/{concept}",
     keep_repeated: bool = False,
     langs: Collection[str] | None = None,
-    complain: Complain = refuse,
+    handle_error: ErrorHandler = raise_error,
 ) -> Iterator[Document]:
     """The pages of a folder tree, language by language, each in the order of their paths.
 
@@ -72,7 +72,7 @@ def read_folder(
         raise CorpusError(f"{root}: no such folder; check the spelling")
     found: dict[str, list[tuple[str, str]]] = {}
     others: list[str] = []
-    for path in _pages(root, complain):
+    for path in _pages(root, handle_error):
         if place := _place(path, left, right):
             lang, concept = place
             found.setdefault(lang, []).append((concept, path))
@@ -95,7 +95,7 @@ def read_folder(
         pages = sorted(found.pop(lang))
         repeated: frozenset[int] = frozenset() if keep_repeated else _repeated([root / path for _, path in pages])
         for concept, path in pages:
-            title, lines = _read(root / path, complain)
+            title, lines = _read(root / path, handle_error)
             if text := "\n".join(line for line in lines if hash(line) not in repeated):
                 yield Document(concept, lang, text, title)
 
@@ -140,11 +140,11 @@ def _is_language(code: str) -> bool:
     return plain not in _FOLDERS.split() and langcodes.tag_is_valid(plain)
 
 
-def _pages(root: Path, complain: Complain) -> Iterator[str]:
+def _pages(root: Path, handle_error: ErrorHandler) -> Iterator[str]:
     """Paths of pages below the root, relative to it and sorted by folder; what links lead to comes last, and once."""
 
     def fail(error: OSError) -> None:
-        complain("unreadable folder", f"{error.filename}: cannot be read, {_why(error)}; check its permissions")
+        handle_error("unreadable folder", f"{error.filename}: cannot be read, {_why(error)}; check its permissions")
 
     entered: set[str] = set()
     for folder, below, names in os.walk(root, onerror=fail, followlinks=True):
@@ -171,22 +171,22 @@ def _repeated(paths: list[Path]) -> frozenset[int]:
     return frozenset(line for line, times in seen.items() if 2 * times > pages >= FEWEST)
 
 
-def _read(path: Path, complain: Complain) -> tuple[str, list[str]]:
+def _read(path: Path, handle_error: ErrorHandler) -> tuple[str, list[str]]:
     """A page's title and lines, none of them where it cannot be read."""
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):  # a pipe would wait for ever
             return "", []
         if about.st_size > LARGEST:
-            complain("page too large", f"{path}: a page of more than {LARGEST >> 20} MB; break it up or remove it")
+            handle_error("page too large", f"{path}: a page of more than {LARGEST >> 20} MB; break it up or remove it")
             return "", []
         title, text = _FORMS[path.suffix.lower()](decode(path.read_bytes()))
     except UnicodeDecodeError as error:
-        complain(
+        handle_error(
             "invalid UTF-8", f"{path}: byte {error.start + 1} is no {error.encoding.upper()}; convert it with iconv"
         )
     except OSError as error:
-        complain("unreadable file", f"{path}: cannot be read, {_why(error)}; check its permissions")
+        handle_error("unreadable file", f"{path}: cannot be read, {_why(error)}; check its permissions")
     else:
         return title, text.splitlines()
     return "", []

@@ -13,7 +13,7 @@ from typing import IO, Literal, NamedTuple, TypeAlias
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import known
 from cr5.errors import CorpusError
-from cr5.sources.files import LONGEST_LINE, Complain, opened, refuse
+from cr5.sources.files import LONGEST_LINE, ErrorHandler, opened, raise_error
 
 Unit: TypeAlias = Literal["message", "reference", "catalogue"]
 
@@ -44,7 +44,7 @@ class Message(NamedTuple):
 
 
 def read_gettext(
-    paths: Sequence[Path], *, by: Unit = "message", source_lang: str = "en", complain: Complain = refuse
+    paths: Sequence[Path], *, by: Unit = "message", source_lang: str = "en", handle_error: ErrorHandler = raise_error
 ) -> Iterator[Document]:
     """The messages of catalogues, or all that one source file or one catalogue has, joined.
 
@@ -59,18 +59,18 @@ def read_gettext(
     seen: set[bytes] = set()
     for file in _files(paths):
         try:
-            catalogue = _Catalogue(file, source_lang, seen, complain)
+            catalogue = _Catalogue(file, source_lang, seen, handle_error)
             yield from catalogue.messages() if by == "message" else catalogue.groups(by)
         except CorpusError as error:
-            complain("unreadable file", str(error))
+            handle_error("unreadable file", str(error))
 
 
 # Documents
 
 
 class _Catalogue:
-    def __init__(self, file: "_File", source_lang: str, seen: set[bytes], complain: Complain) -> None:
-        self.file, self.source_lang, self.seen, self.complain = file, source_lang, seen, complain
+    def __init__(self, file: "_File", source_lang: str, seen: set[bytes], handle_error: ErrorHandler) -> None:
+        self.file, self.source_lang, self.seen, self.handle_error = file, source_lang, seen, handle_error
         self.lang = self.domain = ""
 
     def messages(self) -> Iterator[Document]:
@@ -90,7 +90,7 @@ class _Catalogue:
                 texts.append(_joined(message.texts))
                 sources.append(_joined((message.id, message.plural)))
         if translated and not found:
-            self.complain(
+            self.handle_error(
                 "no references",
                 f"{self.file.path}: its messages name no source files; "
                 f"pass a .po that was made with them, or choose message or catalogue",
@@ -102,7 +102,7 @@ class _Catalogue:
         """Its messages but the header, which tells the language."""
         path = self.file.path
         with opened(path) as stream:
-            found = (read_mo if path.suffix.lower() in _COMPILED else read_po)(stream, str(path), self.complain)
+            found = (read_mo if path.suffix.lower() in _COMPILED else read_po)(stream, str(path), self.handle_error)
             first = next(found, None)
             if first is None:
                 return
@@ -270,10 +270,10 @@ class _Entry:
         return [strings for name, strings in self.fields if name == keyword]
 
 
-def read_po(stream: IO[bytes], source: str, complain: Complain = refuse) -> Iterator[Message]:
+def read_po(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_error) -> Iterator[Message]:
     """The messages of a PO file; those that are obsolete are left out."""
     charset = "utf-8"
-    for entry in _entries(stream, source, complain):
+    for entry in _entries(stream, source, handle_error):
         try:
             if _is_header(entry):
                 charset = _charset(_text(entry.strings("msgstr")[0], "latin-1"))
@@ -283,9 +283,9 @@ def read_po(stream: IO[bytes], source: str, complain: Complain = refuse) -> Iter
             message = _message(entry, charset)
         except _FormatError as error:
             if error.number == 0:
-                complain("unknown charset", f"{source}: {error}")
+                handle_error("unknown charset", f"{source}: {error}")
                 return
-            complain("unreadable message", f"{source}:{error.number}: {error}")
+            handle_error("unreadable message", f"{source}:{error.number}: {error}")
         else:
             yield message
 
@@ -298,13 +298,13 @@ class _FormatError(Exception):
         self.number = number
 
 
-def _entries(stream: IO[bytes], source: str, complain: Complain) -> Iterator[_Entry]:
+def _entries(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[_Entry]:
     entry = _Entry()
 
     def bad(number: int, message: str) -> None:
         if not entry.bad:  # one word about each is enough
             entry.bad = True
-            complain("unreadable message", f"{source}:{number}: {message}")
+            handle_error("unreadable message", f"{source}:{number}: {message}")
 
     number = 0
     while line := stream.readline(LONGEST_LINE):
@@ -407,22 +407,22 @@ def _unescape(charset: str) -> Callable[[re.Match[str]], str]:
 _MAGIC = 0x950412DE
 
 
-def read_mo(stream: IO[bytes], source: str, complain: Complain = refuse) -> Iterator[Message]:
+def read_mo(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_error) -> Iterator[Message]:
     """The messages of a compiled catalogue, whichever byte comes first."""
     data = stream.read(LONGEST_MO + 1)
     order = next((order for order in "<>" if data[:4] == struct.pack(f"{order}I", _MAGIC)), None)
     if order is None or len(data) < 20:
-        complain(
+        handle_error(
             "unreadable file",
             f"{source}: no compiled catalogue, which starts with 950412de; check the name or make it again",
         )
         return
     if len(data) > LONGEST_MO:
-        complain("unreadable file", f"{source}: more than {LONGEST_MO >> 20} MB; pass its .po instead")
+        handle_error("unreadable file", f"{source}: more than {LONGEST_MO >> 20} MB; pass its .po instead")
         return
     revision, count, ids, texts = struct.unpack_from(f"{order}4I", data, 4)
     if revision >> 16 > 1 or max(ids, texts) + 8 * count > len(data):
-        complain(
+        handle_error(
             "unreadable file",
             f"{source}: {count} messages of revision {revision >> 16} do not fit its {len(data)} bytes; make it again",
         )
@@ -439,7 +439,7 @@ def read_mo(stream: IO[bytes], source: str, complain: Complain = refuse) -> Iter
         try:
             charset = _charset(written.decode("latin-1"))
         except _FormatError as error:
-            complain("unknown charset", f"{source}: {error}")
+            handle_error("unknown charset", f"{source}: {error}")
             return
         yield Message("", "", "", (written.decode(charset, "replace"),))
     left = 4 * len(data)  # strings may share bytes, but a small file must not become an endless text
@@ -447,17 +447,19 @@ def read_mo(stream: IO[bytes], source: str, complain: Complain = refuse) -> Iter
         if size == 0:
             continue
         if max(start + size, text_start + text_size) > len(data):
-            complain("unreadable message", f"{source}: message {number} lies outside of the file; make it again")
+            handle_error("unreadable message", f"{source}: message {number} lies outside of the file; make it again")
             continue
         left -= size + text_size
         if left < 0:
-            complain("unreadable file", f"{source}: its messages lie upon one another from {number} on; make it again")
+            handle_error(
+                "unreadable file", f"{source}: its messages lie upon one another from {number} on; make it again"
+            )
             return
         try:
             key = data[start : start + size].decode(charset)
             text = data[text_start : text_start + text_size].decode(charset)
         except UnicodeDecodeError:
-            complain(
+            handle_error(
                 "unreadable message",
                 f"{source}: message {number} is not in {charset}, as its header has it; make it again",
             )

@@ -23,8 +23,8 @@ import langcodes
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import known, normalise
 from cr5.errors import CorpusError
-from cr5.sources.files import Complain, lines, refuse
-from cr5.sources.places import Place, places, unique_names
+from cr5.sources.files import ErrorHandler, lines, raise_error
+from cr5.sources.input_files import InputFile, find_files, unique_names
 
 _CHUNK = 1 << 20
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][a-z0-9]{2,8})*", re.IGNORECASE)
@@ -39,11 +39,11 @@ class _Group(NamedTuple):
     """Files that translate each other: the name they share, and for each language its file."""
 
     name: str
-    files: dict[str, Place]
+    files: dict[str, InputFile]
 
 
 def read_moses(
-    paths: Sequence[Path], *, join: int = 20, pivot: str | None = None, complain: Complain = refuse
+    paths: Sequence[Path], *, join: int = 20, pivot: str | None = None, handle_error: ErrorHandler = raise_error
 ) -> Iterator[Document]:
     """Documents of files, folders and zips that hold files whose names differ in nothing but the language at the end.
 
@@ -60,25 +60,25 @@ def read_moses(
             f"{join} joined lines of one pair are hardly ever those of another, so they cannot meet in '{pivot}'; "
             "join 1 line with a pivot"
         )
-    groups = list(_groups(places(paths, complain), complain))
+    groups = list(_groups(find_files(paths, handle_error), handle_error))
     if not groups:
         raise CorpusError(
             f"no two files of a name in two languages in {', '.join(map(str, paths)) or 'nothing'}; "
             "name them like train.en and train.fr"
         )
-    return chain.from_iterable(_documents(group, join, pivot, complain) for group in groups)
+    return chain.from_iterable(_documents(group, join, pivot, handle_error) for group in groups)
 
 
 # Lines
 
 
-def _documents(group: _Group, join: int, pivot: str | None, complain: Complain) -> Iterator[Document]:
+def _documents(group: _Group, join: int, pivot: str | None, handle_error: ErrorHandler) -> Iterator[Document]:
     langs = list(group.files)
     column_of_pivot = next((i for i, lang in enumerate(langs) if pivot and _same_language(lang, pivot)), None)
     if pivot is not None and column_of_pivot is None:
-        complain("no pivot", f"{group.name}: only {', '.join(langs)}, not the pivot '{pivot}'; leave it out")
+        handle_error("no pivot", f"{group.name}: only {', '.join(langs)}, not the pivot '{pivot}'; leave it out")
         return
-    if not _same_length(group, complain):
+    if not _same_length(group, handle_error):
         return
     with ExitStack() as stack:
         columns = []
@@ -86,7 +86,7 @@ def _documents(group: _Group, join: int, pivot: str | None, complain: Complain) 
             stream = stack.enter_context(file.open())
             # The lines of a zip's or gzip's own stream are slow.
             buffered = stack.enter_context(io.BufferedReader(cast(io.RawIOBase, stream), _CHUNK))
-            columns.append(lines(buffered, str(file), complain))
+            columns.append(lines(buffered, str(file), handle_error))
         for first, block in _blocks(zip(*columns, strict=True), join):
             if pivot is None or column_of_pivot is None:
                 concept = f"{group.name}:{first}"
@@ -124,18 +124,18 @@ def _meeting(pivot: str, line: str | None) -> str:
     return f"{pivot}:{hashlib.blake2b(' '.join(words).encode(), digest_size=12).hexdigest()}" if words else ""
 
 
-def _same_length(group: _Group, complain: Complain) -> bool:
+def _same_length(group: _Group, handle_error: ErrorHandler) -> bool:
     heights: dict[str, int] = {}
     for lang, file in group.files.items():
         try:
             with file.open() as stream:
                 heights[lang] = _height(stream)
         except CorpusError as error:
-            complain("unreadable file", str(error))
+            handle_error("unreadable file", str(error))
             return False
     short, long = min(heights, key=heights.__getitem__), max(heights, key=heights.__getitem__)
     if heights[short] != heights[long]:
-        complain(
+        handle_error(
             "unequal files",
             f"{group.files[long]}: {heights[long]} lines, but {heights[short]} in {group.files[short]}, so it is "
             "unknown which belong together; copy or download both again",
@@ -155,9 +155,9 @@ def _height(stream: IO[bytes]) -> int:
 # Names
 
 
-def _groups(files: Iterable[Place], complain: Complain) -> Iterator[_Group]:
+def _groups(files: Iterable[InputFile], handle_error: ErrorHandler) -> Iterator[_Group]:
     """Files that belong together, in the order of their names; those without a language in theirs are passed over."""
-    found: dict[tuple[tuple[str, ...], str], dict[str, Place]] = defaultdict(dict)
+    found: dict[tuple[tuple[str, ...], str], dict[str, InputFile]] = defaultdict(dict)
     for file in files:
         stem, lang = _split(file.name.removesuffix(".txt"))
         if not lang:
@@ -169,7 +169,7 @@ def _groups(files: Iterable[Place], complain: Complain) -> Iterator[_Group]:
         ((lang, file),) = found.pop(lone).items()
         missing = _partner(lone[1], lang)
         words = f"{lone[1]}.{missing} is not beside it" if missing else "no file of this name in another language"
-        complain("language alone", f"{file}: {words}; add it or leave this one out")
+        handle_error("language alone", f"{file}: {words}; add it or leave this one out")
     names = unique_names(list(found))
     for name, files_of in sorted(zip(names, found.values(), strict=True), key=lambda pair: pair[0]):
         yield _Group(name, dict(sorted(files_of.items())))

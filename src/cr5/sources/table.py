@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from cr5.corpus.documents import Document, place
 from cr5.errors import CorpusError
-from cr5.sources.files import LONGEST_LINE, Complain, lines, opened, refuse
+from cr5.sources.files import LONGEST_LINE, ErrorHandler, lines, opened, raise_error
 
 __all__ = ["read_table"]
 
@@ -54,7 +54,7 @@ class _Columns:
         return list(dict.fromkeys(name for name in (self.concept, self.lang, *texts, self.title, self.url) if name))
 
     def check(self, source: str, there: Sequence[str]) -> None:
-        """Complain of a table that has not all that it must."""
+        """ErrorHandler of a table that has not all that it must."""
         for name in self.names:
             if name not in there and name not in self.optional:
                 names = ", ".join(there)
@@ -76,7 +76,7 @@ def read_table(
     url: str = "url",
     wide: Mapping[str, str] | None = None,
     delimiter: str = "",
-    complain: Complain = refuse,
+    handle_error: ErrorHandler = raise_error,
 ) -> Iterator[Document]:
     """The rows of tables as documents, by the names of their columns.
 
@@ -98,16 +98,18 @@ def read_table(
     names = [path.name for path in tables]
     for path in tables:
         name = path.name if names.count(path.name) == 1 else str(path)
-        for line, row in _rows(path, columns, delimiter, complain):
+        for line, row in _rows(path, columns, delimiter, handle_error):
             numbered = f"{name}:{line}" if concept in optional and concept not in row else ""
-            yield from _documents(row, columns, numbered, place(str(path), line), complain)
+            yield from _documents(row, columns, numbered, place(str(path), line), handle_error)
 
 
 def _several(text: str | Sequence[str]) -> Sequence[str]:
     return [text] if isinstance(text, str) else text
 
 
-def _documents(row: Row, columns: _Columns, numbered: str, where: str, complain: Complain) -> Iterator[Document]:
+def _documents(
+    row: Row, columns: _Columns, numbered: str, where: str, handle_error: ErrorHandler
+) -> Iterator[Document]:
     try:
         concept = numbered or _cell(row, columns.concept)
         if not concept.strip():
@@ -119,7 +121,7 @@ def _documents(row: Row, columns: _Columns, numbered: str, where: str, complain:
             empty = " and ".join(f"'{name}'" for name in next(iter(columns.texts.values())))
             raise _CellError("empty field", f"no text in {empty}; every row needs some")
     except _CellError as error:
-        complain(error.reason, f"{where}: {error}")
+        handle_error(error.reason, f"{where}: {error}")
         return
     for code, text in texts.items():
         if text:
@@ -171,20 +173,20 @@ def _suffix(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def _rows(path: Path, columns: _Columns, delimiter: str, complain: Complain) -> Rows:
+def _rows(path: Path, columns: _Columns, delimiter: str, handle_error: ErrorHandler) -> Rows:
     match _suffix(path):
         case ".csv":
-            return _csv_rows(path, columns, delimiter or ",", complain)
+            return _csv_rows(path, columns, delimiter or ",", handle_error)
         case ".tsv":
-            return _csv_rows(path, columns, delimiter or "\t", complain)
+            return _csv_rows(path, columns, delimiter or "\t", handle_error)
         case ".jsonl" | ".ndjson":
-            return _json_rows(path, columns, complain)
+            return _json_rows(path, columns, handle_error)
         case ".parquet":
             return _parquet_rows(path, columns)
     raise CorpusError(f"{path}: unknown suffix '{path.suffix}'; the formats are {_FORMATS}")
 
 
-def _csv_rows(path: Path, columns: _Columns, delimiter: str, complain: Complain) -> Rows:
+def _csv_rows(path: Path, columns: _Columns, delimiter: str, handle_error: ErrorHandler) -> Rows:
     with opened(path) as stream:
         broken = False  # whether the row that is being read has a line that is no text
 
@@ -199,7 +201,7 @@ def _csv_rows(path: Path, columns: _Columns, delimiter: str, complain: Complain)
                     yield line.decode()
                 except UnicodeDecodeError as error:
                     about = f"byte {error.start + 1} is no UTF-8; convert it with iconv"
-                    complain("invalid UTF-8", f"{path}:{number}: {about}")
+                    handle_error("invalid UTF-8", f"{path}:{number}: {about}")
                     broken = True
                     yield line.decode(errors="replace")  # its quotes still count
 
@@ -215,7 +217,7 @@ def _csv_rows(path: Path, columns: _Columns, delimiter: str, complain: Complain)
                 break
             except csv.Error as error:
                 about = f"broken quoting, {error}; double every quote and quote the field around it"
-                complain("broken CSV", f"{path}:{line}: {about}")
+                handle_error("broken CSV", f"{path}:{line}: {about}")
                 continue
             if broken or not row:
                 continue
@@ -224,18 +226,20 @@ def _csv_rows(path: Path, columns: _Columns, delimiter: str, complain: Complain)
                 columns.check(str(path), header)
             elif len(row) != len(header):
                 about = f"{len(row)} fields under a header of {len(header)}"
-                complain("broken CSV", f"{path}:{line}: {about}; quote a field that holds a delimiter or a line break")
+                handle_error(
+                    "broken CSV", f"{path}:{line}: {about}; quote a field that holds a delimiter or a line break"
+                )
             else:
                 yield line, dict(zip(header, row, strict=True))
         if header is None:
-            complain("empty file", f"{path}: empty, without a header; remove it or write one")
+            handle_error("empty file", f"{path}: empty, without a header; remove it or write one")
 
 
-def _json_rows(path: Path, columns: _Columns, complain: Complain) -> Rows:
+def _json_rows(path: Path, columns: _Columns, handle_error: ErrorHandler) -> Rows:
     texts = {name for names in columns.texts.values() for name in names}
     first = True
     with opened(path) as stream:
-        for number, line in enumerate(lines(stream, str(path), complain), 1):
+        for number, line in enumerate(lines(stream, str(path), handle_error), 1):
             if line is None or not line.strip():
                 continue
             try:
@@ -245,10 +249,10 @@ def _json_rows(path: Path, columns: _Columns, complain: Complain) -> Rows:
                     f"{error.msg.lower()} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
                 )
                 about = about or "a number too long or nested too deeply"
-                complain("broken JSON", f"{path}:{number}: broken JSON, {about}; write one object on every line")
+                handle_error("broken JSON", f"{path}:{number}: broken JSON, {about}; write one object on every line")
                 continue
             if not isinstance(row, dict):
-                complain("broken JSON", f"{path}:{number}: no JSON object; write one object on every line")
+                handle_error("broken JSON", f"{path}:{number}: no JSON object; write one object on every line")
                 continue
             if first:  # texts may be missing one by one, but not all of them
                 columns.check(str(path), [*row, *(texts - row.keys() if texts & row.keys() else ())])

@@ -14,8 +14,8 @@ from xml.parsers import expat
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
-from cr5.sources.files import Complain, refuse
-from cr5.sources.places import Place, places, unique_names
+from cr5.sources.files import ErrorHandler, raise_error
+from cr5.sources.input_files import InputFile, find_files, unique_names
 
 _CHUNK = 1 << 16
 _LONGEST = 1 << 24  # bytes of a unit
@@ -42,7 +42,7 @@ class _Fault(NamedTuple):
 _Item: TypeAlias = _Unit | _Fault
 
 
-def read_tmx(paths: Sequence[Path], *, join: int = 1, complain: Complain = refuse) -> Iterator[Document]:
+def read_tmx(paths: Sequence[Path], *, join: int = 1, handle_error: ErrorHandler = raise_error) -> Iterator[Document]:
     """Documents of TMX files, and of all that lie in folders and zips.
 
     A unit's concept is its file's name and its number there, "memory:12", as a tuid need not be unique. Several
@@ -51,23 +51,24 @@ def read_tmx(paths: Sequence[Path], *, join: int = 1, complain: Complain = refus
     """
     if join < 1:
         raise CorpusError(f"{join} units cannot be joined to a document; pass 1 or more")
-    files = _files(paths, complain)
+    files = _files(paths, handle_error)
     if not files:
         raise CorpusError(f"no TMX file in {', '.join(map(str, paths)) or 'nothing'}; its name should end in .tmx")
     names = unique_names(list(files))
     return chain.from_iterable(
-        _documents(name, _units(file), join, complain) for name, file in sorted(zip(names, files.values(), strict=True))
+        _documents(name, _units(file), join, handle_error)
+        for name, file in sorted(zip(names, files.values(), strict=True))
     )
 
 
 # Units
 
 
-def _documents(name: str, items: Iterable[_Item], join: int, complain: Complain) -> Iterator[Document]:
+def _documents(name: str, items: Iterable[_Item], join: int, handle_error: ErrorHandler) -> Iterator[Document]:
     block: list[_Unit] = []
     for item in items:
         if isinstance(item, _Fault):
-            complain(*item)
+            handle_error(*item)
             continue
         block.append(item)
         if len(block) == join:
@@ -87,7 +88,7 @@ def _joined(name: str, block: list[_Unit]) -> Iterator[Document]:
         yield Document(f"{name}:{block[0].number}", lang, text)
 
 
-def _units(file: Place) -> Iterator[_Item]:
+def _units(file: InputFile) -> Iterator[_Item]:
     """The units of a file, and what is wrong with it where it is found."""
     memory = _Memory(str(file))
     try:
@@ -220,13 +221,13 @@ def _bare(name: str) -> str:
     return name[:-4] if name.lower().endswith(".tmx") else name
 
 
-def _files(paths: Sequence[Path], complain: Complain) -> dict[tuple[tuple[str, ...], str], Place]:
+def _files(paths: Sequence[Path], handle_error: ErrorHandler) -> dict[tuple[tuple[str, ...], str], InputFile]:
     """All TMX files that the paths name, once each, by folder and name, hidden ones not.
 
     A file that is named itself may be called otherwise.
     """
-    found: dict[tuple[tuple[str, ...], str], Place] = {}
-    for file in places(paths, complain):
+    found: dict[tuple[tuple[str, ...], str], InputFile] = {}
+    for file in find_files(paths, handle_error):
         if not file.name.lower().endswith(".tmx") and (file.member or file.path not in paths):
             continue
         other = found.setdefault((file.folder, _bare(file.name)), file)

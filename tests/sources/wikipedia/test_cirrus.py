@@ -59,7 +59,7 @@ def read(path: Path, find: Find | None = None, **more: Any) -> list[tuple[int, D
 def lenient(path: Path, **more: Any) -> tuple[list[int], Skipped]:
     """The pages that come out, by the numbers in their titles, and what was complained of."""
     skipped = Skipped()
-    found = read(path, complain=skipped.add, **more)
+    found = read(path, handle_error=skipped.add, **more)
     for _, document in found:
         number = document.title.removeprefix("Side ")
         assert (document.concept, document.text) == (f"Q{number}", f"Teksten på side {number}.")
@@ -195,14 +195,14 @@ def test_skip_goes_on_exactly_behind_a_record(plain: Path) -> None:
     put(plain, *rows(*PAGES, SIX[0]), b"\xff", *broken, "stray", "stray", action(SIX[1]))
     whole: Tally = Counter()
     everything = Skipped()
-    found = read(plain, tally=whole, complain=everything.add)
+    found = read(plain, tally=whole, handle_error=everything.add)
     assert everything.counts == {"invalid UTF-8": 1, "broken JSON": 1, "stray line": 2, "missing line": 2}
     for stop in range(len(found) + 1):
         tally: Tally = Counter()
         skipped = Skipped()
-        first = list(islice(cirrus.articles(Piece(str(plain)), DANISH, tally=tally, complain=skipped.add), stop))
+        first = list(islice(cirrus.articles(Piece(str(plain)), DANISH, tally=tally, handle_error=skipped.add), stop))
         skip = first[-1][0] if first else 0
-        rest = read(plain, tally=tally, complain=skipped.add, skip=skip)
+        rest = read(plain, tally=tally, handle_error=skipped.add, skip=skip)
         assert first + rest == found
         assert tally == whole
         assert skipped.counts == everything.counts
@@ -302,7 +302,7 @@ def test_no_page_gets_anothers_number_whatever_one_line_of_a_pair_becomes(
         seen[page] = title
         return f"Q{page}", False
 
-    read(plain, find, complain=Skipped().add)
+    read(plain, find, handle_error=Skipped().add)
     assert seen == {page: f"Side {page}" for page in seen}
     assert set(seen) == {n + 1 for n in range(6) if not {2 * n, 2 * n + 1} & (gone | broken)}
 
@@ -311,7 +311,7 @@ def test_no_page_gets_anothers_number_whatever_one_line_of_a_pair_becomes(
 @quick
 def test_any_signs_are_pages_or_complaints(plain: Path, signs: list[str]) -> None:
     plain.write_text("".join(signs), encoding="utf-8")
-    read(plain, complain=Skipped().add)
+    read(plain, handle_error=Skipped().add)
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))
@@ -319,7 +319,7 @@ def test_any_signs_are_pages_or_complaints(plain: Path, signs: list[str]) -> Non
 def test_any_bytes_are_pages_or_complaints(plain: Path, noise: bytes, place: int) -> None:
     content = bulk(SIX[:2])
     plain.write_bytes(content[:place] + noise + content[place:])
-    read(plain, complain=Skipped().add)
+    read(plain, handle_error=Skipped().add)
 
 
 # What is cut
@@ -374,7 +374,7 @@ def test_memory_does_not_grow_with_garbage(plain: Path) -> None:
     skipped = Skipped()
     tracemalloc.start()
     try:
-        assert read(plain, complain=skipped.add) == []
+        assert read(plain, handle_error=skipped.add) == []
         assert tracemalloc.get_traced_memory()[1] < 10**6
     finally:
         tracemalloc.stop()

@@ -155,7 +155,7 @@ def test_skip_goes_on_exactly_behind_a_row(tmp_path: Path, monkeypatch: pytest.M
     piece = Piece(str(path), 0, 3)
 
     def some(tally: Tally, skipped: Skipped, skip: int, count: int | None = None) -> list[tuple[int, Document]]:
-        found = exports.articles(piece, DANISH, every, tally=tally, skip=skip, complain=skipped.add)
+        found = exports.articles(piece, DANISH, every, tally=tally, skip=skip, handle_error=skipped.add)
         return list(islice(found, count))
 
     whole, everything = Counter[str](), Skipped()
@@ -215,7 +215,7 @@ def test_a_bad_row_is_named_or_counted(tmp_path: Path, row: list[Any], reason: s
     table = pa.table({"id": ["0", row[0], "2"], "title": title, "text": ["A", "B", "C"]})
     pq.write_table(table, path, row_group_size=1)
     skipped = Skipped()
-    assert [document.text for _, document in read(path, complain=skipped.add)] == ["A", "C"]
+    assert [document.text for _, document in read(path, handle_error=skipped.add)] == ["A", "C"]
     assert skipped.examples == {reason: f"{path}: row 2: {words}; download it again"}
     assert skipped.total == 1
     with pytest.raises(CorpusError) as caught:
@@ -240,7 +240,7 @@ def test_damage_within_a_file_is_articles_or_an_error(tmp_path: Path) -> None:
     for place in random.integers(4, len(whole), 150).tolist():
         path.write_bytes(whole[:place] + random.bytes(1) + whole[place + 1 :])
         with suppress(CorpusError):
-            read(path, complain=Skipped().add)
+            read(path, handle_error=Skipped().add)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

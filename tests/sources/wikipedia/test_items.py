@@ -288,7 +288,7 @@ def test_a_row_of_nonsense_is_named_or_counted(tmp_path: Path, content: bytes, w
     with pytest.raises(CorpusError) as caught:
         build()
     assert str(caught.value) == f"{path}: {words}; download it again"
-    assert len(build(complain=skipped.add)) == 2
+    assert len(build(handle_error=skipped.add)) == 2
     assert skipped.total == 1
 
 

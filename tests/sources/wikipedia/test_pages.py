@@ -18,7 +18,7 @@ from timing import seconds
 
 from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
-from cr5.sources.files import Complain, refuse
+from cr5.sources.files import ErrorHandler, raise_error
 from cr5.sources.wikipedia import pages
 from cr5.sources.wikipedia.pages import Page, articles, hidden_names, pieces, read_pages
 from cr5.sources.wikipedia.wiki import DISAMBIGUATION, EMPTY, NAMESPACE, NO_ITEM, PAGES, REDIRECT, Piece, Wiki
@@ -67,9 +67,9 @@ wikis = st.lists(
 relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def read(path: Path, content: bytes, complain: Complain = refuse) -> list[Page]:
+def read(path: Path, content: bytes, handle_error: ErrorHandler = raise_error) -> list[Page]:
     path.write_bytes(content)
-    return list(read_pages(Piece(str(path)), complain=complain))
+    return list(read_pages(Piece(str(path)), handle_error=handle_error))
 
 
 def as_read(page: dumps.Page) -> Page:
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_complained_of_once_by_those_who_stop_and_go_on(tmp_pat
     def heard(skip: int, until: int) -> Counter[str]:
         skipped, tally = Skipped(), Counter[str]()
         every = articles(
-            Piece(str(path)), DANISH, lambda *_: ("Q1", False), tally=tally, skip=skip, complain=skipped.add
+            Piece(str(path)), DANISH, lambda *_: ("Q1", False), tally=tally, skip=skip, handle_error=skipped.add
         )
         for number, _ in every:
             if number == until:
@@ -325,7 +325,7 @@ def test_a_cut_at_any_byte_gives_the_pages_before_it_and_a_complaint(tmp_path: P
         assert skipped.counts == {"cut short": 1} or found == expected
         if kind == "multistream.bz2" and cut % 7 == 0:
             counts = Skipped()
-            every = [page for piece in pieces(path, 300) for page in read_pages(piece, complain=counts.add)]
+            every = [page for piece in pieces(path, 300) for page in read_pages(piece, handle_error=counts.add)]
             assert (every, counts.counts) == (found, skipped.counts)
 
 
@@ -358,7 +358,7 @@ def test_a_wrong_byte_anywhere_costs_one_stream_at_most_and_is_never_silent(
     path.write_bytes(content)
     size = data.draw(st.integers(20, 2000))
     cut = [Piece(str(path), begin, begin + size) for begin in range(0, len(content), size)]
-    found = [page for piece in cut for page in read_pages(piece, complain=skipped.add)]
+    found = [page for piece in cut for page in read_pages(piece, handle_error=skipped.add)]
     assert set(map(as_read, wiki)) - set(found) <= {as_read(page) for page in wiki if page.id // 3 == hit}
     assert len(found) == len(set(found))
     assert skipped.total == 1 or (skipped.total == 0 and found == list(map(as_read, wiki)))
@@ -372,7 +372,7 @@ def test_a_stream_behind_a_damaged_end_is_not_lost(tmp_path: Path) -> None:
     for cut in range(at + 1, at + len(parts[1]) + 1):
         skipped = Skipped()
         both = [Piece(str(path), 0, cut), Piece(str(path), cut)]
-        found = [[page.id for page in read_pages(piece, complain=skipped.add)] for piece in both]
+        found = [[page.id for page in read_pages(piece, handle_error=skipped.add)] for piece in both]
         assert found == [[], [1, 2]]
         assert skipped.counts == {"damaged stream": 1}
 
@@ -385,7 +385,7 @@ def test_what_only_looks_like_a_stream_is_none(tmp_path: Path) -> None:
     path.write_bytes(b"".join(parts))
     skipped = Skipped()
     cut = [Piece(str(path), 0, at + 1000), Piece(str(path), at + 1000)]
-    assert [[page.title for page in read_pages(piece, complain=skipped.add)] for piece in cut] == [[], ["B"]]
+    assert [[page.title for page in read_pages(piece, handle_error=skipped.add)] for piece in cut] == [[], ["B"]]
     assert skipped.examples == {
         "damaged stream": f"{path}: damaged in the bz2 stream at byte {at}; download it again",
     }
@@ -409,7 +409,7 @@ def test_a_page_that_is_no_utf8_is_named_and_left_out(tmp_path: Path) -> None:
             "invalid UTF-8": f"{path}: byte 0xff in the page '{shown}' is no UTF-8; download it again"
         }
         tally: Counter[str] = Counter()
-        every = articles(Piece(str(path)), DANISH, lambda *_: ("Q1", False), tally=tally, complain=skipped.add)
+        every = articles(Piece(str(path)), DANISH, lambda *_: ("Q1", False), tally=tally, handle_error=skipped.add)
         assert [number for number, _ in every] == [1, 3]
         assert tally == {PAGES: 3}
 
@@ -478,7 +478,7 @@ def test_any_bytes_give_the_same_whatever_the_chunks_and_no_other_error(
             patch.setattr(pages, "_READ", size)
             found = read(path, content, skipped.add)
             tally: Counter[str] = Counter()
-            every = articles(Piece(str(path)), DANISH, find, tally=tally, complain=Skipped().add)
+            every = articles(Piece(str(path)), DANISH, find, tally=tally, handle_error=Skipped().add)
             outcomes.append((found, skipped, list(every), tally))
     assert outcomes[0] == outcomes[1]
 

@@ -28,7 +28,7 @@ from cr5.evaluate.statistics import CUTOFFS
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback
 from cr5.retrieval.explanations import Explanation
-from cr5.sources.refine import Account
+from cr5.sources.clean import SourceSummary
 from cr5.sources.wikipedia.build import Built
 from cr5.sources.wikipedia.wiki import PAGES
 from cr5.training.inspection import Inspection
@@ -158,15 +158,22 @@ def inspection_tables(found: Inspection) -> None:
             )
 
 
-def corpus_account(
-    account: Account, output: str, seconds: float, *, drop_foreign: bool, dedupe: bool, min_unique: int, longer: str
+def source_summary(
+    summary: SourceSummary,
+    output: str,
+    seconds: float,
+    *,
+    drop_foreign: bool,
+    dedupe: bool,
+    min_unique: int,
+    longer: str,
 ) -> None:
     """What a source became; on standard error where the corpus itself goes to standard output.
 
     ``longer`` says what to do about short documents.
     """
     to = err if output == "-" else out
-    figures = account.figures()
+    figures = summary.by_language()
     columns = {
         "docs": {lang: f"{facts.documents:,}" for lang, facts in figures.items()},
         "guessed": {lang: f"{facts.guessed:,}" for lang, facts in figures.items() if facts.guessed},
@@ -182,36 +189,36 @@ def corpus_account(
     to.print("Corpus" if output == "-" else f"Corpus {output}", style="bold", soft_wrap=True)
     to.print(table)
     to.print(
-        f"{account.documents.total():,} documents" + ("" if output == "-" else f" written to {output}")
-        + f" in {seconds:.1f} s; {account.concepts:,} concepts, {account.shared:,} in two languages or more"
+        f"{summary.documents.total():,} documents" + ("" if output == "-" else f" written to {output}")
+        + f" in {seconds:.1f} s; {summary.concepts:,} concepts, {summary.shared:,} in two languages or more"
     )  # fmt: skip
-    for line in _remarks(account, drop_foreign, dedupe):
+    for line in _remarks(summary, drop_foreign, dedupe):
         to.print(line, style="dim")
     if "short" in shown:
         to.print(
             f"short: fewer different words than the {min_unique} that training asks for, by a sample; {longer}",
             style="dim",
         )
-    if not account.shared:
+    if not summary.shared:
         warn("no concept is in two languages, so nothing can be learned from it alone; check --langs and the names")
     elif output != "-":
         to.print(f"\nNext: cr5 corpus inspect {output}; cr5 train {output} -o model", style="bold", soft_wrap=True)
 
 
-def _remarks(account: Account, drop_foreign: bool, dedupe: bool) -> Iterator[str]:
+def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterator[str]:
     """What the columns mean, and what can be done about them."""
-    if account.renamed:
-        first = [f"{code} is {lang}" for code, lang in sorted(account.renamed.items())]
+    if summary.renamed:
+        first = [f"{code} is {lang}" for code, lang in sorted(summary.renamed.items())]
         yield f"codes: {', '.join(first[:5])}" + (f" and {len(first) - 5:,} more" if len(first) > 5 else "")
-    if account.guessed:
+    if summary.guessed:
         yield "guessed: the source names no language; sure: how sure the guesses are, on average"
-    if account.foreign:
-        (lang, other), count = account.foreign.most_common(1)[0]
+    if summary.foreign:
+        (lang, other), count = summary.foreign.most_common(1)[0]
         yield (
             f"foreign: evidently in another language ({lang}: {count:,} in {other}, such as "
-            f"{account.examples[lang, other]}); {'left out' if drop_foreign else 'leave them out with --drop-foreign'}"
+            f"{summary.examples[lang, other]}); {'left out' if drop_foreign else 'leave them out with --drop-foreign'}"
         )
-    if account.duplicates:
+    if summary.duplicates:
         done = "left out" if dedupe else "leave them out with --dedupe"
         yield f"similar: nearly repeat a text of another concept; {done}"
 

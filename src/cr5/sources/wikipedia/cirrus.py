@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple, cast
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
-from cr5.sources.files import Complain, lines, opened, reading, refuse
+from cr5.sources.files import ErrorHandler, lines, opened, raise_error, reading
 from cr5.sources.wikipedia import wikitext
 from cr5.sources.wikipedia.items import Find
 from cr5.sources.wikipedia.wiki import DISAMBIGUATION, EMPTY, NAMESPACE, NO_ITEM, PAGES, Piece, Tally, Wiki
@@ -56,24 +56,30 @@ def pieces(path: Path) -> list[Piece]:
 
 
 def articles(
-    piece: Piece, wiki: Wiki, find: Find | None = None, *, tally: Tally, skip: int = 0, complain: Complain = refuse
+    piece: Piece,
+    wiki: Wiki,
+    find: Find | None = None,
+    *,
+    tally: Tally,
+    skip: int = 0,
+    handle_error: ErrorHandler = raise_error,
 ) -> Iterator[tuple[int, Document]]:
     """The articles of a file, each with the number of its record, from 1.
 
     ``find`` names the item of a page that does not do so itself, and tells disambiguations; without
     it their templates do. ``skip`` passes over so many records. When an article comes out, ``tally``
-    and ``complain`` have heard of all records up to it, and of none behind it. A file that is cut
+    and ``handle_error`` have heard of all records up to it, and of none behind it. A file that is cut
     short is complained of, behind its last whole record.
     """
     done = 0
 
     def complain_once(reason: str, message: str) -> None:
         if done >= skip:
-            complain(reason, message)
+            handle_error(reason, message)
 
     with opened(piece.path) as stream:
         for number, (action, source) in enumerate(_records(stream, piece.path, complain_once), 1):
-            if number > skip and source and (fields := _fields(action, source, piece.path, complain)):
+            if number > skip and source and (fields := _fields(action, source, piece.path, handle_error)):
                 tally[PAGES] += 1
                 document = _document(fields, wiki, find, tally)
             else:
@@ -83,7 +89,7 @@ def articles(
                 yield number, document
 
 
-def _records(stream: IO[bytes], path: str, complain: Complain) -> Iterator[tuple[_Line, _Line | None]]:
+def _records(stream: IO[bytes], path: str, handle_error: ErrorHandler) -> Iterator[tuple[_Line, _Line | None]]:
     """Every action with the line behind it, or None where that is lost or not called for.
 
     An action is told by its first signs and never taken for a page's line, nor the other way round:
@@ -93,10 +99,10 @@ def _records(stream: IO[bytes], path: str, complain: Complain) -> Iterator[tuple
     lost = False  # whether it is known that there is no action before this line
 
     def orphan(action: _Line) -> None:
-        complain("missing line", f"{path}:{action.number}: the page has no line behind this; download it again")
+        handle_error("missing line", f"{path}:{action.number}: the page has no line behind this; download it again")
 
     readable = _Stream(stream, path)
-    for number, text in enumerate(lines(cast(IO[bytes], readable), path, complain), 1):
+    for number, text in enumerate(lines(cast(IO[bytes], readable), path, handle_error), 1):
         if text is not None and (not text or text.isspace()):
             continue
         line = None if text is None else _Line(number, text)
@@ -114,16 +120,16 @@ def _records(stream: IO[bytes], path: str, complain: Complain) -> Iterator[tuple
         elif not lost:
             if line:
                 message = f"{path}:{number}: neither an action nor the line behind one; download it again"
-                complain("stray line", message)
+                handle_error("stray line", message)
             lost = True
     if readable.fault:
-        complain("unreadable file", readable.fault)
+        handle_error("unreadable file", readable.fault)
     elif action:
         orphan(action)
         yield action, None
 
 
-def _fields(action: _Line, source: _Line, path: str, complain: Complain) -> dict[str, Any] | None:
+def _fields(action: _Line, source: _Line, path: str, handle_error: ErrorHandler) -> dict[str, Any] | None:
     """What is known of a page, its number among it as "_id", or None where it is broken."""
     here = action
     try:
@@ -135,7 +141,7 @@ def _fields(action: _Line, source: _Line, path: str, complain: Complain) -> dict
             raise _FaultError("missing title", "the page has no title; download it again")
     except _FaultError as error:
         reason, words = error.args
-        complain(reason, f"{path}:{here.number}: {words}")
+        handle_error(reason, f"{path}:{here.number}: {words}")
         return None
     return fields | texts | {"_id": page}
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from cr5.corpus.documents import Document, place
 from cr5.errors import CorpusError
-from cr5.sources.files import Complain, reading, refuse
+from cr5.sources.files import ErrorHandler, raise_error, reading
 from cr5.sources.wikipedia.items import Find
 from cr5.sources.wikipedia.wiki import DISAMBIGUATION, EMPTY, NO_ITEM, PAGES, Piece, Tally, Wiki
 
@@ -44,12 +44,12 @@ def pieces(path: Path) -> list[Piece]:
 
 
 def articles(
-    piece: Piece, wiki: Wiki, find: Find, *, tally: Tally, skip: int = 0, complain: Complain = refuse
+    piece: Piece, wiki: Wiki, find: Find, *, tally: Tally, skip: int = 0, handle_error: ErrorHandler = raise_error
 ) -> Iterator[tuple[int, Document]]:
     """The articles of some row groups, each with the number of its row among theirs, from 1.
 
     ``find`` names a page's item and tells disambiguations; ``skip`` passes over so many rows. When an
-    article comes out, ``tally`` and ``complain`` have heard of all rows up to it, and of none behind it.
+    article comes out, ``tally`` and ``handle_error`` have heard of all rows up to it, and of none behind it.
     """
     with _opened(piece.path) as file:
         before = sum(file.metadata.row_group(group).num_rows for group in range(piece.begin))
@@ -57,13 +57,13 @@ def articles(
             try:
                 page, title, text, url = ["" if cell is None else cell.decode() for cell in cells]
             except UnicodeDecodeError:
-                complain(
+                handle_error(
                     "invalid UTF-8", f"{place(piece.path, before + number)}: the text is no UTF-8; download it again"
                 )
                 continue
             if not _PAGE.fullmatch(page) or not title:
                 shown = f"{page[:40]!r} is no page id" if title else "the page has no title"
-                complain("no page id or title", f"{place(piece.path, before + number)}: {shown}; download it again")
+                handle_error("no page id or title", f"{place(piece.path, before + number)}: {shown}; download it again")
                 continue
             tally[PAGES] += 1
             item, ambiguous = find(int(page), title) or ("", False)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cr5.errors import CorpusError
-from cr5.sources.files import Complain, opened, refuse
+from cr5.sources.files import ErrorHandler, opened, raise_error
 from cr5.sources.wikipedia.sqldump import rows
 from cr5.storage.atomic import sync
 
@@ -81,24 +81,28 @@ class Items:
         return f"Q{number}" if number else "", bool(flag)
 
 
-def from_page_props(path: Path, folder: Path, *, partial: bool = False, complain: Complain = refuse) -> Items:
+def from_page_props(
+    path: Path, folder: Path, *, partial: bool = False, handle_error: ErrorHandler = raise_error
+) -> Items:
     """Build the table of a wiki's page_props.sql.gz, by page ids; it knows disambiguations.
 
     A page with two items has the last. A file that is cut short is an error; with ``partial`` the
     rows before the cut, or any other fault, are all there is. Takes 28 bytes of memory a row.
     """
     with opened(path) as stream:
-        found = _page_props(stream, str(path), complain)
+        found = _page_props(stream, str(path), handle_error)
         return _build(found, folder, path, partial, {"kind": "page_props"})
 
 
-def from_sitelinks(path: Path, site: str, folder: Path, *, partial: bool = False, complain: Complain = refuse) -> Items:
+def from_sitelinks(
+    path: Path, site: str, folder: Path, *, partial: bool = False, handle_error: ErrorHandler = raise_error
+) -> Items:
     """Build the table of a site ("dawiki") from Wikidata's wb_items_per_site.sql.gz, by titles.
 
     It knows no disambiguations. A title with two items has the last. ``partial`` and memory: as above.
     """
     with opened(path) as stream:
-        found = _sitelinks(stream, site, str(path), complain)
+        found = _sitelinks(stream, site, str(path), handle_error)
         return _build(found, folder, path, partial, {"kind": "sitelinks", "site": site})
 
 
@@ -111,25 +115,25 @@ def digest(title: str) -> int:
 # Rows: a key, and twice the number of an item, plus one for a disambiguation
 
 
-def _page_props(stream: IO[bytes], source: str, complain: Complain) -> Iterator[tuple[int, int]]:
+def _page_props(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[tuple[int, int]]:
     columns = ["pp_page", "pp_propname", "pp_value"]
     names = {"pp_propname": ["wikibase_item", "disambiguation"]}
     for page, name, value in rows(cast(Any, stream), "page_props", columns, source, where=names):
         if not isinstance(page, int) or not 0 <= page < 2**63:
-            complain("no page id", f"{source}: {page!r} is no page id; download it again")
+            handle_error("no page id", f"{source}: {page!r} is no page id; download it again")
         elif name == "disambiguation":
             yield page, 1
         elif isinstance(value, str) and (item := _ITEM.fullmatch(value)):
             yield page, 2 * int(item[1])
         else:
-            complain("no item", f"{source}: {value!r} of page {page} is no item of Wikidata; download it again")
+            handle_error("no item", f"{source}: {value!r} of page {page} is no item of Wikidata; download it again")
 
 
-def _sitelinks(stream: IO[bytes], site: str, source: str, complain: Complain) -> Iterator[tuple[int, int]]:
+def _sitelinks(stream: IO[bytes], site: str, source: str, handle_error: ErrorHandler) -> Iterator[tuple[int, int]]:
     columns = ["ips_item_id", "ips_site_page"]
     for item, title in rows(cast(Any, stream), "wb_items_per_site", columns, source, where={"ips_site_id": [site]}):
         if not isinstance(item, int) or not 0 < item < 10**18:
-            complain("no item", f"{source}: {item!r} is no number of an item; download it again")
+            handle_error("no item", f"{source}: {item!r} is no number of an item; download it again")
         elif isinstance(title, str):  # not one that was cut within a character
             yield digest(title), 2 * item
 

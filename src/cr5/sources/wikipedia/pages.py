@@ -18,7 +18,7 @@ from typing import IO, NamedTuple, cast
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
-from cr5.sources.files import Complain, opened, reading, refuse
+from cr5.sources.files import ErrorHandler, opened, raise_error, reading
 from cr5.sources.wikipedia.wiki import DISAMBIGUATION, EMPTY, NAMESPACE, NO_ITEM, PAGES, REDIRECT, Piece, Tally, Wiki
 from cr5.sources.wikipedia.wikitext import HIDDEN, is_disambiguation, is_redirect, plain_text
 
@@ -80,10 +80,10 @@ def hidden_names(path: Path) -> frozenset[str]:
     return HIDDEN | {_unescape(name).replace("_", " ").strip().casefold() for name in found}
 
 
-def read_pages(piece: Piece, *, complain: Complain = refuse) -> Iterator[Page]:
+def read_pages(piece: Piece, *, handle_error: ErrorHandler = raise_error) -> Iterator[Page]:
     """Every page of a piece, of any namespace."""
-    for raw in _raw_pages(piece, complain):
-        if (head := _head(raw, piece, complain)) and (content := _content(raw, head.title, piece, complain)):
+    for raw in _raw_pages(piece, handle_error):
+        if (head := _head(raw, piece, handle_error)) and (content := _content(raw, head.title, piece, handle_error)):
             yield Page(*head, *content)
 
 
@@ -95,7 +95,7 @@ def articles(
     tally: Tally,
     skip: int = 0,
     hidden: Set[str] | None = None,
-    complain: Complain = refuse,
+    handle_error: ErrorHandler = raise_error,
 ) -> Iterator[tuple[int, Document]]:
     """The articles of a piece, each with its page's number in the piece, from 1.
 
@@ -107,14 +107,14 @@ def articles(
 
     def complain_of_news(reason: str, message: str) -> None:
         if number >= skip:
-            complain(reason, message)
+            handle_error(reason, message)
 
     names = hidden_names(Path(piece.path)) if hidden is None else hidden
     for number, raw in enumerate(_raw_pages(piece, complain_of_news), 1):
         if number <= skip:
             continue
         tally[PAGES] += 1
-        if not (head := _head(raw, piece, complain)):
+        if not (head := _head(raw, piece, handle_error)):
             continue
         if head.namespace != 0:
             tally[NAMESPACE] += 1
@@ -122,7 +122,7 @@ def articles(
         if head.redirect:
             tally[REDIRECT] += 1
             continue
-        if not (content := _content(raw, head.title, piece, complain)):
+        if not (content := _content(raw, head.title, piece, handle_error)):
             continue
         if is_redirect(content.text):
             tally[REDIRECT] += 1
@@ -153,36 +153,36 @@ class _Content(NamedTuple):
     text: str
 
 
-def _head(raw: bytes, piece: Piece, complain: Complain) -> _Head | None:
+def _head(raw: bytes, piece: Piece, handle_error: ErrorHandler) -> _Head | None:
     revision = raw.find(b"<revision>")
     limit = len(raw) if revision < 0 else revision
     title, namespace, number = (pattern.search(raw, 0, limit) for pattern in (_TITLE, _NAMESPACE, _ID))
     if not (title and namespace and number):
         named = f"the page {_title(raw)!r}" if title else "a page"
         missing = "title" if not title else "namespace" if not namespace else "id"
-        complain("incomplete page", f"{piece.path}: {named} has no {missing}; download it again")
+        handle_error("incomplete page", f"{piece.path}: {named} has no {missing}; download it again")
         return None
-    if (name := _decoded(title[1], _title(raw), piece, complain)) is None:
+    if (name := _decoded(title[1], _title(raw), piece, handle_error)) is None:
         return None
     return _Head(int(number[1]), int(namespace[1]), name, _REDIRECT.search(raw, 0, limit) is not None)
 
 
-def _content(raw: bytes, title: str, piece: Piece, complain: Complain) -> _Content | None:
+def _content(raw: bytes, title: str, piece: Piece, handle_error: ErrorHandler) -> _Content | None:
     """The last revision's; without one, or where it is deleted, there is no text."""
     revision = max(raw.rfind(b"<revision>"), 0)
     tag = _TEXT.search(raw, revision)
     model = _MODEL.search(raw, revision, tag.start()) if tag else None
     end = -1 if tag is None or tag[0].endswith(b"/>") else raw.find(b"</text>", tag.end())
-    text = _decoded(raw[tag.end() : end], title, piece, complain) if tag and end >= 0 else ""
+    text = _decoded(raw[tag.end() : end], title, piece, handle_error) if tag and end >= 0 else ""
     return None if text is None else _Content(model[1].decode(errors="replace") if model else "wikitext", text)
 
 
-def _decoded(content: bytes, title: str, piece: Piece, complain: Complain) -> str | None:
+def _decoded(content: bytes, title: str, piece: Piece, handle_error: ErrorHandler) -> str | None:
     try:
         return _unescape(content.decode())
     except UnicodeDecodeError as error:
         byte = f"byte 0x{content[error.start]:02x}"
-        complain("invalid UTF-8", f"{piece.path}: {byte} in the page {title!r} is no UTF-8; download it again")
+        handle_error("invalid UTF-8", f"{piece.path}: {byte} in the page {title!r} is no UTF-8; download it again")
         return None
 
 
@@ -208,11 +208,11 @@ def _meaning(match: re.Match[str]) -> str:
     return chr(code) if 0 < code < 0xD800 or 0xE000 <= code <= 0x10FFFF else "\ufffd"
 
 
-def _raw_pages(piece: Piece, complain: Complain) -> Iterator[bytes]:
+def _raw_pages(piece: Piece, handle_error: ErrorHandler) -> Iterator[bytes]:
     """Every page from tag to tag."""
     buffer = last = b""
     is_dump, is_over, too_large = piece.begin > 0, False, False
-    for part in _parts(piece, complain):
+    for part in _parts(piece, handle_error):
         if part is None:
             buffer, is_dump, is_over, too_large = b"", True, True, False
             continue
@@ -232,7 +232,7 @@ def _raw_pages(piece: Piece, complain: Complain) -> Iterator[bytes]:
             if not too_large and (len(buffer) if end < 0 else end) - begin > LARGEST_PAGE:
                 too_large, last = True, buffer[begin : begin + 4096]
                 size = f"more than {LARGEST_PAGE >> 20} MB"
-                complain("page too large", f"{piece.path}: the page {_title(last)!r} has {size}; download it again")
+                handle_error("page too large", f"{piece.path}: the page {_title(last)!r} has {size}; download it again")
             if end < 0:
                 here = max(begin, len(buffer) - len(_CLOSE)) if too_large else begin
                 break
@@ -246,7 +246,7 @@ def _raw_pages(piece: Piece, complain: Complain) -> Iterator[bytes]:
     if not is_dump and buffer:
         raise CorpusError(f"{piece.path}: not a pages-articles dump, there is no <mediawiki> in it; check the name")
     if not is_over:
-        complain("cut short", f"{piece.path}: cut short {_whereabouts(buffer, last)}; download it again")
+        handle_error("cut short", f"{piece.path}: cut short {_whereabouts(buffer, last)}; download it again")
 
 
 def _whereabouts(unfinished: bytes, last: bytes) -> str:
@@ -258,14 +258,14 @@ def _whereabouts(unfinished: bytes, last: bytes) -> str:
 # Files
 
 
-def _parts(piece: Piece, complain: Complain) -> Iterator[bytes | None]:
+def _parts(piece: Piece, handle_error: ErrorHandler) -> Iterator[bytes | None]:
     """The text of a piece as it comes, and None where some is missing, which has been complained of.
 
     A file that is cut short just ends; its text shows that.
     """
     if Path(piece.path).suffix.lower() == ".bz2":
         with reading(piece.path), Path(piece.path).open("rb") as file:
-            yield from _streams(file, piece, complain)
+            yield from _streams(file, piece, handle_error)
         return
     with opened(piece.path) as stream:
         try:
@@ -275,7 +275,7 @@ def _parts(piece: Piece, complain: Complain) -> Iterator[bytes | None]:
             return
 
 
-def _streams(file: IO[bytes], piece: Piece, complain: Complain) -> Iterator[bytes | None]:
+def _streams(file: IO[bytes], piece: Piece, handle_error: ErrorHandler) -> Iterator[bytes | None]:
     """What the bz2 streams hold that begin in a piece."""
     size = file.seek(0, io.SEEK_END)
     end = size if piece.end is None else min(piece.end, size)
@@ -301,7 +301,7 @@ def _streams(file: IO[bytes], piece: Piece, complain: Complain) -> Iterator[byte
             at = following
             continue
         damaged = following if stream.eof else at
-        complain("damaged stream", f"{piece.path}: damaged in the bz2 stream at byte {damaged}; download it again")
+        handle_error("damaged stream", f"{piece.path}: damaged in the bz2 stream at byte {damaged}; download it again")
         yield None
         at = _next_stream(file, damaged + 1, size)
     if size - at >= _SHORTEST:

@@ -153,17 +153,19 @@ def whole(path: Path) -> Iterator[None]:
 def _articles(job: Job, tally: Tally, faults: Skipped, skip: int) -> Iterator[tuple[int, Document]]:
     find = _finder(Items.open(Path(job.items)), job.limit is not None) if job.items else None
 
-    def complain(reason: str, message: str) -> None:
+    def handle_error(reason: str, message: str) -> None:
         if reason in _FATAL:
             raise CorpusError(message)
         faults.add(reason, message)
 
     if job.kind == "cirrus":
-        return cirrus.articles(job.piece, job.wiki, find, tally=tally, skip=skip, complain=complain)
+        return cirrus.articles(job.piece, job.wiki, find, tally=tally, skip=skip, handle_error=handle_error)
     assert find is not None
     if job.kind == "parquet":
-        return exports.articles(job.piece, job.wiki, find, tally=tally, skip=skip, complain=complain)
-    return pages.articles(job.piece, job.wiki, find, tally=tally, skip=skip, complain=complain, hidden=job.hidden)
+        return exports.articles(job.piece, job.wiki, find, tally=tally, skip=skip, handle_error=handle_error)
+    return pages.articles(
+        job.piece, job.wiki, find, tally=tally, skip=skip, handle_error=handle_error, hidden=job.hidden
+    )
 
 
 def _finder(items: Items, head: bool) -> Callable[[int, str], tuple[str, bool] | None]:

@@ -10,12 +10,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 from cr5.errors import CorpusError
-from cr5.sources.files import Complain, opened, reading
+from cr5.sources.files import ErrorHandler, opened, reading
 
 _COMPRESSED = {".gz", ".bz2", ".xz"}
 
 
-class Place(NamedTuple):
+class InputFile(NamedTuple):
     """A file, or a member of a zip."""
 
     path: Path
@@ -43,19 +43,19 @@ class Place(NamedTuple):
         return opened(self.path, self.member)
 
 
-def places(paths: Sequence[Path], complain: Complain) -> Iterator[Place]:
+def find_files(paths: Sequence[Path], handle_error: ErrorHandler) -> Iterator[InputFile]:
     """All files that the paths name, once each, those below folders and in zips among them, hidden ones not."""
     seen: set[tuple[Path, str | None]] = set()
     for path in chain.from_iterable(map(_below, paths)):
         try:
             members = _members(path) if path.suffix.lower() == ".zip" else [None]
         except CorpusError as error:
-            complain("unreadable file", str(error))
+            handle_error("unreadable file", str(error))
             continue
         for member in members:
             if (path.resolve(), member) not in seen:
                 seen.add((path.resolve(), member))
-                yield Place(path, member)
+                yield InputFile(path, member)
 
 
 def unique_names(found: Sequence[tuple[tuple[str, ...], str]]) -> list[str]:

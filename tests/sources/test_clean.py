@@ -7,31 +7,31 @@ from hypothesis import strategies as st
 from cr5 import Document, demo
 from cr5.corpus.documents import Skipped, documents
 from cr5.errors import CorpusError
-from cr5.sources.refine import SAMPLE, Account, refine
+from cr5.sources.clean import SAMPLE, SourceSummary, clean
 
 ENGLISH = [d for d in demo.encyclopedia() if d.lang == "en"][:40]
 DANISH = [d for d in demo.encyclopedia() if d.lang == "da"][:40]
 
 
-def kept(given_: list[Document], account: Account | None = None, **options: object) -> list[Document]:
-    found = refine(given_, account or Account(), **options)  # type: ignore[arg-type]
+def kept(given_: list[Document], summary: SourceSummary | None = None, **options: object) -> list[Document]:
+    found = clean(given_, summary or SourceSummary(), **options)  # type: ignore[arg-type]
     return [document for batch in found for document in documents(batch)]
 
 
 def test_codes_become_bcp_47_and_the_source_s_own_are_told() -> None:
-    account = Account()
+    summary = SourceSummary()
     codes = ["pt_br", "deu", "en", "sr@latin"]
-    found = kept([Document(str(i), code, "x", "t", "u") for i, code in enumerate(codes)], account)
+    found = kept([Document(str(i), code, "x", "t", "u") for i, code in enumerate(codes)], summary)
     assert [document.lang for document in found] == ["pt-BR", "de", "en", "sr-Latn"]
-    assert account.renamed == {"pt_br": "pt-BR", "deu": "de", "sr@latin": "sr-Latn"}
+    assert summary.renamed == {"pt_br": "pt-BR", "deu": "de", "sr@latin": "sr-Latn"}
     assert (found[0].concept, found[0].text, found[0].title, found[0].url) == ("0", "x", "t", "u")
 
 
 def test_a_missing_language_is_guessed_and_the_confidence_told() -> None:
-    account = Account()
-    found = kept([Document(d.concept, "", d.text) for d in ENGLISH + DANISH], account)
+    summary = SourceSummary()
+    found = kept([Document(d.concept, "", d.text) for d in ENGLISH + DANISH], summary)
     assert [document.lang for document in found] == ["en"] * 40 + ["da"] * 40
-    figures = account.figures()
+    figures = summary.by_language()
     assert (figures["en"].guessed, figures["da"].guessed) == (40, 40)
     assert figures["en"].confidence is not None
     assert 0.8 < figures["en"].confidence <= 1.0
@@ -42,7 +42,7 @@ def test_a_code_that_is_none_is_complained_about() -> None:
     with pytest.raises(CorpusError, match=r"^a: "):
         kept(bad)
     skipped = Skipped()
-    assert [document.concept for document in kept(bad, complain=skipped.add)] == ["b"]
+    assert [document.concept for document in kept(bad, handle_error=skipped.add)] == ["b"]
     assert skipped.counts == {"no language code": 1}
 
 
@@ -59,60 +59,60 @@ def test_only_languages_that_are_asked_for_remain_however_they_are_spelled() -> 
 
 @pytest.mark.parametrize("drop", [False, True])
 def test_untranslated_pages_are_counted_and_dropped_when_asked(drop: bool) -> None:
-    account = Account()
+    summary = SourceSummary()
     pages = [*DANISH, Document("forgotten", "da", ENGLISH[0].text)]
-    assert len(kept(pages, account, drop_foreign=drop)) == 41 - drop
-    assert account.figures()["da"].foreign == {"en": 1}
-    assert account.examples == {("da", "en"): "forgotten"}
+    assert len(kept(pages, summary, drop_foreign=drop)) == 41 - drop
+    assert summary.by_language()["da"].foreign == {"en": 1}
+    assert summary.examples == {("da", "en"): "forgotten"}
 
 
 @pytest.mark.parametrize("drop", [False, True])
 def test_near_duplicates_are_counted_and_dropped_when_asked(drop: bool) -> None:
-    account = Account()
+    summary = SourceSummary()
     pages = [*ENGLISH, Document("copy", "en", ENGLISH[3].text + " And more.")]
-    assert len(kept(pages, account, dedupe=drop)) == 41 - drop
-    assert account.figures()["en"].duplicates == 1
-    assert account.figures()["en"].documents == 41 - drop
+    assert len(kept(pages, summary, dedupe=drop)) == 41 - drop
+    assert summary.by_language()["en"].duplicates == 1
+    assert summary.by_language()["en"].documents == 41 - drop
 
 
 def test_the_example_of_foreign_texts_is_in_the_language_it_stands_for() -> None:
-    account = Account()
+    summary = SourceSummary()
     vietnamese = next(d for d in demo.encyclopedia() if d.lang == "vi")
     pages = [("vi", vietnamese.text), ("en 1", ENGLISH[0].text), ("en 2", ENGLISH[1].text)]
-    kept([Document(concept, "da", text) for concept, text in pages], account)
-    assert account.foreign == {("da", "vi"): 1, ("da", "en"): 2}
-    assert account.examples == {("da", "vi"): "vi", ("da", "en"): "en 1"}
+    kept([Document(concept, "da", text) for concept, text in pages], summary)
+    assert summary.foreign == {("da", "vi"): 1, ("da", "en"): 2}
+    assert summary.examples == {("da", "vi"): "vi", ("da", "en"): "en 1"}
 
 
 def test_guesses_outside_of_the_languages_asked_for_are_not_told() -> None:
-    account = Account()
-    kept([Document(d.concept, "", d.text) for d in ENGLISH + DANISH], account, langs=["da"])
-    assert set(account.figures()) == {"da"}
-    assert account.passed == {"en": 40, "da": 40}
+    summary = SourceSummary()
+    kept([Document(d.concept, "", d.text) for d in ENGLISH + DANISH], summary, langs=["da"])
+    assert set(summary.by_language()) == {"da"}
+    assert summary.passed == {"en": 40, "da": 40}
 
 
 def test_concepts_are_counted_once_and_shared_ones_when_a_second_language_has_them() -> None:
-    account = Account()
+    summary = SourceSummary()
     pairs = [("a", "en"), ("a", "it"), ("a", "it"), ("a", "da"), ("b", "en"), ("b", "en"), ("c", "it")]
-    kept([Document(concept, lang, "x") for concept, lang in pairs], account)
-    assert (account.concepts, account.shared) == (3, 1)
+    kept([Document(concept, lang, "x") for concept, lang in pairs], summary)
+    assert (summary.concepts, summary.shared) == (3, 1)
 
 
 def test_short_documents_are_those_with_too_few_different_words() -> None:
-    account = Account()
+    summary = SourceSummary()
     texts = ["one two three", "one two two", "One one, TWO: three!", "", "1 2 3 4"]
     given_ = [Document(str(i), "en", text) for i, text in enumerate(texts) if text]
-    kept([*given_, Document("z", "zh", "我爱北京天安门")], account, min_unique=3)
-    assert account.figures()["en"].short == 0.25
-    assert account.figures()["zh"].short == 0.0
+    kept([*given_, Document("z", "zh", "我爱北京天安门")], summary, min_unique=3)
+    assert summary.by_language()["en"].short == 0.25
+    assert summary.by_language()["zh"].short == 0.0
 
 
 def test_a_sample_of_every_language_tells_how_many_are_short() -> None:
-    account = Account()
+    summary = SourceSummary()
     found = [Document(str(i), lang, f"word {i}") for lang in ("en", "it") for i in range(2 * SAMPLE)]
-    kept(found, account, min_unique=3)
-    assert account.judged == account.short == {"en": SAMPLE, "it": SAMPLE}
-    assert account.documents == {"en": 2 * SAMPLE, "it": 2 * SAMPLE}
+    kept(found, summary, min_unique=3)
+    assert summary.judged == summary.short == {"en": SAMPLE, "it": SAMPLE}
+    assert summary.documents == {"en": 2 * SAMPLE, "it": 2 * SAMPLE}
 
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)

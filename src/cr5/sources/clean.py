@@ -15,13 +15,13 @@ from cr5.corpus.documents import Batch, Document, batches
 from cr5.corpus.duplicates import Duplicates
 from cr5.errors import CorpusError
 from cr5.features.tokeniser import Tokeniser
-from cr5.sources.files import Complain, refuse
+from cr5.sources.files import ErrorHandler, raise_error
 
 SAMPLE = 1000  # documents of a language that tell how many are short
 
 
 @dataclass
-class Account:
+class SourceSummary:
     """What passed by, per language, what became ``documents``, and what was out of place.
 
     ``guessed``: the source did not name the language; ``confidence`` sums how sure the guesses were. ``foreign``:
@@ -44,11 +44,11 @@ class Account:
     shared: int = 0
     renamed: dict[str, str] = field(default_factory=dict)
 
-    def figures(self) -> dict[str, "Figures"]:
+    def by_language(self) -> dict[str, "LanguageSummary"]:
         """All of it by language."""
         langs = sorted({*self.documents, *self.guessed, *self.duplicates, *(lang for lang, _ in self.foreign)})
         return {
-            lang: Figures(
+            lang: LanguageSummary(
                 self.documents[lang],
                 self.guessed[lang],
                 self.confidence[lang] / self.guessed[lang] if self.guessed[lang] else None,
@@ -64,13 +64,13 @@ class Account:
         return {
             "concepts": self.concepts,
             "shared": self.shared,
-            "languages": {lang: figures._asdict() for lang, figures in self.figures().items()},
+            "languages": {lang: figures._asdict() for lang, figures in self.by_language().items()},
             "renamed": self.renamed,
         }
 
 
-class Figures(NamedTuple):
-    """One language of an account; ``short`` is a share, by a sample."""
+class LanguageSummary(NamedTuple):
+    """One language of an summary; ``short`` is a share, by a sample."""
 
     documents: int
     guessed: int
@@ -80,15 +80,15 @@ class Figures(NamedTuple):
     short: float | None
 
 
-def refine(
+def clean(
     documents: Iterable[Document],
-    account: Account,
+    summary: SourceSummary,
     *,
     langs: Collection[str] | None = None,
     drop_foreign: bool = False,
     dedupe: bool = False,
     min_unique: int = 0,
-    complain: Complain = refuse,
+    handle_error: ErrorHandler = raise_error,
 ) -> Iterator[Batch]:
     """Documents with their languages by BCP 47, in batches; what is out of place is counted and may be dropped.
 
@@ -98,20 +98,24 @@ def refine(
     wanted = None if langs is None else {languages.normalise(lang) for lang in langs}
     seen = Duplicates()
     found: dict[int, str] = {}
-    for batch in batches(_in_language(documents, account, wanted, drop_foreign, complain)):
+    for batch in batches(_in_language(documents, summary, wanted, drop_foreign, handle_error)):
         marked = seen.mark(batch.rows)
         rows = batch.rows.filter(pa.array(~marked)) if dedupe and marked.any() else batch.rows
-        account.documents.update(rows["lang"].to_pylist())
-        account.duplicates.update(batch.rows["lang"].filter(pa.array(marked)).to_pylist())
-        _count_concepts(rows, found, account)
+        summary.documents.update(rows["lang"].to_pylist())
+        summary.duplicates.update(batch.rows["lang"].filter(pa.array(marked)).to_pylist())
+        _count_concepts(rows, found, summary)
         if min_unique:
-            _count_short(rows, min_unique, account)
+            _count_short(rows, min_unique, summary)
         if rows.num_rows:
             yield Batch(rows, batch.source, batch.lines if rows is batch.rows else batch.lines[~marked])
 
 
 def _in_language(
-    documents: Iterable[Document], account: Account, wanted: set[str] | None, drop_foreign: bool, complain: Complain
+    documents: Iterable[Document],
+    summary: SourceSummary,
+    wanted: set[str] | None,
+    drop_foreign: bool,
+    handle_error: ErrorHandler,
 ) -> Iterator[Document]:
     for document in documents:
         declared, guess = document.lang, None
@@ -119,7 +123,7 @@ def _in_language(
             guess = languages.guess(document.text)
             lang = guess.lang
             if lang == languages.UNKNOWN:
-                complain(
+                handle_error(
                     "language unknown",
                     f"{document.concept}: the language of its text cannot be told; name it or pass --on-error skip",
                 )
@@ -128,43 +132,43 @@ def _in_language(
             try:
                 lang = _normalise(declared)
             except CorpusError as error:
-                complain("no language code", f"{document.concept}: {error}")
+                handle_error("no language code", f"{document.concept}: {error}")
                 continue
-        account.passed[lang] += 1
+        summary.passed[lang] += 1
         if wanted is not None and lang not in wanted:
             continue
         if guess is not None:
-            account.guessed[lang] += 1
-            account.confidence[lang] = account.confidence.get(lang, 0.0) + guess.confidence
+            summary.guessed[lang] += 1
+            summary.confidence[lang] = summary.confidence.get(lang, 0.0) + guess.confidence
         else:
             if lang != declared:
-                account.renamed[declared] = lang
+                summary.renamed[declared] = lang
             if (evident := languages.is_foreign(document.text, lang)) is not None:
-                account.foreign[lang, evident.lang] += 1
-                account.examples.setdefault((lang, evident.lang), document.concept)
+                summary.foreign[lang, evident.lang] += 1
+                summary.examples.setdefault((lang, evident.lang), document.concept)
                 if drop_foreign:
                     continue
         yield Document(document.concept, lang, document.text, document.title, document.url)
 
 
-def _count_concepts(rows: pa.RecordBatch, found: dict[int, str], account: Account) -> None:
+def _count_concepts(rows: pa.RecordBatch, found: dict[int, str], summary: SourceSummary) -> None:
     """Count concepts and those of several languages; ``found`` has the language of each, "" for several."""
     for concept, lang in zip(rows["concept"].to_pylist(), rows["lang"].to_pylist(), strict=True):
         before = found.setdefault(hash(concept), lang)
         if before not in ("", lang):
             found[hash(concept)] = ""
-            account.shared += 1
-    account.concepts = len(found)
+            summary.shared += 1
+    summary.concepts = len(found)
 
 
-def _count_short(rows: pa.RecordBatch, min_unique: int, account: Account) -> None:
+def _count_short(rows: pa.RecordBatch, min_unique: int, summary: SourceSummary) -> None:
     langs = rows["lang"].dictionary_encode()
     for i, lang in enumerate(langs.dictionary.to_pylist()):
-        places = np.flatnonzero(langs.indices.to_numpy() == i)[: SAMPLE - account.judged[lang]]
+        places = np.flatnonzero(langs.indices.to_numpy() == i)[: SAMPLE - summary.judged[lang]]
         _, ids, offsets = Tokeniser()(rows["text"].take(pa.array(places)), lang)
         different = (len(set(ids[start:end].tolist())) for start, end in pairwise(offsets))
-        account.short[lang] += sum(count < min_unique for count in different)
-        account.judged[lang] += len(places)
+        summary.short[lang] += sum(count < min_unique for count in different)
+        summary.judged[lang] += len(places)
 
 
 _normalise = lru_cache(1024)(languages.normalise)
