@@ -4,7 +4,6 @@ The index's folder has ``index.json``, which names the generation and the backgr
 a folder with the model, backgrounds and, if it is LanceDB's, the store. What counts is replaced in one step.
 """
 
-import fcntl
 import hashlib
 import importlib
 import json
@@ -21,6 +20,7 @@ from cr5.index.background import Background
 from cr5.index.stores import lance, postgres
 from cr5.index.stores.base import Store
 from cr5.model import Cr5
+from cr5.storage import locks
 from cr5.storage.atomic import replacing
 
 FORMAT = 1
@@ -169,11 +169,8 @@ def identity(model: Path) -> str:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep a second writer out."""
-    with (folder / _LOCK).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # goes with the process, however that ends
-        except BlockingIOError:
-            raise IndexBusyError(f"{folder}: another process is writing this index; wait until it ends") from None
+    busy = IndexBusyError(f"{folder}: another process is writing this index; wait until it ends")
+    with locks.locked(folder / _LOCK, busy=busy):
         yield
 
 

@@ -4,7 +4,6 @@ Every file but ``model.json`` is named after its content, so a save disturbs not
 ``model.json`` in one step: a crash before leaves the old model, a crash after leaves the new one.
 """
 
-import fcntl
 import hashlib
 import json
 import re
@@ -24,6 +23,7 @@ from safetensors.numpy import save_file
 from cr5._typing import Array
 from cr5.errors import ModelFileError
 from cr5.storage.atomic import sync, temporary
+from cr5.storage.locks import locked
 
 FORMAT = 1
 """The layout that this version writes and reads."""
@@ -132,8 +132,7 @@ def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageFil
     path.mkdir(parents=True, exist_ok=True)
     for folder in new:
         sync(folder.parent)
-    with (path / _LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(path / _LOCK):
         _sweep(path)
         try:
             _write(path, header, languages)

@@ -22,7 +22,7 @@ from cr5.sources.http import partial_file
 SCRIPT = """
 import sys
 from pathlib import Path
-from cr5.sources.http import partial_file as part
+from cr5.sources.http import partial_file
 from cr5.sources.http.download import fetch
 partial_file._SYNC = 1
 fetch(sys.argv[1], Path("dump.bz2"), agent="cr5-tests (tests@example.org)")

@@ -11,7 +11,6 @@ that version: the cells, which of their rows are still alive, and in memory the 
 all there is.
 """
 
-import fcntl
 import importlib
 import os
 import threading
@@ -47,6 +46,7 @@ from cr5.index.stores.base import (
 )
 from cr5.index.view import AT_HAND, Held, View, renewed
 from cr5.storage.atomic import replacing
+from cr5.storage.locks import locked
 
 if TYPE_CHECKING:
     from lancedb.expr import Expr
@@ -102,8 +102,7 @@ def _library() -> Any:
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
     """Be the only one who writes in the folder; waits until another has done."""
-    with (folder / "writer.lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # goes with the process, however that ends
+    with locked(folder / "writer.lock"):
         yield
 
 

@@ -1,7 +1,6 @@
 """A file on its way: the bytes that have come, and beside them a record of what they are part of."""
 
 import errno
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 from cr5.errors import Cr5Error
 from cr5.sources.http.client import Version
 from cr5.storage.atomic import replacing, sync
+from cr5.storage.locks import try_lock, unlock
 
 _SYNC = 1 << 26  # so many bytes may be lost with the power, not with the process
 _SPARE = 1 << 20  # given back on a full disk, so that the record of the rest finds room
@@ -105,7 +105,7 @@ class Part:
                     self.keep()
         finally:
             with suppress(OSError):
-                fcntl.flock(self.file, fcntl.LOCK_UN)  # a forked process may have it open as well
+                unlock(self.file)
             self.file.close()
 
     def finish(self, final: Path) -> None:
@@ -130,14 +130,15 @@ def open_part(final: Path, url: str) -> Iterator[Part]:
         except OSError as error:
             raise Cr5Error(f"{path}: cannot be written, {_lower(error)}; check its permissions") from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_lock(file):
+                raise Cr5Error(f"{path}: another process is fetching this file; wait until it ends")
             # Between opening and locking another process may have finished it: then this is not the part any more.
             with suppress(FileNotFoundError):
                 if os.path.samestat(path.stat(), os.fstat(file.fileno())):
                     break
-        except BlockingIOError as error:
+        except Cr5Error:
             file.close()
-            raise Cr5Error(f"{path}: another process is fetching this file; wait until it ends") from error
+            raise
         except OSError as error:
             file.close()
             raise Cr5Error(f"{path}: cannot be locked, {_lower(error)}; choose another disk") from error

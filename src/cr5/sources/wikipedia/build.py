@@ -5,7 +5,6 @@ dump, which files), the files, the table of items, the extracted shards. Each is
 so whatever ends a run, the next one goes on.
 """
 
-import fcntl
 import secrets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
@@ -36,6 +35,7 @@ from cr5.sources.wikipedia.sample import take_samples
 from cr5.sources.wikipedia.shards import Done, shard, writing
 from cr5.sources.wikipedia.wiki import PAGES, Tally
 from cr5.sources.wikipedia.wikimedia import Dump
+from cr5.storage.locks import locked
 
 WORK = ".work"
 _SOURCE = "wikipedia"
@@ -96,15 +96,12 @@ def _alone(work: Path) -> Iterator[None]:
     """Keep a second run away from the folder."""
     try:
         work.mkdir(parents=True, exist_ok=True)
-        lock = (work / "lock").open("w")
+        (work / "lock").touch()
     except OSError as error:
         reason = str(error.strerror).lower()
         raise Cr5Error(f"{work.parent}: cannot be written, {reason}; name another folder") from error
-    with lock as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Cr5Error(f"{work.parent}: another run is writing this corpus; wait until it ends") from None
+    busy = Cr5Error(f"{work.parent}: another run is writing this corpus; wait until it ends")
+    with locked(work / "lock", busy=busy):
         yield
 
 

@@ -1,0 +1,37 @@
+"""File locks: exclusive between processes and between threads, and released by the system when a process is killed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from filelock import lock_descriptor, unlock_descriptor
+
+_POLL_SECONDS = 0.01
+
+
+@contextmanager
+def locked(path: Path, *, busy: Exception | None = None) -> Iterator[None]:
+    """Hold the lock on ``path``, a lock file that is created if it is missing and never removed.
+
+    While the lock is held elsewhere, raise ``busy``; without it, wait.
+    """
+    with path.open("a") as file:
+        if busy is None:
+            lock_descriptor(file.fileno(), poll_interval=_POLL_SECONDS)
+        elif not try_lock(file):
+            raise busy
+        try:
+            yield
+        finally:
+            unlock(file)
+
+
+def try_lock(file: IO[Any]) -> bool:
+    """Lock an open file unless it is locked elsewhere; return whether it is locked now."""
+    return lock_descriptor(file.fileno(), blocking=False)
+
+
+def unlock(file: IO[Any]) -> None:
+    """Release the lock on an open file, also if a forked process holds the same file open."""
+    unlock_descriptor(file.fileno())
