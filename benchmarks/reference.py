@@ -31,7 +31,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, cg, eigsh
 from cr5 import __version__, reduced_rank_ridge
 from cr5._typing import Array, Ints, Sparse
 from cr5.settings import settings
-from cr5.training.pipeline import documents_per_concept, metric_maps, unit_rows
+from cr5.training.pipeline import document_vectors, documents_per_concept, metric_maps
 from cr5.training.solver import Intercept
 from data import Data, europarl, first, hold_out, peak_gb, precision_at_1, say, synthetic
 
@@ -157,7 +157,7 @@ def score(data: Data, maps: Mapping[str, Array], intercept: Intercept = "languag
     vectors = {}
     for lang, X in data.candidates.items():
         mean = np.asarray(data.blocks[lang].mean(axis=0)) * (intercept == "language")
-        vectors[lang] = unit_rows(X, maps[lang], (mean @ maps[lang]).astype(np.float32))
+        vectors[lang] = document_vectors(X, maps[lang], (mean @ maps[lang]).astype(np.float32))
     return precision_at_1(vectors, data.answers, data.test)
 
 

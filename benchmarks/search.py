@@ -22,7 +22,8 @@ from threadpoolctl import threadpool_info
 
 from cr5._typing import Array, Ints
 from cr5.machine import available_cores
-from cr5.retrieval.top_k import NEIGHBOURHOOD, retrieve, search
+from cr5.retrieval.csls import NEIGHBOURS
+from cr5.retrieval.top_k import retrieve, search
 
 # The OpenBLAS that comes with FAISS may be too old to know this processor, and then takes it for one of 2004.
 [core, *_] = [library["architecture"] for library in threadpool_info() if library["internal_api"] == "openblas"] or [""]
@@ -46,7 +47,7 @@ class Flat:
         self.rows = faiss.rev_swig_ptr(self.index.get_xb(), candidates.shape[0] * (size + 1)).reshape(-1, size + 1)
 
     def search(self, k: int) -> Ints:
-        best, _ = self.neighbours.search(self.candidates, NEIGHBOURHOOD)
+        best, _ = self.neighbours.search(self.candidates, NEIGHBOURS)
         self.rows[:, -1] = -best.mean(axis=1) / 2
         return np.asarray(self.index.search(self.queries, k)[1])
 

@@ -20,7 +20,7 @@ from cr5.storage.model_files import LanguageFile, ModelFolder, open_model, save
 from cr5.training.collection import collect, collect_on
 from cr5.training.engines import Cluster, Engine
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.pipeline import train, unit_rows
+from cr5.training.pipeline import document_vectors, train
 
 CHUNK = 1024  # texts that are encoded at a time: memory stays bounded, whatever the batch
 ZIPF = 2.7  # Mandelbrot's shift: the word at rank i, from 0, has a probability of nearly 1 / (i + ZIPF)
@@ -90,7 +90,7 @@ class Cr5:
         result = np.empty((len(_texts(texts)), self.settings.rank), np.float32)
         for i in range(0, len(texts), CHUNK):
             X = features.transform(count(texts[i : i + CHUNK], lang, self.settings.tokeniser))
-            result[i : i + CHUNK] = unit_rows(X, language.map, language.offset)
+            result[i : i + CHUNK] = document_vectors(X, language.map, language.offset)
         return result
 
     def encode_mixed(

@@ -21,7 +21,7 @@ from cr5.evaluate.tasks.documents import Asked, evaluate, hold_out
 from cr5.evaluate.texts import Material, Texts, gather
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
-from cr5.retrieval.top_k import Rows
+from cr5.retrieval.block_products import Rows
 from cr5.settings import Settings, settings
 
 CONCEPTS = 400

@@ -27,7 +27,8 @@ from cr5.evaluate.texts import Texts
 from cr5.features.tfidf import count
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
-from cr5.retrieval.top_k import NEIGHBOURHOOD, Rows
+from cr5.retrieval.block_products import Rows
+from cr5.retrieval.csls import NEIGHBOURS
 
 TOKENISER = Tokeniser()
 
@@ -395,7 +396,7 @@ def test_ranks_equal_those_of_all_comparisons(model: Cr5, over: Over, separate: 
         asked = drawn.concepts[drawn.queries]
         S = (A[drawn.queries] @ B[drawn.candidates].T).astype(float)
         behind = drawn.queries if over == "queries" else drawn.candidates[~np.isin(concepts, asked)]
-        near = np.sort(A[behind] @ B[drawn.candidates].T, axis=0)[-NEIGHBOURHOOD:].mean(axis=0)
+        near = np.sort(A[behind] @ B[drawn.candidates].T, axis=0)[-NEIGHBOURS:].mean(axis=0)
         for measure, scores in (("cosine", S), ("csls", 2 * S - near)):
             mine = asked[:, None] == concepts
             best = np.where(mine, scores, -np.inf).max(axis=1, keepdims=True)

@@ -19,7 +19,7 @@ from cr5.evaluate.tasks.sentences import space_of
 from cr5.evaluate.tasks.words import answer_ranks, evaluate_words, languages_of
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
-from cr5.retrieval.top_k import NEIGHBOURHOOD
+from cr5.retrieval.csls import NEIGHBOURS
 
 TOKENISER = Tokeniser()
 
@@ -163,7 +163,7 @@ def test_the_task_ranks_as_comparing_everything_does(model: Cr5, tmp_path: Path,
     rows = [own.index(a) for a in known]
     behind = rows if over == "queries" else [i for i, word in enumerate(own) if word not in asked]
     S = A[rows] @ B.T
-    near = np.sort(A[behind] @ B.T, axis=0)[-NEIGHBOURHOOD:].mean(axis=0)
+    near = np.sort(A[behind] @ B.T, axis=0)[-NEIGHBOURS:].mean(axis=0)
     for score, table in zip(run.scores, (S, 2 * S - near), strict=True):
         ranks = dict(zip(asked, score.ranks, strict=True))
         for word, row in zip(known, table, strict=True):

@@ -7,7 +7,7 @@ import pytest
 
 from cr5._typing import Array, Ints
 from cr5.index.background import Background
-from cr5.retrieval.top_k import NEIGHBOURHOOD
+from cr5.retrieval.csls import NEIGHBOURS
 
 RANK = 12
 
@@ -26,12 +26,12 @@ def oracle(vectors: Array, concepts: list[int] | None, sample: Array, sampled: l
     result = []
     for i, vector in enumerate(vectors):
         others = [j for j, concept in enumerate(sampled) if concepts is None or concept != concepts[i]]
-        cosines = sorted((float(vector @ sample[j]) for j in others), reverse=True)[:NEIGHBOURHOOD]
+        cosines = sorted((float(vector @ sample[j]) for j in others), reverse=True)[:NEIGHBOURS]
         result.append(sum(cosines) / len(cosines) if cosines else 0.0)
     return result
 
 
-@pytest.mark.parametrize("size", [1, 4, NEIGHBOURHOOD, 40])
+@pytest.mark.parametrize("size", [1, 4, NEIGHBOURS, 40])
 def test_hubness_is_the_mean_cosine_with_the_nearest_of_other_concepts(size: int) -> None:
     vectors, samples = unit(30, 0), {"aa": unit(size, 1), "bb": unit(7, 2)}
     concepts, sampled = [i % 9 for i in range(30)], {"aa": [i % 5 for i in range(size)], "bb": [100] * 7}

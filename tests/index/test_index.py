@@ -28,7 +28,7 @@ from cr5.index.ingest import Added
 from cr5.index.snapshot import Generation
 from cr5.index.stores import lance, postgres
 from cr5.index.stores.base import digests
-from cr5.retrieval.top_k import NEIGHBOURHOOD
+from cr5.retrieval.csls import NEIGHBOURS
 
 FEW = madeup.corpus(concepts=30)  # 90 documents
 
@@ -102,7 +102,7 @@ class Dense:
 
     def mean(self, vector: Array, lang: str, concept: str | None) -> float:
         others = self.vectors[(self.langs == lang) & (self.concepts != concept)]
-        return float(np.sort(others @ vector)[-NEIGHBOURHOOD:].mean())
+        return float(np.sort(others @ vector)[-NEIGHBOURS:].mean())
 
     def csls(self, vector: Array, lang: str, concept: str | None = None) -> dict[str, float]:
         """The score of every document for a query of a language."""

@@ -11,15 +11,18 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info
 
 from cr5._typing import Array, Ints
-from cr5.retrieval import kernels, top_k
-from cr5.retrieval.top_k import Measure, Rows, counterpart_ranks, nearest, neighbourhood, retrieve, search
+from cr5.retrieval import kernels
+from cr5.retrieval.block_products import BlockSizes, Rows
+from cr5.retrieval.top_k import Measure, counterpart_ranks, nearest, retrieve, search
+from cr5.retrieval.vectors import unit_rows
 
 MEASURES: list[Measure] = ["cosine", "csls"]
+BLOCK = BlockSizes().candidates
 
 
 def unit(n: int, size: int = 6, seed: int = 0) -> Array:
     X = np.random.default_rng(seed).standard_normal((n, size)).astype(np.float32)
-    return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True))
+    return unit_rows(X)
 
 
 def grid_vectors(n: int, seed: int) -> Array:
@@ -127,15 +130,6 @@ def test_csls_takes_a_hub_down() -> None:
     assert search(queries, candidates, 1, measure="csls").indices.ravel().tolist() == [1, 2, 3, 4]
 
 
-def test_neighbourhoods_are_means_of_ten_or_fewer_and_zero_of_none() -> None:
-    vectors = unit(5)
-    for n in (25, 10, 3):
-        others = unit(n, seed=1)
-        expected = [mean_of_nearest(v, others) for v in vectors]
-        np.testing.assert_allclose(neighbourhood(vectors, others), expected, atol=1e-6)
-    assert neighbourhood(vectors, unit(0)).tolist() == [0] * 5
-
-
 # counterpart_ranks
 
 
@@ -229,10 +223,11 @@ def check(
     k: int = 10,
     background: Array | None = None,
     rows: Any = np.asarray,
+    sizes: BlockSizes | None = None,
 ) -> None:
     """Both measures are what brute force finds."""
     others: Rows | None = None if background is None else rows(background)
-    found = retrieve(rows(queries), asked, rows(candidates), answers, k=k, background=others)
+    found = retrieve(rows(queries), asked, rows(candidates), answers, k=k, background=others, sizes=sizes)
     assert list(found) == MEASURES
     for measure, hits in found.items():
         expected = brute_force(queries, asked, candidates, answers, measure, k, background)
@@ -266,49 +261,44 @@ def test_ties_zero_rows_and_empty_sides_are_as_brute_force_has_them(
     check(queries, random.integers(0, 6, n), candidates, random.integers(0, 6, m), k=k, rows=rows)
 
 
-@given(seed=st.integers(0, 10_000), block=st.integers(1, 12), at_once=st.integers(1, 12), cells=st.integers(1, 60))
+@given(
+    seed=st.integers(0, 10_000),
+    sizes=st.builds(BlockSizes, queries=st.integers(1, 12), candidates=st.integers(1, 12), products=st.integers(1, 60)),
+)
 @settings(max_examples=60, deadline=None)
-def test_any_cut_into_blocks_gives_what_brute_force_finds(seed: int, block: int, at_once: int, cells: int) -> None:
+def test_blocks_of_any_size_give_what_brute_force_finds(seed: int, sizes: BlockSizes) -> None:
     random = np.random.default_rng(seed)
     queries, candidates = grid_vectors(11, seed) * 2520, grid_vectors(23, seed + 1)
     background = grid_vectors(8, seed + 2) * 2520 if seed % 2 else None
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("BLOCK", block), ("QUERIES", at_once), ("CELLS", cells)):
-            patch.setattr(top_k, name, value)
-        asked, answers = random.integers(0, 9, 11), random.integers(0, 9, 23)
-        check(queries, asked, candidates, answers, k=5, background=background)
+    asked, answers = random.integers(0, 9, 11), random.integers(0, 9, 23)
+    check(queries, asked, candidates, answers, k=5, background=background, sizes=sizes)
 
 
 @pytest.mark.parametrize("rest", [-1, 0, 1])
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_rows_at_the_end_of_a_block_are_neither_lost_nor_doubled(
-    rest: int, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(top_k, "available_cores", lambda: threads)
-    queries, candidates = unit(kernels.PIECE + rest, 12), unit(2 * top_k.BLOCK + rest, 12, seed=1)
-    check(queries, np.arange(len(queries)), candidates, np.arange(len(candidates))[::-1])
+def test_rows_at_the_end_of_a_block_are_neither_lost_nor_doubled(rest: int, threads: int) -> None:
+    queries, candidates = unit(kernels.PIECE + rest, 12), unit(2 * BLOCK + rest, 12, seed=1)
+    sizes = BlockSizes(threads=threads)
+    check(queries, np.arange(len(queries)), candidates, np.arange(len(candidates))[::-1], sizes=sizes)
 
 
-def test_a_neighbourhood_reaches_over_all_queries_however_many_are_taken_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_neighbourhood_means_are_taken_over_all_queries_however_many_are_processed_together() -> None:
     queries, candidates, concepts = unit(50), unit(30, seed=1), np.arange(50)
-    monkeypatch.setattr(top_k, "QUERIES", 7)
-    check(queries, concepts, candidates, concepts[:30])
-    check(queries, concepts, candidates, concepts[:30], background=unit(40, seed=2))
+    check(queries, concepts, candidates, concepts[:30], sizes=BlockSizes(queries=7))
+    check(queries, concepts, candidates, concepts[:30], background=unit(40, seed=2), sizes=BlockSizes(queries=7))
 
 
 @pytest.mark.parametrize("size", [1, 7, 300])
 def test_vectors_that_are_all_alike_score_nothing_in_whatever_block_they_are(size: int) -> None:
     # Of a length that no product is exact for: equal rows may differ in the last bits from block to block.
-    n = 2 * top_k.BLOCK + 5
+    n = 2 * BLOCK + 5
     alike = np.repeat(unit(1, size, seed=3), n, axis=0)
     for hits in retrieve(alike, np.arange(n), alike, np.arange(n)).values():
         assert hits.ranks.tolist() == [n] * n
 
 
 def test_a_copy_of_the_answer_in_another_block_counts_against_it() -> None:
-    queries, n = unit(5, 300), top_k.BLOCK
+    queries, n = unit(5, 300), BLOCK
     candidates = np.vstack([unit(n + 3, 300, seed=1), queries, unit(2 * n, 300, seed=2), queries])
     concepts = np.arange(len(candidates)) + 100
     concepts[n + 3 : n + 8] = np.arange(5)
@@ -369,7 +359,7 @@ def test_the_other_functions_are_parts_of_retrieval() -> None:
 
 
 def test_searches_at_the_same_time_do_not_disturb_each_other() -> None:
-    problems = [(unit(30, seed=i), unit(3 * top_k.BLOCK, seed=i + 50)) for i in range(8)]
+    problems = [(unit(30, seed=i), unit(3 * BLOCK, seed=i + 50)) for i in range(8)]
     before = threadpool_info()
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda problem: nearest(problem[0], problem[1], 5).indices, problems))
@@ -382,23 +372,21 @@ def test_searches_at_the_same_time_do_not_disturb_each_other() -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_more_rows_than_a_block_give_what_one_block_gives(measure: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_blocks_give_what_one_block_gives(measure: Measure) -> None:
     queries, candidates, concepts = unit(23), unit(31, seed=1), np.arange(31)
 
-    def results() -> list[Array]:
-        ranks = counterpart_ranks(queries, concepts[:23], candidates, concepts, measure=measure)
-        return [*search(queries, candidates, 5, measure=measure), ranks]
+    def results(sizes: BlockSizes | None) -> list[Array]:
+        ranks = counterpart_ranks(queries, concepts[:23], candidates, concepts, measure=measure, sizes=sizes)
+        return [*search(queries, candidates, 5, measure=measure, sizes=sizes), ranks]
 
-    whole = results()
+    expected = results(None)
     for size in (1, 4, 22, 23):
-        for name in ("BLOCK", "CELLS", "QUERIES"):
-            monkeypatch.setattr(top_k, name, size)
-        for one, other in zip(results(), whole, strict=True):
+        for one, other in zip(results(BlockSizes(size, size, size)), expected, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_more_rows_than_the_real_block_are_all_ranked() -> None:
-    n = 2 * top_k.BLOCK + 3
+    n = 2 * BLOCK + 3
     vectors = unit(n, 12)
     assert nearest(vectors, vectors, 1).indices.ravel().tolist() == list(range(n))
     assert counterpart_ranks(vectors, np.arange(n), vectors, np.arange(n)).tolist() == [1] * n

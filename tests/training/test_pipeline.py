@@ -25,7 +25,7 @@ from cr5.training.checkpoint import Checkpoint
 from cr5.training.collection import Collection, collect
 from cr5.training.engines import cpu
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.pipeline import documents_per_concept, fingerprint, train, unit_rows
+from cr5.training.pipeline import document_vectors, documents_per_concept, fingerprint, train
 from cr5.training.ridge import ridge_path
 
 
@@ -245,11 +245,11 @@ def test_an_engine_that_keeps_to_a_budget_learns_the_same_model(collection: Coll
         np.testing.assert_array_equal(plain[lang].offset, scarce[lang].offset)
 
 
-def test_unit_rows_leave_an_empty_document_at_zero() -> None:
+def test_the_vector_of_an_empty_document_is_zero() -> None:
     from scipy.sparse import csr_array
 
     X = csr_array(np.array([[3, 0], [0, 0], [1, 1]], np.float32))
-    found = unit_rows(X, np.eye(2, dtype=np.float32), np.array([0, 1], np.float32))
+    found = document_vectors(X, np.eye(2, dtype=np.float32), np.array([0, 1], np.float32))
     expected = np.array([[3 / 10**0.5, -1 / 10**0.5], [0, 0], [1, 0]])
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 

@@ -25,7 +25,8 @@ from cr5.evaluate.statistics import (
     reciprocal,
     reciprocal_rank,
 )
-from cr5.retrieval.top_k import NEIGHBOURHOOD, Measure
+from cr5.retrieval.csls import NEIGHBOURS
+from cr5.retrieval.top_k import Measure
 from cr5.storage.atomic import replacing
 
 Task: TypeAlias = Literal["documents", "sentences", "words"]
@@ -245,7 +246,7 @@ class Findings:
         """
         asked = [f"cr5 {version('cr5')}", *question, f"{candidates} candidates", *filter(None, answer)]
         for measure, found in ranks.items():
-            how = "cosine" if measure == "cosine" else f"csls k={NEIGHBOURHOOD} over {over}"
+            how = "cosine" if measure == "cosine" else f"csls k={NEIGHBOURS} over {over}"
             span = interval([(found, concepts)], hits(1))
             signature = "|".join([*asked, how])
             self.scores.append(Score(*who, measure, found.tolist(), candidates, shared, signature, span))

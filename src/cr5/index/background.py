@@ -1,6 +1,6 @@
 """The background of an index: a sample of its documents, against which hubs are told.
 
-CSLS is 2 cos(q, c) - r(q) - r(c). Here r(c) is c's mean cosine with the ``NEIGHBOURHOOD`` nearest documents of a
+CSLS is 2 cos(q, c) - r(q) - r(c). Here r(c) is c's mean cosine with the ``NEIGHBOURS`` nearest documents of a
 sample of the query's language, and r(q) is q's with those of a sample of c's language. Documents of the same concept
 do not count: that a counterpart is close is what is asked for, and no sign of a hub.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.retrieval.top_k import NEIGHBOURHOOD, neighbourhood
+from cr5.retrieval.csls import means_of_largest, neighbourhood_means
 from cr5.storage.atomic import replacing
 
 SAMPLE = 2000  # documents of a language at most
@@ -45,7 +45,7 @@ class Background:
         """
         result = np.zeros((len(vectors), len(self.langs)), np.float32)
         for j, lang in enumerate(self.langs):
-            result[:, j] = neighbourhood(vectors, self.vectors[lang])
+            result[:, j] = neighbourhood_means(vectors, self.vectors[lang])
             if concepts is None:
                 continue
             paired = np.flatnonzero(np.isin(concepts, self.concepts[lang]))
@@ -58,11 +58,7 @@ class Background:
         """The same for documents that have counterparts in the sample, which do not count."""
         cosines = vectors @ self.vectors[lang].T
         cosines[concepts[:, None] == self.concepts[lang]] = -np.inf
-        k = min(NEIGHBOURHOOD, cosines.shape[1])
-        nearest = np.partition(cosines, -k, axis=1)[:, -k:]
-        usable = np.isfinite(nearest)
-        means = np.where(usable, nearest, 0).sum(axis=1) / np.maximum(usable.sum(axis=1), 1)
-        return np.asarray(means, np.float32)
+        return means_of_largest(cosines)
 
     def save(self, path: Path) -> None:
         """Write it, whole or not at all."""

@@ -24,6 +24,7 @@ from cr5._typing import Array, Ints, Mask
 from cr5.index.stores.base import Floats, digests, matrix
 from cr5.retrieval import top_k
 from cr5.retrieval.kernels import multiply, multiply_codes
+from cr5.retrieval.vectors import unit_rows
 from cr5.storage.atomic import replacing
 
 LIST = "cells.json"
@@ -251,7 +252,7 @@ def _centres(vectors: Floats, number: int) -> Floats:
         order, used = np.argsort(cell, kind="stable"), np.unique(cell)
         sums = np.add.reduceat(vectors[order], np.searchsorted(cell[order], used), axis=0)
         centres = vectors[rng.choice(len(vectors), number, replace=False)]  # those without any begin elsewhere
-        centres[used] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), np.float32(1e-30))
+        centres[used] = unit_rows(sums)
     return centres
 
 

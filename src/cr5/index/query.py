@@ -15,7 +15,9 @@ from cr5.index.snapshot import Generation
 from cr5.index.stores.base import digests, matrix
 from cr5.progress import Progress, ProgressCallback
 from cr5.retrieval import top_k
+from cr5.retrieval.csls import csls, csls_penalty
 from cr5.retrieval.top_k import Measure
+from cr5.retrieval.vectors import row_products
 
 OVERFETCH, AT_LEAST = 8, 100  # candidates for each hit that is wanted, and in all: CSLS re-ranks what the cosine found
 SHOWN = ("id", "concept", "lang", "title", "url", "text")
@@ -106,7 +108,7 @@ def nearest(
         scores = cosines = rows["cosine"].to_numpy()
         if measure == "csls":
             columns = [place[other] for other in rows["lang"].to_pylist()]
-            scores = 2 * cosines - around[i, columns] - matrix(rows["hubness"])[:, place[lang]]
+            scores = csls(cosines, around[i, columns], matrix(rows["hubness"])[:, place[lang]])
         order = np.argsort(-scores, kind="stable")[:k]
         best = dict(zip(rows["id"].take(order).to_pylist(), order, strict=True))
         shown = now.store.get(list(best), (*SHOWN, "vector"))  # texts may be long: only of those that are shown
@@ -130,8 +132,8 @@ def pairs(now: Generation, a: str, b: str, k: int, progress: ProgressCallback) -
     progress(Progress("pairs", 2, 3, f"{b} to {a}"))
     back = there if a == b else _best(other, one, same=False)
     rows = np.array([i for i, j in enumerate(there) if j >= 0 and back[j] == i and (a != b or i < j)], np.int64)
-    cosines = np.einsum("ij,ij->i", one.vectors[rows], other.vectors[there[rows]])
-    scores = 2 * cosines - one.hubness[rows] - other.hubness[there[rows]]
+    cosines = row_products(one.vectors[rows], other.vectors[there[rows]])
+    scores = csls(cosines, one.hubness[rows], other.hubness[there[rows]])
     order = np.argsort(-scores, kind="stable")[:k]
     names = [(one.ids[i], other.ids[there[i]]) for i in rows[order]]
     found = now.store.get([name for pair in names for name in pair], SHOWN).to_pylist()
@@ -164,7 +166,9 @@ def _column(now: Generation, lang: str, other: str) -> _Column:
 
 def _best(queries: _Column, candidates: _Column, *, same: bool) -> Ints:
     """The nearest candidate of every query by CSLS, another than itself where they are the ``same``; -1: none."""
-    found = top_k.nearest(queries.vectors, candidates.vectors, 1 + same, penalty=candidates.hubness / 2).indices
+    found = top_k.nearest(
+        queries.vectors, candidates.vectors, 1 + same, penalty=csls_penalty(candidates.hubness)
+    ).indices
     if same:
         found = np.where(found[:, :1] == np.arange(len(found))[:, None], found[:, 1:], found[:, :1])
     return np.asarray(found[:, 0] if found.shape[1] else np.full(len(found), -1), np.int64)

@@ -29,7 +29,7 @@ def _replace_worst(scores: Array, indices: Ints, score: float, index: int) -> No
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def keep_best(products: Array, best: Array) -> None:
+def keep_largest(products: Array, best: Array) -> None:
     """Put what is larger in a row of products into that row's heap."""
     k = best.shape[1]
     lanes, top, indices = np.empty(PIECE, np.float32), np.empty(k, np.float32), np.zeros(k, np.int64)
@@ -58,7 +58,7 @@ def keep_best(products: Array, best: Array) -> None:
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def keep(
+def keep_top(
     products: Array, weight: float, penalty: Array, start: int, worst: Array, indices: Ints, scores: Array
 ) -> None:
     """Put the candidates that are better than the ``worst`` of a query's heap into it."""
@@ -77,7 +77,7 @@ def keep(
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def count_better(
+def count_no_worse(
     products: Array, weight: float, penalty: Array, least: Array, groups: Ints, starts: Ints, members: Ints,
     counts: Ints,
 ) -> None:  # fmt: skip
@@ -91,7 +91,7 @@ def count_better(
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def keep_answers(
+def best_answer_scores(
     products: Array, weight: float, penalty: Array, groups: Ints, starts: Ints, members: Ints, best: Array
 ) -> None:
     """Keep the score of the best candidate of each query's own concept."""

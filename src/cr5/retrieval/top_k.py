@@ -1,43 +1,33 @@
 """Exact search: rank the rows of one matrix for the rows of another, by cosine or CSLS.
 
-Blocks of candidates are multiplied with all queries, and whatever is asked of a product is taken from it
+Blocks of candidates are multiplied with all queries, and everything that is needed of a product is taken from it
 while it is in the cache: a candidate's neighbourhood is in its row, so that CSLS costs one product, not two.
-Each thread takes block after block and multiplies on its own; what the threads have found is merged at the end.
+Each thread processes blocks on its own; the results of the threads are merged at the end.
 """
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.sparse import issparse
 
-from cr5._typing import Array, Ints, Sparse
-from cr5.machine import available_cores, one_blas_thread
-from cr5.retrieval.kernels import count_better, keep, keep_answers, keep_best
+from cr5._typing import Array, Ints
+from cr5.retrieval.block_products import Blocks, BlockSizes, Rows, map_blocks
+from cr5.retrieval.csls import means_of_largest, neighbourhood_means, no_products
+from cr5.retrieval.kernels import best_answer_scores, count_no_worse, keep_top
 
 Measure: TypeAlias = Literal["cosine", "csls"]
-Rows: TypeAlias = Array | Sparse
-Blocks: TypeAlias = Iterator[tuple[slice, Array]]
-Found = TypeVar("Found")
 
-NEIGHBOURHOOD = 10
-TIE = 1e-6  # relative, for scores above 1: what rounding does to the same product in different blocks is less
-QUERIES = 8192  # at once, at the most
-BLOCK = 256  # candidates at once, at the least
-CELLS = 2**19  # products at once, if these are enough for a block: 2 MB, which a core's cache holds
+TIE_TOLERANCE = 1e-6  # relative, for scores above 1; equal products that were rounded differently differ by less
 
 
 class Ranking(NamedTuple):
-    """The best candidates of every query, best first, and their scores."""
+    """The best candidates of every query, best first, and their scores: queries x k each."""
 
     indices: Ints
     scores: Array
 
 
-class Hits(NamedTuple):
-    """What was found for every query: the rank of its counterpart, and the best candidates.
+class Retrieval(NamedTuple):
+    """The rank of every query's counterpart, and the best candidates.
 
     ranks: queries; 1 is the top, 0 where no candidate has the query's concept. indices and scores:
     queries x k, best first, ties to the lower index.
@@ -49,7 +39,7 @@ class Hits(NamedTuple):
 
 
 class _Score(NamedTuple):
-    """weight q'c - penalty, a number for every candidate; None: its neighbourhood r(c) over all queries."""
+    """weight q'c - penalty[c]; a penalty of None is the neighbourhood mean r(c) over all queries."""
 
     weight: float
     penalty: Array | None
@@ -63,48 +53,52 @@ class _Answers(NamedTuple):
     members: Ints
 
 
-def nearest(queries: Rows, candidates: Rows, k: int, *, penalty: Array | None = None) -> Ranking:
-    """The k candidates with the largest q'c - penalty; ties go to the lower index."""
+def nearest(
+    queries: Rows, candidates: Rows, k: int, *, penalty: Array | None = None, sizes: BlockSizes | None = None
+) -> Ranking:
+    """The k candidates with the largest q'c - penalty[c]; ties go to the lower index."""
     score = _Score(1, np.zeros(candidates.shape[0]) if penalty is None else penalty)
-    return Ranking(*_find(queries, candidates, k, [score])[0][1:])
-
-
-def neighbourhood(vectors: Rows, background: Rows, k: int = NEIGHBOURHOOD) -> Array:
-    """r(v): the mean product of each vector with its k nearest in the background of the other language; 0 if empty."""
-    best = _nothing(vectors.shape[0], min(k, background.shape[0]))
-
-    def work(blocks: Blocks) -> None:
-        for block, products in blocks:
-            keep_best(products, best[block])
-
-    for i in range(0, background.shape[0], QUERIES):
-        _share_out(vectors, background[i : i + QUERIES], work)
-    return _mean(best)
+    return Ranking(*_search(queries, candidates, k, [score], None, sizes or BlockSizes())[0][1:])
 
 
 def search(
-    queries: Rows, candidates: Rows, k: int, *, measure: Measure = "cosine", background: Rows | None = None
+    queries: Rows,
+    candidates: Rows,
+    k: int,
+    *,
+    measure: Measure = "cosine",
+    background: Rows | None = None,
+    sizes: BlockSizes | None = None,
 ) -> Ranking:
     """Rank candidates by cosine, or by CSLS = 2 cos(q, c) - r(q) - r(c).
 
-    A candidate's neighbourhood r(c) is taken over ``background``, vectors of the query language: the
+    A candidate's neighbourhood mean r(c) is taken over ``background``, vectors of the query language: the
     queries themselves unless others are given. A query's own r(q) cannot change its ranking, so the
     scores leave it out: 2 cos(q, c) - r(c).
     """
-    score = _score(measure, queries, candidates, background)
-    return Ranking(*_find(queries, candidates, k, [score])[0][1:])
+    sizes = sizes or BlockSizes()
+    score = _score(measure, queries, candidates, background, sizes)
+    return Ranking(*_search(queries, candidates, k, [score], None, sizes)[0][1:])
 
 
 def counterpart_ranks(
-    queries: Rows, query_concepts: Ints, candidates: Rows, candidate_concepts: Ints, *, measure: Measure = "cosine"
+    queries: Rows,
+    query_concepts: Ints,
+    candidates: Rows,
+    candidate_concepts: Ints,
+    *,
+    measure: Measure = "cosine",
+    sizes: BlockSizes | None = None,
 ) -> Ints:
     """The rank of the best candidate of each query's own concept, as in ``retrieve``.
 
-    Queries whose concept no candidate has are left out, also of the neighbourhoods.
+    Queries whose concept no candidate has are left out, also of the neighbourhood means.
     """
-    asked = np.isin(query_concepts, candidate_concepts)
-    queries, concepts = queries[asked], (query_concepts[asked], candidate_concepts)
-    return _find(queries, candidates, 0, [_score(measure, queries, candidates, None)], concepts)[0].ranks
+    sizes = sizes or BlockSizes()
+    answerable = np.isin(query_concepts, candidate_concepts)
+    queries, concepts = queries[answerable], (query_concepts[answerable], candidate_concepts)
+    score = _score(measure, queries, candidates, None, sizes)
+    return _search(queries, candidates, 0, [score], concepts, sizes)[0].ranks
 
 
 def retrieve(
@@ -115,143 +109,105 @@ def retrieve(
     *,
     k: int = 10,
     background: Rows | None = None,
-) -> dict[Measure, Hits]:
+    sizes: BlockSizes | None = None,
+) -> dict[Measure, Retrieval]:
     """Both measures in one pass: the k best candidates, and the rank of the best one of each query's own concept.
 
-    The rank is 1 + the number of candidates of other concepts that score no less; others of its own never
-    count. Ties count against the answer, also those that rounding blurs, so that vectors that are all
-    alike score nothing. CSLS is as in ``search``.
+    The rank is 1 + the number of candidates of other concepts that score no less; other candidates of the query's
+    own concept are ignored. Ties are decided against the answer, also those that rounding blurs, so that vectors
+    that are all alike score nothing. CSLS is as in ``search``.
     """
+    sizes = sizes or BlockSizes()
     measures: tuple[Measure, ...] = ("cosine", "csls")
-    scores = [_score(measure, queries, candidates, background) for measure in measures]
-    hits = _find(queries, candidates, k, scores, (query_concepts, candidate_concepts))
-    return dict(zip(measures, hits, strict=True))
+    scores = [_score(measure, queries, candidates, background, sizes) for measure in measures]
+    found = _search(queries, candidates, k, scores, (query_concepts, candidate_concepts), sizes)
+    return dict(zip(measures, found, strict=True))
 
 
-def _score(measure: Measure, queries: Rows, candidates: Rows, background: Rows | None) -> _Score:
+def _score(measure: Measure, queries: Rows, candidates: Rows, background: Rows | None, sizes: BlockSizes) -> _Score:
     if measure == "cosine":
         return _Score(1, np.zeros(candidates.shape[0]))
-    if background is None and queries.shape[0] <= QUERIES:
+    if background is None and queries.shape[0] <= sizes.queries:
         return _Score(2, None)
-    return _Score(2, neighbourhood(candidates, queries if background is None else background))
+    return _Score(2, neighbourhood_means(candidates, queries if background is None else background, sizes=sizes))
 
 
-def _find(
-    queries: Rows, candidates: Rows, k: int, scores: list[_Score], concepts: tuple[Ints, Ints] | None = None
-) -> list[Hits]:
-    """The hits of every score. The ranks need ``concepts``, of the queries and of the candidates."""
+def _search(
+    queries: Rows,
+    candidates: Rows,
+    k: int,
+    scores: list[_Score],
+    concepts: tuple[Ints, Ints] | None,
+    sizes: BlockSizes,
+) -> list[Retrieval]:
+    """One result for every score. The ranks need ``concepts``, of the queries and of the candidates."""
     scores = [_Score(weight, None if p is None else p.astype(np.float32)) for weight, p in scores]
+    k = min(k, candidates.shape[0])
     parts = []
-    for i in range(0, max(queries.shape[0], 1), QUERIES):
-        some = queries[i : i + QUERIES]
-        answers = _match(concepts[0][i : i + QUERIES], concepts[1]) if concepts else _no_answers(candidates.shape[0])
-        parts.append(_find_some(some, candidates, min(k, candidates.shape[0]), scores, answers))
-    return [Hits(*map(np.concatenate, zip(*hits, strict=True))) for hits in zip(*parts, strict=True)]
+    for i in range(0, max(queries.shape[0], 1), sizes.queries):
+        rows = slice(i, i + sizes.queries)
+        answers = _match(concepts[0][rows], concepts[1]) if concepts else _no_answers(candidates.shape[0])
+        parts.append(_search_at_once(queries[rows], candidates, k, scores, answers, sizes))
+    return [Retrieval(*map(np.concatenate, zip(*each, strict=True))) for each in zip(*parts, strict=True)]
 
 
 def _match(query_concepts: Ints, candidate_concepts: Ints) -> _Answers:
     names, groups = np.unique(query_concepts, return_inverse=True)
     members = np.argsort(groups)
     starts = np.searchsorted(groups[members], np.arange(len(names) + 2))  # the last group is empty
-    asked = np.isin(candidate_concepts, names)
-    return _Answers(np.where(asked, np.searchsorted(names, candidate_concepts), len(names)), starts, members)
+    wanted = np.isin(candidate_concepts, names)
+    return _Answers(np.where(wanted, np.searchsorted(names, candidate_concepts), len(names)), starts, members)
 
 
 def _no_answers(candidates: int) -> _Answers:
     return _Answers(np.zeros(candidates, np.int64), np.zeros(2, np.int64), np.empty(0, np.int64))
 
 
-def _find_some(queries: Rows, candidates: Rows, k: int, scores: list[_Score], answers: _Answers) -> list[Hits]:
+def _search_at_once(
+    queries: Rows, candidates: Rows, k: int, scores: list[_Score], answers: _Answers, sizes: BlockSizes
+) -> list[Retrieval]:
     n = queries.shape[0]
-    least = _least(queries, candidates, scores, answers)
+    thresholds = _thresholds(queries, candidates, scores, answers, sizes)
 
-    def work(blocks: Blocks) -> list[tuple[Ints, Ints, Array]]:
-        found = [(np.zeros((n, 1), np.int32), np.zeros((n, k), np.int64), _nothing(n, k)) for _ in scores]
+    def process(blocks: Blocks) -> list[tuple[Ints, Ints, Array]]:
+        results = [(np.zeros((n, 1), np.int32), np.zeros((n, k), np.int64), no_products(n, k)) for _ in scores]
         worst = [np.full(n, -np.inf if k else np.inf, np.float32) for _ in scores]
         for block, products in blocks:
             for i, score in enumerate(scores):
-                counts, indices, best = found[i]
+                counts, indices, best = results[i]
                 weight, penalty = np.float32(score.weight), _penalty(score, block, products)
                 groups, starts, members = answers
-                count_better(products, weight, penalty, least[i], groups[block], starts, members, counts.ravel())
-                keep(products, weight, penalty, block.start, worst[i], indices, best)
-        return found
+                count_no_worse(products, weight, penalty, thresholds[i], groups[block], starts, members, counts.ravel())
+                keep_top(products, weight, penalty, block.start, worst[i], indices, best)
+        return results
 
-    hits = []
-    for i, parts in enumerate(zip(*_share_out(candidates, queries, work), strict=True)):
+    found = []
+    for i, parts in enumerate(zip(*map_blocks(process, candidates, queries, sizes), strict=True)):
         counts, indices, best = (np.hstack(arrays) for arrays in zip(*parts, strict=True))
-        ranks = np.where(np.isinf(least[i]), 0, 1 + counts.sum(axis=1, dtype=np.int64))
+        ranks = np.where(np.isinf(thresholds[i]), 0, 1 + counts.sum(axis=1, dtype=np.int64))
         order = np.lexsort((indices, -best), axis=1)[:, :k]
         top = np.take_along_axis(indices, order, axis=1), np.take_along_axis(best, order, axis=1)
-        hits.append(Hits(ranks, *top))
-    return hits
+        found.append(Retrieval(ranks, *top))
+    return found
 
 
-def _least(queries: Rows, candidates: Rows, scores: list[_Score], answers: _Answers) -> Array:
-    """The score from which on a candidate counts against each query's answer, scores x queries; infinite without."""
+def _thresholds(queries: Rows, candidates: Rows, scores: list[_Score], answers: _Answers, sizes: BlockSizes) -> Array:
+    """scores x queries: the score at which a candidate ranks no lower than the query's answer; inf without answer."""
     groups, starts, members = answers
-    own = np.flatnonzero(np.diff(starts)[groups])
-    scores = [_Score(weight, None if p is None else p[own]) for weight, p in scores]
+    relevant = np.flatnonzero(np.diff(starts)[groups])
+    scores = [_Score(weight, None if p is None else p[relevant]) for weight, p in scores]
 
-    def work(blocks: Blocks) -> Array:
-        best = _nothing(len(scores), queries.shape[0])
+    def process(blocks: Blocks) -> Array:
+        best = no_products(len(scores), queries.shape[0])
         for block, products in blocks:
             for score, row in zip(scores, best, strict=True):
                 weight, penalty = np.float32(score.weight), _penalty(score, block, products)
-                keep_answers(products, weight, penalty, groups[own[block]], starts, members, row)
+                best_answer_scores(products, weight, penalty, groups[relevant[block]], starts, members, row)
         return best
 
-    best = np.max(_share_out(candidates, queries, work, own), axis=0)
-    return np.where(np.isinf(best), np.float32(np.inf), best - np.float32(TIE) * np.maximum(1, np.abs(best)))
+    best = np.max(map_blocks(process, candidates, queries, sizes, relevant), axis=0)
+    return np.where(np.isinf(best), np.float32(np.inf), best - np.float32(TIE_TOLERANCE) * np.maximum(1, np.abs(best)))
 
 
 def _penalty(score: _Score, block: slice, products: Array) -> Array:
-    if score.penalty is not None:
-        return score.penalty[block]
-    best = _nothing(len(products), min(NEIGHBOURHOOD, products.shape[1]))
-    keep_best(products, best)
-    return _mean(best)
-
-
-def _nothing(rows: int, k: int) -> Array:
-    return np.full((rows, k), -np.inf, np.float32)
-
-
-def _mean(best: Array) -> Array:
-    return np.asarray(best.sum(axis=1, dtype=np.float64) / max(best.shape[1], 1), np.float32)
-
-
-_alone = threading.Lock()
-
-
-def _share_out(rows: Rows, columns: Rows, work: Callable[[Blocks], Found], chosen: Ints | None = None) -> list[Found]:
-    """Call ``work`` on every thread with blocks of all or some rows and their products with all columns.
-
-    The threads share the blocks, and each gets its own in ascending order. Returns what each found.
-    """
-    number, threads = rows.shape[0] if chosen is None else len(chosen), available_cores()
-    step = max(BLOCK, min(CELLS // max(columns.shape[0], 1), -(-number // threads)))
-    shared = iter(range(0, number, step))  # whose next() no other thread can interrupt
-    right: Any = columns.T
-    right = right.tocsr() if issparse(right) else np.asarray(right, np.float32)
-
-    def blocks() -> Blocks:
-        memory = np.empty(min(step, number) * right.shape[1], np.float32)
-        for first in shared:
-            block = slice(first, min(first + step, number))
-            yield block, _product(rows[block if chosen is None else chosen[block]], right, memory)
-
-    # One search at a time: of two that overlap, the second would leave BLAS with the one thread that it found.
-    with _alone, one_blas_thread():
-        if number <= step:
-            return [work(blocks())]
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(lambda _: work(blocks()), range(threads)))
-
-
-def _product(left: Rows, right: Any, memory: Array) -> Array:
-    if issparse(left) or issparse(right):
-        product: Any = left @ right
-        return np.ascontiguousarray(product.toarray() if issparse(product) else product, np.float32)
-    out = memory[: left.shape[0] * right.shape[1]].reshape(left.shape[0], right.shape[1])
-    return np.asarray(np.dot(np.asarray(left, np.float32), right, out=out))
+    return means_of_largest(products) if score.penalty is None else score.penalty[block]

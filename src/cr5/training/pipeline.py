@@ -15,6 +15,7 @@ from cr5._typing import Array, Ints, Sparse
 from cr5.errors import CorpusError
 from cr5.features.tfidf import Features
 from cr5.progress import Progress, ProgressCallback, silent
+from cr5.retrieval.vectors import unit_rows
 from cr5.settings import Settings
 from cr5.storage.model_files import LanguageFile, check_code
 from cr5.training.checkpoint import Checkpoint
@@ -150,14 +151,12 @@ def documents_per_concept(concepts: Mapping[str, Ints]) -> int:
     return int(np.bincount(np.concatenate(list(concepts.values()))).max())
 
 
-def unit_rows(X: Sparse, map: Array, offset: Array) -> Array:  # noqa: A002
+def document_vectors(X: Sparse, map: Array, offset: Array) -> Array:  # noqa: A002
     """Documents -> unit vectors: X map - offset, each row to length 1; a document without words to 0."""
     vectors = X @ map
     vectors -= offset
     vectors[np.diff(X.indptr) == 0] = 0
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    vectors /= np.where(norms > 0, norms, 1)[:, None]
-    return np.asarray(vectors)
+    return unit_rows(vectors)
 
 
 def fingerprint(
@@ -178,7 +177,7 @@ def fingerprint(
 
 def _embed(fit: Fit, blocks: Mapping[str, Sparse], settings: Settings, most: int) -> dict[str, Array]:
     maps = metric_maps(fit, settings, most)
-    return {lang: unit_rows(X, maps[lang], _offset(fit, maps, lang, settings)) for lang, X in blocks.items()}
+    return {lang: document_vectors(X, maps[lang], _offset(fit, maps, lang, settings)) for lang, X in blocks.items()}
 
 
 def _offset(fit: Fit, maps: dict[str, Array], lang: str, settings: Settings) -> Array:

@@ -17,8 +17,8 @@ from cr5.errors import Cr5Error
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.texts import Texts
 from cr5.features.tfidf import Counts, Features, Weighting, add_up, choose, fit_features, frequencies, select, weigh
-from cr5.retrieval.top_k import Rows
-from cr5.training.pipeline import unit_rows
+from cr5.retrieval.block_products import Rows
+from cr5.training.pipeline import document_vectors
 
 INDEX = 10_000  # concepts that CL-ESA compares a text with, at most
 STRONGEST = 500  # of these comparisons, how many it keeps
@@ -130,7 +130,7 @@ class _Mapped(Space):
     def embed(self, texts: Texts, lang: str) -> Rows:
         _check(self.name, lang, self.features)
         V = self.maps[lang]
-        return unit_rows(self.features[lang].transform(texts.counts), V, np.zeros(V.shape[1], np.float32))
+        return document_vectors(self.features[lang].transform(texts.counts), V, np.zeros(V.shape[1], np.float32))
 
 
 def cl_lsi(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:

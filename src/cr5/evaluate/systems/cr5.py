@@ -12,13 +12,14 @@ from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import Texts
 from cr5.features.tfidf import Features
 from cr5.progress import ProgressCallback, silent
-from cr5.retrieval.top_k import Rows
+from cr5.retrieval.block_products import Rows
+from cr5.retrieval.vectors import unit_rows
 from cr5.settings import PRESETS, Settings
 from cr5.storage.model_files import LanguageFile
 from cr5.storage.vector_files import read
 from cr5.training.collection import Collection, Documents
 from cr5.training.engines import Engine
-from cr5.training.pipeline import train, unit_rows
+from cr5.training.pipeline import document_vectors, train
 
 
 class Cr5Space(Space):
@@ -36,7 +37,7 @@ class Cr5Space(Space):
     def embed(self, texts: Texts, lang: str) -> Rows:
         """Unit rows, as ``Cr5.encode`` gives them."""
         own = self.languages[lang]
-        return unit_rows(self.features[lang].transform(texts.counts), own.map, own.offset)
+        return document_vectors(self.features[lang].transform(texts.counts), own.map, own.offset)
 
     def words(self, lang: str) -> list[str]:
         """A language's vocabulary, most frequent word first."""
@@ -106,8 +107,7 @@ class Given(Space):
                 f"{self.folder} has {len(vectors):,} vectors for language {lang}, and {len(texts):,} texts are to be "
                 "compared; encode those that --texts FOLDER writes, line by line"
             )
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32)
+        return unit_rows(np.asarray(vectors, np.float32))
 
 
 def given(folder: Path) -> Given:

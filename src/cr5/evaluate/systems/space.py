@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from cr5._typing import Ints
 from cr5.errors import Cr5Error
 from cr5.evaluate.texts import Texts
-from cr5.retrieval.top_k import Rows
+from cr5.retrieval.block_products import Rows
 
 
 class NotApplicableError(Cr5Error):

@@ -28,7 +28,9 @@ from cr5.evaluate.texts import Texts
 from cr5.features.tfidf import select, weigh
 from cr5.features.tokeniser import Tokens
 from cr5.machine import available_cores
-from cr5.retrieval.top_k import nearest, neighbourhood
+from cr5.retrieval.csls import csls, csls_penalty, neighbourhood_means
+from cr5.retrieval.top_k import nearest
+from cr5.retrieval.vectors import row_products, unit_rows
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -104,7 +106,7 @@ class WordSpace(Space):
         counts = texts.counts
         columns = np.fromiter((language.place.get(word, -1) for word in counts.words), np.int32, len(counts.words))
         X = weigh(select(counts.matrix, columns, len(language.words)), language.idf, "raw")
-        return _unit(X @ language.vectors)
+        return unit_rows(X @ language.vectors)
 
     def _language(self, lang: str) -> _Language:
         if lang not in self._languages:
@@ -177,7 +179,7 @@ def word_vectors(
             "seconds": time.perf_counter() - started,
         }
         turned = {
-            lang: language._replace(vectors=_unit(language.vectors @ alignments[lang].W.astype(np.float32)))
+            lang: language._replace(vectors=unit_rows(language.vectors @ alignments[lang].W.astype(np.float32)))
             if lang in alignments
             else language
             for lang, language in learned.items()
@@ -199,28 +201,28 @@ def refine(X: Array, Y: Array, W: Array, rounds: int = ROUNDS) -> Alignment:
     X, Y: unit vectors of frequent words. Ends after ``rounds``, or where the mean CSLS of these pairs gets no
     better; the best W is returned.
     """
-    rows, others, csls = mutual(X @ W.astype(X.dtype), Y)
-    best = Alignment(W, csls, 0)
+    rows, others, mean_csls = mutual(X @ W.astype(X.dtype), Y)
+    best = Alignment(W, mean_csls, 0)
     for i in range(1, rounds + 1):
         if not len(rows):
             break
         W = procrustes(X[rows], Y[others])
-        rows, others, csls = mutual(X @ W.astype(X.dtype), Y)
-        if csls <= best.csls:
+        rows, others, mean_csls = mutual(X @ W.astype(X.dtype), Y)
+        if mean_csls <= best.csls:
             break
-        best = Alignment(W, csls, i)
+        best = Alignment(W, mean_csls, i)
     return best
 
 
 def mutual(X: Array, Y: Array) -> tuple[Ints, Ints, float]:
     """The rows of X and of Y that are each other's nearest by CSLS, and the mean CSLS of these pairs."""
-    rx, ry = neighbourhood(X, Y), neighbourhood(Y, X)
-    there = nearest(X, Y, 1, penalty=ry / 2).indices[:, 0]
-    back = nearest(Y, X, 1, penalty=rx / 2).indices[:, 0]
+    rx, ry = neighbourhood_means(X, Y), neighbourhood_means(Y, X)
+    there = nearest(X, Y, 1, penalty=csls_penalty(ry)).indices[:, 0]
+    back = nearest(Y, X, 1, penalty=csls_penalty(rx)).indices[:, 0]
     rows = np.flatnonzero(back[there] == np.arange(len(X)))
     others = there[rows]
-    csls = 2 * np.einsum("ij,ij->i", X[rows], Y[others]) - rx[rows] - ry[others]
-    return rows, others, float(csls.mean(dtype=np.float64)) if len(rows) else -np.inf
+    scores = csls(row_products(X[rows], Y[others]), rx[rows], ry[others])
+    return rows, others, float(scores.mean(dtype=np.float64)) if len(rows) else -np.inf
 
 
 def normalise(vectors: Array) -> Array:
@@ -228,8 +230,8 @@ def normalise(vectors: Array) -> Array:
 
     On validation documents that made cosine two points better and CSLS no worse.
     """
-    vectors = _unit(vectors)
-    return _unit(vectors - vectors.mean(axis=0))
+    vectors = unit_rows(vectors)
+    return unit_rows(vectors - vectors.mean(axis=0))
 
 
 def read_dictionary(path: Path) -> list[tuple[str, str]]:
@@ -365,12 +367,6 @@ def _seeds(
         )
     rows, pivot_rows = np.array(known, np.int64).T
     return kind, rows, pivot_rows
-
-
-def _unit(vectors: Array) -> Array:
-    """Every row to length 1; a row of zeros stays."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(norms > 0, norms, 1))
 
 
 def _count(n: int, noun: str) -> str:

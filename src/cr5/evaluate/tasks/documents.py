@@ -17,7 +17,8 @@ from cr5.evaluate.systems.cr5 import Cr5Space
 from cr5.evaluate.systems.space import NotApplicableError, Placed, Space, System
 from cr5.evaluate.texts import Material, Texts, mask_shared
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.retrieval.top_k import NEIGHBOURHOOD, Hits, Measure, retrieve
+from cr5.retrieval.csls import NEIGHBOURS
+from cr5.retrieval.top_k import Measure, Retrieval, retrieve
 
 Over: TypeAlias = Literal["queries", "background"]
 BACKGROUND = 20_000  # documents that a neighbourhood is taken over, at most
@@ -225,7 +226,7 @@ def _facts(asked: Asked, variant: str, regimes: Sequence[Regime], rank: int, see
         "split": {"seed": split.seed, "digest": split.digest, "smallest": split.smallest, "largest": split.largest},
         "variant": variant,
         "queries": asked.role,
-        "csls": {"neighbours": NEIGHBOURHOOD, "over": asked.over},
+        "csls": {"neighbours": NEIGHBOURS, "over": asked.over},
         "regimes": list(regimes),
         "rank": rank,
         "seed": seed,
@@ -241,7 +242,7 @@ def _directions(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
 class _Answers(NamedTuple):
     queries: Ints
     candidates: Texts
-    hits: dict[Measure, Hits]
+    hits: dict[Measure, Retrieval]
 
 
 def _ask(space: Space, asked: Asked, source: str, target: str, placed: Placed, within: Texts | None) -> _Answers:

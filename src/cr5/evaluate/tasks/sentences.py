@@ -26,7 +26,8 @@ from cr5.features.tfidf import Frequencies, choose, frequencies
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.retrieval.top_k import NEIGHBOURHOOD, Hits, Measure, retrieve
+from cr5.retrieval.csls import NEIGHBOURS
+from cr5.retrieval.top_k import Measure, Retrieval, retrieve
 from cr5.settings import Settings
 
 ENOUGH = 10_000  # sentences of a pair from which on a share of them is kept apart
@@ -218,7 +219,7 @@ def evaluate_sentences(
     known = {
         "pairs": drawn,
         "queries": role,
-        "csls": {"neighbours": NEIGHBOURHOOD, "over": over},
+        "csls": {"neighbours": NEIGHBOURS, "over": over},
         "seed": seed,
     }
     return found.run("sentences", title, known | dict(facts or {}))
@@ -350,7 +351,7 @@ def training_concepts(space: Space) -> int | None:
     return int(space.report["concepts"]) if two and "concepts" in space.report else None
 
 
-def _ask(asked: _Asked, placed: Placed, source: str, target: str) -> dict[Measure, Hits]:
+def _ask(asked: _Asked, placed: Placed, source: str, target: str) -> dict[Measure, Retrieval]:
     behind, n = asked.background, len(asked.queries)
     everyone = asked.queries if behind is None else np.concatenate([asked.queries, behind])
     rows, there = placed.pair(source, everyone, target)
@@ -358,7 +359,7 @@ def _ask(asked: _Asked, placed: Placed, source: str, target: str) -> dict[Measur
     return retrieve(rows[:n], asked.concepts[asked.queries], there, asked.concepts, background=background)
 
 
-def _example(asked: _Asked, source: str, target: str, hit: Hits, i: int) -> tuple[str, list[Hit]]:
+def _example(asked: _Asked, source: str, target: str, hit: Retrieval, i: int) -> tuple[str, list[Hit]]:
     row = asked.queries[i]
     shown = [
         Hit(asked.texts[target].titles[j], round(float(score), 4), bool(asked.concepts[j] == asked.concepts[row]))

@@ -21,7 +21,9 @@ from cr5.evaluate.tasks.documents import BACKGROUND, Over
 from cr5.evaluate.tasks.sentences import spoken, training_concepts
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.retrieval.top_k import NEIGHBOURHOOD, TIE, Measure, nearest, neighbourhood
+from cr5.retrieval.csls import NEIGHBOURS, csls_penalty, neighbourhood_means
+from cr5.retrieval.top_k import TIE_TOLERANCE, Measure, nearest
+from cr5.retrieval.vectors import row_products, unit_rows
 
 CELLS = 2**22  # products at once
 _NAME = re.compile(r"([A-Za-z]{2,3})-([A-Za-z]{2,3})(?:\..*)?")
@@ -55,8 +57,8 @@ def answer_ranks(queries: Array, candidates: Array, answers: Sequence[Ints], *, 
     queries, candidates = queries.astype(np.float32), candidates.astype(np.float32)
     cost = np.zeros(m, np.float32) if penalty is None else penalty.astype(np.float32)
     best = np.full(n, -np.inf, np.float32)
-    np.maximum.at(best, owner, np.einsum("ij,ij->i", queries[owner], candidates[right]) - cost[right])
-    least = best - np.float32(TIE) * np.maximum(1, np.abs(best))
+    np.maximum.at(best, owner, row_products(queries[owner], candidates[right]) - cost[right])
+    least = best - np.float32(TIE_TOLERANCE) * np.maximum(1, np.abs(best))
     above = np.zeros(n, np.int64)
     step = max(1, CELLS // max(n, 1))
     for start in range(0, m, step):
@@ -131,7 +133,7 @@ def evaluate_words(
         }
         for dictionary, (_, _, path) in zip(read.values(), dictionaries, strict=True)
     }
-    told = {"dictionaries": described, "csls": {"neighbours": NEIGHBOURHOOD, "over": over}, "known": known}
+    told = {"dictionaries": described, "csls": {"neighbours": NEIGHBOURS, "over": over}, "known": known}
     return found.run("words", title, told | dict(facts or {}))
 
 
@@ -175,14 +177,13 @@ def _measure(
     answers = [np.unique([places[t] for t in each if t in places]).astype(np.int64) for each in dictionary.answers]
     answered = np.array([len(each) > 0 for each in answers], bool)
     known = np.flatnonzero((rows >= 0) & answered)
-    candidates, vectors = _unit(space.vectors(there)), _unit(space.vectors(here))
+    candidates, vectors = unit_rows(space.vectors(there)), unit_rows(space.vectors(here))
     queries = vectors[rows[known]]
     right = [answers[i] for i in known]
     background = queries if over == "queries" else vectors[_others(dictionary, rows, len(vocabulary))]
-    # CSLS = 2 q'c - r(c), halved: the order is the same.
     penalties: dict[Measure, Array] = {
         "cosine": np.zeros(len(candidates)),
-        "csls": neighbourhood(candidates, background) / 2,
+        "csls": csls_penalty(neighbourhood_means(candidates, background)),
     }
     ranks: dict[Measure, Ints] = {measure: np.zeros(len(rows), np.int64) for measure in penalties}
     for measure, penalty in penalties.items():
@@ -226,9 +227,3 @@ def _others(dictionary: _Dictionary, rows: Ints, size: int) -> Ints:
             "use --csls-over queries"
         )
     return others
-
-
-def _unit(vectors: Array) -> Array:
-    """Every row to length 1; a row of zeros stays."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32)

@@ -1,0 +1,57 @@
+"""CSLS, cosine similarity corrected for hubs: csls(q, c) = 2 cos(q, c) - r(q) - r(c).
+
+r(v), the neighbourhood mean of a vector, is its mean cosine with the ``NEIGHBOURS`` nearest vectors of the other
+language. It is large for hubs: vectors that are close to everything, and so would be found for every query.
+"""
+
+import numpy as np
+
+from cr5._typing import Array
+from cr5.retrieval.block_products import Blocks, BlockSizes, Rows, map_blocks
+from cr5.retrieval.kernels import keep_largest
+
+NEIGHBOURS = 10
+
+
+def csls(cosines: Array, query_means: Array, candidate_means: Array) -> Array:
+    """2 cos(q, c) - r(q) - r(c), from the cosines and the neighbourhood means of both sides."""
+    return np.asarray(2 * cosines - query_means - candidate_means)
+
+
+def csls_penalty(candidate_means: Array) -> Array:
+    """r(c) / 2: cos(q, c) - r(c) / 2 ranks the candidates of a query as CSLS does."""
+    return np.asarray(candidate_means / 2)
+
+
+def neighbourhood_means(
+    vectors: Rows, background: Rows, k: int = NEIGHBOURS, *, sizes: BlockSizes | None = None
+) -> Array:
+    """r(v): the mean product of each vector with its k nearest in ``background``; 0 if that is empty."""
+    sizes = sizes or BlockSizes()
+    largest = no_products(vectors.shape[0], min(k, background.shape[0]))
+
+    def process(blocks: Blocks) -> None:
+        for block, products in blocks:
+            keep_largest(products, largest[block])
+
+    for i in range(0, background.shape[0], sizes.queries):
+        map_blocks(process, vectors, background[i : i + sizes.queries], sizes)
+    return _mean(largest)
+
+
+def means_of_largest(products: Array, k: int = NEIGHBOURS) -> Array:
+    """The mean of each row's k largest products, -inf left out; 0 for a row without any."""
+    largest = no_products(len(products), min(k, products.shape[1]))
+    keep_largest(products, largest)
+    return _mean(largest)
+
+
+def no_products(rows: int, k: int) -> Array:
+    """rows x k heaps that any product is larger than."""
+    return np.full((rows, k), -np.inf, np.float32)
+
+
+def _mean(largest: Array) -> Array:
+    present = largest > -np.inf
+    sums = np.where(present, largest, 0).sum(axis=1, dtype=np.float64)
+    return np.asarray(sums / np.maximum(present.sum(axis=1), 1), np.float32)
