@@ -1,4 +1,4 @@
-"""The command ``cr5``: parse, one library call, show."""
+"""The command ``cr5``: each command parses its arguments, calls one function of the library and prints the result."""
 
 import os
 import sys
@@ -8,25 +8,26 @@ from rich.console import Console
 from rich.text import Text
 
 from cr5.cli.commands import app
+from cr5.cli.messages import in_command_line_terms
 from cr5.errors import Cr5Error
 
 
 def main() -> None:
-    """Run the command and exit: 0 done, 1 a mistake that the user can mend, 2 wrong usage, 130 interrupted."""
+    """Run the command and exit: 0 done, 1 an error that the user can correct, 2 wrong usage, 130 interrupted."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command with these arguments; returns the exit code."""
+    """Run the command with these arguments and return its exit code."""
     console = Console(stderr=True, highlight=False)
     try:
         code = app(arguments, prog_name="cr5", standalone_mode=False)
-        if code == 130:  # what newer typers make of an interrupt
+        if code == 130:  # newer versions of typer return this for an interrupt
             raise KeyboardInterrupt
     except (typer.Abort, KeyboardInterrupt):
         console.print("stopped; nothing was written", style="yellow")
         return 130
-    except SystemExit as end:  # a command's own word, or typer's and rich's where nobody reads our output any more
+    except SystemExit as end:  # raised by a command, or by typer and rich when standard output is closed
         return int(end.code or 0)
     except (Cr5Error, OSError, MemoryError) as error:
         if os.environ.get("CR5_DEBUG"):
@@ -34,7 +35,7 @@ def run(arguments: list[str]) -> int:
         console.print(Text.assemble(("error: ", "bold red"), _message(error)), soft_wrap=True)
         return 1
     except Exception as error:
-        # Wrong usage: typer's own errors know how to show themselves.
+        # Errors of usage, which typer raises, know how to print themselves.
         if not (hasattr(error, "show") and hasattr(error, "exit_code")):
             raise
         error.show()
@@ -45,4 +46,4 @@ def run(arguments: list[str]) -> int:
 def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}" if error.filename else error.strerror.lower()
-    return str(error) or type(error).__name__
+    return in_command_line_terms(str(error), app) or type(error).__name__

@@ -1,8 +1,6 @@
-"""The commands, one function each."""
+"""The commands that train and use a model, and the command ``cr5`` that holds all others."""
 
-import socket
 import sys
-import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -10,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cr5 import __version__, demo
-from cr5.cli import corpora, evaluation, search
+from cr5 import __version__
+from cr5.cli import corpora, demo, evaluation, search
 from cr5.cli.options import (
     Changes,
     Corpora,
@@ -27,14 +25,13 @@ from cr5.cli.options import (
     read_corpora,
     ridge_of,
 )
-from cr5.cli.render import console
+from cr5.cli.render import console, models
 from cr5.cli.render.console import out
 from cr5.cli.serve import serve
-from cr5.corpus.documents import Document, Skipped
+from cr5.corpus.documents import Skipped
 from cr5.errors import Cr5Error
-from cr5.index.index import Index
 from cr5.model import Cr5
-from cr5.storage import vector_files as vectors_file
+from cr5.storage import vector_files
 from cr5.storage.model_files import check_target
 from cr5.training.engines.registry import Name as EngineName
 from cr5.training.engines.registry import open_engine, size
@@ -66,81 +63,7 @@ def _root(version: Version = False) -> None:
     pass
 
 
-@app.command("demo")
-def run_demo(
-    no_serve: Annotated[bool, typer.Option("--no-serve", help="End after the tables.")] = False,
-    json: Json = False,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of random splits to average over.")] = demo.SEEDS,
-) -> None:
-    """Train on the built-in encyclopedia, measure on concepts never seen, and search across languages.
-
-    Takes some seconds; then a page to search with is served until Ctrl-C. Example:
-
-        cr5 demo
-    """
-    began = time.perf_counter()
-    documents = demo.encyclopedia()
-    with console.progress_bars(json) as progress:
-        found = demo.trials(documents, seeds, progress)
-        first = found[0].trained[0].report
-        model = Cr5(ridge=first["ridge"], **demo.SETTINGS).fit(documents, progress=progress)
-    searches = [(lang, text, demo.find(model, documents, text, lang)) for lang, text in demo.QUERIES]
-    mean = demo.means(found)
-    if json:
-        console.as_json(
-            {
-                "version": __version__,
-                "documents": len(documents),
-                "held_out": demo.HELD_OUT,
-                "seeds": seeds,
-                "settings": model.settings.to_json(),
-                "ridge": first["ridge"],
-                "ridge_path": first["ridge_path"],
-                "mean": mean,
-                "trials": [
-                    {"seed": seed} | demo.figures(trial) | {"scores": [score.to_json() for score in trial.scores]}
-                    for seed, trial in enumerate(found)
-                ],
-                "fit": {
-                    key: model.report[key]
-                    for key in ("energy", "residual", "steps", "products", "seconds", "converged")
-                },
-                "searches": [
-                    {"lang": a, "query": b, "hits": [hit.__dict__ for hit in hits]} for a, b, hits in searches
-                ],
-                "seconds": time.perf_counter() - began,
-            }
-        )
-        return
-    console.demo_report(documents, found, model, mean, searches, time.perf_counter() - began)
-    if not no_serve:
-        _serve_demo(model, documents)
-
-
-def _serve_demo(model: Cr5, documents: list[Document]) -> None:
-    """The encyclopedia as a page to search with."""
-    with tempfile.TemporaryDirectory(prefix="cr5-demo-") as folder:
-        place = Path(folder)
-        model.save(place / "model")
-        try:
-            index = Index.create(place / "index", place / "model")
-            index.add(documents)
-            index.close()
-            out.print("\nOpen this in a browser, and type cane or chó:", style="bold")
-            serve(place / "index", port=_free(8000), read_only=True)
-        except Cr5Error as error:
-            console.warn(f"no page to search with: {error}")
-
-
-def _free(port: int) -> int:
-    """The port if it is free, else 0, which is any."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return 0
-    return port
+app.command("demo")(demo.run_demo)
 
 
 @app.command()
@@ -151,33 +74,34 @@ def train(
     preset: Preset = "default",
     rank: Rank = None,
     ridge: Ridge = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all that is random.", show_default="0")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", show_default="0")] = None,
     setting: Changes = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from an interrupted run's checkpoint.")] = False,
     on_error: OnError = "raise",
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads that read and count.", show_default="all cores")
+        int | None, typer.Option(min=1, help="Threads that read the corpus and count words.", show_default="all cores")
     ] = None,
     engine: Annotated[
-        EngineName, typer.Option(help="Where to compute: all cores here, an NVIDIA card, or a Dask cluster.")
+        EngineName,
+        typer.Option(help="Where to compute: all cores of this machine, an NVIDIA GPU, or a Dask cluster."),
     ] = "cpu",
     memory: Annotated[
-        str | None, typer.Option(help="Keep the fit within this much memory, the rest on disk.", metavar="4GB")
+        str | None, typer.Option(help="Limit the memory of the fit; the rest goes to disk.", metavar="4GB")
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(help="With --engine dask: a scheduler that runs, e.g. tcp://10.0.0.1:8786.", metavar="ADDRESS"),
+        typer.Option(help="With --engine dask: a running scheduler, e.g. tcp://10.0.0.1:8786.", metavar="ADDRESS"),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="With --engine dask: worker processes to start here.", show_default="one a core"),
+        typer.Option(min=1, help="With --engine dask: worker processes to start here.", show_default="one per core"),
     ] = None,
     json: Json = False,
 ) -> None:
     """Learn a model from documents in several languages.
 
     Every document has a concept (what it is about, the same in all languages), a language and a text.
-    Ctrl-C during the fit ends it and saves the model as it is by then. Examples:
+    Ctrl-C during the fit stops it and saves the model as it is at that point. Examples:
 
         cr5 train corpus/ -o model
 
@@ -193,24 +117,24 @@ def train(
     check_target(output)
     checkpoint = Path(f"{output}.checkpoint" if output.name else f"{output.resolve()}.checkpoint")
     if resume and not checkpoint.exists():
-        raise Cr5Error(f"there is no {checkpoint} to go on from; leave out --resume")
+        raise Cr5Error(f"there is no checkpoint {checkpoint} to continue from; leave out --resume")
     if checkpoint.exists() and not resume:
-        raise Cr5Error(f"{checkpoint} is left from an interrupted run; go on with --resume, or delete it to begin anew")
+        raise Cr5Error(f"{checkpoint} is from an interrupted run; continue it with --resume, or delete the file")
     skipped = Skipped()
-    began = time.perf_counter()
+    start = time.perf_counter()
     batches = read_corpora(corpus, langs, on_error, skipped)
     output.parent.mkdir(parents=True, exist_ok=True)
     budget = None if memory is None else size(memory)
     options: dict[str, Any] = {"memory": budget, "scheduler": scheduler, "workers": workers, "scratch": output.parent}
     with (
-        open_engine(engine, **options) as place,
+        open_engine(engine, **options) as opened,
         warnings.catch_warnings(),
         console.progress_bars(json) as progress,
     ):
         warnings.simplefilter("ignore", NotConverged)
         model.fit(
             batches,
-            engine=place,
+            engine=opened,
             skipped=skipped if on_error == "skip" else None,
             checkpoint=checkpoint,
             threads=threads,
@@ -218,12 +142,12 @@ def train(
         )
         model.save(output)
     checkpoint.unlink(missing_ok=True)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     if json:
         console.as_json({"model": str(output), "seconds": seconds, "skipped": skipped.counts, "report": model.report})
     else:
         console.skipped_lines(skipped)
-        console.training_report(model, output, seconds)
+        models.training_report(model, output, seconds)
     if model.report["warning"]:
         console.warn(model.report["warning"])
     if model.report["interrupted"]:
@@ -240,7 +164,7 @@ def encode(
     ] = None,
     coverage: Annotated[bool, typer.Option("--coverage", help="With .parquet: add the share of known words.")] = False,
 ) -> None:
-    """Turn lines of text on standard input into vectors, one unit row a line.
+    """Encode the lines of standard input as unit vectors, one row per line.
 
     Examples:
 
@@ -249,14 +173,14 @@ def encode(
         cr5 encode model --lang it -o vectors.parquet < lines.txt
     """
     if output is not None:
-        vectors_file.check_target(output)
+        vector_files.check_target(output)
     if coverage and (output is None or output.suffix != ".parquet"):
-        raise Cr5Error("--coverage needs a .parquet file to go into; name one with -o")
+        raise Cr5Error("--coverage needs a .parquet file to write to; name one with -o")
     if output is None and sys.stdout.isatty():
-        raise Cr5Error("vectors are not for a terminal; redirect them with > vectors.npy, or name a file with -o")
+        raise Cr5Error("standard output is a terminal; redirect the vectors with > vectors.npy, or name a file with -o")
     loaded = Cr5.load(model, langs=[lang])
     try:
-        # Not splitlines: a form feed or the like does not end a line.
+        # Not splitlines(): a form feed, for example, does not end a line.
         texts = sys.stdin.buffer.read().decode().replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:
         raise Cr5Error(
@@ -265,14 +189,14 @@ def encode(
     if not texts[-1]:
         texts.pop()
     vectors = loaded.encode(texts, lang)
-    zero = int((~vectors.any(axis=1)).sum())
+    empty = int((~vectors.any(axis=1)).sum())
     if output is None:
-        vectors_file.write_stream(sys.stdout.buffer, vectors)
+        vector_files.write_stream(sys.stdout.buffer, vectors)
     else:
-        vectors_file.write(output, vectors, texts, loaded.coverage(texts, lang) if coverage else None)
-    if zero:
+        vector_files.write(output, vectors, texts, loaded.coverage(texts, lang) if coverage else None)
+    if empty:
         console.warn(
-            f"{zero:,} of {len(texts):,} texts have no word that the model knows in {lang}; their vectors are zero"
+            f"{empty:,} of {len(texts):,} texts contain no {lang} word that the model knows; their vectors are zero"
         )
 
 
@@ -287,7 +211,7 @@ def similar(
     k: Annotated[int, typer.Option("-k", min=1, help="Words per language.")] = 10,
     json: Json = False,
 ) -> None:
-    """Show the words of other languages that are closest to a word.
+    """Show the nearest words of other languages to a word.
 
     Example:
 
@@ -295,14 +219,18 @@ def similar(
     """
     loaded = Cr5.load(model)
     targets = to.split(",") if to else [other for other in loaded.langs if other != lang]
-    found = {target: loaded.similar_words(word, lang, target, k) for target in targets}
+    neighbours = {target: loaded.similar_words(word, lang, target, k) for target in targets}
     if json:
         console.as_json(
-            {"word": word, "lang": lang, "similar": {t: [list(pair) for pair in words] for t, words in found.items()}}
+            {
+                "word": word,
+                "lang": lang,
+                "similar": {to: list(map(list, words)) for to, words in neighbours.items()},
+            }
         )
         return
-    for target, words in found.items():
-        console.similar_words(word, lang, target, words)
+    for target, words in neighbours.items():
+        models.similar_words(word, lang, target, words)
 
 
 @app.command()
@@ -312,34 +240,34 @@ def explain(
     text_b: Annotated[str, typer.Argument(help="Another text, or @FILE.", metavar="TEXT_B")],
     lang_a: Annotated[str, typer.Option("--lang-a", "-a", help="Language of the first text.", metavar="CODE")],
     lang_b: Annotated[str, typer.Option("--lang-b", "-b", help="Language of the second text.", metavar="CODE")],
-    k: Annotated[int, typer.Option("-k", min=1, help="Words to name.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, help="Words to show.")] = 10,
     json: Json = False,
 ) -> None:
-    """Name the words that make two texts similar, with what each adds to the cosine.
+    """Show the words that make two texts similar, with the contribution of each to the cosine.
 
     Example:
 
         cr5 explain model "il cane abbaia" "the dog barks" -a it -b en
     """
-    found = Cr5.load(model).explain(_text(text_a), lang_a, _text(text_b), lang_b, k)
+    explanation = Cr5.load(model).explain(_text(text_a), lang_a, _text(text_b), lang_b, k)
     if json:
         console.as_json(
             {
-                "similarity": found.similarity,
-                "words_a": [list(item) for item in found.words_a],
-                "words_b": [list(item) for item in found.words_b],
-                "pairs": [list(item) for item in found.pairs],
-                "rest_a": found.rest_a,
-                "rest_b": found.rest_b,
+                "similarity": explanation.similarity,
+                "words_a": [list(item) for item in explanation.words_a],
+                "words_b": [list(item) for item in explanation.words_b],
+                "pairs": [list(item) for item in explanation.pairs],
+                "rest_a": explanation.rest_a,
+                "rest_b": explanation.rest_b,
             }
         )
         return
-    console.explanation(found, lang_a, lang_b)
+    models.explanation(explanation, lang_a, lang_b)
 
 
 @app.command()
 def info(model: Model, json: Json = False) -> None:
-    """Show what a model is made of: languages, settings, how its training ended.
+    """Show the languages and settings of a model, and how its training ended.
 
     Example:
 
@@ -349,7 +277,7 @@ def info(model: Model, json: Json = False) -> None:
     if json:
         console.as_json({"langs": loaded.langs, "settings": loaded.settings.to_json(), "report": loaded.report})
         return
-    console.training_report(loaded, model, None)
+    models.training_report(loaded, model, None)
 
 
 def _text(given: str) -> str:

@@ -13,6 +13,7 @@ import typer
 from cr5 import __version__
 from cr5.cli.options import Changes, Corpora, Json, Langs, OnError, Preset, comma_separated, read_corpora, settings_of
 from cr5.cli.render import console
+from cr5.cli.render import corpora as rendering
 from cr5.cli.render.console import err
 from cr5.corpus.documents import Batch, Document, Skipped, write
 from cr5.corpus.languages import normalise
@@ -157,7 +158,7 @@ def wikipedia(
     if json:
         console.as_json({"corpus": str(output), "seconds": seconds} | encyclopedias.about(request, built))
         return
-    console.wikipedia_report(built, seconds)
+    rendering.wikipedia_report(built, seconds)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -440,7 +441,7 @@ def _make(
         about = {"corpus": output, "documents": count, "seconds": seconds, "skipped": skipped.counts}
         console.as_json(about | summary.to_json())
         return
-    console.source_summary(
+    rendering.source_summary(
         summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique, longer=longer
     )
     console.skipped_lines(skipped)
@@ -490,7 +491,7 @@ def inspect(
     if json:
         console.as_json(found.to_json() | {"skipped": skipped.counts})
         return
-    console.inspection_tables(found)
+    rendering.inspection_tables(found)
     console.skipped_lines(skipped)
 
 

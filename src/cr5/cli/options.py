@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and how their values are read."""
+"""Arguments and options that several commands share, and how their values are parsed."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,38 +15,42 @@ Corpora = Annotated[
     list[str],
     typer.Argument(
         help="Files, folders or globs (.jsonl, .csv, .tsv, each also .gz or .xz; .parquet), "
-        "- for JSONL on standard input, or builtin for the encyclopedia inside.",
+        "- for JSONL on standard input, or builtin for the built-in encyclopedia.",
         metavar="CORPUS",
         show_default=False,
     ),
 ]
 Langs = Annotated[str | None, typer.Option(help="Only these languages, e.g. en,it.", metavar="CODES")]
-OnError = Annotated[Literal["raise", "skip"], typer.Option(help="What to do with input that cannot be used.")]
-Preset = Annotated[str, typer.Option(help=f"Settings to begin with: {', '.join(PRESETS)} (the paper).")]
+OnError = Annotated[
+    Literal["raise", "skip"], typer.Option(help="Input that cannot be used: stop with an error, or skip and count it.")
+]
+Preset = Annotated[str, typer.Option(help=f"Settings to start from: {', '.join(PRESETS)} (as in the paper).")]
 Changes = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any other setting, e.g. min_documents=5; may be repeated.", metavar="NAME=VALUE"),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print plain JSON for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Model = Annotated[Path, typer.Argument(help="A folder that cr5 train wrote.", metavar="MODEL")]
 Lang = Annotated[str, typer.Option(help="Language of the text, e.g. it.", metavar="CODE")]
 Rank = Annotated[int | None, typer.Option(min=1, help="Dimensions of the vectors.", show_default="300")]
-Ridge = Annotated[str | None, typer.Option(help="Strength of the penalty.", show_default="auto", metavar="NUMBER|auto")]
+Ridge = Annotated[
+    str | None, typer.Option(help="Strength of the ridge penalty.", show_default="auto", metavar="NUMBER|auto")
+]
 
 
 def settings_of(preset: str, setting: list[str] | None, **given: Any) -> Settings:
-    """A preset with what --set changes in it, and with what other options give."""
+    """Return the settings of a preset, changed by --set and by other options."""
     return settings(preset, **changes_of(setting, **given))
 
 
 def changes_of(setting: list[str] | None, **given: Any) -> dict[str, Any]:
-    """What --set and other options change; an option that is not given changes nothing."""
+    """Return what --set and other options change; an option that was not given changes nothing."""
     changes = dict(_setting(item) for item in setting or [])
     return changes | {name: value for name, value in given.items() if value is not None}
 
 
 def comma_separated(text: str | None) -> list[str] | None:
-    """The parts of en,it; None where there is none."""
+    """Split en,it into its parts; None if there are none."""
     parts = [part.strip() for part in text.split(",") if part.strip()] if text else []
     return parts or None
 
@@ -54,13 +58,13 @@ def comma_separated(text: str | None) -> list[str] | None:
 def read_corpora(
     corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped
 ) -> Reading:
-    """The batches of files, folders and the encyclopedia inside."""
+    """Read files, folders and the built-in encyclopedia in batches."""
     paths = [str(FOLDER) if path == BUILTIN and not Path(path).exists() else path for path in corpora]
     return read_batches(paths, langs=comma_separated(langs), on_error=on_error, skipped=skipped)
 
 
 def ridge_of(text: str | None) -> float | str | None:
-    """A number, or auto."""
+    """Parse a number or auto."""
     if text is None or text == "auto":
         return text
     try:
@@ -70,7 +74,7 @@ def ridge_of(text: str | None) -> float | str | None:
 
 
 def _setting(item: str) -> tuple[str, Any]:
-    """NAME=VALUE with the value as a number or truth value where it is one."""
+    """Parse NAME=VALUE; the value becomes a number or a Boolean where it looks like one."""
     name, equals, value = item.partition("=")
     if not equals:
         raise typer.BadParameter(f"{item!r} is not of the form NAME=VALUE", param_hint="--set")

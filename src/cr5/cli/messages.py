@@ -1,0 +1,50 @@
+"""Error messages of the library in the words of the command line: parameters become options."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from typer.main import get_command
+
+from cr5.features.tfidf import Weighting
+from cr5.features.tokeniser import Tokeniser
+from cr5.settings import Settings
+
+SETTINGS = frozenset(field.name for part in (Settings, Weighting, Tokeniser) for field in fields(part))
+
+# A parameter in backticks, alone or with what is done to it: `rank`, `rank=500`, `rank <= 399`, `on_error="skip"`.
+_PARAMETER = re.compile(r"`(\w+)(?:(\s*[<>]?=\s*|\s*[<>]\s*)([^`]*))?`")
+
+
+def in_command_line_terms(message: str, app: Any) -> str:
+    """Replace parameters in backticks: `rank=500` by "--rank 500", `min_unique` by "--set min_unique".
+
+    Names that are neither options of ``app`` nor settings lose their backticks and stay as they are.
+    """
+    options = dict(_options(get_command(app)))
+
+    def replaced(match: re.Match[str]) -> str:
+        name, operator, value = match.groups()
+        return _shown(options, name, (operator or "").strip(), (value or "").strip("\"'"))
+
+    return _PARAMETER.sub(replaced, message)
+
+
+def _shown(options: Mapping[str, str], name: str, operator: str, value: str) -> str:
+    if name in options:
+        if operator == "=":
+            return f"{options[name]} {value}" if value not in ("True", "None") else options[name]
+        return f"{options[name]} {operator} {value}".strip()
+    if name in SETTINGS:
+        return f"--set {name}{operator}{value}" if operator == "=" else f"--set {name} {operator} {value}".strip()
+    return f"{name}{operator}{value}"
+
+
+def _options(command: Any) -> Iterator[tuple[str, str]]:
+    """Every option of a command and of those below it, by the name of its parameter."""
+    for below in getattr(command, "commands", {}).values():
+        yield from _options(below)
+    for parameter in command.params:
+        if parameter.param_type_name == "option":
+            yield parameter.name, max(parameter.opts, key=len)

@@ -1,0 +1,132 @@
+"""Corpora on the terminal: what a source became, and a corpus in figures."""
+
+from collections.abc import Iterator
+
+from cr5.cli.render.console import err, out, plain_table, warn
+from cr5.sources.clean import SourceSummary
+from cr5.sources.wikipedia.build import Built
+from cr5.sources.wikipedia.wiki import PAGES
+from cr5.training.inspection import Inspection
+
+
+def inspection_tables(inspection: Inspection) -> None:
+    """Print the figures of a corpus."""
+    columns = ("lang", "docs", "concepts", "words", "repeated", "short", "long", "alone", "trained")
+    table = plain_table("Documents and words", *columns, left=columns[:1])
+    for lang, facts in inspection.languages.items():
+        figures = (
+            facts.documents, facts.concepts, facts.unique_words, facts.duplicates,
+            facts.too_short, facts.too_long, facts.alone, facts.trained,
+        )  # fmt: skip
+        table.add_row(lang, *(f"{figure:,}" for figure in figures))
+    out.print(table)
+    names = list(inspection.languages)
+    shared = plain_table("Concepts that two languages share", "", *names, left=("",))
+    for a in names:
+        shared.add_row(a, *("" if a == b else f"{inspection.shared[a][b]:,}" for b in names))
+    out.print(shared)
+    out.print(f"{inspection.concepts:,} concepts, {inspection.concepts_shared:,} of them in two languages or more")
+    out.print(
+        "words: different ones; repeated: texts that were there before; short, long, alone: documents that training "
+        "would leave out for too few or too many different words, or because no other language has their concept",
+        style="dim",
+    )
+    for lang, facts in inspection.languages.items():
+        if facts.several:
+            out.print(
+                f"{lang}: {facts.several:,} concepts have several documents; their rows are summed into the concept"
+            )
+
+
+def source_summary(
+    summary: SourceSummary,
+    output: str,
+    seconds: float,
+    *,
+    drop_foreign: bool,
+    dedupe: bool,
+    min_unique: int,
+    longer: str,
+) -> None:
+    """Print what became of a source; on standard error where the corpus itself goes to standard output.
+
+    ``longer`` says what to do about short documents.
+    """
+    to = err if output == "-" else out
+    figures = summary.by_language()
+    columns = {
+        "docs": {lang: f"{facts.documents:,}" for lang, facts in figures.items()},
+        "guessed": {lang: f"{facts.guessed:,}" for lang, facts in figures.items() if facts.guessed},
+        "sure": {lang: f"{facts.confidence:.0%}" for lang, facts in figures.items() if facts.confidence is not None},
+        "foreign": {lang: f"{sum(facts.foreign.values()):,}" for lang, facts in figures.items() if facts.foreign},
+        "similar": {lang: f"{facts.duplicates:,}" for lang, facts in figures.items() if facts.duplicates},
+        "short": {lang: f"{facts.short:.0%}" for lang, facts in figures.items() if (facts.short or 0) >= 0.005},
+    }
+    shown = {name: cells for name, cells in columns.items() if cells}
+    table = plain_table("", "lang", *shown, left=("lang",))
+    for lang in figures:
+        table.add_row(lang, *(cells.get(lang, "") for cells in shown.values()))
+    to.print("Corpus" if output == "-" else f"Corpus {output}", style="bold", soft_wrap=True)
+    to.print(table)
+    to.print(
+        f"{summary.documents.total():,} documents" + ("" if output == "-" else f" written to {output}")
+        + f" in {seconds:.1f} s; {summary.concepts:,} concepts, {summary.shared:,} in two languages or more"
+    )  # fmt: skip
+    for line in _remarks(summary, drop_foreign, dedupe):
+        to.print(line, style="dim")
+    if "short" in shown:
+        to.print(
+            f"short: fewer different words than the {min_unique} that training asks for, by a sample; {longer}",
+            style="dim",
+        )
+    if not summary.shared:
+        warn("no concept is in two languages, so nothing can be learned from it alone; check --langs and the names")
+    elif output != "-":
+        to.print(f"\nNext: cr5 corpus inspect {output}; cr5 train {output} -o model", style="bold", soft_wrap=True)
+
+
+def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterator[str]:
+    """Explain the columns, and what can be done about them."""
+    if summary.renamed:
+        first = [f"{code} is {lang}" for code, lang in sorted(summary.renamed.items())]
+        yield f"codes: {', '.join(first[:5])}" + (f" and {len(first) - 5:,} more" if len(first) > 5 else "")
+    if summary.guessed:
+        yield "guessed: the source names no language; sure: how sure the guesses are, on average"
+    if summary.foreign:
+        (lang, other), count = summary.foreign.most_common(1)[0]
+        yield (
+            f"foreign: evidently in another language ({lang}: {count:,} in {other}, such as "
+            f"{summary.examples[lang, other]}); {'left out' if drop_foreign else 'leave them out with --drop-foreign'}"
+        )
+    if summary.duplicates:
+        done = "left out" if dedupe else "leave them out with --dedupe"
+        yield f"similar: nearly repeat a text of another concept; {done}"
+
+
+def wikipedia_report(built: Built, seconds: float) -> None:
+    """Print what became of every Wikipedia."""
+    columns = ("lang", "dump", "pages", "articles", "foreign", "similar", "alone", "docs")
+    table = plain_table(f"Corpus {built.output}", *columns, left=columns[:2])
+    for lang, language in built.languages.items():
+        published = language.published
+        figures = (
+            language.done.tally[PAGES], published.articles, sum(published.foreign.values()), published.duplicates,
+            published.alone, language.documents,
+        )  # fmt: skip
+        table.add_row(lang, language.dump.date, *("" if figure is None else f"{figure:,}" for figure in figures))
+    out.print(table)
+    total = sum(language.documents for language in built.languages.values())
+    out.print(f"{total:,} documents, {built.shared:,} concepts in two languages or more, {seconds:,.1f} s")
+    out.print(
+        "articles: pages that are no redirect or disambiguation and have an item of Wikidata; foreign: evidently in "
+        "another language; similar: nearly repeat another; alone: of a concept that no other language has",
+        style="dim",
+    )
+    for lang, language in built.languages.items():
+        for reason, count in language.done.faults.counts.items():
+            warn(f"{lang}: skipped {count:,}: {reason} (first: {language.done.faults.examples[reason]})")
+    for note in built.notes:
+        err.print(f"note: {note}", style="dim", soft_wrap=True)
+    out.print(
+        f"\nNext: cr5 corpus inspect {built.output}; cr5 train {built.output} -o model", style="bold", soft_wrap=True
+    )

@@ -1,0 +1,68 @@
+"""The demo's report on the terminal."""
+
+from cr5.cli.render.console import out, plain_table
+from cr5.cli.render.models import path_table
+from cr5.corpus.documents import Document
+from cr5.demo import FLOOR, HELD_OUT, MODEL, Hit
+from cr5.evaluate.runs import Run
+from cr5.evaluate.statistics import CUTOFFS
+from cr5.model import Cr5
+
+
+def demo_table(run: Run) -> None:
+    """Print precision for every direction, beside the shared-token baseline and chance."""
+    columns = ("", "cosine P@1", "P@5", "P@10", "CSLS P@1", "P@5", "P@10", "floor P@1")
+    table = plain_table("Held-out retrieval, %", *columns, left=columns[:1])
+    parts = [run.of(MODEL, "joint", "cosine"), run.of(MODEL, "joint", "csls"), run.of(FLOOR, "joint", "cosine")]
+    for cosine, csls, floor in zip(*parts, strict=True):
+        figures = [score.precision(k) for score in (cosine, csls) for k in CUTOFFS] + [floor.precision()]
+        table.add_row(f"{cosine.source} > {cosine.target}", *(f"{figure:.1f}" for figure in figures))
+    table.add_section()
+    mean = {(m.system, m.measure): m.precision for m in run.means()}
+    means = [mean[MODEL, m][k] for m in ("cosine", "csls") for k in CUTOFFS] + [mean[FLOOR, "cosine"][1]]
+    table.add_row("mean", *(f"{figure:.1f}" for figure in means), style="bold")
+    out.print(table)
+    queries, candidates = len(parts[0][0].ranks), parts[0][0].candidates
+    out.print(
+        f"{queries} queries among {candidates} candidates; chance {100 / candidates:.1f}; "
+        "floor: TF-IDF over the strings that two languages share",
+        style="dim",
+    )
+
+
+def demo_report(
+    documents: list[Document],
+    runs: list[Run],
+    model: Cr5,
+    mean: dict[str, float],
+    searches: list[tuple[str, str, list[Hit]]],
+    seconds: float,
+) -> None:
+    """Print the results of the demo."""
+    concepts = len({document.concept for document in documents})
+    out.print(f"{len(documents):,} articles on {concepts} concepts in {', '.join(model.langs)}; none is a translation.")
+    out.print(f"Trained on {concepts - HELD_OUT} concepts, tested on the other {HELD_OUT}.\n")
+    path_table(runs[0].trained[0].report)
+    out.print()
+    demo_table(runs[0])
+    out.print(
+        f"\nMean P@1 of {len(runs)} such splits: "
+        f"[bold]{mean['p1_cosine']:.1f}[/] cosine, [bold]{mean['p1_csls']:.1f}[/] CSLS "
+        f"(floor {mean['p1_floor']:.1f}, chance {mean['chance']:.1f})\n"
+    )
+    columns = ("query", "in", "article", "cosine")
+    table = plain_table("Searches: the best article of each other language", *columns, left=columns[:3])
+    for lang, text, hits in searches:
+        for i, hit in enumerate(hits):
+            table.add_row(f"{text} ({lang})" if i == 0 else "", hit.lang, hit.title, f"{hit.score:.2f}")
+        table.add_section()
+    out.print(table)
+    out.print(f"\nDone in {seconds:.0f} s. Next:")
+    for command, purpose in (
+        ("cr5 train builtin -o model --rank 200 --set min_documents=2", "the same model, kept"),
+        ("cr5 similar model birra --lang it", "a word's neighbours in other languages"),
+        ("cr5 corpus inspect YOUR.jsonl", "look at your own documents"),
+        ("cr5 train YOUR.jsonl -o mine", "and learn from them"),
+    ):
+        out.print(f"  {command}", style="bold", end="")
+        out.print(f"   # {purpose}", style="dim")

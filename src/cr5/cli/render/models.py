@@ -1,0 +1,70 @@
+"""Models on the terminal: how training ended, the neighbours of words, explanations."""
+
+from pathlib import Path
+from typing import Any
+
+from cr5.cli.render.console import out, plain_table
+from cr5.model import Cr5
+from cr5.retrieval.explanations import Explanation
+
+
+def path_table(report: dict[str, Any]) -> None:
+    """Print the ridge path of a training report."""
+    table = plain_table("Ridge path", "ridge", "P@1 CSLS", "MRR", "energy", "steps", "seconds", "")
+    for point in report["ridge_path"]:
+        chosen = point["ridge"] == report["ridge"]
+        table.add_row(
+            f"{point['ridge']:g}",
+            f"{100 * point['precision']:.1f}",
+            f"{100 * point['reciprocal_rank']:.1f}",
+            f"{point['energy']:.1f}",
+            str(point["steps"]),
+            f"{point['seconds']:.1f}",
+            "chosen" if chosen else "",
+            style="bold" if chosen else "",
+        )
+    out.print(table)
+
+
+def training_report(model: Cr5, path: Path, seconds: float | None) -> None:
+    """Print what a model was trained on and how its fit ended."""
+    report, chosen = model.report, model.settings
+    table = plain_table(f"Model {path}", "lang", "documents", "words", "nonzeros", left=("lang",))
+    for lang, facts in report["languages"].items():
+        if lang in model.langs:
+            table.add_row(lang, f"{facts['documents']:,}", f"{facts['words']:,}", f"{facts['nonzeros']:,}")
+    out.print(table)
+    if report["ridge_path"]:
+        path_table(report)
+    state = "converged" if report["converged"] else "not converged"
+    out.print(
+        f"preset {chosen.preset}, rank {chosen.rank}, ridge {report['ridge']:g}, {report['concepts']:,} concepts; "
+        f"energy {report['energy']:.2f}, residual {report['residual']:.3g} after {report['steps']} steps ({state}), "
+        f"{report['seconds']:.1f} s"
+    )
+    if seconds is not None:
+        out.print(f"written to {path} in {seconds:.1f} s; try: cr5 similar {path} WORD --lang {model.langs[0]}")
+
+
+def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
+    """Print words and word pairs by contribution, strongest first."""
+    out.print(f"cosine {explained.similarity:.3f}")
+    table = plain_table("", lang_a, "adds", lang_b, "adds", "pair", "adds", left=(lang_a, lang_b, "pair"))
+    size = max(len(explained.words_a), len(explained.words_b), len(explained.pairs))
+    for i in range(size):
+        cells: list[str] = []
+        for words in (explained.words_a, explained.words_b):
+            cells += [words[i].word, f"{words[i].value:+.3f}"] if i < len(words) else ["", ""]
+        pair = explained.pairs[i] if i < len(explained.pairs) else None
+        cells += [f"{pair.word_a} ~ {pair.word_b}", f"{pair.value:+.3f}"] if pair else ["", ""]
+        table.add_row(*cells)
+    out.print(table)
+    out.print(f"everything else: {explained.rest_a:+.3f} in {lang_a}, {explained.rest_b:+.3f} in {lang_b}", style="dim")
+
+
+def similar_words(word: str, lang: str, target: str, words: list[tuple[str, float]]) -> None:
+    """Print the nearest words of another language to a word."""
+    table = plain_table(f"{word} ({lang}) in {target}", "word", "cosine", left=("word",))
+    for name, cosine in words:
+        table.add_row(name, f"{cosine:.3f}")
+    out.print(table)
