@@ -10,11 +10,11 @@ import numpy as np
 from cr5.corpus.documents import Document, batches, read
 from cr5.data import FOLDER
 from cr5.evaluate.runs import Run
-from cr5.evaluate.splits import Pair, Split
+from cr5.evaluate.splits import LanguagePair, Split
 from cr5.evaluate.systems.baselines import shared_tokens
-from cr5.evaluate.systems.cr5 import cr5
-from cr5.evaluate.tasks.documents import evaluate, hold_out
-from cr5.evaluate.texts import Material, gather
+from cr5.evaluate.systems.own import cr5_system
+from cr5.evaluate.tasks.documents import evaluate_documents, hold_out
+from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, silent
 from cr5.retrieval.top_k import search
@@ -55,7 +55,7 @@ def means(runs: Sequence[Run]) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Hit:
+class SearchResult:
     """A document that a search found."""
 
     lang: str
@@ -68,25 +68,25 @@ def encyclopedia() -> list[Document]:
     return list(read(FOLDER))
 
 
-def split(material: Material, seed: int, held_out: int = HELD_OUT) -> Split:
+def split(material: EvaluationCorpus, seed: int, held_out: int = HELD_OUT) -> Split:
     """Some concepts, all of them asked about and all of them candidates; training never sees them."""
     langs = list(material.languages)
     names = sorted(np.random.default_rng(seed).permutation(material.concepts)[:held_out].tolist())
-    pairs = [Pair((a, b), names, []) for a, b in combinations(langs, 2)]
+    pairs = [LanguagePair((a, b), names, []) for a, b in combinations(langs, 2)]
     return Split(material.digest, seed, 0, 10**9, langs, pairs, dict.fromkeys(langs, names))
 
 
-def trial(material: Material, seed: int, ridge: float | str = "auto") -> Run:
+def trial(material: EvaluationCorpus, seed: int, ridge: float | str = "auto") -> Run:
     """Train without some concepts, and see how well their documents find each other."""
     chosen = settings(ridge=ridge, seed=seed, **SETTINGS)
-    systems = {MODEL: cr5(chosen), FLOOR: shared_tokens}
+    systems = {MODEL: cr5_system(chosen), FLOOR: shared_tokens}
     asked = hold_out(material, split(material, seed))
-    return evaluate(asked, systems, title="the built-in encyclopedia", rank=chosen.rank, seed=seed)
+    return evaluate_documents(asked, systems, title="the built-in encyclopedia", rank=chosen.rank, seed=seed)
 
 
 def trials(documents: Sequence[Document], seeds: int = SEEDS, progress: ProgressCallback = silent) -> list[Run]:
     """Several splits; the first chooses the ridge, on its own training concepts, for all of them."""
-    material = gather(batches(documents), settings().tokeniser)
+    material = read_texts(batches(documents), settings().tokeniser)
     found = [trial(material, 0)]
     for seed in range(1, seeds):
         progress(Progress("measure on held-out concepts", seed, seeds, f"split {seed + 1}"))
@@ -94,7 +94,7 @@ def trials(documents: Sequence[Document], seeds: int = SEEDS, progress: Progress
     return found
 
 
-def find(model: Cr5, documents: Sequence[Document], text: str, lang: str, k: int = 1) -> list[Hit]:
+def find(model: Cr5, documents: Sequence[Document], text: str, lang: str, k: int = 1) -> list[SearchResult]:
     """The k best documents of every other language."""
     query = model.encode([text], lang)
     hits = []
@@ -104,5 +104,5 @@ def find(model: Cr5, documents: Sequence[Document], text: str, lang: str, k: int
         there = [document for document in documents if document.lang == target]
         ranking = search(query, model.encode([d.text for d in there], target), k)
         pairs = zip(ranking.indices[0], ranking.scores[0], strict=True)
-        hits += [Hit(target, there[i].title, float(score)) for i, score in pairs]
+        hits += [SearchResult(target, there[i].title, float(score)) for i, score in pairs]
     return hits

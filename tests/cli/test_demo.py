@@ -18,7 +18,7 @@ from cr5 import Cr5, Document, demo
 from cr5.cli import run
 from cr5.corpus.documents import batches
 from cr5.evaluate.splits import training_rows
-from cr5.evaluate.texts import Material, gather
+from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.training.ridge import GRID
 
@@ -111,12 +111,12 @@ def test_the_demo_fits_a_small_terminal(
 
 
 @pytest.fixture(scope="module")
-def material(articles: list[Document]) -> Material:
-    return gather(batches(articles), Tokeniser())
+def material(articles: list[Document]) -> EvaluationCorpus:
+    return read_texts(batches(articles), Tokeniser())
 
 
 @pytest.mark.parametrize("seed", range(demo.SEEDS))
-def test_no_concept_is_on_both_sides_of_a_split(material: Material, seed: int) -> None:
+def test_no_concept_is_on_both_sides_of_a_split(material: EvaluationCorpus, seed: int) -> None:
     made = demo.split(material, seed)
     assert len(made.held_out) == 64
     rows = training_rows(made, material, "joint")
@@ -126,18 +126,20 @@ def test_no_concept_is_on_both_sides_of_a_split(material: Material, seed: int) -
     assert demo.split(material, seed) == made
 
 
-def test_seeds_split_differently(material: Material) -> None:
+def test_seeds_split_differently(material: EvaluationCorpus) -> None:
     assert len({demo.split(material, seed).held_out for seed in range(5)}) == 5
 
 
 def test_shuffled_concepts_fall_to_chance(articles: list[Document]) -> None:
-    found = demo.figures(demo.trial(gather(batches(madeup.shuffled(articles)), Tokeniser()), seed=0, ridge=3.0))
+    found = demo.figures(demo.trial(read_texts(batches(madeup.shuffled(articles)), Tokeniser()), seed=0, ridge=3.0))
     assert found["p1_cosine"] < 3 * found["chance"]
     assert found["p1_csls"] < 3 * found["chance"]
     assert found["p1_floor"] < 3 * found["chance"]
 
 
-def test_a_model_of_shuffled_concepts_finds_no_true_counterpart(articles: list[Document], material: Material) -> None:
+def test_a_model_of_shuffled_concepts_finds_no_true_counterpart(
+    articles: list[Document], material: EvaluationCorpus
+) -> None:
     held_out = demo.split(material, 0).held_out
     training, test = ([d for d in articles if (d.concept in held_out) == side] for side in (False, True))
     model = Cr5(**demo.SETTINGS | {"ridge": 3.0, "rank": 50}).fit(madeup.shuffled(training))

@@ -20,7 +20,7 @@ from cr5.evaluate.systems import baselines
 from cr5.evaluate.systems.baselines import bm25, cl_esa, cl_lsi, inverted, shared_tokens, within
 from cr5.evaluate.systems.space import NotApplicableError, Space, System
 from cr5.evaluate.tasks.words import WordVectors
-from cr5.evaluate.texts import Texts, gather
+from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.retrieval.top_k import counterpart_ranks
 
@@ -28,16 +28,16 @@ CROSSLINGUAL = [cl_lsi, cl_esa, inverted]
 FLOORS = [shared_tokens, bm25]
 
 
-def texts(documents: Sequence[Document]) -> dict[str, Texts]:
-    return gather(batches(documents), Tokeniser()).languages
+def texts(documents: Sequence[Document]) -> dict[str, TokenisedTexts]:
+    return read_texts(batches(documents), Tokeniser()).languages
 
 
-def in_order(**languages: list[str]) -> dict[str, Texts]:
+def in_order(**languages: list[str]) -> dict[str, TokenisedTexts]:
     """Text i of every language is about concept i."""
     return texts([Document(f"Q{i:03d}", lang, text) for lang, own in languages.items() for i, text in enumerate(own)])
 
 
-def several(seed: int = 1) -> dict[str, Texts]:
+def several(seed: int = 1) -> dict[str, TokenisedTexts]:
     """Three languages: one lacks some concepts, some concepts have two documents, some only one language."""
     documents = [d for d in madeup.corpus(concepts=40, seed=seed) if d.lang != "cc" or int(d.concept[1:]) < 25]
     more = [replace(d, concept=f"Q{i % 7:03d}") for i, d in enumerate(madeup.corpus(("aa", "bb"), 8, seed + 1))]
@@ -45,7 +45,7 @@ def several(seed: int = 1) -> dict[str, Texts]:
     return texts([*documents, *more, *alone])
 
 
-def empty(lang: str) -> Texts:
+def empty(lang: str) -> TokenisedTexts:
     """A text without words between two with some."""
     documents = [Document(f"Q{i:03d}", name, text) for name in (lang, "zz") for i, text in enumerate(("x", "!", "y"))]
     return texts(documents)[lang]
@@ -60,13 +60,13 @@ def unit(X: Array) -> Array:
     return np.asarray(X / np.where(norms > 0, norms, 1))
 
 
-def precision(space: Space, held_out: dict[str, Texts], source: str, target: str) -> float:
+def precision(space: Space, held_out: dict[str, TokenisedTexts], source: str, target: str) -> float:
     queries, candidates = space.pair(held_out[source], source, held_out[target], target)
     ranks = counterpart_ranks(queries, held_out[source].concepts, candidates, held_out[target].concepts)
     return 100 * float((ranks == 1).mean())
 
 
-def tfidf(own: Texts, fitted: Texts, power: float = 1.0) -> tuple[list[str], Array]:
+def tfidf(own: TokenisedTexts, fitted: TokenisedTexts, power: float = 1.0) -> tuple[list[str], Array]:
     """TF-IDF rows, densely and by definition: (1 + ln tf) (ln((1 + n) / (1 + df)) + 1)^power, length 1."""
     bags = bags_of(fitted)
     df = {word: sum(word in bag for bag in bags) for word in {word for bag in bags for word in bag}}
@@ -81,11 +81,11 @@ def tfidf(own: Texts, fitted: Texts, power: float = 1.0) -> tuple[list[str], Arr
     return words, unit(found.reshape(len(own), len(words)))
 
 
-def bags_of(own: Texts) -> list[dict[str, int]]:
+def bags_of(own: TokenisedTexts) -> list[dict[str, int]]:
     return [{word: said.count(word) for word in said} for said in words_of(own)]
 
 
-def words_of(own: Texts) -> list[list[str]]:
+def words_of(own: TokenisedTexts) -> list[list[str]]:
     words, ids, offsets = own.tokens
     return [[words[j] for j in ids[offsets[i] : offsets[i + 1]]] for i in range(len(own))]
 
@@ -94,7 +94,7 @@ def summed(X: Array, concepts: Ints, chosen: Sequence[int]) -> Array:
     return np.array([X[concepts == concept].sum(axis=0) for concept in chosen])
 
 
-def shared_by_two(training: dict[str, Texts]) -> list[int]:
+def shared_by_two(training: dict[str, TokenisedTexts]) -> list[int]:
     sets = [set(own.concepts.tolist()) for own in training.values()]
     return sorted(c for c in set.union(*sets) if sum(c in own for own in sets) > 1)
 
@@ -103,18 +103,18 @@ def shared_by_two(training: dict[str, Texts]) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def held_out(documents: list[Document]) -> dict[str, Texts]:
+def held_out(documents: list[Document]) -> dict[str, TokenisedTexts]:
     return texts(madeup.split(documents)[1])
 
 
 @pytest.fixture(scope="module")
-def training(documents: list[Document]) -> dict[str, Texts]:
+def training(documents: list[Document]) -> dict[str, TokenisedTexts]:
     return texts(madeup.split(documents)[0])
 
 
 @pytest.mark.parametrize("system", CROSSLINGUAL)
 def test_crosslingual_baselines_find_most_counterparts(
-    system: System, training: dict[str, Texts], held_out: dict[str, Texts]
+    system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
     space = system(training, rank=60, seed=0)
     for source, target in (("aa", "bb"), ("bb", "aa"), ("cc", "aa")):
@@ -122,14 +122,16 @@ def test_crosslingual_baselines_find_most_counterparts(
 
 
 @pytest.mark.parametrize("system", CROSSLINGUAL)
-def test_two_languages_are_enough(system: System, training: dict[str, Texts], held_out: dict[str, Texts]) -> None:
+def test_two_languages_are_enough(
+    system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
+) -> None:
     space = system({lang: training[lang] for lang in ("cc", "bb")}, rank=60, seed=0)
     assert precision(space, held_out, "bb", "cc") > 70
 
 
 @pytest.mark.parametrize("system", CROSSLINGUAL)
 def test_shuffled_training_concepts_score_at_chance(
-    system: System, documents: list[Document], held_out: dict[str, Texts]
+    system: System, documents: list[Document], held_out: dict[str, TokenisedTexts]
 ) -> None:
     found = []
     for seed in range(4):
@@ -143,7 +145,7 @@ def test_shuffled_training_concepts_score_at_chance(
 
 @pytest.mark.parametrize("system", FLOORS)
 def test_without_a_shared_string_the_floors_find_nothing(
-    system: System, training: dict[str, Texts], held_out: dict[str, Texts]
+    system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
     space = system(training, rank=60, seed=0)
     queries, candidates = space.pair(held_out["aa"], "aa", held_out["bb"], "bb")
@@ -152,7 +154,9 @@ def test_without_a_shared_string_the_floors_find_nothing(
 
 
 @pytest.mark.parametrize("system", CROSSLINGUAL)
-def test_the_order_of_documents_and_languages_changes_nothing(system: System, held_out: dict[str, Texts]) -> None:
+def test_the_order_of_documents_and_languages_changes_nothing(
+    system: System, held_out: dict[str, TokenisedTexts]
+) -> None:
     training = several()
     turned = {lang: own.rows(np.arange(len(own))[::-1]) for lang, own in reversed(training.items())}
     products = []
@@ -164,7 +168,7 @@ def test_the_order_of_documents_and_languages_changes_nothing(system: System, he
 
 @pytest.mark.parametrize("system", [*CROSSLINGUAL, *FLOORS])
 def test_pairs_have_rows_of_one_width_in_single_precision(
-    system: System, training: dict[str, Texts], held_out: dict[str, Texts]
+    system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
     few = held_out["bb"].rows(np.arange(7))
     left, right = system(training, rank=20, seed=0).pair(held_out["aa"], "aa", few, "bb")
@@ -175,13 +179,15 @@ def test_pairs_have_rows_of_one_width_in_single_precision(
 
 
 @pytest.mark.parametrize("system", [*CROSSLINGUAL, shared_tokens])
-def test_rows_have_length_one(system: System, training: dict[str, Texts], held_out: dict[str, Texts]) -> None:
+def test_rows_have_length_one(
+    system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
+) -> None:
     for X in system(training, rank=20, seed=0).pair(held_out["aa"], "aa", held_out["bb"], "bb"):
         np.testing.assert_allclose(np.linalg.norm(dense(X), axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("system", [*CROSSLINGUAL, *FLOORS])
-def test_texts_without_words_get_empty_rows(system: System, training: dict[str, Texts]) -> None:
+def test_texts_without_words_get_empty_rows(system: System, training: dict[str, TokenisedTexts]) -> None:
     space = system(training, rank=20, seed=0)
     for X in space.pair(empty("aa"), "aa", empty("bb"), "bb"):
         assert not dense(X)[1].any()
@@ -194,25 +200,25 @@ def test_texts_without_words_get_empty_rows(system: System, training: dict[str, 
     ("system", "name"),
     [(cl_lsi, "CL-LSI"), (cl_esa, "CL-ESA"), (inverted, "inverted indexing"), (within, "TF-IDF")],
 )
-def test_a_language_without_training_is_refused(system: System, name: str, training: dict[str, Texts]) -> None:
+def test_a_language_without_training_is_refused(system: System, name: str, training: dict[str, TokenisedTexts]) -> None:
     space = system({lang: training[lang] for lang in ("aa", "bb")}, rank=20, seed=0)
     with pytest.raises(NotApplicableError) as error:
         space.pair(training["cc"], "cc", training["aa"], "aa")
     assert str(error.value) == f"{name} was not trained on language cc; its languages are aa, bb"
 
 
-def test_reports_are_plain_values(training: dict[str, Texts]) -> None:
+def test_reports_are_plain_values(training: dict[str, TokenisedTexts]) -> None:
     report = cl_lsi(training, rank=20, seed=0).report
     sizes = {lang: len(tfidf(own, own)[0]) for lang, own in training.items()}
     assert report == {"concepts": madeup.CONCEPTS - madeup.HELD_OUT, "words": sizes, "rank": 20, "signature": "rank 20"}
 
 
-def test_a_word_s_vector_is_where_a_text_of_that_word_alone_is(training: dict[str, Texts]) -> None:
+def test_a_word_s_vector_is_where_a_text_of_that_word_alone_is(training: dict[str, TokenisedTexts]) -> None:
     for system in (cl_lsi, inverted):
         space = system(training, rank=20, seed=0)
         assert isinstance(space, WordVectors)
         words = space.words("aa")[:9]
-        texts = Texts(Tokeniser()(words, "aa"), np.arange(len(words)), words)
+        texts = TokenisedTexts(Tokeniser()(words, "aa"), np.arange(len(words)), words)
         rows, vectors = np.asarray(space.embed(texts, "aa")), space.vectors("aa")[:9]
         np.testing.assert_allclose(rows, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), atol=1e-5)
 
@@ -220,7 +226,7 @@ def test_a_word_s_vector_is_where_a_text_of_that_word_alone_is(training: dict[st
 # CL-LSI
 
 
-def test_lsi_is_the_dense_svd_of_merged_documents(held_out: dict[str, Texts]) -> None:
+def test_lsi_is_the_dense_svd_of_merged_documents(held_out: dict[str, TokenisedTexts]) -> None:
     training = several()
     concepts = shared_by_two(training)
     blocks = {lang: tfidf(own, own, power=2.0)[1] for lang, own in training.items()}
@@ -277,7 +283,7 @@ def test_an_svd_needs_shared_concepts_and_words(system: System, name: str) -> No
 # CL-ESA
 
 
-def esa(own: Texts, known: Texts, index: Sequence[int], strongest: int) -> Array:
+def esa(own: TokenisedTexts, known: TokenisedTexts, index: Sequence[int], strongest: int) -> Array:
     """Cosines with the documents of the index, one by one."""
     X, D = (tfidf(part, known, power=2.0)[1] for part in (own, known))
     rows = []
@@ -293,7 +299,7 @@ def esa(own: Texts, known: Texts, index: Sequence[int], strongest: int) -> Array
 
 @pytest.mark.parametrize("strongest", [500, 10])
 def test_esa_is_the_cosines_with_the_documents_that_both_languages_have(
-    held_out: dict[str, Texts], strongest: int, monkeypatch: pytest.MonkeyPatch
+    held_out: dict[str, TokenisedTexts], strongest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(baselines, "STRONGEST", strongest)
     monkeypatch.setattr(baselines, "ROWS", 17)
@@ -306,7 +312,7 @@ def test_esa_is_the_cosines_with_the_documents_that_both_languages_have(
 
 
 def test_esa_draws_a_large_index_by_its_seed(
-    training: dict[str, Texts], held_out: dict[str, Texts], monkeypatch: pytest.MonkeyPatch
+    training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rows(seed: int, source: str, target: str) -> list[Array]:
         space = cl_esa(training, rank=1, seed=seed)
@@ -335,7 +341,7 @@ def test_esa_needs_concepts_that_the_pair_shares() -> None:
 # Inverted indexing
 
 
-def test_inverted_indexing_is_the_mean_of_words_that_concepts_describe(held_out: dict[str, Texts]) -> None:
+def test_inverted_indexing_is_the_mean_of_words_that_concepts_describe(held_out: dict[str, TokenisedTexts]) -> None:
     training = several()
     concepts = shared_by_two(training)
     vocabulary = {lang: tfidf(own, own)[0] for lang, own in training.items()}
@@ -376,7 +382,7 @@ def test_bm25_scores_as_the_library_bm25s_does() -> None:
         np.testing.assert_allclose(dense(queries) @ dense(candidates).T, np.array(expected), rtol=1e-5, atol=1e-6)
 
 
-def test_bm25_scores_long_texts_as_the_library_bm25s_does(held_out: dict[str, Texts]) -> None:
+def test_bm25_scores_long_texts_as_the_library_bm25s_does(held_out: dict[str, TokenisedTexts]) -> None:
     own = held_out["aa"]
     index = importlib.import_module("bm25s").BM25(method="lucene", k1=1.2, b=0.75)
     index.index(words_of(own), show_progress=False)
@@ -432,7 +438,9 @@ def test_the_floor_knows_no_languages() -> None:
 # The ceiling
 
 
-def test_the_ceiling_is_tfidf_of_each_language(training: dict[str, Texts], held_out: dict[str, Texts]) -> None:
+def test_the_ceiling_is_tfidf_of_each_language(
+    training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
+) -> None:
     space = within(training, rank=1, seed=0)
     for lang in madeup.LANGS:
         X = dense(space.embed(held_out[lang], lang))

@@ -15,10 +15,10 @@ from cr5.errors import Cr5Error
 from cr5.evaluate.runs import REGIMES, Run
 from cr5.evaluate.splits import Split, make_split, training_rows
 from cr5.evaluate.systems.baselines import within
-from cr5.evaluate.systems.cr5 import Cr5Space, cr5, given, known
+from cr5.evaluate.systems.own import Cr5Space, cr5_system, pretrained, read_vectors
 from cr5.evaluate.systems.space import NotApplicableError, Space, System
-from cr5.evaluate.tasks.documents import Asked, evaluate, hold_out
-from cr5.evaluate.texts import Material, Texts, gather
+from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, hold_out
+from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
 from cr5.retrieval.block_products import Rows
@@ -34,24 +34,26 @@ def documents() -> list[Document]:
 
 
 @pytest.fixture(scope="module")
-def material(documents: list[Document]) -> Material:
-    return gather(batches(documents), Tokeniser())
+def material(documents: list[Document]) -> EvaluationCorpus:
+    return read_texts(batches(documents), Tokeniser())
 
 
 @pytest.fixture(scope="module")
-def split(material: Material) -> Split:
+def split(material: EvaluationCorpus) -> Split:
     return make_split(material, smallest=5, largest=1000)
 
 
 @pytest.fixture(scope="module")
-def asked(material: Material, split: Split) -> Asked:
+def asked(material: EvaluationCorpus, split: Split) -> HeldOutDocuments:
     return hold_out(material, split)
 
 
 @pytest.fixture(scope="module")
-def run(asked: Asked) -> Run:
+def run(asked: HeldOutDocuments) -> Run:
     """Cr5 in all regimes."""
-    return evaluate(asked, {"cr5": cr5(SETTINGS)}, title="made up", regimes=REGIMES, rank=40, cut=90)
+    return evaluate_documents(
+        asked, {"cr5": cr5_system(SETTINGS)}, title="made up", regimes=REGIMES, rank=40, low_resource=90
+    )
 
 
 def p1(run: Run, system: str, regime: str = "joint", measure: str = "csls") -> float:
@@ -64,7 +66,7 @@ def test_cr5_finds_the_counterparts_in_every_regime(run: Run) -> None:
     assert [mean.regime for mean in run.means() if mean.measure == "csls"] == list(REGIMES)
     for regime in REGIMES:
         assert p1(run, "cr5", regime) > 10 * 100 / 160
-        assert len(run.of("cr5", regime, "csls")) == 6
+        assert len(run.select("cr5", regime, "csls")) == 6
     assert run.notes == []
 
 
@@ -76,7 +78,7 @@ def test_the_ranks_are_those_of_a_model_trained_and_asked_by_hand(
         lang: [d for d in documents if d.lang == lang and d.concept in split.candidates[lang]] for lang in model.langs
     }
     vectors = {lang: model.encode([d.text for d in own[lang]], lang) for lang in own}
-    for score in run.of("cr5", "joint", "cosine"):
+    for score in run.select("cr5", "joint", "cosine"):
         pair = next(p for p in split.pairs if set(p.langs) == {score.source, score.target})
         names = [d.concept for d in own[score.target]]
         expected = {}
@@ -93,10 +95,10 @@ def test_the_ranks_are_those_of_a_model_trained_and_asked_by_hand(
 def deranged(system: System) -> System:
     """The same system, trained on documents whose concepts have been dealt out anew."""
 
-    def fit(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
         random = np.random.default_rng(5)
         mixed = {
-            lang: Texts(texts.tokens, random.permutation(texts.concepts), texts.titles)
+            lang: TokenisedTexts(texts.tokens, random.permutation(texts.concepts), texts.titles)
             for lang, texts in training.items()
         }
         return system(mixed, rank=rank, seed=seed)
@@ -104,46 +106,48 @@ def deranged(system: System) -> System:
     return fit
 
 
-def test_a_model_of_shuffled_concepts_scores_at_chance(asked: Asked) -> None:
-    run = evaluate(asked, {"shuffled": deranged(cr5(SETTINGS))}, title="control", rank=40)
-    queries = sum(len(score.ranks) for score in run.of("shuffled", "joint", "csls"))
-    chance = 100 / len(asked.held["aa"])
+def test_a_model_of_shuffled_concepts_scores_at_chance(asked: HeldOutDocuments) -> None:
+    run = evaluate_documents(asked, {"shuffled": deranged(cr5_system(SETTINGS))}, title="control", rank=40)
+    queries = sum(len(score.ranks) for score in run.select("shuffled", "joint", "csls"))
+    chance = 100 / len(asked.texts["aa"])
     assert p1(run, "shuffled") < chance + 4 * np.sqrt(chance * 100 / queries)
 
 
 class Spy(Space):
     """A space that remembers what it was given."""
 
-    def __init__(self, training: Mapping[str, Texts], seen: list[set[int]]) -> None:
+    def __init__(self, training: Mapping[str, TokenisedTexts], seen: list[set[int]]) -> None:
         seen.append({int(c) for texts in training.values() for c in texts.concepts})
 
-    def embed(self, texts: Texts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
         return np.ones((len(texts), 2), np.float32)
 
 
-def test_no_held_out_concept_reaches_a_system(asked: Asked, split: Split) -> None:
+def test_no_held_out_concept_reaches_a_system(asked: HeldOutDocuments, split: Split) -> None:
     seen: list[set[int]] = []
-    evaluate(asked, {"spy": lambda training, *, rank, seed: Spy(training, seen)}, title="", regimes=REGIMES, cut=50)
+    evaluate_documents(
+        asked, {"spy": lambda training, *, rank, seed: Spy(training, seen)}, title="", regimes=REGIMES, low_resource=50
+    )
     assert len(seen) == 1 + 3 * 3
     for concepts in seen:
         assert concepts
-        assert not {asked.material.concepts[i] for i in concepts} & split.held_out
+        assert not {asked.filtered_corpus.concepts[i] for i in concepts} & split.held_out
 
 
-def test_vectors_that_are_all_alike_score_nothing(asked: Asked) -> None:
-    run = evaluate(asked, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
+def test_vectors_that_are_all_alike_score_nothing(asked: HeldOutDocuments) -> None:
+    run = evaluate_documents(asked, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
     assert {score.precision(10) for score in run.scores} == {0.0}
 
 
-def test_the_shared_column_counts_training_concepts_of_the_pair(run: Run, asked: Asked) -> None:
+def test_the_shared_column_counts_training_concepts_of_the_pair(run: Run, asked: HeldOutDocuments) -> None:
     free = CONCEPTS - len(asked.split.held_out)
-    assert {score.shared for score in run.of("cr5", "joint", "csls")} == {free}
-    assert {score.shared for score in run.of("cr5", "low-resource", "csls")} == {90}
-    assert {score.shared for score in run.of("cr5", "transitive", "csls")} == {0}
+    assert {score.shared for score in run.select("cr5", "joint", "csls")} == {free}
+    assert {score.shared for score in run.select("cr5", "low-resource", "csls")} == {90}
+    assert {score.shared for score in run.select("cr5", "transitive", "csls")} == {0}
 
 
 def test_a_signature_tells_all_that_a_score_depends_on(run: Run, split: Split) -> None:
-    score = run.of("cr5", "low-resource", "csls")[0]
+    score = run.select("cr5", "low-resource", "csls")[0]
     from importlib.metadata import version
 
     assert score.signature == (
@@ -152,51 +156,59 @@ def test_a_signature_tells_all_that_a_score_depends_on(run: Run, split: Split) -
         "preset default|min_documents=2|min_unique=5|rank 40|ridge 0.3|csls k=10 over queries"
     )
     assert len({s.signature for s in run.scores}) == len(run.scores)
-    assert "|transitive via cc|" in run.of("cr5", "transitive", "csls")[0].signature
+    assert "|transitive via cc|" in run.select("cr5", "transitive", "csls")[0].signature
 
 
-def test_validation_queries_are_others_than_test_queries(material: Material, split: Split) -> None:
-    systems = {"cr5": cr5(SETTINGS)}
-    roles = [evaluate(hold_out(material, split, role=role), systems, title="") for role in ("test", "validation")]
+def test_validation_queries_are_others_than_test_queries(material: EvaluationCorpus, split: Split) -> None:
+    systems = {"cr5": cr5_system(SETTINGS)}
+    roles = [
+        evaluate_documents(hold_out(material, split, role=role), systems, title="") for role in ("test", "validation")
+    ]
     for source, target in (("aa", "bb"), ("cc", "aa")):
         concepts = [set(run.direction(source, target).concepts) for run in roles]
         assert not concepts[0] & concepts[1]
     assert "validation queries" in roles[1].scores[0].signature
 
 
-def test_a_background_is_held_out_and_holds_no_query(material: Material, split: Split) -> None:
-    asked = hold_out(material, split, over="background")
+def test_a_background_is_held_out_and_holds_no_query(material: EvaluationCorpus, split: Split) -> None:
+    asked = hold_out(material, split, csls_over="background")
     for source in ("aa", "bb"):
         behind = asked.background(source, "cc")
         assert behind is not None
         assert len(behind)
         assert not set(behind) & set(asked.queries(source, "cc"))
-        names = {asked.material.concepts[i] for i in asked.held[source].concepts[behind]}
+        names = {asked.filtered_corpus.concepts[i] for i in asked.texts[source].concepts[behind]}
         assert names <= split.held_out
-    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="")
-    plain = evaluate(hold_out(material, split), {"cr5": cr5(SETTINGS)}, title="")
-    assert [s.ranks for s in run.of("cr5", "joint", "cosine")] == [s.ranks for s in plain.of("cr5", "joint", "cosine")]
-    assert [s.ranks for s in run.of("cr5", "joint", "csls")] != [s.ranks for s in plain.of("cr5", "joint", "csls")]
-    assert run.of("cr5", "joint", "csls")[0].signature.endswith("csls k=10 over background")
+    run = evaluate_documents(asked, {"cr5": cr5_system(SETTINGS)}, title="")
+    plain = evaluate_documents(hold_out(material, split), {"cr5": cr5_system(SETTINGS)}, title="")
+    assert [s.ranks for s in run.select("cr5", "joint", "cosine")] == [
+        s.ranks for s in plain.select("cr5", "joint", "cosine")
+    ]
+    assert [s.ranks for s in run.select("cr5", "joint", "csls")] != [
+        s.ranks for s in plain.select("cr5", "joint", "csls")
+    ]
+    assert run.select("cr5", "joint", "csls")[0].signature.endswith("csls k=10 over background")
     assert p1(run, "cr5") > 80
 
 
-def test_csls_over_a_background_is_what_its_definition_says(material: Material, split: Split) -> None:
-    asked = hold_out(material, split, over="background")
-    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="")
-    rows = training_rows(split, asked.material, "joint")
-    space = cr5(SETTINGS)({k: asked.material.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0)
-    vectors = {lang: np.asarray(space.embed(asked.held[lang], lang), float) for lang in ("aa", "bb")}
+def test_csls_over_a_background_is_what_its_definition_says(material: EvaluationCorpus, split: Split) -> None:
+    asked = hold_out(material, split, csls_over="background")
+    run = evaluate_documents(asked, {"cr5": cr5_system(SETTINGS)}, title="")
+    rows = training_rows(split, asked.filtered_corpus, "joint")
+    space = cr5_system(SETTINGS)(
+        {k: asked.filtered_corpus.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0
+    )
+    vectors = {lang: np.asarray(space.embed(asked.texts[lang], lang), float) for lang in ("aa", "bb")}
     behind, chosen = asked.background("aa", "bb"), asked.queries("aa", "bb")
     assert behind is not None
     near = np.sort(vectors["bb"] @ vectors["aa"][behind].T, axis=1)[:, -10:].mean(axis=1)
     csls = 2 * vectors["aa"][chosen] @ vectors["bb"].T - near
-    concepts = asked.held["bb"].concepts
+    concepts = asked.texts["bb"].concepts
     expected = []
-    for i, concept in zip(range(len(chosen)), asked.held["aa"].concepts[chosen], strict=True):
+    for i, concept in zip(range(len(chosen)), asked.texts["aa"].concepts[chosen], strict=True):
         right = csls[i, concepts == concept].max()
         expected.append(1 + int((csls[i, concepts != concept] > right).sum()))
-    [score] = [s for s in run.of("cr5", "joint", "csls") if (s.source, s.target) == ("aa", "bb")]
+    [score] = [s for s in run.select("cr5", "joint", "csls") if (s.source, s.target) == ("aa", "bb")]
     assert score.ranks == expected
 
 
@@ -205,9 +217,9 @@ def test_masked_documents_share_no_word_with_their_counterparts(split: Split) ->
         Document(d.concept, d.lang, f"{d.text} name{d.concept} year{int(d.concept[1:]) % 9}")
         for d in madeup.corpus(concepts=CONCEPTS)
     ]
-    material = gather(batches(named), Tokeniser())
+    material = read_texts(batches(named), Tokeniser())
     own = make_split(material, smallest=5, largest=1000)
-    whole, masked = (hold_out(material, own, mask=mask) for mask in (False, True))
+    whole, masked = (hold_out(material, own, mask_shared=mask) for mask in (False, True))
     assert any("name" in word for word in whole.written("aa")[0].split())
     for lang in ("aa", "bb"):
         for written in masked.written(lang):
@@ -229,7 +241,7 @@ def paragraphs() -> list[Document]:
 
 
 def test_the_ceiling_compares_the_same_paragraphs_within_the_query_language() -> None:
-    material = gather(batches(paragraphs()), Tokeniser(), comparable=True)
+    material = read_texts(batches(paragraphs()), Tokeniser(), comparable=True)
     asked = hold_out(material, make_split(material, smallest=5, largest=1000))
     there = asked.counterparts("aa", "bb")
     own = material.raw["aa"].to_pylist()
@@ -239,7 +251,9 @@ def test_the_ceiling_compares_the_same_paragraphs_within_the_query_language() ->
     words, ids, offsets = there.tokens
     expected = " ".join(own[i].split("\n")[1::2])
     assert [words[j] for j in ids[: offsets[1]]] == expected.split()
-    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="", ceiling=("ceiling", within), variant="comparable")
+    run = evaluate_documents(
+        asked, {"cr5": cr5_system(SETTINGS)}, title="", ceiling=("ceiling", within), variant="comparable"
+    )
     assert p1(run, "ceiling") > p1(run, "cr5") > 10
     assert "|comparable|" in run.scores[0].signature
 
@@ -257,65 +271,73 @@ def test_examples_show_a_hit_and_a_miss_and_every_query_has_its_coverage(run: Ru
         assert example.rank <= 10
 
 
-def test_coverage_and_vectors_are_those_of_the_model(asked: Asked, documents: list[Document], split: Split) -> None:
-    rows = training_rows(split, asked.material, "joint")
-    space = cr5(SETTINGS)({k: asked.material.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0)
+def test_coverage_and_vectors_are_those_of_the_model(
+    asked: HeldOutDocuments, documents: list[Document], split: Split
+) -> None:
+    rows = training_rows(split, asked.filtered_corpus, "joint")
+    space = cr5_system(SETTINGS)(
+        {k: asked.filtered_corpus.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0
+    )
     assert isinstance(space, Cr5Space)
     model = Cr5(**madeup.SETTINGS | {"rank": 40}).fit([d for d in documents if d.concept not in split.held_out])
     texts = [" ".join([t, "unknown words"]) for t in asked.written("bb")[:9]]
-    own = gather(batches([Document("x", lang, t) for t in texts for lang in ("aa", "bb")]), Tokeniser()).languages["bb"]
+    own = read_texts(batches([Document("x", lang, t) for t in texts for lang in ("aa", "bb")]), Tokeniser()).languages[
+        "bb"
+    ]
     np.testing.assert_allclose(space.coverage(own, "bb"), model.coverage(texts, "bb"), atol=1e-6)
     np.testing.assert_allclose(space.embed(own, "bb"), model.encode(texts, "bb"), atol=1e-5)
     assert space.words("bb") == model.words("bb")
     np.testing.assert_allclose(space.vectors("bb"), model.word_vectors("bb"), atol=1e-5)
 
 
-def test_vectors_from_elsewhere_are_entered_row_by_row(asked: Asked, tmp_path: Path) -> None:
+def test_vectors_from_elsewhere_are_entered_row_by_row(asked: HeldOutDocuments, tmp_path: Path) -> None:
     names = sorted(asked.split.held_out)
     random = np.random.default_rng(0)
     perfect = {name: random.normal(size=8) for name in names}
-    for lang, texts in asked.held.items():
-        rows = np.array([perfect[asked.material.concepts[i]] for i in texts.concepts])
+    for lang, texts in asked.texts.items():
+        rows = np.array([perfect[asked.filtered_corpus.concepts[i]] for i in texts.concepts])
         np.save(tmp_path / f"{lang}.npy", rows * 3)
-    run = evaluate(asked, {"oracle": known(given(tmp_path))}, title="")
+    run = evaluate_documents(asked, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
     assert {score.precision(1) for score in run.scores} == {100.0}
     np.save(tmp_path / "bb.npy", np.ones((3, 8)))
     with pytest.raises(Cr5Error) as caught:
-        evaluate(asked, {"oracle": known(given(tmp_path))}, title="")
+        evaluate_documents(asked, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
     assert str(caught.value) == (
-        f"{tmp_path} has 3 vectors for language bb, and {len(asked.held['bb'])} texts are to be compared; "
+        f"{tmp_path} has 3 vectors for language bb, and {len(asked.texts['bb'])} texts are to be compared; "
         "encode those that --texts FOLDER writes, line by line"
     )
     (tmp_path / "bb.npy").unlink()
     with pytest.raises(Cr5Error) as caught:
-        evaluate(asked, {"oracle": known(given(tmp_path))}, title="")
+        evaluate_documents(asked, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
     assert str(caught.value) == f"{tmp_path} has no vectors for language bb; add bb.npy or bb.parquet"
     with pytest.raises(Cr5Error) as caught:
-        given(tmp_path / "nowhere")
+        read_vectors(tmp_path / "nowhere")
     assert str(caught.value).startswith(f"{tmp_path / 'nowhere'} has no vectors; put a file for each language into it")
 
 
 class OneWay(Space):
     """A space that knows one direction only."""
 
-    def pair(self, queries: Texts, source: str, candidates: Texts, target: str) -> tuple[Array, Array]:
+    def pair(
+        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+    ) -> tuple[Array, Array]:
         if source != "aa":
             raise NotApplicableError("it asks in aa only")
         return np.eye(len(queries), 9, dtype=np.float32), np.eye(len(candidates), 9, dtype=np.float32)
 
 
-def test_what_cannot_be_measured_is_noted_and_the_rest_goes_on(asked: Asked) -> None:
-    def never(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+def test_what_cannot_be_measured_is_noted_and_the_rest_goes_on(asked: HeldOutDocuments) -> None:
+    def never(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
         raise NotApplicableError("it never works")
 
     systems: dict[str, System] = {"never": never, "one": lambda training, *, rank, seed: OneWay()}
-    run = evaluate(asked, systems, title="")
+    run = evaluate_documents(asked, systems, title="")
     assert run.notes == ["never, joint: it never works", "one, joint: it asks in aa only"]
     assert {score.source for score in run.scores} == {"aa"}
 
 
-def test_a_split_of_another_corpus_is_refused(asked: Asked) -> None:
-    other = gather(batches(madeup.corpus(seed=1)), Tokeniser())
+def test_a_split_of_another_corpus_is_refused(asked: HeldOutDocuments) -> None:
+    other = read_texts(batches(madeup.corpus(seed=1)), Tokeniser())
     with pytest.raises(Cr5Error) as caught:
         hold_out(other, asked.split)
     assert str(caught.value) == (
@@ -338,27 +360,29 @@ def test_settings_stand_in_the_facts(run: Run, split: Split) -> None:
 
 def test_a_split_of_whole_documents_asks_about_all_of_them_when_they_are_made_comparable() -> None:
     """Parts are shorter than the limits of the split; what is asked about stays, and has its counterpart."""
-    whole = gather(batches(paragraphs()), Tokeniser())
+    whole = read_texts(batches(paragraphs()), Tokeniser())
     made = make_split(whole, smallest=18, largest=1000)
-    comparable = gather(batches(paragraphs()), Tokeniser(), comparable=True)
+    comparable = read_texts(batches(paragraphs()), Tokeniser(), comparable=True)
     asked = hold_out(comparable, made)
-    assert len(asked.material.languages["aa"]) < len(asked.whole.languages["aa"])
-    run = evaluate(asked, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
+    assert len(asked.filtered_corpus.languages["aa"]) < len(asked.corpus.languages["aa"])
+    run = evaluate_documents(asked, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
     for pair in made.pairs:
         assert sorted(run.direction(*pair.langs).concepts) == sorted(pair.test)
     assert all(rank > 0 for score in run.scores for rank in score.ranks)
 
 
 def test_the_ceiling_has_as_many_candidates_as_the_systems() -> None:
-    material = gather(batches(paragraphs()), Tokeniser(), comparable=True)
+    material = read_texts(batches(paragraphs()), Tokeniser(), comparable=True)
     asked = hold_out(material, make_split(material, smallest=5, largest=1000))
     for source, target in (("aa", "bb"), ("bb", "aa")):
         there = asked.counterparts(source, target)
-        assert sorted(there.concepts) == sorted(asked.held[target].concepts)
+        assert sorted(there.concepts) == sorted(asked.texts[target].concepts)
 
 
-def test_a_training_that_fails_is_noted_and_costs_no_other(asked: Asked) -> None:
-    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="", regimes=["joint", "low-resource"], rank=40, cut=30)
+def test_a_training_that_fails_is_noted_and_costs_no_other(asked: HeldOutDocuments) -> None:
+    run = evaluate_documents(
+        asked, {"cr5": cr5_system(SETTINGS)}, title="", regimes=["joint", "low-resource"], rank=40, low_resource=30
+    )
     assert {score.regime for score in run.scores} == {"joint"}
     assert run.notes == [
         "cr5, low-resource aa-bb: rank 40 exceeds what the 30 concepts that two languages share can give; "
@@ -366,17 +390,21 @@ def test_a_training_that_fails_is_noted_and_costs_no_other(asked: Asked) -> None
     ]
 
 
-def test_few_concepts_are_noted(asked: Asked) -> None:
-    run = evaluate(asked, {"cr5": cr5(SETTINGS)}, title="", regimes=["low-resource"], rank=40, cut=5000)
+def test_few_concepts_are_noted(asked: HeldOutDocuments) -> None:
+    run = evaluate_documents(
+        asked, {"cr5": cr5_system(SETTINGS)}, title="", regimes=["low-resource"], rank=40, low_resource=5000
+    )
     assert run.notes == ["low-resource aa-bb: 240 concepts to train on, fewer than 5000 (and 2 more like it)"]
 
 
-def test_a_run_that_is_stopped_keeps_what_it_has(asked: Asked) -> None:
+def test_a_run_that_is_stopped_keeps_what_it_has(asked: HeldOutDocuments) -> None:
     seen: list[str] = []
     systems: dict[str, System] = {
         name: lambda training, *, rank, seed: Spy(training, []) for name in ("first", "second", "third")
     }
-    run = evaluate(asked, systems, title="", progress=lambda p: seen.append(p.note), stop=lambda: len(seen) >= 2)
+    run = evaluate_documents(
+        asked, systems, title="", progress=lambda p: seen.append(p.note), stop=lambda: len(seen) >= 2
+    )
     assert {score.system for score in run.scores} == {"first", "second"}
     assert run.notes == ["stopped before joint, third: 1 of 3 trainings are missing"]
 
@@ -389,26 +417,28 @@ def test_models_of_the_same_languages_by_another_bridge_are_all_told(run: Run) -
 
 def test_what_is_dropped_stands_in_the_signature() -> None:
     documents = [d for i, d in enumerate(madeup.corpus(concepts=CONCEPTS)) if i % 4]
-    material = gather(batches(documents), Tokeniser())
+    material = read_texts(batches(documents), Tokeniser())
     asked = hold_out(material, make_split(material, smallest=5, largest=1000))
     systems: dict[str, System] = {"spy": lambda training, *, rank, seed: Spy(training, [])}
-    runs = [evaluate(asked, systems, title="", regimes=["transitive"], deal=deal) for deal in (True, False)]
+    runs = [
+        evaluate_documents(asked, systems, title="", regimes=["transitive"], drop_shared=drop) for drop in (False, True)
+    ]
     assert "|transitive via cc|" in runs[0].scores[0].signature
     assert "|transitive via cc, shared concepts dropped|" in runs[1].scores[0].signature
 
 
-def test_a_bridge_that_is_no_language_is_refused_before_anything_is_trained(asked: Asked) -> None:
+def test_a_bridge_that_is_no_language_is_refused_before_anything_is_trained(asked: HeldOutDocuments) -> None:
     seen: list[set[int]] = []
     systems: dict[str, System] = {"spy": lambda training, *, rank, seed: Spy(training, seen)}
     with pytest.raises(Cr5Error) as caught:
-        evaluate(asked, systems, title="", regimes=REGIMES, bridge="xx")
+        evaluate_documents(asked, systems, title="", regimes=REGIMES, bridge="xx")
     assert str(caught.value) == "the bridge xx is none of the languages aa, bb, cc; name one of these"
     assert not seen
 
 
-def test_what_trains_is_no_background(material: Material, split: Split) -> None:
+def test_what_trains_is_no_background(material: EvaluationCorpus, split: Split) -> None:
     trained = replace(split, candidates_train=True)
-    asked = hold_out(material, trained, over="background")
+    asked = hold_out(material, trained, csls_over="background")
     with pytest.raises(Cr5Error) as caught:
         asked.background("aa", "bb")
     assert str(caught.value) == (

@@ -15,7 +15,7 @@ from cr5.corpus.documents import Document, Skipped, batches
 from cr5.errors import CorpusError
 from cr5.evaluate import listings, published
 from cr5.evaluate.published import COLUMNS, MISSING, PUBLISHED, RIDGE, Counted, languages, read, write_miniature
-from cr5.evaluate.texts import Texts, gather, mask_shared
+from cr5.evaluate.texts import TokenisedTexts, mask_shared_words, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
 
@@ -55,7 +55,7 @@ def put(
         Path(name).write_bytes(gzip.compress(data) if name == MATRIX and isinstance(content, str) else data)
 
 
-def bags(concepts: list[str], texts: Texts) -> Bag:
+def bags(concepts: list[str], texts: TokenisedTexts) -> Bag:
     """concept -> word -> count."""
     rows = texts.counts.matrix
     return {
@@ -98,7 +98,7 @@ def test_the_made_up_corpus_comes_back_as_it_was_gathered() -> None:
     documents = madeup.corpus(concepts=40)
     assert write_miniature("d", documents, Tokeniser()) == len(documents)
     assert languages("d") == list(madeup.LANGS)
-    material = gather(batches(documents), Tokeniser())
+    material = read_texts(batches(documents), Tokeniser())
     concepts, texts = read("d", madeup.LANGS)
     assert concepts == material.concepts
     for lang in madeup.LANGS:
@@ -173,13 +173,13 @@ def test_counted_texts_do_what_texts_do() -> None:
     write_miniature("d", madeup.corpus(concepts=20), Tokeniser())
     concepts, texts = read("d")
     own = texts["aa"]
-    plain = Texts(own.tokens, own.concepts, own.titles)
+    plain = TokenisedTexts(own.tokens, own.concepts, own.titles)
     assert len(own) == len(plain) == 20
     assert (plain.counts.matrix != own.counts.matrix).nnz == 0
     chosen = np.array([7, 3, 3])
     assert bags(concepts, own.rows(chosen)) == bags(concepts, plain.rows(chosen))
     assert own.rows(chosen).titles == [own.titles[i] for i in chosen]
-    masked = mask_shared({"one": own, "two": own})
+    masked = mask_shared_words({"one": own, "two": own})
     assert masked["one"].counts.matrix.nnz == 0
 
 

@@ -19,7 +19,18 @@ from cr5.cli.render import console, scores
 from cr5.evaluate.report.files import csv_text, markdown, write_reports
 from cr5.evaluate.report.html import html
 from cr5.evaluate.report.tables import MISSING, facts, failures, headline, pairs, summary, table
-from cr5.evaluate.runs import Compared, Example, Hit, Queries, Regime, Run, Score, Task, Trained, load
+from cr5.evaluate.runs import (
+    Comparison,
+    ExampleQuery,
+    Queries,
+    RankedCandidate,
+    Regime,
+    Run,
+    Score,
+    Task,
+    TrainedSystem,
+    load_run,
+)
 from cr5.evaluate.statistics import Difference, Interval
 from cr5.retrieval.top_k import Measure
 
@@ -86,13 +97,22 @@ def make_run(
         queries=asked,
         scores=scores,
         trained=[
-            Trained("cr5", "joint", ["da", "en"], 1.25, REPORT),
-            Trained(NASTY, "joint", ["da"], 0.5, {"words": 12345, "tool": NASTY, "values": [0.5] * 300}),
+            TrainedSystem("cr5", "joint", ["da", "en"], 1.25, REPORT),
+            TrainedSystem(NASTY, "joint", ["da"], 0.5, {"words": 12345, "tool": NASTY, "values": [0.5] * 300}),
         ],
         examples=[
-            Example("cr5", "joint", "en", "ar", "csls", NASTY, 2, [Hit(CHINESE, 0.5, False), Hit(ARABIC, 0.25, True)]),
-            Example("cr5", "joint", "ar", "en", "csls", ARABIC, 1, [Hit(NASTY, 0.75, True)]),
-            Example("cr5", "joint", "da", "en", "csls", CHINESE, 0, [Hit("Tianhe-I", 0.75, False)]),
+            ExampleQuery(
+                "cr5",
+                "joint",
+                "en",
+                "ar",
+                "csls",
+                NASTY,
+                2,
+                [RankedCandidate(CHINESE, 0.5, False), RankedCandidate(ARABIC, 0.25, True)],
+            ),
+            ExampleQuery("cr5", "joint", "ar", "en", "csls", ARABIC, 1, [RankedCandidate(NASTY, 0.75, True)]),
+            ExampleQuery("cr5", "joint", "da", "en", "csls", CHINESE, 0, [RankedCandidate("Tianhe-I", 0.75, False)]),
         ],
         notes=[f"CL-LSI: {NASTY}"],
     )
@@ -282,7 +302,7 @@ def test_the_summary_of_the_page_holds_the_means_of_the_json(page: Node, values:
 def test_the_curves_pass_through_the_mean_of_both_directions(page: Node, run: Run) -> None:
     titles = {title.text for title in page.all("title")}
     for k in (1, 5, 10):
-        both = [s.precision(k) for s in run.of("cr5", "joint", "csls") if {s.source, s.target} == {"da", "en"}]
+        both = [s.precision(k) for s in run.select("cr5", "joint", "csls") if {s.source, s.target} == {"da", "en"}]
         assert f"cr5, da ↔ en: P@{k} {np.mean(both):.1f} %" in titles
 
 
@@ -390,7 +410,7 @@ def test_a_reproduction_shows_our_row_only_for_pairs_that_were_asked(
         (measure, side): [f"{s.precision(k):.1f}" for k in (1, 5, 10)]
         for measure in ("cosine", "csls")
         for side, way in enumerate((("en", "it"), ("it", "en")))
-        for s in some.of("cr5", "joint", measure)
+        for s in some.select("cr5", "joint", measure)
         if (s.source, s.target) == way
     }
     blocks = [["cosine", "csls"]] if width == 80 else [["cosine"], ["csls"]]
@@ -482,7 +502,7 @@ def test_the_best_baseline_is_that_in_the_directions_of_cr5() -> None:
 )
 def test_the_verdict_goes_by_the_p_value(p_value: float, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     apart = Difference(2.0, Interval(-0.1, 4.0), p_value)
-    monkeypatch.setattr("cr5.evaluate.report.tables.difference", lambda *_: apart)
+    monkeypatch.setattr("cr5.evaluate.report.tables.paired_difference", lambda *_: apart)
     found = headline(make_run())
     assert found is not None
     assert said in found.context
@@ -504,7 +524,7 @@ def words() -> Run:
 def test_the_headline_of_words_tells_how_many_are_known(words: Run, capsys: pytest.CaptureFixture[str]) -> None:
     told = []
     for system in ("cr5", "vectors"):
-        ranks = [s.array[s.array > 0] for s in words.of(system, "as given", "csls")]
+        ranks = [s.rank_array[s.rank_array > 0] for s in words.select(system, "as given", "csls")]
         told.append((sum(map(len, ranks)), f"{np.mean([100 * (part == 1).mean() for part in ranks]):.1f}"))
     (known, share), (less, other) = told
     assert known <= 80
@@ -567,8 +587,8 @@ def test_failures_are_counted_by_quarters_of_length_and_coverage() -> None:
     run = make_run(queries=80)
     found = failures(run)
     assert found is not None
-    scores = run.of("cr5", "joint", "csls")
-    first = np.concatenate([s.array == 1 for s in scores])
+    scores = run.select("cr5", "joint", "csls")
+    first = np.concatenate([s.rank_array == 1 for s in scores])
     lengths = np.concatenate([run.direction(s.source, s.target).lengths for s in scores])
     assert (found.queries, found.failed) == (len(first), int((~first).sum()))
     length, coverage = found.traits
@@ -696,7 +716,7 @@ def test_thirty_languages_make_a_small_page_with_a_matrix(big: Run) -> None:
     matrix = next(page.all("table", "matrix"))
     (head, *lines) = matrix.all("tr")
     names = [cell.text for cell in head.all("th")][1:]
-    scores = {(s.source, s.target): s for s in big.of("cr5", "joint", "csls")}
+    scores = {(s.source, s.target): s for s in big.select("cr5", "joint", "csls")}
     assert len(lines) == len(names) == 30
     for line in lines:
         source = next(line.all("th")).text
@@ -728,7 +748,7 @@ def test_reports_lie_in_one_folder_and_the_run_reads_back(run: Run, text: str, t
         "run.json",
         "scores.csv",
     ]
-    again = load(tmp_path / "results")
+    again = load_run(tmp_path / "results")
     assert again == run
     assert (tmp_path / "results" / "report.html").read_text() == text
 
@@ -736,8 +756,8 @@ def test_reports_lie_in_one_folder_and_the_run_reads_back(run: Run, text: str, t
 def test_a_comparison_marks_what_is_significant_by_a_star(capsys: pytest.CaptureFixture[str]) -> None:
     none = Difference(0.0, Interval(0.0, 0.0), 1.0)
     apart = Difference(12.46, Interval(9.5, 15.25), 1e-4), Difference(-0.5, Interval(-3.0, 2.0), 0.31)
-    clear = Compared("a [x]", "b", "joint", "csls", "", "", 40.04, 52.5, apart[0], none, 12, 0.0002)
-    vague = Compared("a [x]", "b", "joint", "csls", "da", "en", 40.04, 39.5, apart[1], none, 1, 0.6251)
+    clear = Comparison("a [x]", "b", "joint", "csls", "", "", 40.04, 52.5, apart[0], none, 12, 0.0002)
+    vague = Comparison("a [x]", "b", "joint", "csls", "da", "en", 40.04, 39.5, apart[1], none, 1, 0.6251)
     scores.comparison_table([clear, vague])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["mean", "of", "12", "40.0", "52.5", "+12.5", "+9.5", "to", "+15.2", "<0.001", "*"] in lines

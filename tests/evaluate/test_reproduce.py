@@ -13,7 +13,7 @@ from cr5.evaluate.runs import REGIMES, Run
 from cr5.evaluate.tasks.reproduce import reproduce
 from cr5.features.tokeniser import Tokeniser
 
-SMALL = {"documents": (5, 1000), "asked": (5, 1000), "queries": 20, "cut": 60}
+SMALL = {"documents": (5, 1000), "asked": (5, 1000), "queries": 20, "low_resource": 60}
 CHANGES = {"rank": 30, "min_documents": 2}
 NAMES = {"aa": "da", "bb": "en", "cc": "vi"}
 

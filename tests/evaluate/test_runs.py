@@ -13,20 +13,20 @@ import pytest
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import (
     FILE,
-    Compared,
-    Example,
-    Hit,
+    Comparison,
+    ExampleQuery,
     Queries,
+    RankedCandidate,
     Regime,
     Run,
     Score,
-    Trained,
+    TrainedSystem,
     compare,
-    load,
-    save,
+    load_run,
+    save_run,
     write_text,
 )
-from cr5.evaluate.statistics import Interval, difference, hits, holm, interval, reciprocal
+from cr5.evaluate.statistics import Interval, bootstrap_interval, hit_at, holm, paired_difference, reciprocal_ranks
 from cr5.retrieval.top_k import Measure
 
 
@@ -59,8 +59,10 @@ def small_run() -> Run:
     return replace(
         run_of(asked, scores),
         facts={"corpus": "“made up” äöü 東京", "seed": 0, "sizes": [1, 2.5, None], "inner": {"flag": True}},
-        trained=[Trained("cr5", "joint", ["aa", "bb"], 1.25, {"rank": 3, "residual": 1e-9})],
-        examples=[Example("cr5", "joint", "aa", "bb", "csls", "Ein Titel", 2, [Hit("wrong\n", 0.5, False)])],
+        trained=[TrainedSystem("cr5", "joint", ["aa", "bb"], 1.25, {"rank": 3, "residual": 1e-9})],
+        examples=[
+            ExampleQuery("cr5", "joint", "aa", "bb", "csls", "Ein Titel", 2, [RankedCandidate("wrong\n", 0.5, False)])
+        ],
         notes=["low-resource was left out: two languages only"],
     )
 
@@ -87,7 +89,7 @@ def test_a_score_knows_its_figures() -> None:
     assert [own.precision(k) for k in (1, 5, 10)] == [25, 50, 75]
     assert own.precision() == 25
     assert own.reciprocal_rank == pytest.approx(100 * (1 + 1 / 2 + 1 / 7) / 4)
-    assert own.array.tolist() == own.ranks
+    assert own.rank_array.tolist() == own.ranks
 
 
 def test_means_are_over_directions_for_each_system_regime_and_measure() -> None:
@@ -110,15 +112,15 @@ def test_the_interval_of_a_mean_knows_a_concept_by_its_name_wherever_it_stands()
     ranks, names = [1] * 30 + [2] * 30, [f"Q{i}" for i in range(60)]
     asked = [queries("aa", "bb", names), queries("bb", "aa", names[::-1])]
     run = run_of(asked, [score("cr5", "aa", "bb", ranks), score("cr5", "bb", "aa", ranks[::-1])])
-    alone = interval([(np.array(ranks), np.arange(60))], hits(1))
+    alone = bootstrap_interval([(np.array(ranks), np.arange(60))], hit_at(1))
     assert run.means()[0].interval == alone  # the second direction says the same once more
 
 
 def test_a_run_gives_its_groups_scores_and_queries_as_they_come() -> None:
     run = small_run()
     assert run.groups() == [("cr5", "joint", "csls"), ("cr5", "joint", "cosine"), ("floor", "as given", "csls")]
-    assert run.of("cr5", "joint", "csls") == run.scores[:2]
-    assert run.of("cr5", "pairwise", "csls") == []
+    assert run.select("cr5", "joint", "csls") == run.scores[:2]
+    assert run.select("cr5", "pairwise", "csls") == []
     assert run.direction("bb", "aa") is run.queries[1]
 
 
@@ -150,28 +152,28 @@ def test_json_holds_the_figures_that_follow_beside_the_ranks() -> None:
 
 def test_a_run_is_loaded_from_its_folder_or_its_file(tmp_path: Path) -> None:
     run, folder = small_run(), tmp_path / "some" / "folder"
-    save(run, folder)
+    save_run(run, folder)
     assert [path.name for path in folder.iterdir()] == [FILE] == ["run.json"]
-    assert load(folder) == load(folder / FILE) == run
+    assert load_run(folder) == load_run(folder / FILE) == run
     assert (folder / FILE).read_text(encoding="utf-8").endswith("}\n")
 
 
 def test_saving_again_replaces_the_run(tmp_path: Path) -> None:
-    save(small_run(), tmp_path)
-    save(two_directions("cr5", 0.5), tmp_path)
-    assert load(tmp_path) == two_directions("cr5", 0.5)
+    save_run(small_run(), tmp_path)
+    save_run(two_directions("cr5", 0.5), tmp_path)
+    assert load_run(tmp_path) == two_directions("cr5", 0.5)
 
 
 def test_half_a_character_in_a_name_comes_back(tmp_path: Path) -> None:
     run = replace(small_run(), facts={"corpus": os.fsdecode(b"caf\xe9.jsonl")})  # a file name in Latin-1
-    save(run, tmp_path)
-    assert load(tmp_path) == run
+    save_run(run, tmp_path)
+    assert load_run(tmp_path) == run
 
 
 def test_a_file_that_cannot_be_finished_leaves_nothing_and_the_old_one_untouched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save(small_run(), tmp_path)
+    save_run(small_run(), tmp_path)
     before = (tmp_path / FILE).read_bytes()
 
     def full(handle: int) -> None:
@@ -179,7 +181,7 @@ def test_a_file_that_cannot_be_finished_leaves_nothing_and_the_old_one_untouched
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        save(two_directions("cr5", 0.5), tmp_path)
+        save_run(two_directions("cr5", 0.5), tmp_path)
     with pytest.raises(OSError, match="No space left"):
         write_text(tmp_path / "report.md", "text")
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
@@ -189,7 +191,7 @@ def test_a_file_that_cannot_be_finished_leaves_nothing_and_the_old_one_untouched
 def test_a_run_that_is_not_there_is_named(tmp_path: Path) -> None:
     for given, file in ((tmp_path, tmp_path / "run.json"), (tmp_path / "other", tmp_path / "other")):
         with pytest.raises(Cr5Error) as error:
-            load(given)
+            load_run(given)
         assert str(error.value) == f"{file} does not exist; name a folder that cr5 eval wrote with -o"
 
 
@@ -198,14 +200,14 @@ def test_a_file_that_is_not_json_is_no_run(tmp_path: Path, content: bytes) -> No
     file = tmp_path / "run.json"
     file.write_bytes(content)
     with pytest.raises(Cr5Error) as error:
-        load(tmp_path)
+        load_run(tmp_path)
     assert str(error.value) == f"{file} is not a run of cr5 eval; name a folder that it wrote with -o"
 
 
 def test_a_folder_in_place_of_the_file_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "run.json").mkdir()
     with pytest.raises(Cr5Error) as error:
-        load(tmp_path)
+        load_run(tmp_path)
     assert str(error.value) == f"{tmp_path / 'run.json'} is not a run of cr5 eval; name a folder that it wrote with -o"
 
 
@@ -216,7 +218,7 @@ def test_another_format_is_refused(tmp_path: Path, values: Any, found: str) -> N
     file = tmp_path / "run.json"
     file.write_text(json.dumps(values))
     with pytest.raises(Cr5Error) as error:
-        load(file)
+        load_run(file)
     assert str(error.value) == f"{file} has the format {found}, this version reads 1; evaluate again"
 
 
@@ -237,14 +239,14 @@ def test_a_damaged_run_is_refused(tmp_path: Path, damage: str) -> None:
     values = small_run().to_json() | changes
     file.write_text(json.dumps({name: value for name, value in values.items() if value is not ...}))
     with pytest.raises(Cr5Error) as error:
-        load(file)
+        load_run(file)
     assert str(error.value) == f"{file} is damaged ({reason}); evaluate again"
 
 
 # Comparing
 
 
-def where(rows: Sequence[Compared]) -> list[tuple[str, str, str]]:
+def where(rows: Sequence[Comparison]) -> list[tuple[str, str, str]]:
     return [(row.measure, row.source, row.target) for row in rows]
 
 
@@ -290,11 +292,11 @@ def test_two_runs_that_differ_by_chance_do_not_differ_significantly() -> None:
 def test_rows_hold_the_differences_of_their_directions() -> None:
     a, b = two_directions("cr5", 0.3), two_directions("cr5", 0.5, seed=1)
     rows = compare(a, b)[:3]
-    ranks_a, ranks_b = ([s.array for s in run.scores[:2]] for run in (a, b))
+    ranks_a, ranks_b = ([s.rank_array for s in run.scores[:2]] for run in (a, b))
     concepts = [np.arange(80)] * 2
-    assert rows[0].at_1 == difference(ranks_a, ranks_b, concepts, hits(1))
-    assert rows[0].reciprocal == difference(ranks_a, ranks_b, concepts, reciprocal)
-    assert rows[2].at_1 == difference(ranks_a[1:], ranks_b[1:], concepts[1:], hits(1))
+    assert rows[0].at_1 == paired_difference(ranks_a, ranks_b, concepts, hit_at(1))
+    assert rows[0].reciprocal == paired_difference(ranks_a, ranks_b, concepts, reciprocal_ranks)
+    assert rows[2].at_1 == paired_difference(ranks_a[1:], ranks_b[1:], concepts[1:], hit_at(1))
     assert [rows[0].precision_a, rows[0].precision_b] == pytest.approx(
         [np.mean([s.precision() for s in run.scores[:2]]) for run in (a, b)]
     )

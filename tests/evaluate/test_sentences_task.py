@@ -18,12 +18,12 @@ from cr5._typing import Array
 from cr5.errors import CorpusError, Cr5Error
 from cr5.evaluate.aligned import Aligned, read_aligned, short_code
 from cr5.evaluate.runs import Run
-from cr5.evaluate.splits import Role
-from cr5.evaluate.systems.cr5 import Cr5Space
+from cr5.evaluate.splits import QueryRole
+from cr5.evaluate.systems.own import Cr5Space
 from cr5.evaluate.systems.space import NotApplicableError, Space
-from cr5.evaluate.tasks.documents import Over
+from cr5.evaluate.tasks.documents import CslsOver
 from cr5.evaluate.tasks.sentences import divide, evaluate_sentences, reweigh, same, space_of, spoken
-from cr5.evaluate.texts import Texts
+from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import count
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
@@ -186,7 +186,7 @@ def test_faulty_files_are_named_with_the_way_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["test", "validation"])
-def test_separate_sentences_and_candidates_have_no_text_in_common(role: Role) -> None:
+def test_separate_sentences_and_candidates_have_no_text_in_common(role: QueryRole) -> None:
     random = np.random.default_rng(0)
     # Of 500 sentences 200 share their texts with one another, and the others are said once.
     left, right = ([f"{side}{i}" for i in [*random.integers(0, 150, 200), *range(1000, 1300)]] for side in "ab")
@@ -238,7 +238,7 @@ def test_what_cannot_be_divided_is_refused() -> None:
         "there is no background for aa-bb: every candidate is a query; use --csls-over queries, or fewer --queries"
     )
     with pytest.raises(Cr5Error, match=quoted(message)):
-        evaluate_sentences({}, [pair], tokeniser=TOKENISER, over="background")
+        evaluate_sentences({}, [pair], tokeniser=TOKENISER, csls_over="background")
 
 
 # Spaces
@@ -258,8 +258,8 @@ def test_the_space_of_a_model_encodes_as_the_model_does(model: Cr5) -> None:
     assert list(space_of(model, ["bb"]).features) == ["bb"]
 
 
-def texts(strings: list[str], lang: str) -> Texts:
-    return Texts(TOKENISER(strings, lang), np.arange(len(strings)), strings)
+def texts(strings: list[str], lang: str) -> TokenisedTexts:
+    return TokenisedTexts(TOKENISER(strings, lang), np.arange(len(strings)), strings)
 
 
 @pytest.mark.parametrize("preset", ["default", "wsdm19"])
@@ -374,9 +374,9 @@ def test_shuffled_alignment_scores_at_chance(model: Cr5) -> None:
         assert score.precision(10) < 100 * 10 / 400 + 4 * 0.8  # four standard errors of 400 questions
 
 
-@pytest.mark.parametrize("over", ["queries", "background"])
+@pytest.mark.parametrize("csls_over", ["queries", "background"])
 @pytest.mark.parametrize("separate", [0, 60])
-def test_ranks_equal_those_of_all_comparisons(model: Cr5, over: Over, separate: int) -> None:
+def test_ranks_equal_those_of_all_comparisons(model: Cr5, csls_over: CslsOver, separate: int) -> None:
     pair = sentences(200, words=5)
     copies = [0, 0, 1, 1, 2]  # some sentences occur again, one with another translation
     left = pair.texts[0] + [pair.texts[0][i] for i in copies]
@@ -384,7 +384,7 @@ def test_ranks_equal_those_of_all_comparisons(model: Cr5, over: Over, separate: 
     pair = replace(pair, texts=(left, right))
     space = space_of(model)
     run = evaluate_sentences(
-        {"cr5": space}, [pair], tokeniser=TOKENISER, queries=60, separate=separate, seed=1, over=over
+        {"cr5": space}, [pair], tokeniser=TOKENISER, queries=60, separate=separate, seed=1, csls_over=csls_over
     )
     drawn = divide(pair, queries=60, separate=separate, seed=1)
     if separate:
@@ -395,13 +395,13 @@ def test_ranks_equal_those_of_all_comparisons(model: Cr5, over: Over, separate: 
         concepts = drawn.concepts[drawn.candidates]
         asked = drawn.concepts[drawn.queries]
         S = (A[drawn.queries] @ B[drawn.candidates].T).astype(float)
-        behind = drawn.queries if over == "queries" else drawn.candidates[~np.isin(concepts, asked)]
+        behind = drawn.queries if csls_over == "queries" else drawn.candidates[~np.isin(concepts, asked)]
         near = np.sort(A[behind] @ B[drawn.candidates].T, axis=0)[-NEIGHBOURS:].mean(axis=0)
         for measure, scores in (("cosine", S), ("csls", 2 * S - near)):
             mine = asked[:, None] == concepts
             best = np.where(mine, scores, -np.inf).max(axis=1, keepdims=True)
             expected = 1 + (~mine & (scores >= best - 2e-6)).sum(axis=1)
-            found = [s for s in run.of("cr5", "as given", measure) if s.source == source]
+            found = [s for s in run.select("cr5", "as given", measure) if s.source == source]
             assert found[0].ranks == expected.tolist()
 
 
@@ -423,10 +423,10 @@ def test_any_copy_of_a_translation_is_right(model: Cr5) -> None:
 class Constant(Space):
     """Knows every language and nothing about it; gives the rows of both sides at once."""
 
-    def pair(self, queries: Texts, source: str, candidates: Texts, target: str) -> tuple[Rows, Rows]:
+    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
         return self._rows(queries), self._rows(candidates)
 
-    def _rows(self, own: Texts) -> Array:
+    def _rows(self, own: TokenisedTexts) -> Array:
         return np.ones((len(own), 1), np.float32)
 
 
@@ -436,7 +436,7 @@ def test_spaces_that_lack_a_language_are_skipped_with_a_note(model: Cr5) -> None
     run = evaluate_sentences(spaces, [sentences(80)], tokeniser=TOKENISER, queries=20, progress=seen.append)
     assert "half, aa-bb: it has no language bb; its languages are aa, cc" in run.notes
     assert list(dict.fromkeys(score.system for score in run.scores)) == ["constant", "cr5"]
-    assert {rank for score in run.of("constant", "as given", "csls") for rank in score.ranks} == {80}
+    assert {rank for score in run.select("constant", "as given", "csls") for rank in score.ranks} == {80}
     assert [trained.system for trained in run.trained] == ["constant", "cr5"]
     assert [p.note for p in seen if p.stage == "ask"] == ["aa-bb: constant", "aa-bb: half", "aa-bb: cr5"]
 

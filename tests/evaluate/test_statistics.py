@@ -8,9 +8,18 @@ from scipy import stats
 
 from cr5._typing import Array, Ints
 from cr5.evaluate import statistics
-from cr5.evaluate.statistics import Gain, difference, hits, holm, interval, precision, reciprocal, reciprocal_rank
+from cr5.evaluate.statistics import (
+    Gain,
+    bootstrap_interval,
+    hit_at,
+    holm,
+    mean_reciprocal_rank,
+    paired_difference,
+    precision,
+    reciprocal_ranks,
+)
 
-GAINS: dict[str, Gain] = {"P@1": hits(1), "P@5": hits(5), "MRR": reciprocal}
+GAINS: dict[str, Gain] = {"P@1": hit_at(1), "P@5": hit_at(5), "MRR": reciprocal_ranks}
 
 
 def some_ranks(n: int, seed: int = 0, worst: int = 12) -> Ints:
@@ -38,20 +47,20 @@ def test_precision_is_the_share_of_counterparts_among_the_first_k(k: int) -> Non
 def test_the_mean_reciprocal_rank_counts_what_was_not_found_as_nothing() -> None:
     ranks = some_ranks(200)
     expected = sum(1 / rank for rank in ranks.tolist() if rank) / 200
-    assert reciprocal_rank(ranks) == pytest.approx(100 * expected)
+    assert mean_reciprocal_rank(ranks) == pytest.approx(100 * expected)
 
 
 def test_queries_that_cannot_be_answered_are_misses_at_every_cutoff() -> None:
     misses = np.zeros(7, np.int64)
     assert [precision(misses, k) for k in (1, 5, 1000)] == [0, 0, 0]
-    assert reciprocal_rank(misses) == 0
+    assert mean_reciprocal_rank(misses) == 0
 
 
 def test_no_queries_score_nothing() -> None:
     nothing = np.zeros(0, np.int64)
-    assert precision(nothing, 1) == reciprocal_rank(nothing) == 0
-    assert interval([(nothing, nothing)], hits(1)) == (0, 0)
-    assert difference([nothing], [nothing], [nothing], hits(1)) == (0, (0, 0), 1)
+    assert precision(nothing, 1) == mean_reciprocal_rank(nothing) == 0
+    assert bootstrap_interval([(nothing, nothing)], hit_at(1)) == (0, 0)
+    assert paired_difference([nothing], [nothing], [nothing], hit_at(1)) == (0, (0, 0), 1)
 
 
 # Intervals
@@ -77,7 +86,7 @@ def plain_bootstrap(directions: list[tuple[Ints, Ints]], gain: Gain, draws: int,
 def test_the_interval_is_that_of_a_plain_bootstrap(name: str) -> None:
     random = np.random.default_rng(5)
     directions = [(some_ranks(n, seed=n, worst=3), random.integers(0, 30, n)) for n in (40, 25)]
-    found = interval(directions, GAINS[name], draws=40_000)
+    found = bootstrap_interval(directions, GAINS[name], draws=40_000)
     drawn = plain_bootstrap(directions, GAINS[name], draws=2000, seed=1)
     # As much of what the plain one drew lies below, between and above.
     assert np.mean(drawn < found.low) == pytest.approx(0.025, abs=0.012)
@@ -92,45 +101,47 @@ def test_the_interval_holds_the_true_share_in_95_of_100_samples() -> None:
     for seed in range(rounds):
         easy = random.random(150) < truth
         both = [np.where(random.random(150) < 0.8, easy, random.random(150) < truth).astype(int) for _ in range(2)]
-        found = interval([(ranks, concepts) for ranks in both], hits(1), draws=500, seed=seed)
+        found = bootstrap_interval([(ranks, concepts) for ranks in both], hit_at(1), draws=500, seed=seed)
         held += found.low <= 100 * truth <= found.high
     assert held / rounds == pytest.approx(0.95, abs=0.03)  # three times the error of 500 rounds
 
 
-def test_four_times_as_many_concepts_halve_the_interval() -> None:
+def test_four_times_as_many_concepts_halve_the_bootstrap_interval() -> None:
     few, many = (np.tile([1, 1, 2, 5], n) for n in (50, 200))
-    one, other = (interval([(ranks, np.arange(len(ranks)))], hits(1)) for ranks in (few, many))
+    one, other = (bootstrap_interval([(ranks, np.arange(len(ranks)))], hit_at(1)) for ranks in (few, many))
     assert width(other) == pytest.approx(width(one) / 2, rel=0.15)
 
 
-def test_the_same_concepts_in_a_second_direction_do_not_narrow_the_interval() -> None:
+def test_the_same_concepts_in_a_second_direction_do_not_narrow_the_bootstrap_interval() -> None:
     ranks, concepts = some_ranks(80, worst=3), np.arange(80)
-    once = interval([(ranks, concepts)], hits(1))
-    assert interval([(ranks, concepts), (ranks, concepts)], hits(1)) == once
-    twice = interval([(np.tile(ranks, 2), np.tile(concepts, 2))], hits(1))  # two queries about each concept
+    once = bootstrap_interval([(ranks, concepts)], hit_at(1))
+    assert bootstrap_interval([(ranks, concepts), (ranks, concepts)], hit_at(1)) == once
+    twice = bootstrap_interval([(np.tile(ranks, 2), np.tile(concepts, 2))], hit_at(1))  # two queries about each concept
     assert twice == pytest.approx(once)
 
 
 def test_other_concepts_in_a_second_direction_do_narrow_it() -> None:
     ranks, concepts = np.tile([1, 2], 60), np.arange(120)
-    once = width(interval([(ranks, concepts)], hits(1)))
-    twice = width(interval([(ranks, concepts), (ranks, concepts + 120)], hits(1)))
+    once = width(bootstrap_interval([(ranks, concepts)], hit_at(1)))
+    twice = width(bootstrap_interval([(ranks, concepts), (ranks, concepts + 120)], hit_at(1)))
     assert twice == pytest.approx(once / np.sqrt(2), rel=0.15)
 
 
 def test_a_seed_gives_the_same_interval_whatever_the_order_and_names_of_the_queries() -> None:
     ranks, concepts = some_ranks(90), np.random.default_rng(1).integers(0, 40, 90)
-    found = interval([(ranks, concepts)], reciprocal, seed=3)
+    found = bootstrap_interval([(ranks, concepts)], reciprocal_ranks, seed=3)
     order = np.random.default_rng(2).permutation(90)
-    assert interval([(ranks, concepts)], reciprocal, seed=3) == found
-    assert interval([(ranks, concepts)], reciprocal, seed=4) != found
-    assert interval([(ranks[order], 1000 - 7 * concepts[order])], reciprocal, seed=3) == pytest.approx(found)
+    assert bootstrap_interval([(ranks, concepts)], reciprocal_ranks, seed=3) == found
+    assert bootstrap_interval([(ranks, concepts)], reciprocal_ranks, seed=4) != found
+    assert bootstrap_interval([(ranks[order], 1000 - 7 * concepts[order])], reciprocal_ranks, seed=3) == pytest.approx(
+        found
+    )
 
 
 def test_the_interval_lies_around_the_figure() -> None:
     for seed in range(20):
         ranks = some_ranks(60, seed, worst=3)
-        found = interval([(ranks, np.arange(60))], hits(1), seed=seed)
+        found = bootstrap_interval([(ranks, np.arange(60))], hit_at(1), seed=seed)
         assert 0 <= found.low <= precision(ranks, 1) <= found.high <= 100
 
 
@@ -155,7 +166,7 @@ def test_the_p_value_is_the_share_of_all_exchanges_that_differ_as_much(name: str
     for a, b, own in zip(first, second, concepts, strict=True):
         for x, y, name_of in zip(gain(a), gain(b), own, strict=True):
             sums[name_of] += (y - x) / len(a) / 2
-    found = difference(first, second, concepts, gain, draws=40_000)
+    found = paired_difference(first, second, concepts, gain, draws=40_000)
     assert found.value == pytest.approx(100 * sums.sum())
     assert found.p_value == pytest.approx(enumerated(sums), abs=0.012)
 
@@ -165,7 +176,7 @@ def test_the_p_value_of_precision_is_that_of_mcnemars_exact_test(worst: int) -> 
     a, b = some_ranks(120, 1, worst=4), some_ranks(120, 2, worst)
     won, lost = int(((b == 1) & (a != 1)).sum()), int(((a == 1) & (b != 1)).sum())
     expected = stats.binomtest(won, won + lost).pvalue
-    found = difference([a], [b], [np.arange(120)], hits(1), draws=40_000)
+    found = paired_difference([a], [b], [np.arange(120)], hit_at(1), draws=40_000)
     assert found.value == pytest.approx(100 * (won - lost) / 120)
     assert found.p_value == pytest.approx(expected, abs=0.012)
 
@@ -173,14 +184,14 @@ def test_the_p_value_of_precision_is_that_of_mcnemars_exact_test(worst: int) -> 
 def test_the_p_value_of_reciprocal_ranks_is_that_of_scipys_paired_permutation_test() -> None:
     a, b = some_ranks(60, 3), some_ranks(60, 4, worst=8)
     expected = stats.permutation_test(
-        (reciprocal(b), reciprocal(a)),
+        (reciprocal_ranks(b), reciprocal_ranks(a)),
         lambda x, y, axis: (x - y).mean(axis=axis),
         permutation_type="samples",
         n_resamples=20_000,
         vectorized=True,
         rng=np.random.default_rng(0),
     )
-    found = difference([a], [b], [np.arange(60)], reciprocal, draws=40_000)
+    found = paired_difference([a], [b], [np.arange(60)], reciprocal_ranks, draws=40_000)
     assert found.value == pytest.approx(100 * expected.statistic)
     assert found.p_value == pytest.approx(expected.pvalue, abs=0.015)
 
@@ -193,7 +204,7 @@ def test_the_p_value_of_systems_that_are_alike_is_uniform_unless_a_concepts_quer
     for seed in range(200):
         alike = some_ranks(60, 2 * seed, worst=6), some_ranks(60, 2 * seed + 1, worst=6)
         first, second = ([np.maximum(ranks + random.integers(0, 2, 60), 1) for _ in range(2)] for ranks in alike)
-        p_values.append(difference(first, second, concepts, reciprocal, draws=499, seed=seed).p_value)
+        p_values.append(paired_difference(first, second, concepts, reciprocal_ranks, draws=499, seed=seed).p_value)
     share = np.mean(np.array(p_values) < 0.05)
     assert share > 0.1 if apart else share == pytest.approx(0.05, abs=0.045)  # three times the error of 200
     assert (stats.kstest(p_values, "uniform").pvalue > 0.01) != apart
@@ -201,15 +212,15 @@ def test_the_p_value_of_systems_that_are_alike_is_uniform_unless_a_concepts_quer
 
 def test_a_real_difference_has_a_small_p_value_and_an_interval_without_zero() -> None:
     a, b = some_ranks(200, 1, worst=3), some_ranks(200, 2, worst=1)
-    found = difference([a], [b], [np.arange(200)], hits(1))
+    found = paired_difference([a], [b], [np.arange(200)], hit_at(1))
     assert 0 < found.p_value < 0.001
     assert 0 < found.interval.low < found.value < found.interval.high
 
 
 def test_a_second_direction_that_says_the_same_proves_nothing_more() -> None:
     a, b, concepts = some_ranks(100, 1, worst=4), some_ranks(100, 2, worst=3), np.arange(100)
-    once = difference([a], [b], [concepts], hits(1), draws=40_000)
-    twice = difference([a, a], [b, b], [concepts, concepts], hits(1), draws=40_000)
+    once = paired_difference([a], [b], [concepts], hit_at(1), draws=40_000)
+    twice = paired_difference([a, a], [b, b], [concepts, concepts], hit_at(1), draws=40_000)
     assert twice.value == pytest.approx(once.value)
     assert twice.interval == pytest.approx(once.interval)
     assert twice.p_value == pytest.approx(once.p_value, abs=0.012)
@@ -219,7 +230,7 @@ def test_a_second_direction_that_says_the_same_proves_nothing_more() -> None:
 def test_exchanging_the_systems_turns_the_difference_round(name: str) -> None:
     a, b = [some_ranks(70, 1), some_ranks(50, 2)], [some_ranks(70, 3), some_ranks(50, 4)]
     concepts = [np.arange(70), np.arange(50) + 20]
-    there, back = difference(a, b, concepts, GAINS[name]), difference(b, a, concepts, GAINS[name])
+    there, back = paired_difference(a, b, concepts, GAINS[name]), paired_difference(b, a, concepts, GAINS[name])
     assert back.value == pytest.approx(-there.value)
     assert back.p_value == there.p_value
     # The same seed draws other concepts, so that the ends of the interval are the same but for chance.
@@ -228,24 +239,24 @@ def test_exchanging_the_systems_turns_the_difference_round(name: str) -> None:
 
 def test_equal_systems_differ_by_nothing() -> None:
     a, concepts = some_ranks(40), np.arange(40)
-    assert difference([a], [a], [concepts], reciprocal) == (0, (0, 0), 1)
+    assert paired_difference([a], [a], [concepts], reciprocal_ranks) == (0, (0, 0), 1)
 
 
 def test_systems_that_differ_only_below_the_cutoff_differ_by_nothing() -> None:
     a, concepts = np.tile([1, 3], 20), np.arange(40)
-    assert difference([a], [np.where(a == 3, 0, 1)], [concepts], hits(1)) == (0, (0, 0), 1)
+    assert paired_difference([a], [np.where(a == 3, 0, 1)], [concepts], hit_at(1)) == (0, (0, 0), 1)
 
 
 def test_the_p_value_is_never_zero() -> None:
     n = 300
-    found = difference([np.zeros(n, int)], [np.ones(n, int)], [np.arange(n)], hits(1), draws=99)
+    found = paired_difference([np.zeros(n, int)], [np.ones(n, int)], [np.arange(n)], hit_at(1), draws=99)
     assert (found.value, found.p_value) == (100, 0.01)
 
 
-def test_a_difference_that_every_query_shows_has_the_exact_interval() -> None:
+def test_a_difference_that_every_query_shows_has_the_exact_bootstrap_interval() -> None:
     n = 20
-    won = difference([np.zeros(n, int)], [np.ones(n, int)], [np.arange(n)], hits(1))
-    lost = difference([np.ones(n, int)], [np.zeros(n, int)], [np.arange(n)], hits(1))
+    won = paired_difference([np.zeros(n, int)], [np.ones(n, int)], [np.arange(n)], hit_at(1))
+    lost = paired_difference([np.ones(n, int)], [np.zeros(n, int)], [np.arange(n)], hit_at(1))
     least = 0.025 ** (1 / n)  # so many may win that 20 of 20 still happen in 2.5 of 100 cases
     assert won.interval == pytest.approx((100 * (2 * least - 1), 100))
     assert lost.interval == pytest.approx((-100, -100 * (2 * least - 1)))
@@ -254,15 +265,15 @@ def test_a_difference_that_every_query_shows_has_the_exact_interval() -> None:
 def test_a_direction_without_queries_counts_as_nothing() -> None:
     a, b, nothing = some_ranks(30, 1), some_ranks(30, 2), np.zeros(0, np.int64)
     concepts = np.arange(30)
-    alone = difference([a], [b], [concepts], reciprocal)
-    beside = difference([a, nothing], [b, nothing], [concepts, nothing], reciprocal)
+    alone = paired_difference([a], [b], [concepts], reciprocal_ranks)
+    beside = paired_difference([a, nothing], [b, nothing], [concepts, nothing], reciprocal_ranks)
     assert beside.value == pytest.approx(alone.value / 2)
     assert beside.p_value == pytest.approx(alone.p_value, abs=0.02)
 
 
-def test_a_seed_gives_the_same_difference() -> None:
+def test_a_seed_gives_the_same_paired_difference() -> None:
     a, b, concepts = some_ranks(50, 1), some_ranks(50, 2), np.arange(50)
-    one, same, other = (difference([a], [b], [concepts], reciprocal, seed=seed) for seed in (1, 1, 2))
+    one, same, other = (paired_difference([a], [b], [concepts], reciprocal_ranks, seed=seed) for seed in (1, 1, 2))
     assert one == same
     assert (one.interval, one.p_value) != (other.interval, other.p_value)
     assert one.p_value == pytest.approx(other.p_value, abs=0.03)
@@ -277,10 +288,13 @@ def test_drawing_bit_by_bit_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     a, b = ([random.integers(0, 20, n) for n in sizes] for _ in range(2))
     concepts = [random.integers(0, 70, n) for n in sizes]
     asked = list(zip(a, concepts, strict=True))
-    spread = interval(asked, reciprocal), difference(a, b, concepts, reciprocal, draws=40_000)
+    spread = (
+        bootstrap_interval(asked, reciprocal_ranks),
+        paired_difference(a, b, concepts, reciprocal_ranks, draws=40_000),
+    )
     monkeypatch.setattr(statistics, "_chunks", lambda draws, width: [draws // 40] * 40)
-    assert interval(asked, reciprocal) == pytest.approx(spread[0])
-    found = difference(a, b, concepts, reciprocal, draws=40_000)
+    assert bootstrap_interval(asked, reciprocal_ranks) == pytest.approx(spread[0])
+    found = paired_difference(a, b, concepts, reciprocal_ranks, draws=40_000)
     assert found.interval == pytest.approx(spread[1].interval)
     assert found.p_value == pytest.approx(spread[1].p_value, abs=0.015)
 
@@ -297,13 +311,13 @@ def test_a_hundred_thousand_concepts_have_a_sane_interval_and_p_value() -> None:
     n = 100_000
     a = np.arange(n) + 2
     concepts = np.arange(n)
-    low, high = interval([(a, concepts)], reciprocal, draws=45)
-    assert low < reciprocal_rank(a) < high
-    found = difference([a], [a - 1], [concepts], reciprocal, draws=45)
+    low, high = bootstrap_interval([(a, concepts)], reciprocal_ranks, draws=45)
+    assert low < mean_reciprocal_rank(a) < high
+    found = paired_difference([a], [a - 1], [concepts], reciprocal_ranks, draws=45)
     assert 0 < found.interval.low < found.value < found.interval.high
     assert found.value == pytest.approx(100 * (1 - 1 / (n + 1)) / n)
     shuffled = np.random.default_rng(0).permutation(a)
-    assert difference([a], [shuffled], [concepts], hits(n // 2), draws=45).p_value > 0.05
+    assert paired_difference([a], [shuffled], [concepts], hit_at(n // 2), draws=45).p_value > 0.05
 
 
 # Several tests at once

@@ -16,34 +16,36 @@ from cr5._typing import Ints
 from cr5.corpus.documents import batches
 from cr5.errors import CorpusError
 from cr5.evaluate import texts as module
-from cr5.evaluate.texts import Material, Texts, gather, mask_shared
+from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, mask_shared_words, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
 
 PLAIN = Tokeniser(pretokenised=True)
 
 
-def material(documents: Sequence[Document], langs: list[str] | None = None, *, comparable: bool = False) -> Material:
-    return gather(batches(documents, batch_rows=7), PLAIN, langs=langs, comparable=comparable)
+def material(
+    documents: Sequence[Document], langs: list[str] | None = None, *, comparable: bool = False
+) -> EvaluationCorpus:
+    return read_texts(batches(documents, batch_rows=7), PLAIN, langs=langs, comparable=comparable)
 
 
-def words(texts: Texts) -> list[list[str]]:
+def words(texts: TokenisedTexts) -> list[list[str]]:
     """The words of every document, in their order."""
     ids, offsets = texts.tokens.ids.tolist(), texts.tokens.offsets.tolist()
     return [[texts.tokens.words[i] for i in ids[a:b]] for a, b in pairwise(offsets)]
 
 
-def plain(texts: Texts) -> list[tuple[int, str, list[str]]]:
+def plain(texts: TokenisedTexts) -> list[tuple[int, str, list[str]]]:
     """Everything that is known of every document."""
     return list(zip(texts.concepts.tolist(), texts.titles, words(texts), strict=True))
 
 
-def some_texts(lengths: Sequence[int] = (3, 0, 5, 1, 0, 4), seed: int = 0) -> Texts:
+def some_texts(lengths: Sequence[int] = (3, 0, 5, 1, 0, 4), seed: int = 0) -> TokenisedTexts:
     """Documents of these lengths, over few words."""
     random = np.random.default_rng(seed)
     documents = [" ".join(random.choice(list("abcdefg"), n)) for n in lengths]
     concepts = random.integers(0, 3, len(lengths))
-    return Texts(PLAIN(documents, "xx"), concepts, [f"title {i}" for i in range(len(lengths))])
+    return TokenisedTexts(PLAIN(documents, "xx"), concepts, [f"title {i}" for i in range(len(lengths))])
 
 
 def small_corpus() -> list[Document]:
@@ -67,7 +69,7 @@ def test_the_corpus_is_gathered_language_by_language_in_words() -> None:
 
 def test_the_tokeniser_that_is_given_splits_the_texts() -> None:
     documents = [Document("Q1", "en", "Ünder_Score, 1984!"), Document("Q1", "ja", "猫と犬")]
-    found = gather(batches(documents), Tokeniser())
+    found = read_texts(batches(documents), Tokeniser())
     assert words(found.languages["en"]) == [["ünder", "score", "1984"]]
     assert words(found.languages["ja"]) == [["猫", "と", "犬"]]
 
@@ -138,7 +140,7 @@ def test_no_documents_are_not_enough(langs: list[str] | None) -> None:
 
 def test_gathering_tells_how_far_it_is() -> None:
     told: list[Progress] = []
-    gather(batches(small_corpus(), batch_rows=20), PLAIN, progress=told.append)
+    read_texts(batches(small_corpus(), batch_rows=20), PLAIN, progress=told.append)
     assert told == [
         Progress("read", 20, None, "20 documents"),
         Progress("read", 36, None, "36 documents"),
@@ -333,10 +335,10 @@ def test_tokens_that_were_not_kept_are_not_counted() -> None:
 # Masking
 
 
-def made(documents: dict[str, list[tuple[int, list[str]]]]) -> dict[str, Texts]:
+def made(documents: dict[str, list[tuple[int, list[str]]]]) -> dict[str, TokenisedTexts]:
     """Documents of several languages, each a concept and its words."""
     return {
-        lang: Texts(
+        lang: TokenisedTexts(
             PLAIN([" ".join(text) for _, text in own], lang),
             np.array([concept for concept, _ in own], np.int64),
             [""] * len(own),
@@ -368,26 +370,26 @@ def test_masking_takes_out_the_words_that_another_language_says_of_the_concept()
         "bb": [(0, ["x", "c"]), (2, ["z", "y"])],
         "cc": [(1, ["z", "a"]), (0, ["b"])],
     }
-    found = {lang: words(texts) for lang, texts in mask_shared(made(documents)).items()}
+    found = {lang: words(texts) for lang, texts in mask_shared_words(made(documents)).items()}
     assert found == {"aa": [["a", "y"], ["x"], []], "bb": [["c"], ["z", "y"]], "cc": [["a"], []]}
     assert found == masked(documents)
 
 
 def test_a_word_that_two_documents_of_one_language_share_stays() -> None:
     documents = {"aa": [(0, ["x"]), (0, ["x"])], "bb": [(0, ["y"]), (1, ["x"])]}
-    assert {lang: words(texts) for lang, texts in mask_shared(made(documents)).items()} == masked(documents)
+    assert {lang: words(texts) for lang, texts in mask_shared_words(made(documents)).items()} == masked(documents)
     assert masked(documents)["aa"] == [["x"], ["x"]]
 
 
 def test_languages_that_share_no_string_are_left_as_they_are() -> None:
     found = material(small_corpus()).languages
-    for lang, texts in mask_shared(found).items():
+    for lang, texts in mask_shared_words(found).items():
         assert plain(texts) == plain(found[lang])
 
 
 def test_the_same_text_in_every_language_leaves_nothing() -> None:
     documents = [Document(f"Q{i}", lang, f"a{i} b{i} c") for i in range(4) for lang in ("aa", "bb")]
-    assert all(words(texts) == [[]] * 4 for texts in mask_shared(material(documents).languages).values())
+    assert all(words(texts) == [[]] * 4 for texts in mask_shared_words(material(documents).languages).values())
 
 
 some_documents = st.lists(st.tuples(st.integers(0, 3), st.lists(st.sampled_from("abcdefgh"), max_size=6)), max_size=5)
@@ -398,7 +400,7 @@ some_documents = st.lists(st.tuples(st.integers(0, 3), st.lists(st.sampled_from(
 def test_masked_versions_share_no_word_and_only_what_they_shared_is_gone(
     documents: dict[str, list[tuple[int, list[str]]]],
 ) -> None:
-    result = mask_shared(made(documents))
+    result = mask_shared_words(made(documents))
     assert {lang: words(texts) for lang, texts in result.items()} == masked(documents)
     said: dict[tuple[str, int], set[str]] = {}
     for lang, texts in result.items():
@@ -413,7 +415,7 @@ def test_masking_some_rows_looks_at_these_only() -> None:
     documents = {"aa": [(0, ["x", "a"]), (0, ["y"])], "bb": [(0, ["x"]), (0, ["y"])]}
 
     def left(rows: Ints) -> list[list[str]]:
-        return words(mask_shared({lang: texts.rows(rows) for lang, texts in made(documents).items()})["aa"])
+        return words(mask_shared_words({lang: texts.rows(rows) for lang, texts in made(documents).items()})["aa"])
 
     assert left(np.array([0])) == [["a"]]
     assert left(np.array([1, 0])) == [[], ["a"]]

@@ -25,7 +25,7 @@ from cr5.evaluate.systems.word_vectors import (
     refine,
     word_vectors,
 )
-from cr5.evaluate.texts import Texts, mask_shared
+from cr5.evaluate.texts import TokenisedTexts, mask_shared_words
 from cr5.features.tokeniser import Tokeniser, Tokens
 from cr5.retrieval.top_k import counterpart_ranks, search
 
@@ -44,11 +44,11 @@ def rotation(size: int, seed: int = 1) -> Array:
     return np.linalg.qr(np.random.default_rng(seed).standard_normal((size, size)))[0]
 
 
-def texts(lang: str, strings: list[str]) -> Texts:
-    return Texts(Tokeniser()(strings, lang), np.arange(len(strings)), strings)
+def texts(lang: str, strings: list[str]) -> TokenisedTexts:
+    return TokenisedTexts(Tokeniser()(strings, lang), np.arange(len(strings)), strings)
 
 
-def speak(lang: str, concepts: Ints, names: bool = True) -> Texts:
+def speak(lang: str, concepts: Ints, names: bool = True) -> TokenisedTexts:
     """Texts that nobody translated: a concept is three groups of four words, said in nine runs of eight.
 
     Running text tells which words belong together, and which groups. With ``names`` every eighth word is the same
@@ -64,16 +64,16 @@ def speak(lang: str, concepts: Ints, names: bool = True) -> Texts:
             f"name{m}" if names and m % 8 == 0 else madeup.word(lang, m) for m in np.concatenate(meanings).tolist()
         ]
         strings.append(" ".join(words))
-    return Texts(Tokeniser()(strings, lang), concepts, strings)
+    return TokenisedTexts(Tokeniser()(strings, lang), concepts, strings)
 
 
-def corpus(names: bool) -> dict[str, Texts]:
+def corpus(names: bool) -> dict[str, TokenisedTexts]:
     return {lang: speak(lang, np.arange(TRAINING), names) for lang in ("aa", "bb")}
 
 
 def precision(space: Space) -> float:
     """P@1 from aa to bb, in percent, of held-out documents that share no string."""
-    held = mask_shared({lang: speak(lang, TRAINING + np.arange(HELD_OUT)) for lang in ("aa", "bb")})
+    held = mask_shared_words({lang: speak(lang, TRAINING + np.arange(HELD_OUT)) for lang in ("aa", "bb")})
     A, B = (space.embed(texts, lang) for lang, texts in held.items())
     ranks = counterpart_ranks(A, held["aa"].concepts, B, held["bb"].concepts, measure="csls")
     return 100 * float((ranks == 1).mean())
@@ -242,7 +242,7 @@ def test_vectors_learned_once_serve_every_system_that_is_trained_later(monkeypat
     def counted(*given: Any) -> Any:
         learn = learner(*given)
 
-        def one(lang: str, own: Texts) -> Any:
+        def one(lang: str, own: TokenisedTexts) -> Any:
             learned.append(lang)
             return learn(lang, own)
 
@@ -270,7 +270,7 @@ def test_long_documents_are_cut_where_gensim_would_stop_reading() -> None:
 # What cannot be done
 
 
-def refusal(training: dict[str, Texts], **dictionary: list[tuple[str, str]]) -> str:
+def refusal(training: dict[str, TokenisedTexts], **dictionary: list[tuple[str, str]]) -> str:
     dictionaries = {("aa", lang): known for lang, known in dictionary.items()}
     system = word_vectors(dictionaries or None, skip_gram=SkipGram(max_epochs=5))
     with pytest.raises(NotApplicableError) as caught:

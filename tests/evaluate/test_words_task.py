@@ -12,9 +12,9 @@ from cr5 import Cr5
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import Run
-from cr5.evaluate.systems.cr5 import Cr5Space
+from cr5.evaluate.systems.own import Cr5Space
 from cr5.evaluate.systems.space import Space
-from cr5.evaluate.tasks.documents import Over
+from cr5.evaluate.tasks.documents import CslsOver
 from cr5.evaluate.tasks.sentences import space_of
 from cr5.evaluate.tasks.words import answer_ranks, evaluate_words, languages_of
 from cr5.features.tokeniser import Tokeniser
@@ -146,22 +146,22 @@ def test_a_shuffled_dictionary_scores_at_chance(model: Cr5, tmp_path: Path) -> N
         assert score.precision(10) < 100 * 10 / 250 + 4 * 1.25  # four standard errors of 250 questions
 
 
-@pytest.mark.parametrize("over", ["queries", "background"])
-def test_the_task_ranks_as_comparing_everything_does(model: Cr5, tmp_path: Path, over: Over) -> None:
+@pytest.mark.parametrize("csls_over", ["queries", "background"])
+def test_the_task_ranks_as_comparing_everything_does(model: Cr5, tmp_path: Path, csls_over: CslsOver) -> None:
     # Several answers, of which the model knows some; queries that share an answer.
     pairs = [
         *translations(meanings=range(60)),
         *((a, b) for (a, _), (_, b) in zip(translations(), translations()[9:30], strict=False)),
     ]
     path = write(tmp_path / "x.tsv", [*pairs, (pairs[0][0], "ничто")])  # fmt: skip
-    run = evaluate_words({"cr5": space_of(model)}, [("aa", "bb", path)], tokeniser=TOKENISER, over=over)
+    run = evaluate_words({"cr5": space_of(model)}, [("aa", "bb", path)], tokeniser=TOKENISER, csls_over=csls_over)
     own, others = model.words("aa"), model.words("bb")
     A, B = (V / np.linalg.norm(V, axis=1, keepdims=True) for V in map(model.word_vectors, ("aa", "bb")))
     asked = list(dict.fromkeys(a for a, _ in pairs))
     right = {a: [others.index(b) for x, b in pairs if x == a and b in others] for a in asked}
     known = [a for a in asked if a in own and right[a]]
     rows = [own.index(a) for a in known]
-    behind = rows if over == "queries" else [i for i, word in enumerate(own) if word not in asked]
+    behind = rows if csls_over == "queries" else [i for i, word in enumerate(own) if word not in asked]
     S = A[rows] @ B.T
     near = np.sort(A[behind] @ B.T, axis=0)[-NEIGHBOURS:].mean(axis=0)
     for score, table in zip(run.scores, (S, 2 * S - near), strict=True):
@@ -202,7 +202,7 @@ def test_a_background_needs_words_that_are_no_queries(model: Cr5, tmp_path: Path
     path = write(tmp_path / "x.tsv", translations(meanings=range(madeup.MEANINGS)))
     message = "there is no background for queries in aa: every word of the vocabulary is one; use --csls-over queries"
     with pytest.raises(Cr5Error, match=quoted(message)):
-        evaluate_words({"cr5": space_of(model)}, [("aa", "bb", path)], tokeniser=TOKENISER, over="background")
+        evaluate_words({"cr5": space_of(model)}, [("aa", "bb", path)], tokeniser=TOKENISER, csls_over="background")
 
 
 def test_spaces_without_words_or_without_a_language_are_skipped_with_a_note(model: Cr5, tmp_path: Path) -> None:

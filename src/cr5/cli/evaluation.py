@@ -32,18 +32,18 @@ from cr5.corpus.documents import Document, Skipped, write
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned import ALIKE, read_aligned
 from cr5.evaluate.report.files import write_reports
-from cr5.evaluate.runs import REGIMES, Regime, Run, compare, load
-from cr5.evaluate.splits import CANDIDATES, FEWEST, QUERIES, Split, make_split, training_rows
+from cr5.evaluate.runs import REGIMES, Regime, Run, compare, load_run
+from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES, MIN_QUERIES, Split, make_split, training_rows
 from cr5.evaluate.systems import baselines
-from cr5.evaluate.systems.cr5 import cr5, given, known
+from cr5.evaluate.systems.own import cr5_system, pretrained, read_vectors
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.systems.word_vectors import Monolingual, read_dictionary, word_vectors
-from cr5.evaluate.tasks.documents import Asked, Over, evaluate, hold_out
+from cr5.evaluate.tasks.documents import CslsOver, HeldOutDocuments, evaluate_documents, hold_out
 from cr5.evaluate.tasks.reproduce import ASKED, CUT, DOCUMENTS
 from cr5.evaluate.tasks.reproduce import reproduce as reproduce_table
 from cr5.evaluate.tasks.sentences import evaluate_sentences, space_of
 from cr5.evaluate.tasks.words import evaluate_words, languages_of
-from cr5.evaluate.texts import Material, Texts, gather
+from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, silent, stop_on_interrupt
@@ -93,8 +93,8 @@ Beside = Annotated[
     str | None,
     typer.Option(help="With --train: what to measure beside the model.", metavar="NAMES", show_default="floor,words"),
 ]
-CslsOver = Annotated[
-    Over,
+CslsOverOption = Annotated[
+    CslsOver,
     typer.Option(
         help="Texts that CSLS takes neighbourhoods over: the queries, or other held-out texts in their language."
     ),
@@ -135,7 +135,7 @@ def root(
     names = None if names is None else [SYSTEMS.get(name, name) for name in names]
     if names is not None and len(names) != 2:
         raise Cr5Error(f"--systems is {systems!r}; with --compare it must be two names, one of each run")
-    runs = load(comparison[0]), load(comparison[1])
+    runs = load_run(comparison[0]), load_run(comparison[1])
     rows = compare(*runs, (names[0], names[1]) if names else None)
     if json:
         console.as_json([row.to_json() for row in rows])
@@ -162,13 +162,17 @@ def documents(
     queries: Annotated[
         int | None,
         typer.Option(
-            min=FEWEST, help="Test queries a pair, at most a tenth of what it shares.", show_default=f"{QUERIES}"
+            min=MIN_QUERIES,
+            help="Test queries a pair, at most a tenth of what it shares.",
+            show_default=f"{MAX_QUERIES}",
         ),
     ] = None,
     candidates: Annotated[
         int | None,
         typer.Option(
-            min=FEWEST, help="Candidates a language, at most two fifths of its concepts.", show_default=f"{CANDIDATES}"
+            min=MIN_QUERIES,
+            help="Candidates a language, at most two fifths of its concepts.",
+            show_default=f"{MAX_CANDIDATES}",
         ),
     ] = None,
     split: Annotated[
@@ -181,7 +185,7 @@ def documents(
     mask_shared: Annotated[
         bool, typer.Option("--mask-shared", help="Take out words that another language's version has as well.")
     ] = False,
-    csls_over: CslsOver = "queries",
+    csls_over: CslsOverOption = "queries",
     low_resource: Annotated[
         int | None,
         typer.Option(
@@ -241,24 +245,26 @@ def documents(
         raise Cr5Error(f"with --comparable the order of languages decides who gets which paragraph; use --langs {same}")
     with console.progress_bars(json) as progress:
         batches = read_corpora(corpora, ",".join(order) if order else None, on_error, skipped)
-        material = gather(batches, chosen.tokeniser, langs=order, comparable=comparable, progress=progress)
+        material = read_texts(batches, chosen.tokeniser, langs=order, comparable=comparable, progress=progress)
         used = stored or make_split(
             material,
             seed=seed or 0,
-            queries=queries or QUERIES,
-            candidates=candidates or CANDIDATES,
+            queries=queries or MAX_QUERIES,
+            candidates=candidates or MAX_CANDIDATES,
             smallest=chosen.weighting.min_unique,
             largest=chosen.weighting.max_unique,
         )
-        asked = hold_out(material, used, role="validation" if validation else "test", over=csls_over, mask=mask_shared)
+        asked = hold_out(
+            material, used, role="validation" if validation else "test", csls_over=csls_over, mask_shared=mask_shared
+        )
         if texts:
             _write_texts(asked, texts)
             return
-        free = training_rows(used, asked.material, "joint")
-        untouched = {lang: asked.material.languages[lang].rows(rows) for lang, rows in free.items()}
-        named = _systems(systems, chosen, dictionary, vectors, untouched, progress, asked.held)
+        free = training_rows(used, asked.filtered_corpus, "joint")
+        untouched = {lang: asked.filtered_corpus.languages[lang].rows(rows) for lang, rows in free.items()}
+        named = _systems(systems, chosen, dictionary, vectors, untouched, progress, asked.texts)
         with stop_on_interrupt() as stop:
-            run = evaluate(
+            run = evaluate_documents(
                 asked,
                 named,
                 title=_title(corpora, list(material.languages)),
@@ -266,9 +272,9 @@ def documents(
                 regimes=regimes,
                 rank=chosen.rank,
                 seed=chosen.seed,
-                cut=low_resource or LOW_RESOURCE,
+                low_resource=low_resource or LOW_RESOURCE,
                 bridge=bridge,
-                deal=not drop,
+                drop_shared=drop,
                 ceiling=(CEILING, baselines.within) if comparable and not mask_shared else None,
                 facts={"settings": chosen.to_json(), "skipped": skipped.counts},
                 progress=progress,
@@ -281,7 +287,7 @@ def documents(
         sys.exit(130)
 
 
-def _variant(material: Material, masked: bool) -> str:
+def _variant(material: EvaluationCorpus, masked: bool) -> str:
     """What was done to the texts, for signatures."""
     parts = [f"comparable {'-'.join(material.languages)}" if material.comparable else "whole documents"]
     parts += ["shared words masked"] if masked else []
@@ -329,7 +335,7 @@ def sentences(
     systems: Beside = None,
     dictionary: Dictionary = None,
     validation: Validation = False,
-    csls_over: CslsOver = "queries",
+    csls_over: CslsOverOption = "queries",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
     details: Details = False,
     json: Json = False,
@@ -359,7 +365,7 @@ def sentences(
             queries=queries,
             separate=separate,
             seed=seed,
-            over=csls_over,
+            csls_over=csls_over,
             role="validation" if validation else "test",
             title=_title([str(path) for path in files], spoken),
             about=about,
@@ -381,7 +387,7 @@ def words(
     train: Train = None,
     systems: Beside = None,
     dictionary: Dictionary = None,
-    csls_over: CslsOver = "queries",
+    csls_over: CslsOverOption = "queries",
     details: Details = False,
     json: Json = False,
 ) -> None:
@@ -409,7 +415,7 @@ def words(
             spaces,
             asked,
             tokeniser=loaded.settings.tokeniser,
-            over=csls_over,
+            csls_over=csls_over,
             title=_title([str(path) for path in dictionaries], spoken),
             about=about,
             progress=progress,
@@ -429,8 +435,8 @@ def reproduce(
     setting: Changes = None,
     queries: Annotated[
         int, typer.Option(min=1, help="Test queries a pair, at most a tenth of what it shares.")
-    ] = QUERIES,
-    candidates: Annotated[int, typer.Option(min=1, help="Candidates a language.")] = CANDIDATES,
+    ] = MAX_QUERIES,
+    candidates: Annotated[int, typer.Option(min=1, help="Candidates a language.")] = MAX_CANDIDATES,
     candidates_train: Annotated[
         bool,
         typer.Option(
@@ -467,7 +473,7 @@ def reproduce(
             queries=queries,
             candidates=candidates,
             candidates_train=candidates_train,
-            cut=low_resource,
+            low_resource=low_resource,
             seed=seed,
             changes=changes_of(setting, rank=rank),
             on_error=on_error,
@@ -502,7 +508,7 @@ def _spaces(
     if not train:
         return spaces, {}
     batches = read_corpora(train, ",".join(spoken), "raise", Skipped())
-    material = gather(batches, model.settings.tokeniser, langs=spoken, progress=progress)
+    material = read_texts(batches, model.settings.tokeniser, langs=spoken, progress=progress)
     sized = material.sized(model.settings.weighting.min_unique, model.settings.weighting.max_unique)
     made = _systems(systems or "floor,words", model.settings, dictionary, None, sized.languages, progress)
     about = {}
@@ -558,9 +564,9 @@ def _systems(
     chosen: Settings,
     dictionary: list[Path] | None,
     vectors: list[str] | None,
-    texts: Mapping[str, Texts],
+    texts: Mapping[str, TokenisedTexts],
     progress: ProgressCallback = silent,
-    held: Mapping[str, Texts] | None = None,
+    held: Mapping[str, TokenisedTexts] | None = None,
 ) -> dict[str, System]:
     """The systems of --systems and --vectors, by the names that tables give them.
 
@@ -588,10 +594,10 @@ def _systems(
         name, equals, folder = item.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"{item!r} is not of the form NAME=FOLDER", param_hint="--vectors")
-        space = given(Path(folder))
+        space = read_vectors(Path(folder))
         for lang, own in (held or {}).items():
             space.embed(own, lang)  # complain now
-        made[name] = known(space)
+        made[name] = pretrained(space)
     if not made:
         raise Cr5Error(f"--systems names none; the systems are {', '.join(SYSTEMS)}, or all")
     return made
@@ -601,12 +607,12 @@ def _system(
     name: str, chosen: Settings, dictionary: list[Path], monolingual: Monolingual, progress: ProgressCallback
 ) -> System:
     if name == "cr5":
-        return cr5(chosen, progress=progress)
+        return cr5_system(chosen, progress=progress)
     if name == "wsdm19":
         weighting = chosen.weighting
         same = {part: getattr(weighting, part) for part in ("min_documents", "max_words", "min_unique", "max_unique")}
         paper = settings("wsdm19", rank=chosen.rank, ridge=chosen.ridge, **same)
-        return cr5(replace(paper, tokeniser=chosen.tokeniser), progress=progress)
+        return cr5_system(replace(paper, tokeniser=chosen.tokeniser), progress=progress)
     plain: dict[str, System] = {
         "floor": baselines.shared_tokens,
         "bm25": baselines.bm25,
@@ -634,11 +640,11 @@ def _title(corpora: list[str], langs: list[str]) -> str:
     return f"{names}: {', '.join(langs) if len(langs) <= 8 else f'{len(langs)} languages'}"
 
 
-def _write_texts(asked: Asked, folder: Path) -> None:
+def _write_texts(asked: HeldOutDocuments, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for lang, held in asked.held.items():
-        names = [asked.material.concepts[i] for i in held.concepts]
+    for lang, held in asked.texts.items():
+        names = [asked.filtered_corpus.concepts[i] for i in held.concepts]
         written = asked.written(lang)
         write(folder / f"{lang}.jsonl", map(Document, names, [lang] * len(names), written, held.titles))
-    sizes = ", ".join(f"{len(held):,} {lang}" for lang, held in asked.held.items())
+    sizes = ", ".join(f"{len(held):,} {lang}" for lang, held in asked.texts.items())
     console.err.print(f"{sizes} texts written to {folder}; encode them line by line and pass --vectors NAME=FOLDER")

@@ -36,7 +36,7 @@ from cr5.evaluate.listings import (
     read_cells,
     read_columns,
 )
-from cr5.evaluate.texts import Texts
+from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Counts
 from cr5.features.tokeniser import Tokeniser, Tokens
 from cr5.progress import Progress, ProgressCallback, silent
@@ -62,7 +62,7 @@ Pair: TypeAlias = tuple[str, str]
 # Documents of which only the counts are known
 
 
-class Counted(Texts):
+class Counted(TokenisedTexts):
     """Texts whose word counts are given and whose order of words is not known.
 
     ``frequent`` gives, for every document, how many of the ``FREQUENT`` words it has before they are
@@ -93,9 +93,9 @@ class Counted(Texts):
         titles = [self.titles[i] for i in chosen]
         return Counted(self.given.rows(chosen), self.concepts[chosen], titles, self.frequent[chosen])
 
-    def keep(self, kept: Mask) -> Texts:
+    def keep(self, kept: Mask) -> TokenisedTexts:
         """The same documents, some of their tokens."""
-        return Texts(self.tokens, self.concepts, self.titles).keep(kept)
+        return TokenisedTexts(self.tokens, self.concepts, self.titles).keep(kept)
 
 
 # Files

@@ -14,16 +14,16 @@ from cr5._typing import Ints
 from cr5.errors import Cr5Error
 from cr5.evaluate.statistics import (
     CUTOFFS,
-    EXCHANGES,
+    PERMUTATIONS,
     Difference,
     Interval,
-    difference,
-    hits,
+    bootstrap_interval,
+    hit_at,
     holm,
-    interval,
+    mean_reciprocal_rank,
+    paired_difference,
     precision,
-    reciprocal,
-    reciprocal_rank,
+    reciprocal_ranks,
 )
 from cr5.retrieval.csls import NEIGHBOURS
 from cr5.retrieval.top_k import Measure
@@ -34,7 +34,7 @@ Regime: TypeAlias = Literal["joint", "pairwise", "low-resource", "transitive", "
 REGIMES: tuple[Regime, ...] = ("joint", "pairwise", "low-resource", "transitive")
 FILE = "run.json"
 FORMAT = 1
-SIGNIFICANT = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 EXAMPLES = 12  # directions that examples are shown of
 
 
@@ -73,18 +73,18 @@ class Score:
     interval: Interval  # of P@1
 
     @cached_property
-    def array(self) -> Ints:
+    def rank_array(self) -> Ints:
         """The ranks."""
         return np.array(self.ranks, np.int64)
 
     def precision(self, k: int = 1) -> float:
         """P@k in percent."""
-        return precision(self.array, k)
+        return precision(self.rank_array, k)
 
     @property
     def reciprocal_rank(self) -> float:
         """The mean reciprocal rank in percent."""
-        return reciprocal_rank(self.array)
+        return mean_reciprocal_rank(self.rank_array)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, and the figures that follow from the ranks."""
@@ -96,7 +96,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedSystem:
     """One system as it was trained: for which regime and languages, how long it took, and what it reports."""
 
     system: str
@@ -107,7 +107,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Hit:
+class RankedCandidate:
     """A candidate that was found: its title, its score, and whether it is the right one."""
 
     title: str
@@ -116,7 +116,7 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Example:
+class ExampleQuery:
     """A query and the candidates that came first."""
 
     system: str
@@ -126,7 +126,7 @@ class Example:
     measure: Measure
     query: str
     rank: int
-    hits: list[Hit]
+    hits: list[RankedCandidate]
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ class Run:
     facts: dict[str, Any]
     queries: list[Queries]
     scores: list[Score]
-    trained: list[Trained] = field(default_factory=list)
-    examples: list[Example] = field(default_factory=list)
+    trained: list[TrainedSystem] = field(default_factory=list)
+    examples: list[ExampleQuery] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def direction(self, source: str, target: str) -> Queries:
@@ -158,30 +158,30 @@ class Run:
         """Systems, regimes and measures, as they come."""
         return list(dict.fromkeys((s.system, s.regime, s.measure) for s in self.scores))
 
-    def of(self, system: str, regime: str, measure: str) -> list[Score]:
+    def select(self, system: str, regime: str, measure: str) -> list[Score]:
         """The scores of one system, regime and measure, direction by direction."""
         return [s for s in self.scores if (s.system, s.regime, s.measure) == (system, regime, measure)]
 
-    def means(self) -> list["Mean"]:
+    def means(self) -> list["MeanScore"]:
         """For each system, regime and measure the means over directions."""
         return self._means
 
     @cached_property
-    def _means(self) -> list["Mean"]:
+    def _means(self) -> list["MeanScore"]:
         return [self._mean(*group) for group in self.groups()]
 
-    def _mean(self, system: str, regime: Regime, measure: Measure) -> "Mean":
-        scores = self.of(system, regime, measure)
+    def _mean(self, system: str, regime: Regime, measure: Measure) -> "MeanScore":
+        scores = self.select(system, regime, measure)
         numbers = _numbers(self.direction(s.source, s.target).concepts for s in scores)
-        asked = [(s.array, concepts) for s, concepts in zip(scores, numbers, strict=True)]
-        return Mean(
+        asked = [(s.rank_array, concepts) for s, concepts in zip(scores, numbers, strict=True)]
+        return MeanScore(
             system,
             regime,
             measure,
             len(scores),
             {k: float(np.mean([s.precision(k) for s in scores])) for k in CUTOFFS},
             float(np.mean([s.reciprocal_rank for s in scores])),
-            interval(asked, hits(1)),
+            bootstrap_interval(asked, hit_at(1)),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -198,17 +198,19 @@ class Run:
         for plain in values["scores"]:
             own = {k: v for k, v in plain.items() if k not in derived}
             scores.append(Score(**own | {"interval": Interval(*own["interval"])}))
-        examples = [Example(**e | {"hits": [Hit(**hit) for hit in e["hits"]]}) for e in values["examples"]]
+        examples = [
+            ExampleQuery(**e | {"hits": [RankedCandidate(**hit) for hit in e["hits"]]}) for e in values["examples"]
+        ]
         parts = {
             "queries": [Queries(**q) for q in values["queries"]],
             "scores": scores,
-            "trained": [Trained(**t) for t in values["trained"]],
+            "trained": [TrainedSystem(**t) for t in values["trained"]],
             "examples": examples,
         }
         return cls(**{k: v for k, v in values.items() if k not in ("format", "means")} | parts)
 
 
-class Asking(NamedTuple):
+class Condition(NamedTuple):
     """Who is asked, trained how, and in which direction."""
 
     system: str
@@ -218,19 +220,19 @@ class Asking(NamedTuple):
 
 
 @dataclass
-class Findings:
+class RunBuilder:
     """A run in the making."""
 
     queries: dict[tuple[str, str], Queries] = field(default_factory=dict)
     scores: list[Score] = field(default_factory=list)
-    trained: list[Trained] = field(default_factory=list)
-    examples: list[Example] = field(default_factory=list)
+    trained: list[TrainedSystem] = field(default_factory=list)
+    examples: list[ExampleQuery] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     notes_like: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def score(
         self,
-        who: Asking,
+        who: Condition,
         ranks: Mapping[Measure, Ints],
         concepts: Ints,
         *,
@@ -247,11 +249,11 @@ class Findings:
         asked = [f"cr5 {version('cr5')}", *question, f"{candidates} candidates", *filter(None, answer)]
         for measure, found in ranks.items():
             how = "cosine" if measure == "cosine" else f"csls k={NEIGHBOURS} over {over}"
-            span = interval([(found, concepts)], hits(1))
+            span = bootstrap_interval([(found, concepts)], hit_at(1))
             signature = "|".join([*asked, how])
             self.scores.append(Score(*who, measure, found.tolist(), candidates, shared, signature, span))
 
-    def look(self, who: Asking, ranks: Ints, show: Callable[[int], tuple[str, list[Hit]]]) -> None:
+    def look(self, who: Condition, ranks: Ints, show: Callable[[int], tuple[str, list[RankedCandidate]]]) -> None:
         """Keep a hit and a near miss of a direction, by CSLS; ``show`` gives query i and what was found for it."""
         if len({(example.source, example.target) for example in self.examples}) >= EXAMPLES:
             return
@@ -259,7 +261,7 @@ class Findings:
             if len(places):
                 i = int(places[len(places) // 2])
                 query, found = show(i)
-                self.examples.append(Example(*who, "csls", query, int(ranks[i]), found))
+                self.examples.append(ExampleQuery(*who, "csls", query, int(ranks[i]), found))
 
     def cannot(self, system: str, where: str, reason: object) -> None:
         """Note why a system has no score there."""
@@ -305,7 +307,7 @@ def merge(runs: Sequence[Run], title: str) -> Run:
     )
 
 
-class Mean(NamedTuple):
+class MeanScore(NamedTuple):
     """The means over the directions of one system, regime and measure; the interval is that of P@1."""
 
     system: str
@@ -321,7 +323,7 @@ class Mean(NamedTuple):
         return self._asdict() | {"precision": {str(k): v for k, v in self.precision.items()}}
 
 
-class Compared(NamedTuple):
+class Comparison(NamedTuple):
     """One row of two runs side by side: P@1 and the mean reciprocal rank of each, and their differences.
 
     A mean is over so many ``directions``. ``adjusted`` is the p-value of the difference in P@1, made larger for
@@ -344,7 +346,7 @@ class Compared(NamedTuple):
     @property
     def significant(self) -> bool:
         """Whether chance alone makes such a difference in P@1 in fewer than 5 of 100 such comparisons."""
-        return self.adjusted < SIGNIFICANT
+        return self.adjusted < SIGNIFICANCE_LEVEL
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -360,13 +362,13 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode(errors="backslashreplace"))
 
 
-def save(run: Run, folder: Path) -> None:
+def save_run(run: Run, folder: Path) -> None:
     """Write a run into a folder, as ``run.json``."""
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / FILE, json.dumps(run.to_json(), ensure_ascii=False) + "\n")
 
 
-def load(path: Path) -> Run:
+def load_run(path: Path) -> Run:
     """Read a run, from its folder or its file."""
     file = path / FILE if path.is_dir() else path
     try:
@@ -388,7 +390,7 @@ def load(path: Path) -> Run:
         raise Cr5Error(f"{file} is damaged ({error}); evaluate again") from error
 
 
-def compare(a: Run, b: Run, systems: tuple[str, str] | None = None) -> list[Compared]:
+def compare(a: Run, b: Run, systems: tuple[str, str] | None = None) -> list[Comparison]:
     """Two runs side by side, wherever both have scores for the same queries: means first, then directions.
 
     Without ``systems`` every system is compared with itself, or, where each run has one only, these two.
@@ -403,9 +405,11 @@ def compare(a: Run, b: Run, systems: tuple[str, str] | None = None) -> list[Comp
     asked: list[tuple[tuple[str, str, Regime, Measure, str, str], list[tuple[Score, Score]]]] = []
     for name_a, name_b in pairs:
         for regime, measure in dict.fromkeys((s.regime, s.measure) for s in a.scores):
-            there = {(s.source, s.target): s for s in b.of(name_b, regime, measure)}
+            there = {(s.source, s.target): s for s in b.select(name_b, regime, measure)}
             both = [
-                (s, there[s.source, s.target]) for s in a.of(name_a, regime, measure) if (s.source, s.target) in there
+                (s, there[s.source, s.target])
+                for s in a.select(name_a, regime, measure)
+                if (s.source, s.target) in there
             ]
             both = [pair for pair in both if _same_question(a, b, *pair)]
             if not both:
@@ -419,8 +423,8 @@ def compare(a: Run, b: Run, systems: tuple[str, str] | None = None) -> list[Comp
             f"(systems {', '.join(names_a)} and {', '.join(names_b)})"
         )
     # The least p-value there can be, 1 / draws, has to be significant for all rows together.
-    draws = max(EXCHANGES, round(2 / SIGNIFICANT) * len(asked))
-    rows = [Compared(*names, *_difference(a, both, draws), directions=len(both)) for names, both in asked]
+    draws = max(PERMUTATIONS, round(2 / SIGNIFICANCE_LEVEL) * len(asked))
+    rows = [Comparison(*names, *_paired_difference(a, both, draws), directions=len(both)) for names, both in asked]
     same = [all(x.ranks == y.ranks for x, y in both) for _, both in asked]
     result = list(rows)
     for family in (True, False):  # means, then directions; what is identical is no comparison
@@ -444,10 +448,12 @@ def _question(score: Score) -> list[str]:
     return parts[: end + 1]
 
 
-def _difference(run: Run, pairs: list[tuple[Score, Score]], draws: int) -> tuple[float, float, Difference, Difference]:
+def _paired_difference(
+    run: Run, pairs: list[tuple[Score, Score]], draws: int
+) -> tuple[float, float, Difference, Difference]:
     concepts = _numbers(run.direction(x.source, x.target).concepts for x, _ in pairs)
-    ranks = [x.array for x, _ in pairs], [y.array for _, y in pairs]
-    at_1, mrr = (difference(*ranks, concepts, gain, draws=draws) for gain in (hits(1), reciprocal))
+    ranks = [x.rank_array for x, _ in pairs], [y.rank_array for _, y in pairs]
+    at_1, mrr = (paired_difference(*ranks, concepts, gain, draws=draws) for gain in (hit_at(1), reciprocal_ranks))
     mean_a, mean_b = (float(np.mean([precision(r, 1) for r in side])) for side in ranks)
     return mean_a, mean_b, at_1, mrr
 

@@ -19,24 +19,27 @@ import numpy as np
 from cr5._typing import Ints, Mask
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import Regime, write_text
-from cr5.evaluate.texts import Material, Texts
+from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
 
-Role: TypeAlias = Literal["test", "validation"]
-QUERIES, PAIR_SHARE = 1000, 0.1  # of each role and pair: so many, but no larger a share of what the pair shares
-CANDIDATES, LANGUAGE_SHARE = 200_000, 0.4  # for each language: so many, but no larger a share of what it has
-FEWEST = 10  # queries that a pair must have to be asked
+QueryRole: TypeAlias = Literal["test", "validation"]
+MAX_QUERIES, MAX_QUERY_SHARE = (
+    1000,
+    0.1,
+)  # of each role and pair: so many, but no larger a share of what the pair shares
+MAX_CANDIDATES, MAX_CANDIDATE_SHARE = 200_000, 0.4  # for each language: so many, but no larger a share of what it has
+MIN_QUERIES = 10  # queries that a pair must have to be asked
 FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Pair:
+class LanguagePair:
     """Two languages and the concepts to ask about in both directions."""
 
     langs: tuple[str, str]
     test: list[str]
     validation: list[str]
 
-    def queries(self, role: Role) -> list[str]:
+    def queries(self, role: QueryRole) -> list[str]:
         """The concepts of one role."""
         return self.test if role == "test" else self.validation
 
@@ -50,7 +53,7 @@ class Split:
     smallest: int
     largest: int
     langs: list[str]
-    pairs: list[Pair]
+    pairs: list[LanguagePair]
     candidates: dict[str, list[str]]
     candidates_train: bool = False
 
@@ -96,7 +99,7 @@ class Split:
         """The split that ``to_json`` wrote."""
         names: list[str] = values["concepts"]
         pairs = [
-            Pair(
+            LanguagePair(
                 (pair["langs"][0], pair["langs"][1]),
                 [names[i] for i in pair["test"]],
                 [names[i] for i in pair["validation"]],
@@ -129,15 +132,15 @@ class Split:
 
 
 def make_split(
-    material: Material,
+    material: EvaluationCorpus,
     *,
     seed: int = 0,
-    queries: int = QUERIES,
-    candidates: int = CANDIDATES,
+    queries: int = MAX_QUERIES,
+    candidates: int = MAX_CANDIDATES,
     smallest: int = 0,
     largest: int = 10**9,
-    askable: Material | None = None,
-    share: float = LANGUAGE_SHARE,
+    query_corpus: EvaluationCorpus | None = None,
+    candidate_share: float = MAX_CANDIDATE_SHARE,
     candidates_train: bool = False,
 ) -> Split:
     """Draw queries and candidates from documents of ``smallest`` to ``largest`` different words.
@@ -151,32 +154,32 @@ def make_split(
     presence = {lang: _marked(texts.concepts, len(sized.concepts)) for lang, texts in sized.languages.items()}
     fit_to_ask = {
         lang: _marked(texts.concepts, len(sized.concepts)) & presence[lang]
-        for lang, texts in (askable or sized).languages.items()
+        for lang, texts in (query_corpus or sized).languages.items()
     }
     order = np.random.default_rng(seed).permutation(len(sized.concepts))
     roles = {"test": order[::2], "validation": order[1::2]}
     pairs, asked = [], np.zeros(len(order), bool)
     for a, b in combinations(langs, 2):
         both = fit_to_ask[a] & fit_to_ask[b]
-        size = min(queries, int(PAIR_SHARE * both.sum()))
-        if size < FEWEST:
+        size = min(queries, int(MAX_QUERY_SHARE * both.sum()))
+        if size < MIN_QUERIES:
             continue
         chosen = {role: own[both[own]][:size] for role, own in roles.items()}
         for own in chosen.values():
             asked[own] = True
         names = {role: [sized.concepts[i] for i in own] for role, own in chosen.items()}
-        pairs.append(Pair((a, b), names["test"], names["validation"]))
+        pairs.append(LanguagePair((a, b), names["test"], names["validation"]))
     if not pairs:
         most = max((int((fit_to_ask[a] & fit_to_ask[b]).sum()) for a, b in combinations(langs, 2)), default=0)
         raise Cr5Error(
             "no two languages share enough documents that are neither too short nor too long to be asked about: "
-            f"at most {most} concepts, and a tenth of them must be {FEWEST}; add documents, or widen the limits "
+            f"at most {most} concepts, and a tenth of them must be {MIN_QUERIES}; add documents, or widen the limits "
             "(min_unique, max_unique); comparable documents need a paragraph a line"
         )
     chosen_candidates = {}
     for lang, there in presence.items():
         own = order[there[order]]
-        wanted = min(candidates, int(share * len(own)))
+        wanted = min(candidates, int(candidate_share * len(own)))
         first = own[asked[own]]  # what is asked about must be there to be found
         more = own[~asked[own]][: max(0, wanted - len(first))]
         chosen_candidates[lang] = [sized.concepts[i] for i in sorted([*first.tolist(), *more.tolist()])]
@@ -185,13 +188,13 @@ def make_split(
 
 def training_rows(
     split: Split,
-    material: Material,
+    material: EvaluationCorpus,
     regime: Regime,
     pair: tuple[str, str] | None = None,
     *,
-    cut: int = 1000,
+    low_resource: int = 1000,
     bridge: str | None = None,
-    deal: bool = True,
+    drop_shared: bool = False,
 ) -> dict[str, Ints]:
     """The documents that a regime trains on, as rows of ``material`` by language; never a held-out concept.
 
@@ -211,11 +214,15 @@ def training_rows(
         if regime == "transitive":
             third = choose_bridge(split, material, pair, bridge)
             turn = np.zeros(len(order), bool)
-            turn[order[both[order]][::2]] = deal
-            other = both & ~turn & deal
-            kept = {a: (free[a] & ~both) | turn, b: (free[b] & ~both) | other, third: free[third] & (~both | deal)}
+            turn[order[both[order]][::2]] = not drop_shared
+            other = both & ~turn & (not drop_shared)
+            kept = {
+                a: (free[a] & ~both) | turn,
+                b: (free[b] & ~both) | other,
+                third: free[third] & (~both | (not drop_shared)),
+            }
         elif regime == "low-resource":
-            few = _marked(order[both[order]][:cut], len(order))
+            few = _marked(order[both[order]][:low_resource], len(order))
             kept = {a: few, b: few}
         else:
             kept = {a: both, b: both}
@@ -223,7 +230,7 @@ def training_rows(
     return {lang: np.flatnonzero((there & shared)[material.languages[lang].concepts]) for lang, there in kept.items()}
 
 
-def choose_bridge(split: Split, material: Material, pair: tuple[str, str], wanted: str | None = None) -> str:
+def choose_bridge(split: Split, material: EvaluationCorpus, pair: tuple[str, str], wanted: str | None = None) -> str:
     """The third language: the wanted one unless it is of the pair, otherwise that which shares most with the two."""
     others = [lang for lang in split.langs if lang not in pair]
     if not others:
@@ -236,7 +243,7 @@ def choose_bridge(split: Split, material: Material, pair: tuple[str, str], wante
     return max(others, key=lambda lang: min(len(own[lang] & own[a]) for a in pair))
 
 
-def shared_concepts(training: Mapping[str, Texts], a: str, b: str) -> int:
+def shared_concepts(training: Mapping[str, TokenisedTexts], a: str, b: str) -> int:
     """How many concepts two languages share in training."""
     return len(np.intersect1d(training[a].concepts, training[b].concepts))
 

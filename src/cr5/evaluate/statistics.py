@@ -14,8 +14,8 @@ import numpy as np
 from cr5._typing import Array, Ints
 
 CUTOFFS = (1, 5, 10)
-DRAWS = 2000  # of concepts, for an interval
-EXCHANGES = 10_000  # between two systems, for a p-value
+BOOTSTRAP_SAMPLES = 2000  # of concepts, for an interval
+PERMUTATIONS = 10_000  # between two systems, for a p-value
 LEVEL = 0.95
 
 Gain: TypeAlias = Callable[[Ints], Array]
@@ -36,27 +36,29 @@ class Difference(NamedTuple):
     p_value: float
 
 
-def hits(k: int) -> Gain:
+def hit_at(k: int) -> Gain:
     """1 for a counterpart among the first k, otherwise 0."""
     return lambda ranks: ((ranks >= 1) & (ranks <= k)).astype(float)
 
 
-def reciprocal(ranks: Ints) -> Array:
+def reciprocal_ranks(ranks: Ints) -> Array:
     """1 / rank; 0 for what was not found."""
     return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
 
 
 def precision(ranks: Ints, k: int) -> float:
     """P@k, in percent; 0 without queries."""
-    return 100 * float(hits(k)(ranks).mean()) if len(ranks) else 0.0
+    return 100 * float(hit_at(k)(ranks).mean()) if len(ranks) else 0.0
 
 
-def reciprocal_rank(ranks: Ints) -> float:
+def mean_reciprocal_rank(ranks: Ints) -> float:
     """The mean reciprocal rank, in percent; 0 without queries."""
-    return 100 * float(reciprocal(ranks).mean()) if len(ranks) else 0.0
+    return 100 * float(reciprocal_ranks(ranks).mean()) if len(ranks) else 0.0
 
 
-def interval(directions: Sequence[tuple[Ints, Ints]], gain: Gain, *, draws: int = DRAWS, seed: int = 0) -> Interval:
+def bootstrap_interval(
+    directions: Sequence[tuple[Ints, Ints]], gain: Gain, *, draws: int = BOOTSTRAP_SAMPLES, seed: int = 0
+) -> Interval:
     """The bootstrap interval of a mean over directions, each (ranks, concept numbers); concepts are drawn.
 
     Where all queries gain 0, or all gain 1, draws tell nothing: there it is the exact binomial interval.
@@ -69,13 +71,13 @@ def interval(directions: Sequence[tuple[Ints, Ints]], gain: Gain, *, draws: int 
     return _middle(_means(directions, gains, draws, seed))
 
 
-def difference(
+def paired_difference(
     first: Sequence[Ints],
     second: Sequence[Ints],
     concepts: Sequence[Ints],
     gain: Gain,
     *,
-    draws: int = EXCHANGES,
+    draws: int = PERMUTATIONS,
     seed: int = 0,
 ) -> Difference:
     """Two systems on the same queries, direction by direction: a paired test by random exchange.
@@ -106,7 +108,7 @@ def difference(
         far = 100 * (1 - ((1 - LEVEL) / 2) ** (1 / len(names)))
         bounds = Interval(100 - 2 * far, 100.0) if value > 0 else Interval(-100.0, 2 * far - 100)
         return Difference(100 * value, bounds, p_value)
-    return Difference(100 * value, _middle(_means(directions, gains, min(draws, DRAWS), seed)), p_value)
+    return Difference(100 * value, _middle(_means(directions, gains, min(draws, BOOTSTRAP_SAMPLES), seed)), p_value)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

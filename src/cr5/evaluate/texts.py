@@ -21,7 +21,7 @@ CHUNK = 2000  # texts that a thread splits into words at a time
 
 
 @dataclass(frozen=True)
-class Texts:
+class TokenisedTexts:
     """Some documents of one language: their words in order, and for each its concept number and its title."""
 
     tokens: Tokens
@@ -36,19 +36,19 @@ class Texts:
         """How often every word occurs in every document."""
         return count_tokens(self.tokens)
 
-    def rows(self, chosen: Ints) -> "Texts":
+    def rows(self, chosen: Ints) -> "TokenisedTexts":
         """Some of the documents."""
         words, ids, offsets = self.tokens
         lengths = np.diff(offsets)[chosen]
         ends = np.cumsum(lengths)
         places = np.arange(lengths.sum()) + np.repeat(offsets[:-1][chosen] - (ends - lengths), lengths)
-        return Texts(
+        return TokenisedTexts(
             Tokens(words, ids[places], np.concatenate([[0], ends])),
             self.concepts[chosen],
             [self.titles[i] for i in chosen],
         )
 
-    def keep(self, kept: Mask) -> "Texts":
+    def keep(self, kept: Mask) -> "TokenisedTexts":
         """The same documents, some of their tokens."""
         words, ids, offsets = self.tokens
         before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
@@ -56,7 +56,7 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Material:
+class EvaluationCorpus:
     """All documents that an evaluation may use; ``concepts`` gives the names behind the numbers.
 
     ``digest`` stands for the corpus as it was read, ``raw`` holds its texts. Where the languages of a parallel
@@ -64,13 +64,13 @@ class Material:
     """
 
     concepts: list[str]
-    languages: dict[str, Texts]
+    languages: dict[str, TokenisedTexts]
     digest: str
     tokeniser: Tokeniser
     raw: dict[str, pa.StringArray]
     comparable: bool
 
-    def sized(self, smallest: int, largest: int) -> "Material":
+    def sized(self, smallest: int, largest: int) -> "EvaluationCorpus":
         """Only documents of ``smallest`` to ``largest`` different words."""
         unique = {lang: texts.counts.unique for lang, texts in self.languages.items()}
         kept = {lang: np.flatnonzero((own >= smallest) & (own <= largest)) for lang, own in unique.items()}
@@ -86,21 +86,21 @@ class Material:
         turn = list(self.languages).index(facing or lang)
         return [_every(text, turn, len(self.languages)) for text in texts] if self.comparable else texts
 
-    def part(self, lang: str, facing: str, rows: Ints) -> Texts:
+    def part(self, lang: str, facing: str, rows: Ints) -> TokenisedTexts:
         """Some documents of a language, but of each the paragraphs that language ``facing`` keeps."""
         own = self.languages[lang]
         tokens = _tokenise(self.written(lang, rows, facing), lang, self.tokeniser)
-        return Texts(tokens, own.concepts[rows], [own.titles[i] for i in rows])
+        return TokenisedTexts(tokens, own.concepts[rows], [own.titles[i] for i in rows])
 
 
-def gather(
+def read_texts(
     batches: Iterable[Batch],
     tokeniser: Tokeniser,
     *,
     langs: list[str] | None = None,
     comparable: bool = False,
     progress: ProgressCallback = silent,
-) -> Material:
+) -> EvaluationCorpus:
     """Read documents into memory and split them into words.
 
     ``comparable`` is for parallel corpora with a paragraph a line: language i of L keeps the paragraphs
@@ -138,11 +138,13 @@ def gather(
             texts = [_every(text, i, len(order)) for text in texts]
         tokens = _tokenise(texts, lang, tokeniser)
         titles = [title or _beginning(text) for title, text in zip(titles, texts, strict=True)]
-        languages[lang] = Texts(tokens, np.fromiter(map(number.__getitem__, names), np.int64, len(names)), titles)
-    return Material(list(number), languages, digest, tokeniser, raw, comparable)
+        languages[lang] = TokenisedTexts(
+            tokens, np.fromiter(map(number.__getitem__, names), np.int64, len(names)), titles
+        )
+    return EvaluationCorpus(list(number), languages, digest, tokeniser, raw, comparable)
 
 
-def mask_shared(texts: dict[str, Texts]) -> dict[str, Texts]:
+def mask_shared_words(texts: dict[str, TokenisedTexts]) -> dict[str, TokenisedTexts]:
     """Take out of every document the words that another language's document of its concept has as well.
 
     What is left cannot be found by names, numbers and borrowed words: the control for what they give away.

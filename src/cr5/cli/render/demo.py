@@ -3,7 +3,7 @@
 from cr5.cli.render.console import out, plain_table
 from cr5.cli.render.models import path_table
 from cr5.corpus.documents import Document
-from cr5.demo import FLOOR, HELD_OUT, MODEL, Hit
+from cr5.demo import FLOOR, HELD_OUT, MODEL, SearchResult
 from cr5.evaluate.runs import Run
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.model import Cr5
@@ -13,7 +13,11 @@ def demo_table(run: Run) -> None:
     """Print precision for every direction, beside the shared-token baseline and chance."""
     columns = ("", "cosine P@1", "P@5", "P@10", "CSLS P@1", "P@5", "P@10", "floor P@1")
     table = plain_table("Held-out retrieval, %", *columns, left=columns[:1])
-    parts = [run.of(MODEL, "joint", "cosine"), run.of(MODEL, "joint", "csls"), run.of(FLOOR, "joint", "cosine")]
+    parts = [
+        run.select(MODEL, "joint", "cosine"),
+        run.select(MODEL, "joint", "csls"),
+        run.select(FLOOR, "joint", "cosine"),
+    ]
     for cosine, csls, floor in zip(*parts, strict=True):
         figures = [score.precision(k) for score in (cosine, csls) for k in CUTOFFS] + [floor.precision()]
         table.add_row(f"{cosine.source} > {cosine.target}", *(f"{figure:.1f}" for figure in figures))
@@ -35,7 +39,7 @@ def demo_report(
     runs: list[Run],
     model: Cr5,
     mean: dict[str, float],
-    searches: list[tuple[str, str, list[Hit]]],
+    searches: list[tuple[str, str, list[SearchResult]]],
     seconds: float,
 ) -> None:
     """Print the results of the demo."""

@@ -34,7 +34,7 @@ from cr5.evaluate.report.tables import (
     summary,
     table,
 )
-from cr5.evaluate.runs import Compared, Regime, Run, Score
+from cr5.evaluate.runs import Comparison, Regime, Run, Score
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.retrieval.top_k import Measure
 
@@ -70,7 +70,7 @@ def run_tables(run: Run, details: bool = False) -> None:
         out.print(Text(f"note: {note}", "dim"))
 
 
-def comparison_table(rows: list[Compared]) -> None:
+def comparison_table(rows: list[Comparison]) -> None:
     """Two runs side by side; what is significant is bold and has a star."""
     for (a, b), part in groupby(rows, lambda row: (row.system_a, row.system_b)):
         title = f"P@1 of {a}, % (A and B: the two runs)" if a == b else f"P@1, %: {a} (A) and {b} (B)"
@@ -87,7 +87,7 @@ def comparison_table(rows: list[Compared]) -> None:
     out.print(Text(text, "dim"))
 
 
-def _compared(row: Compared) -> list[Text]:
+def _compared(row: Comparison) -> list[Text]:
     low, high = row.at_1.interval
     p = "<0.001" if row.adjusted < 0.001 else f"{row.adjusted:.3f}"
     name = f"{row.source} > {row.target}" if row.source else f"mean of {row.directions}"

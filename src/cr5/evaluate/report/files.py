@@ -33,7 +33,7 @@ from cr5.evaluate.report.tables import (
     summary,
     table,
 )
-from cr5.evaluate.runs import Mean, Run, save, write_text
+from cr5.evaluate.runs import MeanScore, Run, save_run, write_text
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.retrieval.top_k import Measure
 
@@ -89,7 +89,7 @@ def markdown(run: Run) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _summary(run: Run, means: Sequence[Mean]) -> list[str]:
+def _summary(run: Run, means: Sequence[MeanScore]) -> list[str]:
     parts = []
     lines = summary(run, means)
     for measure in measures(run):
@@ -151,7 +151,7 @@ def _pipes(cells: Iterable[str]) -> str:
 def write_reports(run: Run, folder: Path) -> None:
     """Write a run into a folder: run.json, scores.csv, report.md, report.html."""
 
-    save(run, folder)
+    save_run(run, folder)
     for name, write in (("scores.csv", csv_text), ("report.md", markdown), ("report.html", html)):
         write_text(folder / name, write(run))
 

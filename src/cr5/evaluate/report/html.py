@@ -46,7 +46,7 @@ from cr5.evaluate.report.tables import (
     systems,
     table,
 )
-from cr5.evaluate.runs import Example, Mean, Regime, Run, Score, Trained
+from cr5.evaluate.runs import ExampleQuery, MeanScore, Regime, Run, Score, TrainedSystem
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.retrieval.top_k import Measure
 
@@ -193,7 +193,7 @@ def _legend(run: Run, style: dict[str, int], regime: Regime) -> Html:
 # ------------------------------------------------------------------------------------------------- head, summary
 
 
-def _head(run: Run, means: Sequence[Mean]) -> Html:
+def _head(run: Run, means: Sequence[MeanScore]) -> Html:
     found = headline(run, means)
     single, tables = facts(run)
     said = (
@@ -237,7 +237,7 @@ def _retrieval(run: Run) -> str:
     return {"documents": "Document retrieval", "sentences": "Sentence retrieval", "words": "Word translation"}[run.task]
 
 
-def _summary(run: Run, style: dict[str, int], means: Sequence[Mean]) -> Html:
+def _summary(run: Run, style: dict[str, int], means: Sequence[MeanScore]) -> Html:
     if not run.scores:
         return Html()
     lines = sorted(summary(run, means), key=lambda line: style[line.system])
@@ -301,7 +301,7 @@ def curve(scores: Sequence[Score], deepest: int) -> Array:
     """P@1 to P@deepest, in percent: the mean over the given directions."""
     lines = []
     for score in scores:
-        ranks = score.array
+        ranks = score.rank_array
         counts = np.bincount(ranks[(ranks >= 1) & (ranks <= deepest)], minlength=deepest + 1)[1:]
         lines.append(100 * np.cumsum(counts) / max(len(ranks), 1))
     return np.asarray(np.mean(lines, axis=0))
@@ -459,7 +459,7 @@ def _matrices(run: Run) -> Html:
         if place >= max(room, 1):
             left_out += 1
             continue
-        scores = {(s.source, s.target): s.precision(1) for s in run.of(system, regime, measure)}
+        scores = {(s.source, s.target): s.precision(1) for s in run.select(system, regime, measure)}
         grid = scroll(_matrix(langs, scores), f"P@1 of {named(system, regime)}")
         parts.append(fold(named(system, regime), grid, open_=place == 0))
     if left_out:
@@ -485,7 +485,7 @@ def _matrix(langs: Sequence[str], scores: dict[Pair, float]) -> Html:
 # -------------------------------------------------------------------------------------------------------- details
 
 
-def _details(run: Run, many: bool, means: Sequence[Mean]) -> Html:
+def _details(run: Run, many: bool, means: Sequence[MeanScore]) -> Html:
     """The table of the paper, a system below the other, for each regime."""
     parts: list[Html] = []
     rows_left, left_out = ROWS, 0
@@ -581,7 +581,7 @@ def _examples(run: Run) -> Html:
     return join(parts)
 
 
-def _card(example: Example) -> Html:
+def _card(example: ExampleQuery) -> Html:
     if example.rank == 1:
         kind, said = "hit", "✓ found first"
     elif any(hit.right for hit in example.hits):
@@ -666,7 +666,7 @@ def _ridges(run: Run) -> Html:
     return join(parts)
 
 
-def _ridge(trained: Trained) -> Html:
+def _ridge(trained: TrainedSystem) -> Html:
     points = sorted(trained.report["ridge_path"], key=lambda point: float(point["ridge"]))
     chosen = trained.report.get("ridge")
     values = [100 * float(point["precision"]) for point in points]
@@ -721,11 +721,11 @@ def _point(point: dict[str, Any]) -> list[str]:
     return [f"{point['ridge']:g}", *percent, *(plain(point.get(key)) for key in ("energy", "steps", "seconds"))]
 
 
-def _langs(trained: Trained) -> str:
+def _langs(trained: TrainedSystem) -> str:
     return ", ".join(trained.langs) if len(trained.langs) <= 8 else f"{len(trained.langs)} languages"
 
 
-def _name(trained: Trained) -> str:
+def _name(trained: TrainedSystem) -> str:
     return f"{named(trained.system, trained.regime)}, {_langs(trained)}"
 
 
@@ -735,7 +735,7 @@ def _training(run: Run) -> Html:
     regime = any(t.regime != GIVEN for t in run.trained)
     parts = []
 
-    def names(t: Trained) -> list[Html]:
+    def names(t: TrainedSystem) -> list[Html]:
         told = (t.system, called(t.regime), _langs(t)) if regime else (t.system, _langs(t))
         return [tag("th", text, scope="row") for text in told]
 
@@ -764,7 +764,7 @@ def _training(run: Run) -> Html:
     return join(parts)
 
 
-def _fit(trained: Trained) -> list[str]:
+def _fit(trained: TrainedSystem) -> list[str]:
     report = trained.report
     languages = report["languages"].values()
     sums = [sum(int(facts.get(key, 0)) for facts in languages) for key in ("documents", "words")]

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Array
-from cr5.evaluate.runs import SIGNIFICANT, Mean, Regime, Run, Score
-from cr5.evaluate.statistics import CUTOFFS, Difference, Interval, difference, hits, precision
+from cr5.evaluate.runs import SIGNIFICANCE_LEVEL, MeanScore, Regime, Run, Score
+from cr5.evaluate.statistics import CUTOFFS, Difference, Interval, hit_at, paired_difference, precision
 from cr5.retrieval.top_k import Measure
 
 MISSING = "–"
@@ -84,8 +84,8 @@ class Headline(NamedTuple):
 
     text: str
     context: str
-    best: Mean
-    rival: Mean | None
+    best: MeanScore
+    rival: MeanScore | None
     difference: Difference | None
 
 
@@ -175,7 +175,7 @@ def measures(run: Run) -> list[Measure]:
     return [measure for measure in MEASURES if any(s.measure == measure for s in run.scores)]
 
 
-def table(run: Run, means: Sequence[Mean] | None = None) -> list[Row]:
+def table(run: Run, means: Sequence[MeanScore] | None = None) -> list[Row]:
     """The table of the paper: by regime and system a row for each pair of languages, then the mean.
 
     Here and below ``means`` are the run's, where they are known already: their intervals take a while.
@@ -197,7 +197,7 @@ def table(run: Run, means: Sequence[Mean] | None = None) -> list[Row]:
     return rows
 
 
-def summary(run: Run, means: Sequence[Mean] | None = None) -> list[Line]:
+def summary(run: Run, means: Sequence[MeanScore] | None = None) -> list[Line]:
     """Systems by regimes: means of P@1.
 
     The best of a column is one that answers in as many directions as any, and no ceiling.
@@ -222,7 +222,7 @@ def summary(run: Run, means: Sequence[Mean] | None = None) -> list[Line]:
     return list(lines.values())
 
 
-def headline(run: Run, means: Sequence[Mean] | None = None) -> Headline | None:
+def headline(run: Run, means: Sequence[MeanScore] | None = None) -> Headline | None:
     """The first cr5 of a run, not its luckiest, against the best of the rest; None without scores.
 
     It is told by the first regime and measure that this system has. Without cr5 the best system takes its place.
@@ -231,7 +231,7 @@ def headline(run: Run, means: Sequence[Mean] | None = None) -> Headline | None:
     if name is None:
         return None
     regime = next(s.regime for s in run.scores if s.system == name)
-    measure = next(m for m in MEASURES if run.of(name, regime, m))
+    measure = next(m for m in MEASURES if run.select(name, regime, m))
     means = [m for m in _means(run, means) if (m.regime, m.measure) == (regime, measure)]
     means = [m for m in means if not ceiling(m.system)] or means
     by_value = sorted(means, key=lambda m: (-m.directions, -m.precision[1]))
@@ -269,7 +269,7 @@ def headline(run: Run, means: Sequence[Mean] | None = None) -> Headline | None:
     return Headline(text, " ".join(context), best, rival, apart)
 
 
-def _rival(run: Run, means: Sequence[Mean], ways: Collection[Pair]) -> Mean | None:
+def _rival(run: Run, means: Sequence[MeanScore], ways: Collection[Pair]) -> MeanScore | None:
     """The best of those systems that answer in all the given directions, and by what they score in these."""
     found = [(_directions(run, mean), mean) for mean in means]
     alike = [(sum(of[way].precision() for way in ways), mean) for of, mean in found if of.keys() >= set(ways)]
@@ -283,7 +283,7 @@ def _vocabulary(scores: dict[str, list[Score]]) -> str:
     """
     told: list[str] = []
     for system, of in scores.items():
-        known = [s.array[s.array > 0] for s in of]
+        known = [s.rank_array[s.rank_array > 0] for s in of]
         at_1 = [precision(ranks, 1) for ranks in known if len(ranks)]
         share = figure(float(np.mean(at_1)) if at_1 else None)
         count = f"{sum(map(len, known)):,}"
@@ -295,7 +295,7 @@ def _vocabulary(scores: dict[str, list[Score]]) -> str:
     return f"{', '.join(told)}. All others count as misses."
 
 
-def _means(run: Run, means: Sequence[Mean] | None) -> Sequence[Mean]:
+def _means(run: Run, means: Sequence[MeanScore] | None) -> Sequence[MeanScore]:
     return run.means() if means is None else means
 
 
@@ -303,22 +303,24 @@ def _verdict(apart: Difference) -> str:
     low, high = apart.interval
     p = "p < 0.001" if apart.p_value < 0.001 else f"p = {apart.p_value:.3f}"
     figures = f"{apart.value:+.1f} points ({low:+.1f} to {high:+.1f}, paired by query, {p})"
-    if apart.p_value < SIGNIFICANT:
+    if apart.p_value < SIGNIFICANCE_LEVEL:
         return f"The difference is {figures}."
     return f"The difference, {figures}, is no more than chance may bring."
 
 
-def _directions(run: Run, mean: Mean) -> dict[Pair, Score]:
-    return {(s.source, s.target): s for s in run.of(mean.system, mean.regime, mean.measure)}
+def _directions(run: Run, mean: MeanScore) -> dict[Pair, Score]:
+    return {(s.source, s.target): s for s in run.select(mean.system, mean.regime, mean.measure)}
 
 
-def _paired(run: Run, a: Mean, b: Mean) -> Difference:
+def _paired(run: Run, a: MeanScore, b: MeanScore) -> Difference:
     """How much more b scores than a, in the directions of b."""
     first, second = _directions(run, a), _directions(run, b)
     names = [run.direction(*way).concepts for way in second]
     _, numbers = np.unique(np.concatenate([np.array(part, dtype=str) for part in names]), return_inverse=True)
     concepts = np.split(numbers, np.cumsum([len(part) for part in names])[:-1])
-    return difference([first[way].array for way in second], [s.array for s in second.values()], concepts, hits(1))
+    return paired_difference(
+        [first[way].rank_array for way in second], [s.rank_array for s in second.values()], concepts, hit_at(1)
+    )
 
 
 def failures(run: Run) -> Failures | None:
@@ -327,7 +329,7 @@ def failures(run: Run) -> Failures | None:
     scores = [s for s in scores if (s.system, s.regime) == (scores[0].system, scores[0].regime)]
     if not scores:
         return None
-    asked = [(s.array == 1, run.direction(s.source, s.target)) for s in scores]
+    asked = [(s.rank_array == 1, run.direction(s.source, s.target)) for s in scores]
     traits = [
         _trait("different words", [(found, q.lengths) for found, q in asked]),
         _trait("words known, %", [(found, [100 * share for share in q.coverage]) for found, q in asked]),

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, hstack, vstack
 from cr5._typing import Array, Ints, Sparse
 from cr5.errors import Cr5Error
 from cr5.evaluate.systems.space import NotApplicableError, Space
-from cr5.evaluate.texts import Texts
+from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Counts, Features, Weighting, add_up, choose, fit_features, frequencies, select, weigh
 from cr5.retrieval.block_products import Rows
 from cr5.training.pipeline import document_vectors
@@ -29,7 +29,7 @@ SATURATION, LENGTH = 1.2, 0.75  # BM25's k1 and b, as Lucene has them
 # Shared strings
 
 
-def shared_tokens(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+def shared_tokens(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
     """The leak floor: TF-IDF rows over one vocabulary for all languages, also for languages not trained on.
 
     Two texts are alike only where they share a string: a name, a number, a borrowed word. The IDF comes
@@ -53,10 +53,10 @@ class _SharedTokens(Space):
         features = choose(found, Weighting(min_documents=0, max_words=len(found.words)))
         return cls(dict(features.index), features.idf, np.log(1 + found.count) + 1, {"words": len(features.words)})
 
-    def embed(self, texts: Texts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
         return self.rows([texts.counts])[0]
 
-    def pair(self, queries: Texts, source: str, candidates: Texts, target: str) -> tuple[Rows, Rows]:
+    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
         left, right = self.rows([queries.counts, candidates.counts])
         return left, right
 
@@ -70,7 +70,7 @@ class _SharedTokens(Space):
         return [weigh(select(part.matrix, move, len(idf)), idf, "log") for part, move in zip(parts, moves, strict=True)]
 
 
-def bm25(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+def bm25(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
     """Okapi BM25 as Lucene has it; the candidates are its index, and training tells it nothing.
 
     A query scores, for each of its words as often as it occurs there, idf tf / (tf + k1 (1 - b + b length / mean
@@ -82,7 +82,7 @@ def bm25(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
 class _Bm25(Space):
     report: Mapping[str, Any] = {"k1": SATURATION, "b": LENGTH, "signature": f"k1 {SATURATION}, b {LENGTH}"}
 
-    def pair(self, queries: Texts, source: str, candidates: Texts, target: str) -> tuple[Rows, Rows]:
+    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
         index, asked = candidates.counts, queries.counts
         place = {word: i for i, word in enumerate(index.words)}
         columns = np.fromiter((place.get(word, -1) for word in asked.words), np.int32, len(asked.words))
@@ -127,13 +127,13 @@ class _Mapped(Space):
         _check(self.name, lang, self.features)
         return self.maps[lang]
 
-    def embed(self, texts: Texts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
         _check(self.name, lang, self.features)
         V = self.maps[lang]
         return document_vectors(self.features[lang].transform(texts.counts), V, np.zeros(V.shape[1], np.float32))
 
 
-def cl_lsi(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+def cl_lsi(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
     """Crosslingual LSI: the truncated SVD X = U S V' of merged documents, a text x of a language to x V.
 
     A row of X is a concept that two languages or more have: the TF-IDF rows of its documents, summed within
@@ -151,7 +151,7 @@ def cl_lsi(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
     return _Mapped(name, features, _split(found.right, features), _report(features, concepts, found))
 
 
-def inverted(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+def inverted(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
     """Inverted indexing: a word is described by the concepts in whose documents it occurs, a text by its words.
 
     Words of all languages x concepts that two or more have, 0 or 1, rows of length 1 = U S V'. A word's vector is
@@ -171,7 +171,7 @@ def inverted(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
 # Comparisons with known documents
 
 
-def cl_esa(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+def cl_esa(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
     """Crosslingual explicit semantic analysis: a text is described by its cosines with the documents of an index.
 
     The index of a pair of languages are the training concepts that both have, or ``INDEX`` of them by lot; in
@@ -202,7 +202,7 @@ class _ClEsa(Space):
     def langs(self) -> list[str]:
         return list(self.features)
 
-    def pair(self, queries: Texts, source: str, candidates: Texts, target: str) -> tuple[Rows, Rows]:
+    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
         for lang in (source, target):
             _check("CL-ESA", lang, self.features)
         index = np.intersect1d(self.concepts[source], self.concepts[target])
@@ -212,7 +212,7 @@ class _ClEsa(Space):
             index = np.sort(np.random.default_rng(self.seed).choice(index, INDEX, replace=False))
         return self._describe(queries, source, index), self._describe(candidates, target, index)
 
-    def _describe(self, texts: Texts, lang: str, index: Ints) -> Sparse:
+    def _describe(self, texts: TokenisedTexts, lang: str, index: Ints) -> Sparse:
         """Texts x index: cosines, the strongest of each text, rows to length 1."""
         X = self.features[lang].transform(texts.counts)
         documents = _unit(_by_concept(self.blocks[lang], self.concepts[lang], index)).T.tocsr()
@@ -232,7 +232,7 @@ def _strongest(X: Sparse, k: int) -> Sparse:
 # Within a language
 
 
-def within(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+def within(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
     """The ceiling: every language's own TF-IDF rows, to compare texts of one language with each other."""
     features = {lang: fit_features(texts.counts, Weighting()) for lang, texts in training.items()}
     return _Within(features, {"words": {lang: len(own.words) for lang, own in features.items()}})
@@ -247,7 +247,7 @@ class _Within(Space):
     def langs(self) -> list[str]:
         return list(self.features)
 
-    def embed(self, texts: Texts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
         _check("TF-IDF", lang, self.features)
         return self.features[lang].transform(texts.counts)
 
@@ -279,13 +279,15 @@ def _svd(X: Sparse, rank: int, seed: int, name: str) -> _Svd:
     return _Svd(U[:, kept], values[kept], Vt[kept].T)
 
 
-def _weigh(training: Mapping[str, Texts], weighting: Weighting) -> tuple[dict[str, Features], dict[str, Sparse]]:
+def _weigh(
+    training: Mapping[str, TokenisedTexts], weighting: Weighting
+) -> tuple[dict[str, Features], dict[str, Sparse]]:
     """Every language's features and its TF-IDF rows."""
     features = {lang: fit_features(texts.counts, weighting) for lang, texts in training.items()}
     return features, {lang: own.transform(training[lang].counts) for lang, own in features.items()}
 
 
-def _shared(training: Mapping[str, Texts], name: str) -> Ints:
+def _shared(training: Mapping[str, TokenisedTexts], name: str) -> Ints:
     """The concepts that two languages or more have: the others relate no language to another."""
     every = np.concatenate([np.unique(texts.concepts) for texts in training.values()])
     concepts, languages = np.unique(every, return_counts=True)

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from cr5._typing import Ints
 from cr5.errors import Cr5Error
-from cr5.evaluate.texts import Texts
+from cr5.evaluate.texts import TokenisedTexts
 from cr5.retrieval.block_products import Rows
 
 
@@ -33,19 +33,21 @@ class Space:
         """The settings in a few words; nothing where there are none."""
         return str(self.report.get("signature", ""))
 
-    def embed(self, texts: Texts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
         """One row a text, of length 1 where the system compares by cosine."""
         raise NotImplementedError
 
-    def pair(self, queries: Texts, source: str, candidates: Texts, target: str) -> tuple[Rows, Rows]:
+    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
         """The rows of queries and candidates, to be compared with each other."""
         return self.embed(queries, source), self.embed(candidates, target)
 
 
-class Placed:
+class EmbeddingCache:
     """Texts of several languages in a space; a language is placed once where its rows are its own."""
 
-    def __init__(self, space: Space, texts: Mapping[str, Texts], codes: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, space: Space, texts: Mapping[str, TokenisedTexts], codes: Mapping[str, str] | None = None
+    ) -> None:
         self.space, self.texts, self.codes = space, texts, codes or {lang: lang for lang in texts}
         self._rows: dict[str, Rows] = {}
 
@@ -63,4 +65,4 @@ class Placed:
 class System(Protocol):
     """What can be trained: documents by language, whose concept numbers tell which are about the same."""
 
-    def __call__(self, training: Mapping[str, Texts], *, rank: int, seed: int) -> Space: ...
+    def __call__(self, training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space: ...

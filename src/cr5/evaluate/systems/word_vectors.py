@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from cr5._typing import Array, Ints
 from cr5.errors import CorpusError, Cr5Error
 from cr5.evaluate.systems.space import NotApplicableError, Space, System
-from cr5.evaluate.texts import Texts
+from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import select, weigh
 from cr5.features.tokeniser import Tokens
 from cr5.machine import available_cores
@@ -100,7 +100,7 @@ class WordSpace(Space):
         """The unit vector of every word, in the same order: words x dimensions, float32."""
         return self._language(lang).vectors
 
-    def embed(self, texts: Texts, lang: str) -> Array:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Array:
         """Unit rows; a text without a known word stays at 0."""
         language = self._language(lang)
         counts = texts.counts
@@ -121,7 +121,9 @@ class Monolingual:
     to each other does not depend on the others, and learning it is what takes time.
     """
 
-    def __init__(self, texts: Mapping[str, Texts], *, skip_gram: SkipGram | None = None, workers: int = 1) -> None:
+    def __init__(
+        self, texts: Mapping[str, TokenisedTexts], *, skip_gram: SkipGram | None = None, workers: int = 1
+    ) -> None:
         self.texts, self.settings, self.workers = texts, skip_gram or SkipGram(), workers
         self._learned: dict[tuple[str, int, int], _Language] = {}
 
@@ -152,7 +154,7 @@ def word_vectors(
     ``monolingual`` the vectors are those, instead of being learned from the training texts anew.
     """
 
-    def train(training: Mapping[str, Texts], *, rank: int, seed: int) -> WordSpace:
+    def train(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> WordSpace:
         started = time.perf_counter()
         pivot = PIVOT if PIVOT in training else min(training)
         source = monolingual or Monolingual(training, skip_gram=skip_gram, workers=workers)
@@ -287,14 +289,14 @@ class _Sentences:
                 yield words[self.tokens.ids[first : min(first + _LONGEST, stop)]].tolist()
 
 
-def _learner(settings: SkipGram, rank: int, seed: int, workers: int) -> Callable[[str, Texts], _Language]:
+def _learner(settings: SkipGram, rank: int, seed: int, workers: int) -> Callable[[str, TokenisedTexts], _Language]:
     """The function that learns a language."""
     try:
         from gensim.models import Word2Vec
     except ImportError as error:
         raise Cr5Error("word vectors need gensim; install it with pip install 'cr5[eval]'") from error
 
-    def learn(lang: str, texts: Texts) -> _Language:
+    def learn(lang: str, texts: TokenisedTexts) -> _Language:
         counts = np.bincount(texts.tokens.ids, minlength=1)
         if counts.max() < settings.min_count:
             raise NotApplicableError(

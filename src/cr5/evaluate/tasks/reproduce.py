@@ -15,10 +15,10 @@ from cr5.corpus.documents import Skipped
 from cr5.errors import CorpusError
 from cr5.evaluate.published import PUBLISHED, RIDGE, Counted, Pair, languages, read
 from cr5.evaluate.runs import REGIMES, Regime, Run, merge
-from cr5.evaluate.splits import CANDIDATES, LANGUAGE_SHARE, QUERIES, Split, make_split
-from cr5.evaluate.systems.cr5 import cr5
-from cr5.evaluate.tasks.documents import Asked, evaluate, hold_out
-from cr5.evaluate.texts import Material, Texts
+from cr5.evaluate.splits import MAX_CANDIDATE_SHARE, MAX_CANDIDATES, MAX_QUERIES, Split, make_split
+from cr5.evaluate.systems.own import cr5_system
+from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, hold_out
+from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import ProgressCallback, silent
 from cr5.settings import settings
@@ -35,10 +35,10 @@ def reproduce(
     langs: list[str] | None = None,
     documents: tuple[int, int] = DOCUMENTS,
     asked: tuple[int, int] = ASKED,
-    queries: int = QUERIES,
-    candidates: int = CANDIDATES,
+    queries: int = MAX_QUERIES,
+    candidates: int = MAX_CANDIDATES,
     candidates_train: bool = False,
-    cut: int = CUT,
+    low_resource: int = CUT,
     seed: int = 0,
     changes: Mapping[str, Any] | None = None,
     on_error: Literal["raise", "skip"] = "raise",
@@ -57,16 +57,16 @@ def reproduce(
         raise CorpusError(f"there is one language only to ask about ({', '.join(chosen)}); two or more are needed")
     names, found = read(folder, chosen, on_error=on_error, skipped=skipped, progress=progress)
     digest = _digest(found)
-    material, askable = (_material(names, found, bounds, digest) for bounds in (documents, asked))
-    share = 1.0 if candidates_train else LANGUAGE_SHARE
+    material, query_corpus = (_material(names, found, bounds, digest) for bounds in (documents, asked))
+    share = 1.0 if candidates_train else MAX_CANDIDATE_SHARE
     split = make_split(
-        material, seed=seed, queries=queries, candidates=candidates, askable=askable, share=share,
+        material, seed=seed, queries=queries, candidates=candidates, query_corpus=query_corpus, candidate_share=share,
         candidates_train=candidates_train,
     )  # fmt: skip
     held = hold_out(material, split)
     title = f"{Path(folder).name}: {', '.join(chosen)}"
     runs = [
-        _part(held, regime, pair, cut, seed, dict(changes or {}), title, progress)
+        _part(held, regime, pair, low_resource, seed, dict(changes or {}), title, progress)
         for regime in REGIMES
         for pair in _pairs(regime, held)
     ]
@@ -75,7 +75,7 @@ def reproduce(
         {
             "documents": list(documents),
             "asked": list(asked),
-            "low-resource": cut,
+            "low-resource": low_resource,
             "candidates_train": candidates_train,
             "changes": dict(changes or {}),
         }
@@ -83,7 +83,7 @@ def reproduce(
     return run, split
 
 
-def _pairs(regime: str, held: Asked) -> list[Pair | None]:
+def _pairs(regime: str, held: HeldOutDocuments) -> list[Pair | None]:
     """What is trained by itself: joint training is one, the others take the paper's pairs, or all if it has none."""
     if regime == "joint":
         return [None]
@@ -98,10 +98,10 @@ def _printed(pair: Pair, regime: str) -> bool:
 
 
 def _part(
-    held: Asked,
+    held: HeldOutDocuments,
     regime: Regime,
     pair: Pair | None,
-    cut: int,
+    low_resource: int,
     seed: int,
     changes: dict[str, Any],
     title: str,
@@ -113,10 +113,10 @@ def _part(
     plain = {"min_unique": 0, "max_unique": 10**9, "ridge": ridge}
     own = settings("wsdm19", **plain | changes)
     bridge = BRIDGE if BRIDGE in held.split.langs else None
-    return evaluate(
-        held, {"cr5 as in the paper": cr5(own, progress=progress)}, title=title, regimes=[regime],
-        pairs=None if pair is None else [pair], rank=own.rank, seed=seed, cut=cut, bridge=bridge, deal=False,
-        progress=progress,
+    return evaluate_documents(
+        held, {"cr5 as in the paper": cr5_system(own, progress=progress)}, title=title, regimes=[regime],
+        pairs=None if pair is None else [pair], rank=own.rank, seed=seed, low_resource=low_resource, bridge=bridge,
+        drop_shared=True, progress=progress,
     )  # fmt: skip
 
 
@@ -127,13 +127,13 @@ def _known_ridge(known: Mapping[Pair, float], langs: list[str], pair: Pair | Non
     return known.get(pair, known.get(pair[::-1], "auto"))
 
 
-def _material(names: list[str], found: Mapping[str, Counted], bounds: tuple[int, int], digest: str) -> Material:
+def _material(names: list[str], found: Mapping[str, Counted], bounds: tuple[int, int], digest: str) -> EvaluationCorpus:
     """The documents with so many frequent words."""
-    kept: dict[str, Texts] = {
+    kept: dict[str, TokenisedTexts] = {
         lang: own.rows(np.flatnonzero((own.frequent >= bounds[0]) & (own.frequent <= bounds[1])))
         for lang, own in found.items()
     }
-    return Material(names, kept, digest, Tokeniser(pretokenised=True), {}, False)
+    return EvaluationCorpus(names, kept, digest, Tokeniser(pretokenised=True), {}, False)
 
 
 def _digest(found: Mapping[str, Counted]) -> str:

@@ -16,12 +16,12 @@ from cr5._typing import Ints
 from cr5.corpus.documents import SCHEMA, Batch
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned import ALIKE, Aligned
-from cr5.evaluate.runs import Asking, Findings, Hit, Queries, Run, Trained
-from cr5.evaluate.splits import Role
-from cr5.evaluate.systems.cr5 import Cr5Space, describe
-from cr5.evaluate.systems.space import NotApplicableError, Placed, Space
-from cr5.evaluate.tasks.documents import BACKGROUND, Over
-from cr5.evaluate.texts import Texts, gather
+from cr5.evaluate.runs import Condition, Queries, RankedCandidate, Run, RunBuilder, TrainedSystem
+from cr5.evaluate.splits import QueryRole
+from cr5.evaluate.systems.own import Cr5Space, describe
+from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space
+from cr5.evaluate.tasks.documents import BACKGROUND, CslsOver
+from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tfidf import Frequencies, choose, frequencies
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
@@ -46,7 +46,7 @@ class Division(NamedTuple):
     queries: Ints
 
 
-def divide(pair: Aligned, *, queries: int, separate: float, seed: int, role: Role = "test") -> Division:
+def divide(pair: Aligned, *, queries: int, separate: float, seed: int, role: QueryRole = "test") -> Division:
     """Draw the sentences for IDF weights, the candidates and the queries of a pair.
 
     A ``separate`` below 1 is a share of the sentences, and none of pairs that have fewer than ``ENOUGH``; a whole
@@ -106,7 +106,7 @@ def space_of(model: Cr5, langs: Sequence[str] | None = None) -> Cr5Space:
     return Cr5Space(languages, model.settings, report | {"signature": signature})
 
 
-def reweigh(space: Cr5Space, texts: Mapping[str, Texts]) -> Cr5Space:
+def reweigh(space: Cr5Space, texts: Mapping[str, TokenisedTexts]) -> Cr5Space:
     """The same model with the IDF of other texts, by its own formula; languages without texts keep theirs.
 
     A word that the texts lack is as rare as can be.
@@ -147,8 +147,8 @@ class _Asked:
 
     pair: Aligned
     digest: str
-    texts: dict[str, Texts]
-    weights: dict[str, Texts]
+    texts: dict[str, TokenisedTexts]
+    weights: dict[str, TokenisedTexts]
     queries: Ints
     background: Ints | None
 
@@ -157,7 +157,7 @@ class _Asked:
         return "-".join(self.pair.langs)
 
     @property
-    def over(self) -> Over:
+    def csls_over(self) -> CslsOver:
         return "queries" if self.background is None else "background"
 
     @property
@@ -173,8 +173,8 @@ def evaluate_sentences(
     queries: int = 2000,
     separate: float = 0.25,
     seed: int = 0,
-    over: Over = "queries",
-    role: Role = "test",
+    csls_over: CslsOver = "queries",
+    role: QueryRole = "test",
     title: str = "sentences",
     about: Mapping[str, str] | None = None,
     facts: Mapping[str, Any] | None = None,
@@ -187,7 +187,7 @@ def evaluate_sentences(
     A pair that the first system does not know is left out for all. ``about`` tells more of a system, for its
     signature: what it was trained on.
     """
-    found = Findings()
+    found = RunBuilder()
     drawn: dict[str, Any] = {}
     seen: set[frozenset[str]] = set()
     for i, pair in enumerate(pairs):
@@ -200,7 +200,7 @@ def evaluate_sentences(
             found.note(f"{'-'.join(pair.langs)}: left out, {name} has no language {lang}", like="unknown")
             continue
         progress(Progress("split into words", i, len(pairs), "-".join(pair.langs)))
-        asked = _prepare(pair, tokeniser, queries, separate, seed, over, role)
+        asked = _prepare(pair, tokeniser, queries, separate, seed, csls_over, role)
         drawn[asked.name] = _describe_pair(found, asked)
         for j, (name, space) in enumerate(spaces.items()):
             progress(Progress("ask", i * len(spaces) + j, len(pairs) * len(spaces), f"{asked.name}: {name}"))
@@ -219,18 +219,18 @@ def evaluate_sentences(
     known = {
         "pairs": drawn,
         "queries": role,
-        "csls": {"neighbours": NEIGHBOURS, "over": over},
+        "csls": {"neighbours": NEIGHBOURS, "over": csls_over},
         "seed": seed,
     }
     return found.run("sentences", title, known | dict(facts or {}))
 
 
 def _prepare(
-    pair: Aligned, tokeniser: Tokeniser, queries: int, separate: float, seed: int, over: Over, role: Role
+    pair: Aligned, tokeniser: Tokeniser, queries: int, separate: float, seed: int, csls_over: CslsOver, role: QueryRole
 ) -> _Asked:
     division = divide(pair, queries=queries, separate=separate, seed=seed, role=role)
     names = [f"{i:09d}" for i in range(len(pair))]
-    material = gather(
+    material = read_texts(
         [_batch(names, lang, texts, pair.source) for lang, texts in zip(pair.langs, pair.texts, strict=True)],
         tokeniser,
         langs=list(pair.langs),
@@ -240,7 +240,7 @@ def _prepare(
     weights = {lang: texts.rows(division.weights) for lang, texts in every.items()}
     chosen = np.searchsorted(division.candidates, division.queries)
     background = None
-    if over == "background":
+    if csls_over == "background":
         asked = division.concepts[division.queries]
         others = np.flatnonzero(~np.isin(division.concepts[division.candidates], asked))
         if not len(others):
@@ -259,7 +259,7 @@ def _batch(names: list[str], lang: str, texts: list[str], source: str) -> Batch:
     return Batch(rows, source, np.arange(1, n + 1))
 
 
-def _describe_pair(found: Findings, asked: _Asked) -> dict[str, Any]:
+def _describe_pair(found: RunBuilder, asked: _Asked) -> dict[str, Any]:
     """The facts of a pair; what a reader should know of them goes into the notes."""
     pair, texts = asked.pair, asked.texts[asked.pair.langs[0]]
     _, sizes = np.unique(texts.concepts, return_counts=True)
@@ -302,13 +302,13 @@ def _versions(name: str, space: Space, asked: _Asked, codes: Mapping[str, str]) 
     return [(name, other, f"idf of {apart} sentences"), (f"{name} (training IDF)", space, "idf of training")]
 
 
-def _trained(name: str, space: Space, codes: Mapping[str, str]) -> Trained:
+def _trained(name: str, space: Space, codes: Mapping[str, str]) -> TrainedSystem:
     langs = list(getattr(space, "features", codes.values()))
-    return Trained(name, "as given", langs, float(space.report.get("seconds", 0.0)), dict(space.report))
+    return TrainedSystem(name, "as given", langs, float(space.report.get("seconds", 0.0)), dict(space.report))
 
 
 def _measure(
-    found: Findings,
+    found: RunBuilder,
     asked: _Asked,
     name: str,
     space: Space,
@@ -318,7 +318,7 @@ def _measure(
 ) -> None:
     """Ask one space, both ways."""
     a, b = asked.pair.langs
-    placed = Placed(space, asked.texts, codes)
+    placed = EmbeddingCache(space, asked.texts, codes)
     concepts = asked.concepts[asked.queries]
     for source, target in ((a, b), (b, a)):
         hits = _ask(asked, placed, source, target)
@@ -326,7 +326,7 @@ def _measure(
         if (source, target) not in found.queries:
             names = [f"{asked.name}:{number + 1}" for number in concepts]
             found.queries[source, target] = Queries(source, target, names, texts.counts.unique.tolist(), [])
-        who = Asking(name, "as given", source, target)
+        who = Condition(name, "as given", source, target)
         question = [
             "sentences",
             f"corpus {asked.digest} {asked.name}",
@@ -337,7 +337,7 @@ def _measure(
         ranks: dict[Measure, Ints] = {measure: hit.ranks for measure, hit in hits.items()}
         found.score(
             who, ranks, concepts, candidates=len(asked.concepts), shared=training_concepts(space), question=question,
-            answer=["as given", name, space.signature, *answer], over=asked.over,
+            answer=["as given", name, space.signature, *answer], over=asked.csls_over,
         )  # fmt: skip
         if isinstance(space, Cr5Space) and not found.queries[source, target].coverage:
             coverage = space.coverage(texts, codes[source])
@@ -351,7 +351,7 @@ def training_concepts(space: Space) -> int | None:
     return int(space.report["concepts"]) if two and "concepts" in space.report else None
 
 
-def _ask(asked: _Asked, placed: Placed, source: str, target: str) -> dict[Measure, Retrieval]:
+def _ask(asked: _Asked, placed: EmbeddingCache, source: str, target: str) -> dict[Measure, Retrieval]:
     behind, n = asked.background, len(asked.queries)
     everyone = asked.queries if behind is None else np.concatenate([asked.queries, behind])
     rows, there = placed.pair(source, everyone, target)
@@ -359,10 +359,12 @@ def _ask(asked: _Asked, placed: Placed, source: str, target: str) -> dict[Measur
     return retrieve(rows[:n], asked.concepts[asked.queries], there, asked.concepts, background=background)
 
 
-def _example(asked: _Asked, source: str, target: str, hit: Retrieval, i: int) -> tuple[str, list[Hit]]:
+def _example(asked: _Asked, source: str, target: str, hit: Retrieval, i: int) -> tuple[str, list[RankedCandidate]]:
     row = asked.queries[i]
     shown = [
-        Hit(asked.texts[target].titles[j], round(float(score), 4), bool(asked.concepts[j] == asked.concepts[row]))
+        RankedCandidate(
+            asked.texts[target].titles[j], round(float(score), 4), bool(asked.concepts[j] == asked.concepts[row])
+        )
         for j, score in zip(hit.indices[i], hit.scores[i], strict=True)
     ]
     return asked.texts[source].titles[row], shown

@@ -12,12 +12,12 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned import short_code
-from cr5.evaluate.runs import Asking, Findings, Hit, Queries, Run, Trained
+from cr5.evaluate.runs import Condition, Queries, RankedCandidate, Run, RunBuilder, TrainedSystem
 from cr5.evaluate.statistics import precision
-from cr5.evaluate.systems.cr5 import Cr5Space
+from cr5.evaluate.systems.own import Cr5Space
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.systems.word_vectors import read_dictionary
-from cr5.evaluate.tasks.documents import BACKGROUND, Over
+from cr5.evaluate.tasks.documents import BACKGROUND, CslsOver
 from cr5.evaluate.tasks.sentences import spoken, training_concepts
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, silent
@@ -91,7 +91,7 @@ def evaluate_words(
     dictionaries: Sequence[tuple[str, str, Path]],
     *,
     tokeniser: Tokeniser,
-    over: Over = "queries",
+    csls_over: CslsOver = "queries",
     title: str = "words",
     about: Mapping[str, str] | None = None,
     facts: Mapping[str, Any] | None = None,
@@ -103,7 +103,7 @@ def evaluate_words(
     right. A word that the system does not know, or none of whose translations it knows, has the rank 0.
     ``about`` tells more of a system, for its signature: what it was trained on.
     """
-    found = Findings()
+    found = RunBuilder()
     read: dict[str, _Dictionary] = {}
     known: dict[str, dict[str, dict[str, int]]] = {}
     for source, target, path in dictionaries:
@@ -120,7 +120,7 @@ def evaluate_words(
             progress(Progress("ask", i * len(spaces) + j, len(read) * len(spaces), note))
             try:
                 known.setdefault(name, {})[dictionary.direction] = _measure(
-                    found, dictionary, name, space, over, (about or {}).get(name, "")
+                    found, dictionary, name, space, csls_over, (about or {}).get(name, "")
                 )
             except NotApplicableError as error:
                 found.cannot(name, dictionary.direction, error)
@@ -133,7 +133,7 @@ def evaluate_words(
         }
         for dictionary, (_, _, path) in zip(read.values(), dictionaries, strict=True)
     }
-    told = {"dictionaries": described, "csls": {"neighbours": NEIGHBOURS, "over": over}, "known": known}
+    told = {"dictionaries": described, "csls": {"neighbours": NEIGHBOURS, "over": csls_over}, "known": known}
     return found.run("words", title, told | dict(facts or {}))
 
 
@@ -159,7 +159,7 @@ def _tokens(words: list[str], lang: str, tokeniser: Tokeniser) -> list[str]:
 
 
 def _measure(
-    found: Findings, dictionary: _Dictionary, name: str, space: Space, over: Over, about: str
+    found: RunBuilder, dictionary: _Dictionary, name: str, space: Space, csls_over: CslsOver, about: str
 ) -> dict[str, int]:
     """Ask one space, in one direction; returns how many queries it knows, does not know, and cannot answer."""
     if not isinstance(space, WordVectors):
@@ -180,7 +180,7 @@ def _measure(
     candidates, vectors = unit_rows(space.vectors(there)), unit_rows(space.vectors(here))
     queries = vectors[rows[known]]
     right = [answers[i] for i in known]
-    background = queries if over == "queries" else vectors[_others(dictionary, rows, len(vocabulary))]
+    background = queries if csls_over == "queries" else vectors[_others(dictionary, rows, len(vocabulary))]
     penalties: dict[Measure, Array] = {
         "cosine": np.zeros(len(candidates)),
         "csls": csls_penalty(neighbourhood_means(candidates, background)),
@@ -189,11 +189,11 @@ def _measure(
     for measure, penalty in penalties.items():
         ranks[measure][known] = answer_ranks(queries, candidates, right, penalty=penalty)
     best = {measure: precision(own[known], 1) for measure, own in ranks.items()}
-    who = Asking(name, "as given", source, target)
+    who = Condition(name, "as given", source, target)
     question = ["words", f"dictionary {dictionary.digest}", dictionary.direction, f"{len(rows)} queries"]
     found.score(
         who, ranks, np.arange(len(rows)), candidates=len(candidates), shared=training_concepts(space),
-        question=question, answer=["as given", name, space.signature, about], over=over,
+        question=question, answer=["as given", name, space.signature, about], over=csls_over,
     )  # fmt: skip
     unknown, unanswered = int((rows < 0).sum()), int(((rows >= 0) & ~answered).sum())
     found.notes.append(
@@ -202,16 +202,16 @@ def _measure(
         f"words are known: {best['cosine']:.1f} by cosine, {best['csls']:.1f} by CSLS"
     )
     seconds = float(space.report.get("seconds", 0.0))
-    found.trained.append(Trained(name, "as given", sorted([here, there]), seconds, dict(space.report)))
+    found.trained.append(TrainedSystem(name, "as given", sorted([here, there]), seconds, dict(space.report)))
     asked = found.queries[source, target]
     if isinstance(space, Cr5Space) and not asked.coverage:
         asked.coverage.extend((rows >= 0).astype(float).tolist())
 
-        def show(i: int) -> tuple[str, list[Hit]]:
+        def show(i: int) -> tuple[str, list[RankedCandidate]]:
             top = nearest(queries[[i]], candidates, 10, penalty=penalties["csls"])
             pairs = zip(top.indices[0], top.scores[0], strict=True)
             return dictionary.asked[known[i]], [
-                Hit(others[j], round(2 * float(score), 4), bool(j in right[i])) for j, score in pairs
+                RankedCandidate(others[j], round(2 * float(score), 4), bool(j in right[i])) for j, score in pairs
             ]
 
         found.look(who, ranks["csls"][known], show)

@@ -9,7 +9,7 @@ import numpy as np
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.evaluate.systems.space import Space, System
-from cr5.evaluate.texts import Texts
+from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Features
 from cr5.progress import ProgressCallback, silent
 from cr5.retrieval.block_products import Rows
@@ -34,7 +34,7 @@ class Cr5Space(Space):
     def langs(self) -> list[str]:
         return list(self.languages)
 
-    def embed(self, texts: Texts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
         """Unit rows, as ``Cr5.encode`` gives them."""
         own = self.languages[lang]
         return document_vectors(self.features[lang].transform(texts.counts), own.map, own.offset)
@@ -47,7 +47,7 @@ class Cr5Space(Space):
         """words x rank: the vector of every word of ``words``."""
         return self.languages[lang].map
 
-    def coverage(self, texts: Texts, lang: str) -> Array:
+    def coverage(self, texts: TokenisedTexts, lang: str) -> Array:
         """The share of each text's words, repetitions counted, that the model knows."""
         index = self.features[lang].index
         known = np.array([word in index for word in texts.counts.words], float)
@@ -55,10 +55,10 @@ class Cr5Space(Space):
         return np.asarray((matrix @ known) / np.maximum(matrix.sum(axis=1), 1))
 
 
-def cr5(settings: Settings, *, engine: Engine | None = None, progress: ProgressCallback = silent) -> System:
+def cr5_system(settings: Settings, *, engine: Engine | None = None, progress: ProgressCallback = silent) -> System:
     """Cr5 with these settings; rank and seed are theirs."""
 
-    def fit(training: Mapping[str, Texts], *, rank: int, seed: int) -> Space:
+    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
         size = 1 + max(int(texts.concepts.max(initial=-1)) for texts in training.values())
         names = [f"{i:010d}" for i in range(size)]  # in the order of their numbers
         documents = {
@@ -85,7 +85,7 @@ def describe(settings: Settings, ridge: float) -> str:
     return "|".join([f"preset {settings.preset}", *changed, f"rank {settings.rank}", f"ridge {ridge:g}"])
 
 
-class Given(Space):
+class PrecomputedVectors(Space):
     """Vectors from elsewhere: row i belongs to text i of what is compared."""
 
     def __init__(self, vectors: Mapping[str, Array], folder: Path) -> None:
@@ -97,7 +97,7 @@ class Given(Space):
         signature = f"vectors {digest.hexdigest()[:8]} of {size} dimensions"
         self.report = {"folder": str(folder), "signature": signature}
 
-    def embed(self, texts: Texts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
         """The rows of a language, to length 1."""
         if lang not in self.vectors:
             raise Cr5Error(f"{self.folder} has no vectors for language {lang}; add {lang}.npy or {lang}.parquet")
@@ -110,7 +110,7 @@ class Given(Space):
         return unit_rows(np.asarray(vectors, np.float32))
 
 
-def given(folder: Path) -> Given:
+def read_vectors(folder: Path) -> PrecomputedVectors:
     """The vectors of a folder, a file for each language: row i belongs to line i of what ``--texts`` writes."""
     found = {
         path.stem: read(path)
@@ -123,9 +123,9 @@ def given(folder: Path) -> Given:
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"{size} in {lang}" for lang, size in sizes.items())
         raise Cr5Error(f"{folder} has vectors of different dimensions, {told}; encode all languages alike")
-    return Given(found, folder)
+    return PrecomputedVectors(found, folder)
 
 
-def known(space: Space) -> System:
+def pretrained(space: Space) -> System:
     """A system that needs no training any more."""
     return lambda training, *, rank, seed: space
