@@ -30,8 +30,9 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, cg, eigsh
 
 from cr5 import __version__, reduced_rank_ridge
 from cr5._typing import Array, Ints, Sparse
+from cr5.retrieval.vectors import document_vectors
 from cr5.settings import settings
-from cr5.training.pipeline import document_vectors, documents_per_concept, metric_maps
+from cr5.training.pipeline import documents_per_concept, metric_maps
 from cr5.training.solver import Intercept
 from data import Data, europarl, first, hold_out, peak_gb, precision_at_1, say, synthetic
 

@@ -13,14 +13,16 @@ from cr5.corpus.documents import Batch, Document, Reading, Skipped, in_batches
 from cr5.corpus.languages import Guess, probabilities
 from cr5.errors import Cr5Error
 from cr5.features.tfidf import Features, count
+from cr5.language_map import LanguageMap
 from cr5.progress import ProgressCallback, silent, stop_on_interrupt
 from cr5.retrieval.explanations import Contribution, Explanation, Pair
+from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Settings, settings
-from cr5.storage.model_files import LanguageFile, ModelFolder, open_model, save
+from cr5.storage.model_files import ModelFolder, open_model, save
 from cr5.training.collection import collect, collect_on
 from cr5.training.engines import Cluster, Engine
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.pipeline import document_vectors, train
+from cr5.training.pipeline import train
 
 CHUNK = 1024  # texts that are encoded at a time: memory stays bounded, whatever the batch
 ZIPF = 2.7  # Mandelbrot's shift: the word at rank i, from 0, has a probability of nearly 1 / (i + ZIPF)
@@ -39,7 +41,7 @@ class Cr5:
     def __init__(self, preset: str = "default", **changes: Any) -> None:
         self.settings: Settings = settings(preset, **changes)
         self.report: dict[str, Any] = {}
-        self._trained: dict[str, LanguageFile] | ModelFolder = {}
+        self._trained: dict[str, LanguageMap] | ModelFolder = {}
         self._features: dict[str, Features] = {}
 
     def __repr__(self) -> str:
@@ -206,7 +208,7 @@ class Cr5:
         model._trained = folder
         return model
 
-    def _language(self, lang: str) -> LanguageFile:
+    def _language(self, lang: str) -> LanguageMap:
         if lang not in self.langs:
             known = ", ".join(self.langs) or "none: fit it first"
             raise Cr5Error(f"the model has no language {lang!r}; its languages are {known}")

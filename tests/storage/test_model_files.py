@@ -18,17 +18,18 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from cr5.errors import ModelFileError
+from cr5.language_map import LanguageMap
 from cr5.storage import model_files
-from cr5.storage.model_files import LanguageFile, open_model, save
+from cr5.storage.model_files import open_model, save
 
 HEADER = {"settings": {"rank": 3, "ridge": 0.1}, "report": [1.5, None, "größer"], "ok": True}
 REMEDY = "restore it or save the model again"
-Model = tuple[dict[str, Any], dict[str, LanguageFile]]
+Model = tuple[dict[str, Any], dict[str, LanguageMap]]
 
 
-def language(seed: int, words: int = 5, rank: int = 3) -> LanguageFile:
+def language(seed: int, words: int = 5, rank: int = 3) -> LanguageMap:
     draw = np.random.default_rng(seed).standard_normal
-    return LanguageFile(
+    return LanguageMap(
         [f"wörd{seed}字{i}" for i in range(words)],
         draw(words).astype(np.float32),
         draw((words, rank)).astype(np.float32),
@@ -127,7 +128,7 @@ def test_opening_reads_no_language_and_a_language_is_read_once(folder: Path, mon
     read: list[Path] = []
     original = model_files._read_language
 
-    def watch(path: Path, entry: Any) -> LanguageFile:
+    def watch(path: Path, entry: Any) -> LanguageMap:
         read.append(path)
         return original(path, entry)
 
@@ -143,8 +144,8 @@ def test_opening_reads_no_language_and_a_language_is_read_once(folder: Path, mon
 def test_memory_in_any_order_is_saved_right(tmp_path: Path) -> None:
     one = language(1)
     languages = {
-        "de": LanguageFile(one.words, one.idf[::-1], np.asfortranarray(one.map), one.offset),
-        "en": LanguageFile(one.words, one.idf, np.repeat(one.map, 2, axis=1)[:, ::2], one.offset),
+        "de": LanguageMap(one.words, one.idf[::-1], np.asfortranarray(one.map), one.offset),
+        "en": LanguageMap(one.words, one.idf, np.repeat(one.map, 2, axis=1)[:, ::2], one.offset),
     }
     save(tmp_path / "model", {}, languages)
     assert_same(tmp_path / "model", ({}, languages))
@@ -377,8 +378,8 @@ def test_an_unknown_language_is_answered_with_those_there_are(folder: Path) -> N
 # What cannot be saved
 
 
-def changed(**parts: Any) -> dict[str, LanguageFile]:
-    return {"de": LanguageFile(**{**vars(language(1)), **parts})}
+def changed(**parts: Any) -> dict[str, LanguageMap]:
+    return {"de": LanguageMap(**{**vars(language(1)), **parts})}
 
 
 FIVE = [f"w{i}" for i in range(5)]
@@ -407,7 +408,7 @@ FIVE = [f"w{i}" for i in range(5)]
     ],
 )
 def test_what_is_no_model_is_refused_and_nothing_written(
-    tmp_path: Path, languages: dict[str, LanguageFile], message: str
+    tmp_path: Path, languages: dict[str, LanguageMap], message: str
 ) -> None:
     with fails(message):
         save(tmp_path / "model", {}, languages)

@@ -19,13 +19,14 @@ from cr5.errors import Cr5Error
 from cr5.features.tfidf import Counts, Features
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
+from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Settings, settings
 from cr5.training import pipeline
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.collection import Collection, collect
 from cr5.training.engines import cpu
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.pipeline import document_vectors, documents_per_concept, fingerprint, train
+from cr5.training.pipeline import documents_per_concept, fingerprint, train
 from cr5.training.ridge import ridge_path
 
 

@@ -1,8 +1,19 @@
-"""Vectors as rows: unit length, and inner products of corresponding rows."""
+"""Vectors as rows: documents as unit vectors, and inner products of corresponding rows."""
 
 import numpy as np
 
-from cr5._typing import Array
+from cr5._typing import Array, Sparse
+
+
+def document_vectors(X: Sparse, map: Array, offset: Array) -> Array:  # noqa: A002
+    """X map - offset, every row at unit length; a document without words becomes 0.
+
+    X: documents x words; map: words x rank.
+    """
+    vectors = X @ map
+    vectors -= offset
+    vectors[np.diff(X.indptr) == 0] = 0
+    return unit_rows(vectors)
 
 
 def unit_rows(vectors: Array) -> Array:

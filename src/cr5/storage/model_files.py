@@ -22,6 +22,7 @@ from safetensors.numpy import save_file
 
 from cr5._typing import Array
 from cr5.errors import ModelFileError
+from cr5.language_map import LanguageMap
 from cr5.storage.atomic import sync, temporary
 from cr5.storage.locks import locked
 
@@ -35,16 +36,6 @@ _SAVING = ".saving"
 _LANG = re.compile(r"[A-Za-z0-9_-]+")
 _NAME = re.compile(r"[A-Za-z0-9_-]+-[0-9a-f]{12}\.(safetensors|txt)")
 _REMEDY = "restore it or save the model again"
-
-
-@dataclass(frozen=True)
-class LanguageFile:
-    """What is stored of a language of p words: idf (p), map (p x r) and offset (r), all float32."""
-
-    words: list[str]
-    idf: Array
-    map: Array
-    offset: Array
 
 
 class _File(NamedTuple):
@@ -71,7 +62,7 @@ class ModelFolder:
     _entries: dict[str, _Entry] = field(repr=False)
 
     def __post_init__(self) -> None:
-        self._languages: dict[str, LanguageFile] = {}
+        self._languages: dict[str, LanguageMap] = {}
         self._locks = {lang: Lock() for lang in self._entries}
 
     @property
@@ -84,7 +75,7 @@ class ModelFolder:
         """language -> number of words."""
         return {lang: entry.words for lang, entry in self._entries.items()}
 
-    def language(self, lang: str) -> LanguageFile:
+    def language(self, lang: str) -> LanguageMap:
         """Check and map a language's files, once; the arrays are read-only views of the file."""
         _check_known(self.path, [lang], self._entries)
         with self._locks[lang]:
@@ -113,7 +104,7 @@ def open_model(path: Path, langs: Sequence[str] | None = None) -> ModelFolder:
         return ModelFolder(path, header, entries)
 
 
-def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageFile]) -> None:
+def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
     """Write a model to a new folder or over the model in it; whoever saves there as well waits.
 
     ``header`` is anything that JSON can hold.
@@ -140,7 +131,7 @@ def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageFil
             _sweep(path)
 
 
-def _write(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageFile]) -> None:
+def _write(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
     saving = path / _SAVING  # a folder, because the safetensors library makes temporary files of its own
     saving.mkdir()
     words, tensors = saving / "words.txt", saving / "tensors.safetensors"
@@ -207,7 +198,7 @@ def check_code(lang: str) -> None:
         raise ModelFileError(f"language {lang!r} cannot name a file; use only letters a to z, digits, - and _")
 
 
-def _check_language(lang: str, language: LanguageFile) -> None:
+def _check_language(lang: str, language: LanguageMap) -> None:
     check_code(lang)
     words, rank = language.words, language.offset.size
     if not words or not rank:
@@ -314,7 +305,7 @@ def _open_checked(path: Path, file: _File) -> BinaryIO:
     return opened
 
 
-def _read_language(path: Path, entry: _Entry) -> LanguageFile:
+def _read_language(path: Path, entry: _Entry) -> LanguageMap:
     with _open_checked(path, entry.vocabulary) as file:
         words = file.read().decode(errors="replace").split("\n")
     if words.pop() or len(words) != entry.words:
@@ -324,7 +315,7 @@ def _read_language(path: Path, entry: _Entry) -> LanguageFile:
     for name in ("idf", "offset"):
         if not np.isfinite(arrays[name]).all():
             raise ModelFileError(f"{name} in {path / entry.tensors.name} is not finite; {_REMEDY}")
-    return LanguageFile(words, **arrays)
+    return LanguageMap(words, **arrays)
 
 
 def _map_tensors(file: BinaryIO, shapes: dict[str, tuple[int, ...]]) -> dict[str, Array]:

@@ -7,17 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
 from cr5.errors import CorpusError
 from cr5.features.tfidf import Features
+from cr5.language_map import LanguageMap
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.retrieval.vectors import unit_rows
+from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Settings
-from cr5.storage.model_files import LanguageFile, check_code
+from cr5.storage.model_files import check_code
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.collection import Collection
 from cr5.training.engines import Engine
@@ -30,6 +31,13 @@ class NotConverged(UserWarning):
     """A fit that ended above its tolerance."""
 
 
+class TrainingResult(NamedTuple):
+    """The map of every language, and a report of plain values: corpus sizes, ridge path, convergence."""
+
+    languages: dict[str, LanguageMap]
+    report: dict[str, Any]
+
+
 def train(
     collection: Collection,
     settings: Settings,
@@ -38,8 +46,8 @@ def train(
     checkpoint: Path | None = None,
     progress: ProgressCallback = silent,
     stop: Callable[[], bool] = lambda: False,
-) -> tuple[dict[str, LanguageFile], dict[str, Any]]:
-    """Learn every language's map; returns the languages and a report of plain values.
+) -> TrainingResult:
+    """Learn every language's map; returns the maps and a report.
 
     ``engine`` says where to compute, by default here. ``checkpoint`` names a file that an interrupted
     run goes on from; whoever keeps the model removes it.
@@ -71,7 +79,7 @@ def train(
         warnings.warn(warning, NotConverged, stacklevel=3)
     maps = metric_maps(fit, settings, documents_per_concept(concepts))
     languages = {
-        lang: LanguageFile(features[lang].words, features[lang].idf, maps[lang], _offset(fit, maps, lang, settings))
+        lang: LanguageMap(features[lang].words, features[lang].idf, maps[lang], _offset(fit, maps, lang, settings))
         for lang in features
     }
     report = {
@@ -100,7 +108,7 @@ def train(
         "memory_predicted": needed,
         "warning": warning,
     }
-    return languages, report
+    return TrainingResult(languages, report)
 
 
 def _fit(
@@ -149,14 +157,6 @@ def metric_maps(fit: Fit, settings: Settings, most: int) -> dict[str, Array]:
 def documents_per_concept(concepts: Mapping[str, Ints]) -> int:
     """The most documents that a concept has: no eigenvalue exceeds it."""
     return int(np.bincount(np.concatenate(list(concepts.values()))).max())
-
-
-def document_vectors(X: Sparse, map: Array, offset: Array) -> Array:  # noqa: A002
-    """Documents -> unit vectors: X map - offset, each row to length 1; a document without words to 0."""
-    vectors = X @ map
-    vectors -= offset
-    vectors[np.diff(X.indptr) == 0] = 0
-    return unit_rows(vectors)
 
 
 def fingerprint(

@@ -18,7 +18,7 @@ from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Counts, Features, Weighting, add_up, choose, fit_features, frequencies, select, weigh
 from cr5.retrieval.block_products import Rows
-from cr5.training.pipeline import document_vectors
+from cr5.retrieval.vectors import document_vectors
 
 INDEX = 10_000  # concepts that CL-ESA compares a text with, at most
 STRONGEST = 500  # of these comparisons, how many it keeps

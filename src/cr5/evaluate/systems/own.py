@@ -11,21 +11,21 @@ from cr5.errors import Cr5Error
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Features
+from cr5.language_map import LanguageMap
 from cr5.progress import ProgressCallback, silent
 from cr5.retrieval.block_products import Rows
-from cr5.retrieval.vectors import unit_rows
+from cr5.retrieval.vectors import document_vectors, unit_rows
 from cr5.settings import PRESETS, Settings
-from cr5.storage.model_files import LanguageFile
 from cr5.storage.vector_files import read
 from cr5.training.collection import Collection, Documents
 from cr5.training.engines import Engine
-from cr5.training.pipeline import document_vectors, train
+from cr5.training.pipeline import train
 
 
 class Cr5Space(Space):
     """A trained cr5 model that takes counted texts."""
 
-    def __init__(self, languages: Mapping[str, LanguageFile], settings: Settings, report: Mapping[str, object]) -> None:
+    def __init__(self, languages: Mapping[str, LanguageMap], settings: Settings, report: Mapping[str, object]) -> None:
         self.report = report
         self.features = {lang: Features(own.words, own.idf, settings.weighting) for lang, own in languages.items()}
         self.languages = languages
