@@ -12,7 +12,8 @@ SOURCE = Path(cr5.__file__).parent
 
 # From the bottom to the top. A package or module imports only from lower layers; within a package modules are free.
 LAYERS = [
-    ["_typing", "errors", "progress", "machine", "language_map", "data"],
+    ["_typing", "errors", "progress", "machine", "data"],
+    ["language_map"],
     ["storage"],
     ["corpus"],
     ["features"],
