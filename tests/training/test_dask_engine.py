@@ -430,7 +430,7 @@ def test_a_scheduler_that_does_not_answer_is_named() -> None:
     with pytest.raises(Cr5Error) as caught:
         DaskEngine("tcp://127.0.0.1:9", patience=0.5)
     assert str(caught.value) == (
-        "no Dask scheduler answers at tcp://127.0.0.1:9; start one with dask scheduler, or mend the address"
+        "no Dask scheduler answers at tcp://127.0.0.1:9; start one with dask scheduler, or correct the address"
     )
 
 

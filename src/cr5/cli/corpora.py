@@ -30,11 +30,11 @@ from cr5.sources.moses import read_moses
 from cr5.sources.table import read_table
 from cr5.sources.tmx import read_tmx
 from cr5.sources.wikipedia import build as encyclopedias
-from cr5.sources.wikipedia.align import Keep
-from cr5.sources.wikipedia.executor import open_crew
+from cr5.sources.wikipedia.dump_listing import DUMPS, HUB
+from cr5.sources.wikipedia.executor import open_executor
 from cr5.sources.wikipedia.plan import Ids, Request
+from cr5.sources.wikipedia.publishing import Keep
 from cr5.sources.wikipedia.wiki import Kind
-from cr5.sources.wikipedia.wikimedia import DUMPS, HUB
 from cr5.training.inspection import inspect as inspect_corpus
 
 app = typer.Typer(help="Make a corpus from what you have, or look into one.", no_args_is_help=True)
@@ -147,8 +147,8 @@ def wikipedia(
     began = time.perf_counter()
     before = signal.signal(signal.SIGTERM, _interrupt)  # whoever ends a night's work keeps all of it
     try:
-        with open_crew(workers, scheduler) as crew, console.progress_bars(json) as progress:
-            built = encyclopedias.build(request, output, executor=crew, agent=agent, progress=progress)
+        with open_executor(workers, scheduler) as executor, console.progress_bars(json) as progress:
+            built = encyclopedias.build(request, output, executor=executor, agent=agent, progress=progress)
     except KeyboardInterrupt:
         err.print("stopped; run the same command again to go on", style="yellow")
         sys.exit(130)

@@ -22,10 +22,10 @@ from mirror import Fault, Mirror, publish_cirrus, publish_parquet, publish_sitel
 from cr5 import Document, demo, read
 from cr5.errors import CorpusError, Cr5Error
 from cr5.sources.wikipedia import shards
-from cr5.sources.wikipedia.align import Keep
 from cr5.sources.wikipedia.build import Built, build
-from cr5.sources.wikipedia.executor import open_crew
+from cr5.sources.wikipedia.executor import open_executor
 from cr5.sources.wikipedia.plan import Request
+from cr5.sources.wikipedia.publishing import Keep
 from cr5.sources.wikipedia.shards import Job
 from cr5.sources.wikipedia.wiki import DISAMBIGUATION, NAMESPACE, NO_ITEM, REDIRECT, Kind, Wiki
 
@@ -742,7 +742,7 @@ def test_a_dump_on_disk_that_is_also_unpacked_is_read_once(mirror: Mirror, tmp_p
 
 
 def test_processes_give_the_same_corpus(xml_mirror: Mirror, tmp_path: Path) -> None:
-    with open_crew(workers=2) as crew:
+    with open_executor(workers=2) as crew:
         make(xml_mirror, tmp_path / "corpus", executor=crew)
     assert found(tmp_path / "corpus") == EVERYTHING
 
@@ -753,7 +753,7 @@ def test_a_dask_cluster_gives_the_same_corpus(xml_mirror: Mirror, tmp_path: Path
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
         ) as cluster,
-        open_crew(scheduler=cluster.scheduler_address) as crew,
+        open_executor(scheduler=cluster.scheduler_address) as crew,
     ):
         make(xml_mirror, tmp_path / "corpus", executor=crew)
     assert found(tmp_path / "corpus") == EVERYTHING

@@ -19,7 +19,10 @@ import numpy as np
 from cr5.corpus.documents import Skipped, read_batches
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.sources.wikipedia.align import (
+from cr5.sources.wikipedia.dump_listing import Dump
+from cr5.sources.wikipedia.extraction import Harvest, Harvested
+from cr5.sources.wikipedia.plan import Request, plan
+from cr5.sources.wikipedia.publishing import (
     Edition,
     Published,
     begin,
@@ -29,12 +32,9 @@ from cr5.sources.wikipedia.align import (
     publish,
     shared_items,
 )
-from cr5.sources.wikipedia.harvest import Harvest, Harvested
-from cr5.sources.wikipedia.plan import Request, plan
 from cr5.sources.wikipedia.sample import take_samples
 from cr5.sources.wikipedia.shards import Done, shard, writing
 from cr5.sources.wikipedia.wiki import PAGES, Tally
-from cr5.sources.wikipedia.wikimedia import Dump
 from cr5.storage.locks import locked
 
 WORK = ".work"

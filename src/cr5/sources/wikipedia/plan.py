@@ -8,11 +8,11 @@ from typing import Literal, TypeAlias
 from cr5.corpus import languages
 from cr5.errors import Cr5Error
 from cr5.progress import ProgressCallback, silent
-from cr5.sources.wikipedia.align import Keep
-from cr5.sources.wikipedia.local import find_local
+from cr5.sources.wikipedia.dump_listing import DUMPS, HUB, Dump, File, find_dumps
+from cr5.sources.wikipedia.local_dumps import find_local
+from cr5.sources.wikipedia.publishing import Keep
 from cr5.sources.wikipedia.shards import load_json, write_json
 from cr5.sources.wikipedia.wiki import Kind, Wiki
-from cr5.sources.wikipedia.wikimedia import DUMPS, HUB, Dump, File, find_dumps
 
 Ids: TypeAlias = Literal["props", "sitelinks"]
 """Where a page's item is found: in its wiki's page_props, or in Wikidata's table of all wikis' pages."""

@@ -8,11 +8,11 @@ from cr5.errors import CorpusError, Cr5Error
 from cr5.progress import Progress
 from cr5.sources.http.client import StoppedError
 from cr5.sources.http.download import fetch
-from cr5.sources.wikipedia import pages
-from cr5.sources.wikipedia.harvest import Harvest, Harvested, make_table
+from cr5.sources.wikipedia import xml_dump
+from cr5.sources.wikipedia.dump_listing import Dump, File
+from cr5.sources.wikipedia.extraction import Harvest, Harvested, make_table
 from cr5.sources.wikipedia.shards import Done, Job, extract, finished
 from cr5.sources.wikipedia.wiki import Piece
-from cr5.sources.wikipedia.wikimedia import Dump, File
 
 _NAME = "sample"
 
@@ -53,7 +53,7 @@ def _try(harvest: Harvest, dump: Dump, count: int, size: int, heads: Path) -> Do
             whole &= complete
             table = heads / "items"
             make_table(props, dump.wiki, "props", table, partial=not complete)
-        hidden = pages.hidden_names(path) if dump.kind == "xml" else None
+        hidden = xml_dump.hidden_names(path) if dump.kind == "xml" else None
         items = None if table is None else str(table)
         done = extract(Job(dump.kind, Piece(str(path)), dump.wiki, items, hidden, str(heads), _NAME, limit=count))
     except CorpusError:

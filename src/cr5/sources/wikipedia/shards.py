@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from cr5.corpus import languages
 from cr5.corpus.documents import SCHEMA, Document, Skipped
 from cr5.errors import CorpusError, Cr5Error
-from cr5.sources.wikipedia import cirrus, exports, pages
-from cr5.sources.wikipedia.items import Items
+from cr5.sources.wikipedia import parquet_export, search_index_dump, xml_dump
 from cr5.sources.wikipedia.wiki import Kind, Piece, Tally, Wiki
+from cr5.sources.wikipedia.wikidata_items import Items
 from cr5.storage.atomic import replacing
 
 ARTICLES = SCHEMA.append(pa.field("foreign", pa.string()))
@@ -159,11 +159,11 @@ def _articles(job: Job, tally: Tally, faults: Skipped, skip: int) -> Iterator[tu
         faults.add(reason, message)
 
     if job.kind == "cirrus":
-        return cirrus.articles(job.piece, job.wiki, find, tally=tally, skip=skip, handle_error=handle_error)
+        return search_index_dump.articles(job.piece, job.wiki, find, tally=tally, skip=skip, handle_error=handle_error)
     assert find is not None
     if job.kind == "parquet":
-        return exports.articles(job.piece, job.wiki, find, tally=tally, skip=skip, handle_error=handle_error)
-    return pages.articles(
+        return parquet_export.articles(job.piece, job.wiki, find, tally=tally, skip=skip, handle_error=handle_error)
+    return xml_dump.articles(
         job.piece, job.wiki, find, tally=tally, skip=skip, handle_error=handle_error, hidden=job.hidden
     )
 

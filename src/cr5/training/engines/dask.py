@@ -25,6 +25,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from cr5._typing import Array, Ints, Mask, Sparse
+from cr5.cluster import connect_to_scheduler
 from cr5.errors import Cr5Error
 from cr5.machine import available_cores, available_memory
 from cr5.training.engines import Facts
@@ -34,7 +35,7 @@ from cr5.training.engines.kernels import Matrix
 try:
     import dask
     from dask.sizeof import sizeof
-    from distributed import Client, KilledWorker, LocalCluster, get_worker
+    from distributed import KilledWorker, LocalCluster, get_worker
     from distributed.comm import CommClosedError
 except ModuleNotFoundError as error:
     raise Cr5Error("the dask engine needs Dask; install it with pip install 'cr5[dask]'") from error
@@ -507,12 +508,7 @@ class Cluster:
                     silence_logs=logging.CRITICAL,  # a worker that died is dealt with here
                 )
         self.address = self.own.scheduler_address if self.own else str(scheduler)
-        try:
-            self.client = Client(self.address, timeout=min(patience, 10), set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise Cr5Error(
-                f"no Dask scheduler answers at {self.address}; start one with dask scheduler, or mend the address"
-            ) from error
+        self.client = connect_to_scheduler(self.address, timeout_seconds=min(patience, 10))
         self.places: list[str] = []
         self.spares: list[tuple[Future, str]] = []  # copies against a loss, and the workers that keep them
         self.alone: float | None = None  # since when there has been no worker

@@ -18,9 +18,9 @@ from search_dumps import DANISH, Page, action, bulk, source, write_classic, writ
 from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
 from cr5.sources import files
-from cr5.sources.wikipedia import cirrus
-from cr5.sources.wikipedia.items import Find
+from cr5.sources.wikipedia import search_index_dump
 from cr5.sources.wikipedia.wiki import Piece, Tally
+from cr5.sources.wikipedia.wikidata_items import Find
 
 PAGES = [
     Page(1, "Århus", "Århus er en by.", "Q25319", ["Infoboks by", "Kilder"]),
@@ -52,8 +52,8 @@ quick = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCh
 
 
 def read(path: Path, find: Find | None = None, **more: Any) -> list[tuple[int, Document]]:
-    [piece] = cirrus.pieces(path)
-    return list(cirrus.articles(piece, DANISH, find, **({"tally": Counter()} | more)))
+    [piece] = search_index_dump.pieces(path)
+    return list(search_index_dump.articles(piece, DANISH, find, **({"tally": Counter()} | more)))
 
 
 def lenient(path: Path, **more: Any) -> tuple[list[int], Skipped]:
@@ -101,7 +101,7 @@ def test_the_layout_of_2025_gives_the_same_from_many_files(tmp_path: Path) -> No
 
 
 def test_every_file_is_one_piece() -> None:
-    assert cirrus.pieces(Path("a/b.json.bz2")) == [Piece("a/b.json.bz2", 0, None)]
+    assert search_index_dump.pieces(Path("a/b.json.bz2")) == [Piece("a/b.json.bz2", 0, None)]
 
 
 @pytest.mark.parametrize("empty", ["x.json.gz", "x.json.bz2", "x.json"])
@@ -200,7 +200,9 @@ def test_skip_goes_on_exactly_behind_a_record(plain: Path) -> None:
     for stop in range(len(found) + 1):
         tally: Tally = Counter()
         skipped = Skipped()
-        first = list(islice(cirrus.articles(Piece(str(plain)), DANISH, tally=tally, handle_error=skipped.add), stop))
+        first = list(
+            islice(search_index_dump.articles(Piece(str(plain)), DANISH, tally=tally, handle_error=skipped.add), stop)
+        )
         skip = first[-1][0] if first else 0
         rest = read(plain, tally=tally, handle_error=skipped.add, skip=skip)
         assert first + rest == found
@@ -387,7 +389,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         path.write_bytes(bulk([Page(1, "Side", "lang tekst " * 5000, "Q1")]) * count)
         tracemalloc.start()
         try:
-            assert sum(1 for _ in cirrus.articles(Piece(str(path)), DANISH, tally=Counter())) == count
+            assert sum(1 for _ in search_index_dump.articles(Piece(str(path)), DANISH, tally=Counter())) == count
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cr5.errors import Cr5Error
-from cr5.sources.wikipedia.local import find_local, find_local_sitelinks
+from cr5.sources.wikipedia.local_dumps import find_local, find_local_sitelinks
 from cr5.sources.wikipedia.wiki import Kind, Wiki
 
 DANISH, MIN_NAN = Wiki("da", "da"), Wiki("zh-min-nan", "nan")

@@ -15,8 +15,8 @@ from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, lines, opened, raise_error, reading
 from cr5.sources.wikipedia import wikitext
-from cr5.sources.wikipedia.items import Find
 from cr5.sources.wikipedia.wiki import DISAMBIGUATION, EMPTY, NAMESPACE, NO_ITEM, PAGES, Piece, Tally, Wiki
+from cr5.sources.wikipedia.wikidata_items import Find
 
 _ACTION = re.compile(r'\s*+\{\s*+"(index|create|update|delete)"\s*+:\s*+\{')
 _ITEM = re.compile(r"Q[1-9][0-9]*+")

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from cr5.corpus.documents import Document, place
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, raise_error, reading
-from cr5.sources.wikipedia.items import Find
 from cr5.sources.wikipedia.wiki import DISAMBIGUATION, EMPTY, NO_ITEM, PAGES, Piece, Tally, Wiki
+from cr5.sources.wikipedia.wikidata_items import Find
 
 _Cells: TypeAlias = tuple[bytes | None, ...]
 

@@ -17,7 +17,7 @@ from search_dumps import DANISH, Page, write_export
 
 from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
-from cr5.sources.wikipedia import exports
+from cr5.sources.wikipedia import parquet_export
 from cr5.sources.wikipedia.wiki import Piece, Tally
 
 PAGES = [
@@ -48,7 +48,7 @@ def every(page: int, title: str) -> tuple[str, bool]:
 
 def read(path: Path | str, **more: Any) -> list[tuple[int, Document]]:
     defaults: dict[str, Any] = {"find": every, "tally": Counter()}
-    return list(exports.articles(Piece(str(path)), DANISH, **(defaults | more)))
+    return list(parquet_export.articles(Piece(str(path)), DANISH, **(defaults | more)))
 
 
 def wanted(pages: list[Page]) -> list[Document]:
@@ -126,8 +126,8 @@ def test_ids_and_texts_may_be_of_related_types(tmp_path: Path, kind: pa.DataType
 
 def test_an_empty_export_has_no_articles(tmp_path: Path) -> None:
     [path] = write_export(tmp_path, [])
-    [piece] = exports.pieces(path)
-    assert list(exports.articles(piece, DANISH, find, tally=Counter())) == []
+    [piece] = parquet_export.pieces(path)
+    assert list(parquet_export.articles(piece, DANISH, find, tally=Counter())) == []
 
 
 # Pieces, and going on
@@ -135,27 +135,27 @@ def test_an_empty_export_has_no_articles(tmp_path: Path) -> None:
 
 def test_pieces_share_the_row_groups_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [path] = write_export(tmp_path, MANY, group=3)
-    assert exports.pieces(path) == [Piece(str(path), 0, 14)]
-    monkeypatch.setattr(exports, "PIECE", 1000)
-    pieces = exports.pieces(path)
+    assert parquet_export.pieces(path) == [Piece(str(path), 0, 14)]
+    monkeypatch.setattr(parquet_export, "PIECE", 1000)
+    pieces = parquet_export.pieces(path)
     assert len(pieces) > 3
     assert [piece.begin for piece in pieces] == [0, *(piece.end for piece in pieces[:-1])]
     assert pieces[-1].end == 14
-    found = [list(exports.articles(piece, DANISH, every, tally=Counter())) for piece in pieces]
+    found = [list(parquet_export.articles(piece, DANISH, every, tally=Counter())) for piece in pieces]
     assert [document for piece in found for _, document in piece] == wanted(MANY)
     for piece in found:
         assert [number for number, _ in piece] == list(range(1, len(piece) + 1))
 
 
 def test_skip_goes_on_exactly_behind_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exports, "_BATCH_ROWS", 2)  # several in a row group
+    monkeypatch.setattr(parquet_export, "_BATCH_ROWS", 2)  # several in a row group
     pages = MANY[:12]
     pages[4] = pages[4]._replace(title="")
     [path] = write_export(tmp_path, pages, group=5)
     piece = Piece(str(path), 0, 3)
 
     def some(tally: Tally, skipped: Skipped, skip: int, count: int | None = None) -> list[tuple[int, Document]]:
-        found = exports.articles(piece, DANISH, every, tally=tally, skip=skip, handle_error=skipped.add)
+        found = parquet_export.articles(piece, DANISH, every, tally=tally, skip=skip, handle_error=skipped.add)
         return list(islice(found, count))
 
     whole, everything = Counter[str](), Skipped()
@@ -186,7 +186,7 @@ def test_missing_and_doubled_columns_are_named(tmp_path: Path, columns: list[str
     pq.write_table(pa.Table.from_arrays([pa.array(["1"])] * len(columns), columns), path)
     assert refusal(path) == f"{path}: {words}"
     with pytest.raises(CorpusError):
-        exports.pieces(path)
+        parquet_export.pieces(path)
 
 
 def test_a_column_of_another_type_is_named(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_bad_row_is_named_or_counted(tmp_path: Path, row: list[Any], reason: s
     assert skipped.examples == {reason: f"{path}: row 2: {words}; download it again"}
     assert skipped.total == 1
     with pytest.raises(CorpusError) as caught:
-        list(exports.articles(Piece(str(path), 1, 2), DANISH, every, tally=Counter()))
+        list(parquet_export.articles(Piece(str(path), 1, 2), DANISH, every, tally=Counter()))
     assert str(caught.value) == f"{path}: row 2: {words}; download it again"
 
 
@@ -230,7 +230,7 @@ def test_what_is_cut_short_or_no_parquet_is_named(tmp_path: Path) -> None:
         path.write_bytes(content)
         assert refusal(path) == f"{path}: corrupt, or no Parquet file; copy or download it again"
     with pytest.raises(CorpusError):
-        exports.pieces(path)
+        parquet_export.pieces(path)
 
 
 def test_damage_within_a_file_is_articles_or_an_error(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
         [path] = write_export(tmp_path, [page] * count, group=count)
         tracemalloc.start()
         try:
-            assert sum(1 for _ in exports.articles(Piece(str(path)), DANISH, every, tally=Counter())) == count
+            assert sum(1 for _ in parquet_export.articles(Piece(str(path)), DANISH, every, tally=Counter())) == count
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -19,10 +19,10 @@ from timing import seconds
 from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, raise_error
-from cr5.sources.wikipedia import pages
-from cr5.sources.wikipedia.pages import Page, articles, hidden_names, pieces, read_pages
+from cr5.sources.wikipedia import xml_dump
 from cr5.sources.wikipedia.wiki import DISAMBIGUATION, EMPTY, NAMESPACE, NO_ITEM, PAGES, REDIRECT, Piece, Wiki
 from cr5.sources.wikipedia.wikitext import HIDDEN
+from cr5.sources.wikipedia.xml_dump import Page, articles, hidden_names, pieces, read_pages
 
 DANISH = Wiki("da", "da")
 ITEMS = {1: "Q64", 3: "Q144", 4: "Q9", 5: "Q10", 9: "Q11", 10: "Q12", 11: "Q13", 12: "Q14"}
@@ -167,8 +167,8 @@ def test_random_pages_come_back_equal_each_once_whatever_the_file_and_the_pieces
     expected = list(map(as_read, wiki))
     xml = dumps.pages_xml(wiki)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pages, "_READ", max(chunk, 11))
-        patch.setattr(pages, "_READ_PACKED", chunk)
+        patch.setattr(xml_dump, "_READ", max(chunk, 11))
+        patch.setattr(xml_dump, "_READ_PACKED", chunk)
         assert read(tmp_path / "x.xml", xml) == expected
         assert read(tmp_path / "x.xml.bz2", bz2.compress(xml)) == expected
         assert read(tmp_path / "x.xml.gz", gzip.compress(xml, 1)) == expected
@@ -193,7 +193,7 @@ def test_pieces_of_any_size_give_every_page_once(tmp_path: Path, per_stream: int
 
 def test_every_place_of_a_chunks_end_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for chunk in range(1, 40):
-        monkeypatch.setattr(pages, "_READ", chunk)
+        monkeypatch.setattr(xml_dump, "_READ", chunk)
         assert read(tmp_path / "x.xml", dumps.pages_xml(MINIATURE)) == list(map(as_read, MINIATURE))
 
 
@@ -302,7 +302,7 @@ def test_a_file_that_is_cut_short_says_where(tmp_path: Path) -> None:
         assert message(packed, gzip.compress(xml[:cut])) == shown.replace(str(path), str(packed))
     content = dumps.multistream(MINIATURE, per_stream=2)
     path = tmp_path / "x.xml.bz2"
-    starts = [match.start() for match in pages._STREAM.finditer(content)]
+    starts = [match.start() for match in xml_dump._STREAM.finditer(content)]
     assert message(path, content[: starts[2] + 99]) == f"{path}: cut short behind the page 'Kbh'; download it again"
     assert message(path, content[: starts[0] + 99]) == f"{path}: cut short before the first page; download it again"
 
@@ -435,8 +435,8 @@ def test_a_page_without_its_head_is_named_and_left_out(tmp_path: Path, tag: str,
 def test_a_page_that_is_too_large_is_named_and_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
-    monkeypatch.setattr(pages, "LARGEST_PAGE", 1 << 20)
-    monkeypatch.setattr(pages, "_READ", chunk)
+    monkeypatch.setattr(xml_dump, "LARGEST_PAGE", 1 << 20)
+    monkeypatch.setattr(xml_dump, "_READ", chunk)
     wiki = [dumps.Page(1, "A", "a"), dumps.Page(2, "B & C", "b" * (3 << 19)), dumps.Page(3, "D", "d")]
     path, skipped = tmp_path / "x.xml", Skipped()
     assert [page.title for page in read(path, dumps.pages_xml(wiki), skipped.add)] == ["A", "D"]
@@ -444,7 +444,7 @@ def test_a_page_that_is_too_large_is_named_and_left_out(
         "page too large": f"{path}: the page 'B & C' has more than 1 MB; download it again",
     }
     cut = dumps.pages_xml(wiki)[: 1 << 20] + b"b" * 5000
-    monkeypatch.setattr(pages, "_READ", 1 << 18)
+    monkeypatch.setattr(xml_dump, "_READ", 1 << 18)
     read(path, cut, skipped.add)
     assert skipped.examples["cut short"] == f"{path}: cut short behind the page 'B & C'; download it again"
 
@@ -475,7 +475,7 @@ def test_any_bytes_give_the_same_whatever_the_chunks_and_no_other_error(
     for size in (chunk, 1 << 20):
         skipped = Skipped()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pages, "_READ", size)
+            patch.setattr(xml_dump, "_READ", size)
             found = read(path, content, skipped.add)
             tally: Counter[str] = Counter()
             every = articles(Piece(str(path)), DANISH, find, tally=tally, handle_error=Skipped().add)

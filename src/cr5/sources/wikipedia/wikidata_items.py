@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, opened, raise_error
-from cr5.sources.wikipedia.sqldump import rows
+from cr5.sources.wikipedia.sql_dump import rows
 from cr5.storage.atomic import sync
 
 Find: TypeAlias = Callable[[int, str], tuple[str, bool] | None]

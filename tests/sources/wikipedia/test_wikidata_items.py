@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from cr5.corpus.documents import Skipped
 from cr5.errors import CorpusError
-from cr5.sources.wikipedia import items
-from cr5.sources.wikipedia.items import Items, from_page_props, from_sitelinks
+from cr5.sources.wikipedia import wikidata_items
+from cr5.sources.wikipedia.wikidata_items import Items, from_page_props, from_sitelinks
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PROPS = [
@@ -83,7 +83,7 @@ def test_sitelinks_tell_the_items_of_one_site_by_title(sitelinks: Path, tmp_path
 def test_random_tables_come_back_with_the_last_item_of_each_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[tuple[int, int | None]], block: int
 ) -> None:
-    monkeypatch.setattr(items, "_BLOCK", block)
+    monkeypatch.setattr(wikidata_items, "_BLOCK", block)
     path = tmp_path / "x.sql"
     path.write_bytes(
         dumps.page_props_sql(

@@ -28,9 +28,9 @@ from cr5.errors import Cr5Error
 from cr5.progress import Progress
 from cr5.sources.http.client import Page, StoppedError
 from cr5.sources.http.queue import fetch_all
-from cr5.sources.wikipedia import wikimedia
+from cr5.sources.wikipedia import dump_listing
+from cr5.sources.wikipedia.dump_listing import Dump, File, find_dumps, find_sitelinks
 from cr5.sources.wikipedia.wiki import Wiki
-from cr5.sources.wikipedia.wikimedia import Dump, File, find_dumps, find_sitelinks
 
 AGENT = "cr5-tests (tests@example.org)"
 DA, EN, NAN = Wiki("da", "da"), Wiki("en", "en"), Wiki("zh-min-nan", "nan")
@@ -311,7 +311,7 @@ def test_a_list_of_the_hub_that_never_ends_is_left(mirror: Mirror) -> None:
 
     turned: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wikimedia, "get", turn)
+        patch.setattr(dump_listing, "get", turn)
         assert (
             message(mirror, "parquet", DA) == f"URL{TREE}: a list of more than 50 pages; check the address of the hub"
         )
@@ -524,7 +524,7 @@ def test_servers_that_talk_nonsense_end_in_an_error_of_the_user(data: st.DataObj
         return Page(data.draw(st.binary(max_size=20) | JSON | HTML | st.just(dates)), None)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wikimedia, "get", nonsense)
+        patch.setattr(dump_listing, "get", nonsense)
         try:
             found = find_dumps([DA], kind, mirror="http://a", hub="http://b", agent=AGENT)
         except Cr5Error:
@@ -542,7 +542,7 @@ def test_a_page_of_nothing_but_beginnings_takes_no_longer_than_its_length_deserv
     monkeypatch: pytest.MonkeyPatch, piece: str
 ) -> None:
     body = (piece * (1_000_000 // len(piece))).encode()
-    monkeypatch.setattr(wikimedia, "get", lambda url, **options: Page(body, None))
+    monkeypatch.setattr(dump_listing, "get", lambda url, **options: Page(body, None))
     began = time.process_time()
     with pytest.raises(Cr5Error):
         find_dumps([DA], "xml", mirror="http://a", agent=AGENT)

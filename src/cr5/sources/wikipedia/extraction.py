@@ -15,18 +15,18 @@ from cr5.progress import Progress, ProgressCallback
 from cr5.sources.files import reading
 from cr5.sources.http.client import StoppedError
 from cr5.sources.http.queue import Item, fetch_all
-from cr5.sources.wikipedia import cirrus, exports, pages
-from cr5.sources.wikipedia.items import from_page_props, from_sitelinks
-from cr5.sources.wikipedia.local import find_local_sitelinks
+from cr5.sources.wikipedia import parquet_export, search_index_dump, xml_dump
+from cr5.sources.wikipedia.dump_listing import Dump, File, find_sitelinks
+from cr5.sources.wikipedia.local_dumps import find_local_sitelinks
 from cr5.sources.wikipedia.plan import Ids, Request
 from cr5.sources.wikipedia.shards import Done, Job, extract, finished, load_json, write_json
 from cr5.sources.wikipedia.wiki import Piece, Wiki
-from cr5.sources.wikipedia.wikimedia import Dump, File, find_sitelinks
+from cr5.sources.wikipedia.wikidata_items import from_page_props, from_sitelinks
 
 Harvested: TypeAlias = dict[str, list[tuple[Job, Done]]]
 """Every wiki's jobs in order, by its code, with what came of them."""
 
-_DIVIDE = {"cirrus": cirrus.pieces, "xml": pages.pieces, "parquet": exports.pieces}
+_DIVIDE = {"cirrus": search_index_dump.pieces, "xml": xml_dump.pieces, "parquet": parquet_export.pieces}
 _ENDS = 1 << 16  # bytes at each end of a file
 
 
@@ -156,7 +156,7 @@ class Harvest:
             known = {
                 "mark": _mark(path),
                 "pieces": [[piece.begin, piece.end] for piece in _DIVIDE[dump.kind](path)],
-                "hidden": sorted(pages.hidden_names(path)) if dump.kind == "xml" else None,
+                "hidden": sorted(xml_dump.hidden_names(path)) if dump.kind == "xml" else None,
             }
             write_json(record, known)
         return self.divided(dump, file, known, items)

@@ -6,8 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from cr5.errors import Cr5Error
+from cr5.sources.wikipedia.dump_listing import Dump, File
 from cr5.sources.wikipedia.wiki import Kind, Wiki
-from cr5.sources.wikipedia.wikimedia import Dump, File
 
 _NAMES = {
     "cirrus": (r"{wiki}_content-(\d{{8}})-\d+\.json\.bz2", r"{wiki}-(\d{{8}})-cirrussearch-content\.json\.gz"),

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from timing import seconds
 
 from cr5.errors import CorpusError
-from cr5.sources.wikipedia import sqldump
-from cr5.sources.wikipedia.sqldump import Value, rows, sitelinks, wikidata_ids
+from cr5.sources.wikipedia import sql_dump
+from cr5.sources.wikipedia.sql_dump import Value, rows, sitelinks, wikidata_ids
 
 HEAD = """-- MySQL dump 10.19  Distrib 10.3.38-MariaDB, for debian-linux-gnu (x86_64)
 --
@@ -277,7 +277,7 @@ def test_a_value_of_another_kind_is_shown(literal: str) -> None:
 
 
 def test_a_row_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqldump, "MAX_ROW", 10**5)
+    monkeypatch.setattr(sql_dump, "MAX_ROW", 10**5)
     shown = message(dump("INSERT INTO `page_props` VALUES (1,'" + "a" * 10**6))
     assert shown == f'x.sql: cannot be read as rows of `page_props` near "(1,\'{"a" * 36}"; download it again'
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cr5.errors import CorpusError, Cr5Error
-from cr5.sources.wikipedia.align import (
+from cr5.sources.wikipedia.publishing import (
     Edition,
     Keep,
     Published,
