@@ -154,9 +154,10 @@ def test_faulty_files_are_named_with_the_way_out(tmp_path: Path) -> None:
         ["de", "fr"],
     )
     (here / "x.it.gz").write_bytes(b"uno")
-    fails([en, here / "x.it.gz"], f"{here}/x.it.gz: corrupt, or no gzip file; copy or write it again")
+    fails([en, here / "x.it.gz"], f"{here}/x.it.gz: corrupt, not a gzipped file (b'un'); copy or download it again")
     (here / "x.it.gz").write_bytes(gzip.compress(b"uno, due, tre")[:-9])
-    fails([en, here / "x.it.gz"], f"{here}/x.it.gz: cut short, the compressed data has no end; copy or write it again")
+    ended = "cut short, the compressed data has no end; copy or download it again"
+    fails([en, here / "x.it.gz"], f"{here}/x.it.gz: {ended}")
 
     half = here / "half"
     half.mkdir()

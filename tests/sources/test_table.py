@@ -207,7 +207,7 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: 
             '{"concept": "1", "lang": "it", "text": "\\ud800"}',
             "x.jsonl:1: column 'text' holds half a character, \\ud800; remove it",
         ),
-        ("x.parquet", "PAR1", "x.parquet: corrupt, or no Parquet file; copy or write it again"),
+        ("x.parquet", "PAR1", "x.parquet: corrupt, or not a Parquet file; copy or download it again"),
         (
             "x.xlsx",
             "",

@@ -5,18 +5,15 @@ finds fault with it later can name both.
 """
 
 import glob
-import gzip
 import json
-import lzma
 import os
 import sys
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +21,7 @@ from numpy.typing import NDArray
 
 from cr5.corpus.formats import READERS, SCHEMA, WRITERS, Bad, gather
 from cr5.errors import CorpusError
+from cr5.storage import compressed
 from cr5.storage.atomic import replacing
 
 __all__ = [
@@ -33,8 +31,7 @@ __all__ = [
 
 _STDIN = "standard input"
 _OBJECTS = "documents"
-_SUFFIXES = ".jsonl, .csv and .tsv, also with .gz or .xz behind it, and .parquet"
-_COMPRESSED = {".gz": "gzip", ".xz": "xz"}
+_SUFFIXES = ".jsonl, .csv and .tsv, which .gz, .bz2 or .xz may follow, and .parquet"
 MANIFEST = "manifest.json"  # in a folder that cr5 fills file by file: whether it is complete
 PIECE = 2**26  # bytes of a file that are worth a reader of their own
 
@@ -140,8 +137,8 @@ class Reading(Iterator[Batch]):
         found = []
         for source in self.sources:
             path = Path(source).resolve()
-            compressed = path.suffix == ".parquet" or path.suffix in _COMPRESSED
-            count = 1 + path.stat().st_size // (PIECE // 4 if compressed else PIECE)
+            packed = path.suffix == ".parquet" or path.suffix in compressed.SUFFIXES
+            count = 1 + path.stat().st_size // (PIECE // 4 if packed else PIECE)
             found += [
                 Piece(str(path), source, i, count, self.langs, self.on_error, self.batch_rows) for i in range(count)
             ]
@@ -213,7 +210,7 @@ def write(path: str | Path, items: Iterable[Batch] | Iterable[Document]) -> int:
         raise CorpusError(_unknown_suffix(str(path)))
     if not final.parent.is_dir():
         raise CorpusError(f"{path}: the folder {Path(path).parent} does not exist; create it first")
-    with replacing(final) as raw, _compress(raw, compression) as stream:
+    with replacing(final) as raw, compressed.compressing(raw, compression) as stream:
         return WRITERS[kind](stream, rows)
 
 
@@ -228,27 +225,19 @@ def in_batches(items: Iterable[Batch] | Iterable[Document]) -> Iterator[Batch]:
             yield from batches(cast(Iterator[Document], everything))
 
 
-def _compress(raw: IO[bytes], compression: str) -> AbstractContextManager[IO[bytes]]:
-    if compression == ".gz":
-        return cast(IO[bytes], gzip.GzipFile("", "wb", 6, raw, mtime=0))  # the same bytes every day
-    if compression == ".xz":
-        return cast(IO[bytes], lzma.open(raw, "wb"))
-    return nullcontext(raw)
-
-
 # Paths
 
 
 def _format(name: str) -> tuple[str, str]:
     """A file name's format and compression: "en.csv.gz" -> (".csv", ".gz")."""
-    path = Path(name.lower())
-    if path.suffix in _COMPRESSED and Path(path.stem).suffix != ".parquet":
-        return Path(path.stem).suffix, path.suffix
-    return path.suffix, ""
+    stem, compression = compressed.split_suffix(name.lower())
+    if compression and Path(stem).suffix != ".parquet":
+        return Path(stem).suffix, compression
+    return Path(name.lower()).suffix, ""
 
 
 def _unknown_suffix(name: str) -> str:
-    endings = Path(name).suffixes[-2:] if Path(name).suffix in _COMPRESSED else [Path(name).suffix]
+    endings = Path(name).suffixes[-2:] if Path(name).suffix in compressed.SUFFIXES else [Path(name).suffix]
     return f"{name}: unknown suffix '{''.join(endings)}'; the formats are {_SUFFIXES}"
 
 
@@ -353,14 +342,11 @@ def _read_one(path: str, source: str, bad: Bad, langs: frozenset[str] | None, ba
         with _open(path, kind, compression) as stream:
             for rows, lines in READERS[kind](stream, bad, langs, batch_rows):
                 yield Batch(rows, source, lines)
-    except EOFError:
-        bad(None, "unreadable file", "cut short, the compressed data has no end; copy or write it again")
-    except (OSError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
-        if isinstance(error, OSError) and error.strerror:
-            bad(None, "unreadable file", f"cannot be read, {_lower(error)}; check its permissions")
+    except (*compressed.READ_ERRORS, pa.ArrowException) as error:
+        if kind == ".parquet" and not (isinstance(error, OSError) and error.strerror):
+            bad(None, "unreadable file", "corrupt, or not a Parquet file; copy or download it again")
         else:
-            name = "Parquet" if kind == ".parquet" else _COMPRESSED.get(compression, "readable")
-            bad(None, "unreadable file", f"corrupt, or no {name} file; copy or write it again")
+            bad(None, "unreadable file", compressed.describe_error(error))
 
 
 def _open(path: str, kind: str, compression: str) -> AbstractContextManager[Any]:
@@ -368,9 +354,7 @@ def _open(path: str, kind: str, compression: str) -> AbstractContextManager[Any]
         return nullcontext(sys.stdin.buffer)
     if kind == ".parquet":
         return cast(AbstractContextManager[Any], pa.OSFile(path))
-    if compression == ".gz":
-        return gzip.open(path)
-    return lzma.open(path) if compression == ".xz" else Path(path).open("rb")
+    return compressed.open_decompressed(path, compression)
 
 
 def _lower(error: OSError) -> str:

@@ -1,9 +1,7 @@
 """Aligned sentences: line i of one language says what line i of the other says."""
 
 import codecs
-import gzip
 import re
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.errors import CorpusError
+from cr5.sources.files import opened
 
 ALIKE = {"nb": "no", "no": "nb"}
 """Codes that corpora use for the same language."""
@@ -177,15 +176,8 @@ def _lines(group: Sequence[_File], keep: _Keep) -> Iterator[Aligned]:
 
 def _read(path: Path) -> list[str]:
     """The lines of a file: what ends in a line feed, and nothing else that Unicode takes for a line's end."""
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except EOFError:
-        raise CorpusError(f"{path}: cut short, the compressed data has no end; copy or write it again") from None
-    except (gzip.BadGzipFile, zlib.error):
-        raise CorpusError(f"{path}: corrupt, or no gzip file; copy or write it again") from None
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CorpusError(f"{path}: cannot be read, {reason}; check its permissions") from error
+    with opened(path) as stream:
+        content = stream.read()
     content = content.removeprefix(codecs.BOM_UTF8)
     if not content.strip():
         raise CorpusError(f"{path}: empty, without a sentence; remove it and its partner")

@@ -1,13 +1,11 @@
 """Lists in text files: an index split into its columns, a matrix into its cells, and what is wrong with a line."""
 
 import codecs
-import gzip
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +15,7 @@ import pyarrow.csv
 from cr5._typing import Array, Ints
 from cr5.corpus.formats import Bad, RecordError
 from cr5.errors import CorpusError
+from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed
 
 BLOCK = 16 << 20  # bytes of a matrix that are parsed at a time
 MOSTLY = 0.9  # a column is what nine of ten of its values are
@@ -248,7 +247,7 @@ def _unpacked(raw: IO[bytes]) -> IO[bytes]:
     """What a file holds, compressed or not; a browser may have unpacked it and kept the name."""
     packed = raw.read(2) == b"\x1f\x8b"
     raw.seek(0)
-    return cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if packed else raw
+    return open_decompressed(raw, ".gz" if packed else "")
 
 
 def _pieces(path: Path, size: int, bad: Bad, report: Callable[[int], None]) -> Iterator[bytes]:
@@ -257,21 +256,14 @@ def _pieces(path: Path, size: int, bad: Bad, report: Callable[[int], None]) -> I
     try:
         with path.open("rb") as raw:
             stream = _unpacked(raw)
-            while data := cast(gzip.GzipFile, stream).read1(1 << 20):
+            while data := cast(Any, stream).read1(1 << 20):
                 gathered += data
                 if len(gathered) >= size:
                     yield bytes(gathered)
                     gathered.clear()
                     report(raw.tell())
-    except EOFError:
+    except READ_ERRORS as error:
         yield bytes(gathered)
-        bad(None, "unreadable file", "cut short, the compressed data has no end; copy it again")
-        return
-    except (OSError, zlib.error) as error:
-        yield bytes(gathered)
-        if isinstance(error, OSError) and error.strerror:
-            bad(None, "unreadable file", f"cannot be read, {error.strerror.lower()}; check its permissions")
-        else:
-            bad(None, "unreadable file", "corrupt, the compressed data is damaged; copy it again")
+        bad(None, "unreadable file", describe_error(error))
         return
     yield bytes(gathered)

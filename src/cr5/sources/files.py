@@ -1,17 +1,14 @@
 """Files of a source: opened whatever their compression, with errors that name them."""
 
-import bz2
 import codecs
-import gzip
-import lzma
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TypeAlias, cast
+from typing import IO, TypeAlias
 
 from cr5.errors import CorpusError
+from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed
 
 ErrorHandler: TypeAlias = Callable[[str, str], None]
 """Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and goes on."""
@@ -37,7 +34,7 @@ def opened(path: str | Path, member: str | None = None) -> Iterator[IO[bytes]]:
             with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
                 yield stream
         else:
-            with _open(Path(path)) as stream:
+            with open_decompressed(path) as stream:
                 yield stream
 
 
@@ -46,18 +43,12 @@ def reading(source: str) -> Iterator[None]:
     """Errors of files that are damaged or out of reach, in words that name the source."""
     try:
         yield
-    except EOFError:
-        raise CorpusError(f"{source}: cut short, the compressed data has no end; copy or download it again") from None
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise CorpusError(f"{source}: corrupt, {_lower(error)}; copy or download it again") from None
-    except NotImplementedError as error:  # a zip of another kind, or encrypted
-        raise CorpusError(f"{source}: cannot be unpacked, {_lower(error)}; unpack it by other means") from None
-    except UnicodeDecodeError:  # of a zip; whatever is read is bytes
-        raise CorpusError(f"{source}: corrupt, its name is no UTF-8; copy or download it again") from None
-    except OSError as error:
-        if error.strerror:
-            raise CorpusError(f"{source}: cannot be read, {error.strerror.lower()}; check the name") from None
-        raise CorpusError(f"{source}: corrupt, {_lower(error)}; copy or download it again") from None
+    except (zipfile.BadZipFile, *READ_ERRORS) as error:
+        raise CorpusError(f"{source}: {describe_error(error)}") from None
+    except NotImplementedError as error:  # an encrypted zip, or one with another compression
+        raise CorpusError(f"{source}: cannot be unpacked ({error}); unpack it with another tool") from None
+    except UnicodeDecodeError:  # only from a zip's table of contents, since files are read as bytes
+        raise CorpusError(f"{source}: corrupt, its name is not UTF-8; copy or download it again") from None
 
 
 def lines(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[str | None]:
@@ -85,19 +76,3 @@ def lines(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterato
                 "invalid UTF-8", f"{source}:{number}: byte {error.start + 1} is no UTF-8; convert it with iconv"
             )
             yield None
-
-
-def _open(path: Path) -> IO[bytes]:
-    match path.suffix.lower():
-        case ".gz":
-            return cast(IO[bytes], gzip.open(path))
-        case ".bz2":
-            return bz2.open(path)
-        case ".xz":
-            return lzma.open(path)
-    return path.open("rb")
-
-
-def _lower(error: Exception) -> str:
-    text = str(error)
-    return text[:1].lower() + text[1:]

@@ -11,8 +11,7 @@ from typing import IO, NamedTuple
 
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, opened, reading
-
-_COMPRESSED = {".gz", ".bz2", ".xz"}
+from cr5.storage.compressed import split_suffix
 
 
 class InputFile(NamedTuple):
@@ -36,7 +35,7 @@ class InputFile(NamedTuple):
         """Its name without what tells its compression: train.en."""
         if self.member is not None:
             return PurePosixPath(self.member).name
-        return self.path.stem if self.path.suffix.lower() in _COMPRESSED else self.path.name
+        return split_suffix(self.path.name)[0]
 
     def open(self) -> AbstractContextManager[IO[bytes]]:
         """Its bytes."""

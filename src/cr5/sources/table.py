@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from cr5.corpus.documents import Document, place
 from cr5.errors import CorpusError
 from cr5.sources.files import LONGEST_LINE, ErrorHandler, lines, opened, raise_error
+from cr5.storage.compressed import split_suffix
 
 __all__ = ["read_table"]
 
@@ -167,10 +168,7 @@ def _tables(path: Path) -> list[Path]:
 
 
 def _suffix(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in (".gz", ".bz2", ".xz"):
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    return Path(split_suffix(path.name.lower())[0]).suffix
 
 
 def _rows(path: Path, columns: _Columns, delimiter: str, handle_error: ErrorHandler) -> Rows:
@@ -275,7 +273,7 @@ def _parquet_rows(path: Path, columns: _Columns) -> Rows:
                         number += 1
                         yield number, dict(zip(batch.schema.names, row, strict=True))
         except pa.ArrowException:
-            raise CorpusError(f"{path}: corrupt, or no Parquet file; copy or write it again") from None
+            raise CorpusError(f"{path}: corrupt, or not a Parquet file; copy or download it again") from None
 
 
 def _values(column: Any) -> list[object]:

@@ -6,12 +6,12 @@ off at its end waits for the next one, and values become Python's column by colu
 
 import codecs
 import re
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import BinaryIO, NamedTuple, TypeAlias, cast
 
 from cr5.errors import CorpusError
+from cr5.sources.files import reading
 
 Value: TypeAlias = str | int | float | bytes | None
 
@@ -132,17 +132,9 @@ class _Dump:
         """Read on, or tell that there is nothing more."""
         if self.ended:
             return False
-        try:
+        with reading(self.source):
             # A row longer than the usual chunk is read in steps that double, or it would be scanned again and again.
             data = self.stream.read(max(self.chunk, len(self.text) - _CHUNK))
-        except EOFError:
-            raise CorpusError(f"{self.source}: cut short, the compressed data has no end; download it again") from None
-        except (zlib.error, OSError) as error:
-            if isinstance(error, OSError) and error.strerror:
-                raise CorpusError(
-                    f"{self.source}: cannot be read, {error.strerror.lower()}; check its permissions"
-                ) from None
-            raise CorpusError(f"{self.source}: corrupt, or no gzip file; download it again") from None
         self.ended = not data
         self.text += self.decoder.decode(data, final=self.ended)
         return True
