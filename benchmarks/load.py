@@ -28,7 +28,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from cr5.index.index import Index
+from cr5.index import Index
 
 SERVE = "import typer; from cr5.cli.serve import serve; typer.run(serve)"
 WARM_UP = 10  # seconds

@@ -19,3 +19,8 @@ class ModelFileError(Cr5Error):
 
 class IndexBusyError(Cr5Error):
     """Another process is writing the index."""
+
+
+def quoted(text: str, longest: int = 60) -> str:
+    """A text as messages show it: in quotes, shortened, and with control characters escaped."""
+    return repr(text if len(text) <= longest else text[:longest] + "…")

@@ -4,7 +4,7 @@ import platform
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from cr5._typing import Array
 from cr5.corpus.documents import Batch, Document, Reading, Skipped, in_batches
 from cr5.corpus.languages import Guess, probabilities
 from cr5.errors import Cr5Error
-from cr5.features.tfidf import Features, count
+from cr5.features.tfidf import Features, count, count_tokens
 from cr5.language_map import LanguageMap
 from cr5.progress import ProgressCallback, silent, stop_on_interrupt
 from cr5.retrieval.explanations import Contribution, Explanation, Pair
@@ -29,6 +29,17 @@ ZIPF = 2.7  # Mandelbrot's shift: the word at rank i, from 0, has a probability 
 UNHEARD = 10  # times less probable than the rarest word that any language knows: one that a language does not know
 LETTER = 2.0  # nats for a byte of a long one: an unspaced text, one such word to other languages, must not be cheap
 VOTE = 0.5  # weight of the identifier, which sees the same words and so is no witness of its own
+
+
+class EncodedText(NamedTuple):
+    """A text of one language: its tokens in order, its unit vector (rank), and the share of known tokens.
+
+    The vector is all zeros if the model knows none of the tokens; ``coverage`` is 0 for a text without tokens.
+    """
+
+    tokens: list[str]
+    vector: Array
+    coverage: float
 
 
 class Cr5:
@@ -124,6 +135,15 @@ class Cr5:
         known = np.array([word in index for word in counts.words], float)
         total = counts.matrix.sum(axis=1)
         return np.asarray((counts.matrix @ known) / np.maximum(total, 1), np.float32)
+
+    def encode_text(self, text: str, lang: str) -> EncodedText:
+        """Tokenise a text once, for its vector as in ``encode`` and its coverage as in ``coverage``."""
+        language, features = self._language(lang), self._feature(lang)
+        tokens = self.settings.tokeniser([text], lang)
+        vector = document_vectors(features.transform(count_tokens(tokens)), language.map, language.offset)[0]
+        known = np.array([word in features.index for word in tokens.words], bool)
+        coverage = np.float32(known[tokens.ids].sum() / max(len(tokens.ids), 1))
+        return EncodedText([tokens.words[i] for i in tokens.ids.tolist()], vector, float(coverage))
 
     def words(self, lang: str) -> list[str]:
         """A language's vocabulary, most frequent word first."""

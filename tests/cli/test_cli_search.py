@@ -12,9 +12,7 @@ import pytest
 
 from cr5 import Cr5, Document, write
 from cr5.cli import run
-from cr5.index import ingest
-from cr5.index.index import Index
-from cr5.index.query import Recall
+from cr5.index import Index, RecallEstimate, ingest
 
 FEW = madeup.corpus(concepts=40)
 QUERY = madeup.text("bb", [3, 4, 5])
@@ -176,7 +174,7 @@ def test_whoever_stops_it_is_told_that_nothing_is_lost(
 
 
 def test_poor_recall_is_shown_with_a_warning(folder: Path, printed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Index, "check", lambda index: Recall(0.9, 200, 10, "HNSW"))
+    monkeypatch.setattr(Index, "check", lambda index: RecallEstimate(0.9, 200, 10, "HNSW"))
     out, err = printed("index", "-o", folder, "--check")
     assert "recall@10 0.900 over 200 queries, HNSW against exact search" in out
     assert "recall is below 0.97" in err
@@ -198,9 +196,10 @@ def test_a_search_shows_rank_language_title_score_and_text(folder: Path, printed
 def test_what_a_search_finds_as_json(folder: Path, run_json: Any) -> None:
     found = run_json("search", folder, QUERY, "--in", "aa,cc", "-k", "4", "--measure", "cosine", "--explain")
     index = Index.open(folder)
-    guess, hits = index.search(QUERY, k=4, langs=["aa", "cc"], measure="cosine")
+    result = index.search(QUERY, k=4, langs=["aa", "cc"], measure="cosine")
+    query, hits = result.query, result.hits
     index.close()
-    assert (found["lang"], found["confidence"], found["guessed"]) == (*guess, True)
+    assert (found["lang"], found["confidence"], found["guessed"]) == (query.lang, query.confidence, True)
     assert [(hit["id"], hit["score"]) for hit in found["hits"]] == [(hit.id, hit.score) for hit in hits]
     assert {hit["lang"] for hit in found["hits"]} <= {"aa", "cc"}
     words = set(QUERY.split())

@@ -12,11 +12,11 @@ import madeup
 from fastapi.testclient import TestClient
 
 from cr5 import Document
-from cr5.index.index import Index
+from cr5.index import Index
+from cr5.index.examples import CANDIDATES_PER_LANGUAGE, EXAMPLES, MAX_CHARACTERS
 from cr5.index.stores import lance
 from cr5.index.stores.lance import LanceStore
 from cr5.server.app import create_app
-from cr5.server.examples import EXAMPLES, LONGEST, TRIED
 
 Serve = Callable[[list[Document]], TestClient]
 
@@ -88,7 +88,7 @@ def test_examples_stay_the_same_and_are_chosen_once(
     monkeypatch.setattr(LanceStore, "scan", lambda *_, **__: pytest.fail("all documents are read"))
     first = examples(client)
     assert examples(client) == first
-    assert looked == [TRIED] * 3
+    assert looked == [CANDIDATES_PER_LANGUAGE] * 3
 
 
 def test_the_title_of_a_deleted_document_is_no_example(serve: Serve, documents: list[Document]) -> None:
@@ -105,7 +105,7 @@ def test_the_title_of_a_deleted_document_is_no_example(serve: Serve, documents: 
     [
         lambda one: "",
         lambda one: " ".join([first_word(one)] * 4),  # more words than anybody types
-        lambda one: first_word(one) * LONGEST,
+        lambda one: first_word(one) * MAX_CHARACTERS,
         lambda one: f"{first_word(one)} unheard-of",  # it would find less than it says
     ],
 )

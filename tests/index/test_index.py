@@ -21,11 +21,10 @@ import pytest
 from cr5 import Cr5, Document, demo
 from cr5._typing import Array
 from cr5.errors import Cr5Error
-from cr5.index import ingest, snapshot
+from cr5.index import Index, ingest, snapshot
 from cr5.index.background import Background
-from cr5.index.index import Index
 from cr5.index.ingest import Added
-from cr5.index.snapshot import Generation
+from cr5.index.snapshot import Snapshot
 from cr5.index.stores import lance, postgres
 from cr5.index.stores.base import digests
 from cr5.retrieval.csls import NEIGHBOURS
@@ -125,8 +124,9 @@ def dense(model: Cr5, documents: list[Document]) -> Dense:
 def test_a_search_ranks_by_csls_as_dense_arithmetic_does(full: Index, dense: Dense, model: Cr5, lang: str) -> None:
     query = madeup.text(lang, [1, 2, 3, 40, 41])
     expected = dense.csls(model.encode([query], lang)[0], lang)
-    guess, hits = full.search(query, lang, k=450)
-    assert guess == (lang, 1.0)
+    result = full.search(query, lang, k=450)
+    hits = result.hits
+    assert (result.query.lang, result.query.confidence, result.query.guessed) == (lang, 1.0, False)
     assert len(hits) == 450
     np.testing.assert_allclose([hit.score for hit in hits], sorted(expected.values(), reverse=True), atol=1e-5)
     np.testing.assert_allclose([hit.score for hit in hits], [expected[hit.id] for hit in hits], atol=1e-5)
@@ -135,7 +135,7 @@ def test_a_search_ranks_by_csls_as_dense_arithmetic_does(full: Index, dense: Den
 def test_a_search_by_cosine_in_some_languages(full: Index, dense: Dense, model: Cr5) -> None:
     query = madeup.text("aa", [7, 8, 9])
     cosines = dict(zip(dense.ids, (dense.vectors @ model.encode([query], "aa")[0]).tolist(), strict=True))
-    hits = full.search(query, "aa", k=7, langs=["bb", "cc"], measure="cosine")[1]
+    hits = full.search(query, "aa", k=7, langs=["bb", "cc"], measure="cosine").hits
     best = sorted((cosine for name, cosine in cosines.items() if not name.startswith("aa")), reverse=True)[:7]
     np.testing.assert_allclose([hit.score for hit in hits], best, atol=1e-5)
     assert {hit.lang for hit in hits} <= {"bb", "cc"}
@@ -145,27 +145,48 @@ def test_a_search_by_cosine_in_some_languages(full: Index, dense: Dense, model: 
 def test_a_held_out_document_finds_its_counterparts_first(full: Index, documents: list[Document]) -> None:
     found = 0
     for document in madeup.split(documents)[1][::5]:
-        hits = full.search(document.text, document.lang, k=3)[1]
+        hits = full.search(document.text, document.lang, k=3).hits
         found += len({hit.lang for hit in hits if hit.concept == document.concept})
     assert found >= 0.9 * 3 * len(madeup.split(documents)[1][::5])
 
 
 def test_the_language_of_a_query_is_guessed(full: Index) -> None:
-    guess, hits = full.search(madeup.word("bb", 17))
-    assert guess.lang == "bb"
-    assert guess.confidence > 0.9
-    assert len(hits) == 10
+    result = full.search(madeup.word("bb", 17))
+    assert (result.query.lang, result.query.guessed) == ("bb", True)
+    assert result.query.confidence > 0.9
+    assert len(result.hits) == 10
+
+
+def test_a_query_is_made_once_and_gives_the_same_hits_as_its_text(full: Index, model: Cr5) -> None:
+    text = f"{madeup.text('bb', [3, 4, 5, 4])} unknown"
+    query = full.query(text)
+    assert query.tokens == text.split()
+    assert query.coverage == pytest.approx(0.8) == model.coverage([text], "bb")[0]
+    np.testing.assert_array_equal(query.vector, model.encode([text], "bb")[0])
+    assert full.search(query) == full.search(text) == full.search(query, "bb")
+    with pytest.raises(Cr5Error, match="lang='aa'"):
+        full.search(query, "aa")
+
+
+def test_a_query_made_before_a_reindex_is_encoded_with_the_new_model(index: Index, other_model: Path) -> None:
+    index.add(FEW)
+    query = index.query(FEW[0].text)
+    index.reindex(other_model)
+    result = index.search(query, k=1)
+    assert (result.hits[0].concept, result.query.vector.shape) == ("Q000", (20,))
 
 
 def test_a_query_without_a_known_word_finds_nothing(full: Index) -> None:
-    assert full.search("zzz", "aa")[1] == []
-    assert full.search("")[1] == []
+    assert full.search("zzz", "aa").hits == []
+    assert full.search("").hits == []
 
 
 def test_documents_like_one_of_the_index(full: Index, dense: Dense) -> None:
     expected = dense.csls(dense.vectors[dense.ids.index("bb:Q010")], "bb", "Q010")
     del expected["bb:Q010"]
-    hits = full.similar("bb:Q010", k=5)
+    result = full.similar("bb:Q010", k=5)
+    hits = result.hits
+    assert (result.query.lang, result.query.coverage) == ("bb", 1)
     np.testing.assert_allclose([hit.score for hit in hits], sorted(expected.values(), reverse=True)[:5], atol=1e-5)
     assert {hit.id for hit in hits[:2]} == {"aa:Q010", "cc:Q010"}
 
@@ -174,7 +195,7 @@ def test_vectors_can_be_asked_as_well(full: Index, model: Cr5, documents: list[D
     texts = [document.text for document in documents if document.lang == "aa"][:3]
     vectors = np.vstack([model.encode(texts, "aa"), np.zeros((1, 60), np.float32)])
     found = full.nearest(vectors, "aa", k=4)
-    assert found[:3] == [full.search(text, "aa", k=4)[1] for text in texts]
+    assert found[:3] == [full.search(text, "aa", k=4).hits for text in texts]
     assert found[3] == []
 
 
@@ -256,7 +277,7 @@ def test_another_text_or_title_renews_a_document(index: Index) -> None:
     changed = [replace(FEW[0], text=FEW[3].text), replace(FEW[1], title="new"), FEW[2]]
     assert index.add(changed) == Added(renewed=2, unchanged=1)
     assert contents(index) == given([*changed, *FEW[3:]])
-    assert {hit.id for hit in index.search(FEW[3].text, "aa", k=2, langs=["aa"])[1]} == {"aa:Q000", "aa:Q001"}
+    assert {hit.id for hit in index.search(FEW[3].text, "aa", k=2, langs=["aa"]).hits} == {"aa:Q000", "aa:Q001"}
 
 
 def test_documents_of_no_use_are_counted_and_one_that_became_so_is_taken_out(index: Index) -> None:
@@ -284,7 +305,7 @@ def test_a_character_that_no_database_holds_is_a_space(index: Index) -> None:
 def test_deleted_documents_are_not_found(index: Index) -> None:
     index.add(FEW)
     assert index.delete(["aa:Q000", "bb:Q000", "missing"]) == 2
-    assert {hit.id for hit in index.search(FEW[0].text, "aa", k=90)[1]} == set(given(FEW)) - {"aa:Q000", "bb:Q000"}
+    assert {hit.id for hit in index.search(FEW[0].text, "aa", k=90).hits} == set(given(FEW)) - {"aa:Q000", "bb:Q000"}
 
 
 def test_the_background_grows_with_the_index_and_does_not_depend_on_the_order(
@@ -329,14 +350,14 @@ def test_indexing_anew_keeps_ids_and_readers_follow(
     index.add(some)
     kept = contents(index)
     reader = Index.open(index.folder, store=address)
-    assert reader.search(FEW[0].text, "aa")[1][0].concept == "Q000"
+    assert reader.search(FEW[0].text, "aa").hits[0].concept == "Q000"
     assert index.built_with(model_folder)
     added = index.reindex(other_model)
     assert (added.new, added.unknown) == (61, {"cc": 30})
     assert not index.built_with(model_folder)
     assert contents(index) == {name: fields for name, fields in kept.items() if fields[2] != "cc"}
     for opened in (index, reader):
-        assert opened.search(FEW[0].text, "aa")[1][0].concept == "Q000"
+        assert opened.search(FEW[0].text, "aa").hits[0].concept == "Q000"
         assert opened.langs == ["aa", "bb"]
         assert opened.model.settings.rank == 20
     assert reader.add(FEW[:2]) == Added(unchanged=2)
@@ -355,7 +376,7 @@ def test_readers_see_no_error_while_the_index_is_built_anew(
     def ask() -> None:
         while not stop.is_set():
             try:
-                assert reader.search(FEW[0].text, "aa", k=2, langs=["aa", "bb"])[1][0].concept == "Q000"
+                assert reader.search(FEW[0].text, "aa", k=2, langs=["aa", "bb"]).hits[0].concept == "Q000"
                 answers[0] += 1
             except BaseException as error:
                 failed.append(error)
@@ -380,7 +401,7 @@ def test_a_question_is_asked_again_however_often_the_index_is_replaced(
     index.add(FEW)
     writer, models = Index.open(index.folder, store=index._address), iter([other_model, model_folder])
 
-    def ask(now: Generation) -> int:
+    def ask(now: Snapshot) -> int:
         for model in models:
             writer.reindex(model)
             raise RuntimeError("what was asked is gone")
@@ -461,12 +482,12 @@ def test_whoever_is_killed_while_making_and_filling_an_index_runs_it_again(
             kept = contents(index)
             assert kept.items() <= given(FEW).items()
             assert len(kept) in (0, 40, 80, 90)  # whole batches
-            assert bool(index.search(FEW[0].text, "aa")[1]) == bool(kept)
+            assert bool(index.search(FEW[0].text, "aa").hits) == bool(kept)
             index.close()
         fill(folder)
         index = Index.open(folder, store=address)
         assert contents(index) == given(FEW)
-        assert index.search(FEW[0].text, "aa", k=1)[1][0].concept == "Q000"
+        assert index.search(FEW[0].text, "aa", k=1).hits[0].concept == "Q000"
         assert min(index.about()["background"].values()) >= 20
         index.close()
         assert sorted(path.name for path in folder.iterdir()) == ["generation-1", "index.json", "lock"]
@@ -490,7 +511,7 @@ def test_whoever_is_killed_while_indexing_anew_runs_it_again(
             index.add(FEW)
         killed = reaper.kill(lambda: index.reindex(other_model), at)
         other = Index.open(folder, store=address)
-        assert other.search(FEW[0].text, "aa", k=1)[1][0].concept == "Q000"
+        assert other.search(FEW[0].text, "aa", k=1).hits[0].concept == "Q000"
         assert contents(other) == (given(FEW) if other.built_with(model_folder) else wanted)
         other.close()
         index.reindex(other_model)
@@ -551,7 +572,7 @@ index.add(single, progress=lambda progress: print(progress.stage, progress.done,
     kept = contents(index)
     assert len(kept) >= done
     assert kept.items() <= given(FEW).items()
-    assert index.search(FEW[0].text, "aa")[1]
+    assert index.search(FEW[0].text, "aa").hits
     added = index.add(FEW)
     assert added.unchanged == len(kept)
     assert contents(index) == given(FEW)
@@ -610,7 +631,7 @@ def test_an_index_needs_its_model_no_more_and_can_be_moved(
     second = Index.create(tmp_path / "index", model_folder, store=address)
     moved = Index.open(tmp_path / "moved", store=address)
     assert contents(moved) == given(FEW)
-    assert moved.search(FEW[0].text)[1][0].concept == "Q000"
+    assert moved.search(FEW[0].text).hits[0].concept == "Q000"
     assert contents(second) == {}
     moved.close()
     second.close()

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from cr5 import Cr5
-from cr5.index.index import Index
+from cr5.index import Index
 
 SAVED = Path(__file__).parents[1] / "data" / "index-format-1"
 ANSWERS: dict[str, Any] = json.loads((SAVED / "answers.json").read_text(encoding="utf-8"))
@@ -53,13 +53,13 @@ def test_a_saved_index_belongs_to_its_model_and_holds_its_documents(saved: Index
 def test_a_saved_index_answers_as_before(saved: Index) -> None:
     for lang, text in ANSWERS["texts"].items():
         expected = ANSWERS["search"][lang]
-        guess, hits = saved.search(text, k=5)
-        assert guess.lang == expected["lang"]
-        assert guess.confidence == pytest.approx(expected["confidence"], abs=1e-5)
-        assert_same(hits, expected["csls"])
-        assert_same(saved.search(text, lang, k=5, measure="cosine")[1], expected["cosine"])
+        result = saved.search(text, k=5)
+        assert result.query.lang == expected["lang"]
+        assert result.query.confidence == pytest.approx(expected["confidence"], abs=1e-5)
+        assert_same(result.hits, expected["csls"])
+        assert_same(saved.search(text, lang, k=5, measure="cosine").hits, expected["cosine"])
     for name, expected in ANSWERS["similar"].items():
-        assert_same(saved.similar(name, k=5), expected)
+        assert_same(saved.similar(name, k=5).hits, expected)
     pairs = saved.pairs("aa", "bb", k=5)
     assert [(pair.a.id, pair.b.id) for pair in pairs] == [(pair["a"], pair["b"]) for pair in ANSWERS["pairs"]]
     np.testing.assert_allclose([pair.score for pair in pairs], [pair["score"] for pair in ANSWERS["pairs"]], atol=1e-5)
@@ -70,4 +70,4 @@ def test_a_saved_index_can_be_added_to_and_encoded_with_another_model(saved: Ind
     added = saved.add(documents[:40])
     assert (added.new, added.unchanged) == (10, 30)
     assert saved.reindex(model_folder).new == 40
-    assert saved.search(documents[39].text, "aa", k=1)[1][0].concept == documents[39].concept
+    assert saved.search(documents[39].text, "aa", k=1).hits[0].concept == documents[39].concept

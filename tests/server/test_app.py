@@ -33,8 +33,7 @@ from cr5 import Cr5, Document
 from cr5.cli.render import console
 from cr5.cli.serve import serve
 from cr5.errors import Cr5Error
-from cr5.index import snapshot
-from cr5.index.index import Index
+from cr5.index import Index, snapshot
 from cr5.server import handlers, limits, process
 from cr5.server.app import create_app
 from cr5.server.handlers import safe, snippet
@@ -98,11 +97,12 @@ def error(answer: httpx2.Response, status: int) -> str:
 
 def test_a_search_finds_what_the_index_finds(client: TestClient, built: Path) -> None:
     found = client.get("/search", params={"q": QUERY, "in": "bb,cc", "k": 5, "measure": "cosine"}).json()
-    guess, hits = Index.open(built).search(QUERY, k=5, langs=["bb", "cc"], measure="cosine")
+    result = Index.open(built).search(QUERY, k=5, langs=["bb", "cc"], measure="cosine")
+    hits = result.hits
     assert [hit["id"] for hit in found["hits"]] == [hit.id for hit in hits]
     assert [hit["score"] for hit in found["hits"]] == pytest.approx([hit.cosine for hit in hits])
     assert (found["query"], found["lang"], found["guessed"], found["known"]) == (QUERY, "aa", True, 1.0)
-    assert found["confidence"] == pytest.approx(guess.confidence)
+    assert found["confidence"] == pytest.approx(result.query.confidence)
     assert found["measure"] == "cosine"
     assert found["milliseconds"] > 0
     assert {hit["lang"] for hit in found["hits"]} <= {"bb", "cc"}
@@ -127,9 +127,9 @@ def test_similar_documents_are_those_of_the_concept(client: TestClient) -> None:
 
 
 def test_places_on_the_map_are_the_widest_projection(built: Path) -> None:
-    now = Index.open(built)._now
-    vectors = np.concatenate([now.background.vectors[lang] for lang in now.background.langs])
-    plane = Plane.of(now.background, vectors.shape[1])
+    background = Index.open(built).background
+    vectors = background.stacked
+    plane = Plane.of(background, vectors.shape[1])
     spread = np.array(plane.place(vectors))
     widest = np.linalg.svd(vectors - vectors.mean(axis=0), compute_uv=False)[:2]
     np.testing.assert_allclose(np.linalg.norm(spread, axis=0), widest, rtol=1e-4)

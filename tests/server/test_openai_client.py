@@ -11,7 +11,7 @@ import pytest
 import running
 
 from cr5 import Cr5
-from cr5.index.index import Index
+from cr5.index import Index
 
 openai: Any = pytest.importorskip("openai")  # which cr5 does not need
 

@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 from cr5 import Cr5, Document
 from cr5.cli import run
 from cr5.errors import IndexBusyError
-from cr5.index.index import Index
+from cr5.index import Index
 from cr5.server import app as web
 from cr5.server.app import create_app
 from cr5.server.limits import ServerSettings

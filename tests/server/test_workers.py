@@ -19,7 +19,7 @@ import httpx2
 import pytest
 import running
 
-from cr5.index.index import Index
+from cr5.index import Index
 from cr5.server.process import START
 
 WORKERS = 2

@@ -17,13 +17,9 @@ from cr5.cli.options import Json, Langs, OnError, comma_separated, read_corpora
 from cr5.cli.render import console
 from cr5.cli.render.console import err, out
 from cr5.corpus.documents import Skipped
-from cr5.corpus.languages import Guess
 from cr5.errors import Cr5Error
-from cr5.index.index import Index
-from cr5.index.ingest import Added
-from cr5.index.query import Entry, Hit, Match, Recall
-from cr5.model import Cr5
-from cr5.retrieval.passages import Reason, passage, reason
+from cr5.index import Added, DocumentPair, Index, IndexedDocument, Query, RecallEstimate, SearchHit
+from cr5.retrieval.passages import Reason, passage
 from cr5.retrieval.top_k import Measure
 
 RECALL = 0.97  # what an approximate index should find of what an exact search finds
@@ -174,16 +170,16 @@ def search(
     """
     text = _query(query, like)
     with closing(Index.open(index, store=store)) as kept:
-        guess, hits = kept.search(text, lang, k=k, langs=comma_separated(among), measure=measure)
-        found = [reason(kept.model, text, guess.lang, hit.text, hit.lang, WORDS) for hit in hits]
-        known = bool(kept.model.coverage([text], guess.lang)[0])
+        result = kept.search(text, lang, k=k, langs=comma_separated(among), measure=measure)
+        asked, hits = result.query, result.hits
+        found = [kept.explain(asked, hit, WORDS) for hit in hits]
     if json:
         console.as_json(
             {
                 "query": text,
-                "lang": guess.lang,
-                "guessed": lang is None,
-                "confidence": guess.confidence,
+                "lang": asked.lang,
+                "guessed": asked.guessed,
+                "confidence": asked.confidence,
                 "measure": measure,
                 "hits": [
                     _fields(hit, why) | {"score": hit.score, "cosine": hit.cosine}
@@ -194,10 +190,10 @@ def search(
         )  # fmt: skip
         return
     _search_report(hits, found, measure, explain)
-    if lang is None and known:
-        _guess_line(guess)
+    if asked.guessed and asked.coverage:
+        _guess_line(asked)
     if not hits:
-        console.warn(_why_nothing(guess, known, lang is None))
+        console.warn(_why_nothing(asked))
 
 
 def pairs(
@@ -222,7 +218,7 @@ def pairs(
     with closing(Index.open(index, store=store)) as kept:
         with console.progress_bars(json) as progress:
             matches = kept.pairs(*langs, k=k, progress=progress)
-        found = [_explained(kept.model, match) for match in matches]
+        found = [_explained(kept, match) for match in matches]
     if json:
         console.as_json(
             {
@@ -290,15 +286,15 @@ def _query(query: str | None, like: Path | None) -> str:
     return text
 
 
-def _explained(model: Cr5, match: Match) -> Reason:
-    return reason(model, match.a.text, match.a.lang, match.b.text, match.b.lang, WORDS)
+def _explained(index: Index, pair: DocumentPair) -> Reason:
+    return index.explain(index.query(pair.a.text, pair.a.lang), pair.b, WORDS)
 
 
-def _why_nothing(guess: Guess, known: bool, guessed: bool) -> str:
-    if known:
+def _why_nothing(query: Query) -> str:
+    if query.coverage:
         return "there is no document in these languages; change --in, or add some with cr5 index"
-    other = "; say which language it is with --lang" if guessed else "; try other words"
-    return f"no word of the query is one that the model knows in {guess.lang}{other}"
+    other = "; say which language it is with --lang" if query.guessed else "; try other words"
+    return f"no word of the query is one that the model knows in {query.lang}{other}"
 
 
 # How it looks
@@ -328,7 +324,7 @@ def _by_lang(counts: Counter[str]) -> str:
     return f"{counts.total():,} documents ({each})"
 
 
-def _recall(found: Recall) -> None:
+def _recall(found: RecallEstimate) -> None:
     if found.kind == "none":
         out.print("search is exact: there are too few documents for an approximate index")
         return
@@ -337,11 +333,11 @@ def _recall(found: Recall) -> None:
         console.warn(f"recall is below {RECALL}; build the index again, or report your figures")
 
 
-def _guess_line(guess: Guess) -> None:
-    out.print(f"query taken for {guess.lang} ({guess.confidence:.0%} sure); say otherwise with --lang", style="dim")
+def _guess_line(query: Query) -> None:
+    out.print(f"query taken for {query.lang} ({query.confidence:.0%} sure); say otherwise with --lang", style="dim")
 
 
-def _search_report(hits: Sequence[Hit], found: Sequence[Reason], measure: Measure, explain: bool) -> None:
+def _search_report(hits: Sequence[SearchHit], found: Sequence[Reason], measure: Measure, explain: bool) -> None:
     if not hits:
         return
     table = _table("", "", "lang", "title", measure, "text", left=("lang", "title", "text"))
@@ -354,7 +350,7 @@ def _search_report(hits: Sequence[Hit], found: Sequence[Reason], measure: Measur
     out.print(table)
 
 
-def _pairs_report(langs: Sequence[str], matches: Sequence[Match], found: Sequence[Reason]) -> None:
+def _pairs_report(langs: Sequence[str], matches: Sequence[DocumentPair], found: Sequence[Reason]) -> None:
     if not matches:
         return
     titles = f"title {langs[0]}", f"title {langs[1]}"
@@ -384,12 +380,12 @@ def _line(text: str) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
-def _title(entry: Entry) -> Text:
+def _title(entry: IndexedDocument) -> Text:
     """A document's title, or its first words where it has none."""
     return Text(_plain(entry.title) or " ".join(_plain(entry.text[:SNIPPET]).split()[:6]))
 
 
-def _snippet(hit: Entry, why: Reason, size: int = SNIPPET) -> str:
+def _snippet(hit: IndexedDocument, why: Reason, size: int = SNIPPET) -> str:
     """The passage where the words stand that matter."""
     return _plain(passage(hit.text, why.words_b, size, BEFORE, why.begin, why.end))
 
@@ -399,6 +395,6 @@ def _plain(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
-def _fields(entry: Entry, why: Reason | None = None) -> dict[str, Any]:
+def _fields(entry: IndexedDocument, why: Reason | None = None) -> dict[str, Any]:
     fields = {name: getattr(entry, name) for name in ("id", "concept", "lang", "title", "url", "text")}
     return fields | ({} if why is None else {"snippet": _snippet(entry, why)})

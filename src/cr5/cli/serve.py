@@ -8,7 +8,7 @@ import typer
 
 from cr5.cli.render import console
 from cr5.errors import Cr5Error
-from cr5.index.index import Index
+from cr5.index import Index
 
 
 def serve(

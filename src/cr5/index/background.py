@@ -38,6 +38,11 @@ class Background:
         """How many documents stand for each language."""
         return {lang: len(self.vectors[lang]) for lang in self.langs}
 
+    @property
+    def stacked(self) -> Array:
+        """The vectors of all languages (documents x rank)."""
+        return np.concatenate([self.vectors[lang] for lang in self.langs])
+
     def hubness(self, vectors: Array, concepts: Ints | None = None) -> Array:
         """Vectors (documents x rank) -> documents x langs: the mean cosine with the nearest of each language's sample.
 

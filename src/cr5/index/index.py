@@ -13,16 +13,20 @@ from typing import Any, TypeVar
 
 from cr5._typing import Array
 from cr5.corpus.documents import Batch, Document, in_batches
-from cr5.corpus.languages import Guess
 from cr5.errors import Cr5Error
-from cr5.index import ingest, query, snapshot
-from cr5.index.background import TOTAL
+from cr5.index import ingest, search, snapshot
+from cr5.index.background import TOTAL, Background
+from cr5.index.examples import ExampleQuery, choose_examples, existing_examples
 from cr5.index.ingest import Added
-from cr5.index.query import SHOWN, Entry, Hit, Match, Recall
-from cr5.index.snapshot import INDEX, Generation, Stamp
+from cr5.index.pairs import closest_pairs
+from cr5.index.query import Query, make_query, remake_query
+from cr5.index.results import DocumentPair, IndexedDocument, RecallEstimate, SearchHit, SearchResult
+from cr5.index.search import DOCUMENT_COLUMNS
+from cr5.index.snapshot import INDEX, Snapshot, Stamp
 from cr5.index.stores.base import Store
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, silent
+from cr5.retrieval.passages import Reason, reason
 from cr5.retrieval.top_k import Measure
 
 Found = TypeVar("Found")
@@ -34,9 +38,10 @@ class Index:
     ``Index.create`` makes one, ``Index.open`` opens it.
     """
 
-    def __init__(self, folder: Path, address: str | None, stamp: Stamp, now: Generation) -> None:
+    def __init__(self, folder: Path, address: str | None, stamp: Stamp, now: Snapshot) -> None:
         self.folder, self._address, self._stamp, self._now = folder, address, stamp, now
         self._following, self._left = threading.Lock(), list[Store]()
+        self._examples: tuple[Background, list[ExampleQuery]] | None = None
 
     @classmethod
     def open(cls, folder: Path, *, store: str | None = None) -> "Index":
@@ -81,14 +86,28 @@ class Index:
         """The languages that can be asked and indexed."""
         return self._now.model.langs
 
+    @property
+    def background(self) -> Background:
+        """The sample of documents that CSLS is computed with; another object whenever it has changed."""
+        return self.ask(lambda now: now.background)
+
+    @property
+    def snapshot_number(self) -> int:
+        """The number of the active snapshot: 1 for a new index, one more each time it is reindexed."""
+        return self.ask(lambda now: int(now.about["generation"]))
+
     def built_with(self, model: Path) -> bool:
         """Whether the index has the vectors of the model in that folder."""
         return bool(self._now.about["model"] == snapshot.identity(model))
 
+    def count(self) -> dict[str, int]:
+        """The number of documents of each language."""
+        return self.ask(lambda now: now.store.count())
+
     def about(self) -> dict[str, Any]:
         """Documents and background by language, and what the store says of itself."""
 
-        def ask(now: Generation) -> dict[str, Any]:
+        def ask(now: Snapshot) -> dict[str, Any]:
             about = {"generation": now.about["generation"], "background": now.background.sizes}
             return {"documents": now.store.count()} | about | now.store.about()
 
@@ -144,7 +163,7 @@ class Index:
                 else snapshot.make(self.folder, model, snapshot.server(now.about, self._address), number)
             )
             try:
-                for rows in ingest.tables(now.store.scan(SHOWN, batch_rows=ingest.ROWS), ingest.ROWS):
+                for rows in ingest.tables(now.store.scan(DOCUMENT_COLUMNS, batch_rows=ingest.ROWS), ingest.ROWS):
                     ingest.put(following, rows, rows["id"].to_pylist(), added)
                     progress(Progress("index anew", added.total, total))
                 following = ingest.refreshed(following, progress)
@@ -156,7 +175,7 @@ class Index:
             snapshot.sweep(self.folder, [number], self._address)
         return added
 
-    def _refresh(self, now: Generation, progress: ProgressCallback) -> Generation:
+    def _refresh(self, now: Snapshot, progress: ProgressCallback) -> Snapshot:
         snapshot.write(self.folder / INDEX, ingest.refreshed(now, progress).about)
         self._follow()
         kept = self._now.about["background"]
@@ -166,7 +185,7 @@ class Index:
         return self._now
 
     @contextmanager
-    def _writing(self, model: str | None = None) -> Iterator[Generation]:
+    def _writing(self, model: str | None = None) -> Iterator[Snapshot]:
         """Keep a second writer out, and clear away what a killed one left but for the vectors of ``model``."""
         with snapshot.locked(self.folder):
             self._follow()
@@ -176,33 +195,52 @@ class Index:
             snapshot.sweep(self.folder, kept, self._address)
             yield self._now
 
-    # Asking
+    # Reading
 
-    def get(self, ids: Sequence[str]) -> list[Entry]:
-        """Documents in the order asked, without those that are missing."""
-        return self.ask(lambda now: [Entry(**row) for row in now.store.get(ids, SHOWN).to_pylist()])
+    def get(self, ids: Sequence[str]) -> list[IndexedDocument]:
+        """The documents with these ids, in the order of the ids; missing ones are left out."""
+        return self.ask(
+            lambda now: [IndexedDocument(**row) for row in now.store.get(ids, DOCUMENT_COLUMNS).to_pylist()]
+        )
+
+    def query(self, text: str, lang: str | None = None) -> Query:
+        """Tokenise and encode a text once, in ``lang`` or the language that is guessed, for any number of calls."""
+
+        def read(now: Snapshot) -> Query:
+            search.require_languages(now, [] if lang is None else [lang])
+            return make_query(now.model, text, lang)
+
+        return self.ask(read)
 
     def search(
         self,
-        text: str,
+        query: str | Query,
         lang: str | None = None,
         *,
         k: int = 10,
         langs: Collection[str] | None = None,
         measure: Measure = "csls",
-    ) -> tuple[Guess, list[Hit]]:
-        """The documents nearest to a text, best first, and the language that it was taken for (certain if given).
+    ) -> SearchResult:
+        """The k documents nearest to a text, best first; none if the model knows no word of the text.
 
-        ``langs`` are the languages to look in, all by default. A text without a known word finds nothing.
+        ``lang`` is the language of the text, guessed by default. ``langs`` are the languages to search in, all by
+        default.
         """
+        if isinstance(query, Query) and lang not in (None, query.lang):
+            raise Cr5Error(f"`lang={lang!r}` contradicts the query, which is in {query.lang!r}; leave it out")
 
-        return self.ask(lambda now: query.search(now, text, lang, k, langs, measure))
+        def read(now: Snapshot) -> SearchResult:
+            search.require_languages(now, [] if lang is None else [lang])
+            made = make_query(now.model, query, lang) if isinstance(query, str) else remake_query(now.model, query)
+            return SearchResult(made, search.search(now, made, k, langs, measure), now.background)
+
+        return self.ask(read)
 
     def similar(
         self, name: str, *, k: int = 10, langs: Collection[str] | None = None, measure: Measure = "csls"
-    ) -> list[Hit]:
-        """The documents nearest to one of the index, itself left out."""
-        return self.ask(lambda now: query.similar(now, name, k, langs, measure))
+    ) -> SearchResult:
+        """The k documents nearest to the one with the id ``name``, which itself is left out."""
+        return self.ask(lambda now: SearchResult(*search.similar(now, name, k, langs, measure), now.background))
 
     def nearest(
         self,
@@ -212,29 +250,42 @@ class Index:
         k: int = 10,
         langs: Collection[str] | None = None,
         measure: Measure = "csls",
-    ) -> list[list[Hit]]:
-        """The documents nearest to each row of vectors (queries x rank) that the model made of texts in ``lang``."""
+    ) -> list[list[SearchHit]]:
+        """The k documents nearest to each row of ``vectors`` (queries x rank), which encode texts in ``lang``."""
 
-        def ask(now: Generation) -> list[list[Hit]]:
-            query.refuse_unknown(now, [lang, *(langs or ())])
-            return query.nearest(now, vectors, now.background.hubness(vectors), lang, k, langs, measure)
+        def read(now: Snapshot) -> list[list[SearchHit]]:
+            search.require_languages(now, [lang, *(langs or ())])
+            return search.nearest(now, vectors, now.background.hubness(vectors), lang, k, langs, measure)
 
-        return self.ask(ask)
+        return self.ask(read)
 
-    def pairs(self, a: str, b: str, *, k: int = 100, progress: ProgressCallback = silent) -> list[Match]:
+    def explain(self, query: Query, document: IndexedDocument, k: int = 10) -> Reason:
+        """The k words, and pairs of words, that contribute most to the similarity of a query and a document."""
+        return reason(query.model, query.text, query.lang, document.text, document.lang, k)
+
+    def pairs(self, a: str, b: str, *, k: int = 100, progress: ProgressCallback = silent) -> list[DocumentPair]:
         """The k closest pairs of documents of two languages, or of one, that are each other's nearest by CSLS.
 
-        Every document is compared with every other; memory holds the vectors of both languages.
+        Every document is compared with every other; the vectors of both languages are held in memory.
         """
+        return self.ask(lambda now: closest_pairs(now, a, b, k, progress))
 
-        return self.ask(lambda now: query.pairs(now, a, b, k, progress))
+    def example_queries(self) -> list[ExampleQuery]:
+        """A few short titles of documents, in several languages, to offer as queries; chosen once per background."""
 
-    def check(self, *, queries: int = 200, k: int = 10) -> Recall:
-        """Compare the approximate index with an exact search, for documents drawn from all of the index as queries."""
+        def read(now: Snapshot) -> list[ExampleQuery]:
+            cached = self._examples
+            if cached is None or cached[0] is not now.background:
+                cached = self._examples = now.background, choose_examples(now)
+            return existing_examples(now, cached[1])
 
-        return self.ask(lambda now: query.check(now, queries, k))
+        return self.ask(read)
 
-    def ask(self, ask: Callable[[Generation], Found]) -> Found:
+    def check(self, *, queries: int = 200, k: int = 10) -> RecallEstimate:
+        """Estimate the recall of the approximate index, with random documents of the index as queries."""
+        return self.ask(lambda now: search.estimate_recall(now, queries, k))
+
+    def ask(self, ask: Callable[[Snapshot], Found]) -> Found:
         """Ask the generation that counts; once more whenever it was replaced in the midst of it."""
         while True:
             self._follow()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from cr5.index.background import SAMPLE, TOTAL, Background
-from cr5.index.snapshot import Generation
+from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import digest, digests, lists, matrix
 from cr5.progress import Progress, ProgressCallback
 
@@ -65,7 +65,7 @@ def name(rows: pa.Table, taken: Counter[str]) -> list[str]:
     return ids
 
 
-def put(now: Generation, rows: pa.Table, ids: list[str], added: Added) -> Counter[str]:
+def put(now: Snapshot, rows: pa.Table, ids: list[str], added: Added) -> Counter[str]:
     """Encode and put what is new or has changed, all at once; take out what has no known word any more.
 
     Returns how many documents there are more of each language.
@@ -117,7 +117,7 @@ def put(now: Generation, rows: pa.Table, ids: list[str], added: Added) -> Counte
 # Hubs
 
 
-def outgrown(now: Generation, counts: Mapping[str, int]) -> bool:
+def outgrown(now: Snapshot, counts: Mapping[str, int]) -> bool:
     """Whether a language has many more documents than its sample, which could have more."""
     limit = sample_size(now.model.langs)
     return any(min(counts.get(lang, 0), limit) > GROWTH * size for lang, size in now.background.sizes.items())
@@ -128,7 +128,7 @@ def sample_size(langs: Sequence[str]) -> int:
     return max(50, min(SAMPLE, TOTAL // len(langs)))
 
 
-def refreshed(now: Generation, progress: ProgressCallback) -> Generation:
+def refreshed(now: Snapshot, progress: ProgressCallback) -> Snapshot:
     """The same documents, their hubness told by a background drawn anew, which counts when ``about`` is written.
 
     Killed before, it leaves some documents with their new hubness and some with the old, by other samples of the same
@@ -146,7 +146,7 @@ def refreshed(now: Generation, progress: ProgressCallback) -> Generation:
     return now._replace(about=now.about | {"background": f"background-{number}.npz"}, background=background)
 
 
-def _draw(now: Generation) -> Background:
+def _draw(now: Snapshot) -> Background:
     """A sample of each language: the documents whose ids have the smallest digests, the same at any time."""
     limit, rank = sample_size(now.model.langs), now.model.settings.rank
     keys = {lang: np.empty(0, np.uint64) for lang in now.model.langs}

@@ -30,7 +30,7 @@ _LOCK, _GENERATION, _ABOUT, _BEGUN = "lock", "generation-", "about.json", "begun
 Stamp: TypeAlias = tuple[int, int] | None
 
 
-class Generation(NamedTuple):
+class Snapshot(NamedTuple):
     """What an index consists of at a time; ``about`` is what ``index.json`` says of it."""
 
     about: dict[str, Any]
@@ -40,7 +40,7 @@ class Generation(NamedTuple):
     background: Background
 
 
-def make(folder: Path, model: Path, store: str | None, number: int) -> Generation:
+def make(folder: Path, model: Path, store: str | None, number: int) -> Snapshot:
     """A new generation without documents. What is to be cleared away if this is killed is written down before."""
     place = folder / f"{_GENERATION}{number}"
     place.mkdir()
@@ -60,13 +60,13 @@ def make(folder: Path, model: Path, store: str | None, number: int) -> Generatio
     try:
         shutil.copytree(model, place / "model", ignore=shutil.ignore_patterns(".*"), copy_function=_link)
         write(place / _ABOUT, about)
-        return Generation(about, place, kept, Cr5.load(place / "model"), Background.empty(opened.langs, rank))
+        return Snapshot(about, place, kept, Cr5.load(place / "model"), Background.empty(opened.langs, rank))
     except BaseException:
         kept.close()
         raise
 
 
-def open(folder: Path, about: dict[str, Any], store: str | None) -> Generation:  # noqa: A001
+def open(folder: Path, about: dict[str, Any], store: str | None) -> Snapshot:  # noqa: A001
     """The generation that ``about`` says."""
     place = folder / f"{_GENERATION}{about['generation']}"
     model = Cr5.load(place / "model")
@@ -76,10 +76,10 @@ def open(folder: Path, about: dict[str, Any], store: str | None) -> Generation: 
         kept = lance.open(place / "documents", rank=about["rank"])
     else:
         kept = postgres.open(server(about, store) or "", about["table"], rank=about["rank"])
-    return Generation(about, place, kept, model, background)
+    return Snapshot(about, place, kept, model, background)
 
 
-def current(folder: Path, store: str | None, before: Generation | None = None) -> tuple[Stamp, Generation]:
+def current(folder: Path, store: str | None, before: Snapshot | None = None) -> tuple[Stamp, Snapshot]:
     """The generation that counts, of which ``before`` may have parts already."""
     while True:
         seen = stamp(folder)

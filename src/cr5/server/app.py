@@ -20,9 +20,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from cr5.corpus.languages import guess
-from cr5.errors import CorpusError, Cr5Error
-from cr5.index.index import Index
-from cr5.index.stores.base import shown
+from cr5.errors import CorpusError, Cr5Error, quoted
+from cr5.index import Index
 from cr5.server import handlers
 from cr5.server.limits import RefusedError, ServerSettings
 from cr5.server.messages import sentence
@@ -223,7 +222,7 @@ class _JsonRoute(APIRoute):
             if self.body_field is not None:
                 given = request.headers.get("content-type", "")
                 if given.partition(";")[0].strip().lower() != "application/json":
-                    what = f"a body of type {shown(given)}" if given else "a body without a type"
+                    what = f"a body of type {quoted(given)}" if given else "a body without a type"
                     raise RefusedError(415, f"{what} is not read; send application/json")
             return await handle(request)
 
@@ -282,7 +281,7 @@ def _files() -> dict[str, _File]:
 def _file(files: dict[str, _File], name: str, request: Request) -> Response:
     """A file, unless the client has it as it is: every file is asked for each time, so that old and new do not mix."""
     if name not in files:
-        raise RefusedError(404, f"there is no file {shown(name)}; the page is at /")
+        raise RefusedError(404, f"there is no file {quoted(name)}; the page is at /")
     content, kind, tag = files[name]
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     known = [given.strip().removeprefix("W/") for given in request.headers.get("if-none-match", "").split(",")]
@@ -308,13 +307,13 @@ async def _unusable(_: Request, error: Cr5Error) -> Response:
 
 
 async def _other(request: Request, error: HTTPException) -> Response:
-    path = shown(request.url.path)
+    path = quoted(request.url.path)
     if error.status_code == 404:
         raise RefusedError(404, f"there is nothing at {path}; see /docs")
     if error.status_code == 405:
         methods = ", ".join(_methods(request))
         raise RefusedError(
-            405, f"{path} does not take {shown(request.method)[1:-1]}; use {methods}", {"Allow": methods}
+            405, f"{path} does not take {quoted(request.method)[1:-1]}; use {methods}", {"Allow": methods}
         )
     if error.status_code == 400:
         raise RefusedError(400, "the body is no JSON; send an object in UTF-8")

@@ -11,11 +11,8 @@ import numpy as np
 from cr5._typing import Array
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import Guess
-from cr5.index import query
-from cr5.index.index import Index
-from cr5.index.query import Entry, Hit
-from cr5.index.snapshot import Generation
-from cr5.index.stores.base import matrix, shown
+from cr5.errors import quoted
+from cr5.index import Background, Index, IndexedDocument, SearchHit
 from cr5.model import Cr5
 from cr5.retrieval.passages import passage, reason
 from cr5.server.limits import TEXT, RefusedError
@@ -57,28 +54,21 @@ def search(atlas: Atlas, asked: SearchRequest) -> Found:
     _check(index, [asked.lang] if asked.lang else [])
     if not any(letter.isalnum() for letter in asked.q):
         return _found(asked, began, asked.q, Guess(asked.lang or "", 0.0))
-
-    def view(now: Generation) -> Found:
-        guess, hits = query.search(now, asked.q, asked.lang or None, asked.k, among, asked.measure)
-        places = _places(atlas, now, now.model.encode([asked.q], guess.lang), hits)
-        known = float(now.model.coverage([asked.q], guess.lang)[0])
-        return _found(asked, began, asked.q, guess, known, hits, places, guessed=not asked.lang)
-
-    return atlas.ask(view)
+    result = index.search(asked.q, asked.lang or None, k=asked.k, langs=among, measure=asked.measure)
+    query = result.query
+    places = _places(atlas, result.background, query.vector, result.hits)
+    guess = Guess(query.lang, query.confidence)
+    return _found(asked, began, asked.q, guess, query.coverage, result.hits, places, guessed=query.guessed)
 
 
 def similar(atlas: Atlas, asked: SimilarRequest) -> Found:
     """The documents nearest to one of the index."""
     began, index = time.perf_counter(), atlas.index
     among, entry = _among(index, asked.among), _entry(index, asked.id)
-
-    def view(now: Generation) -> Found:
-        hits = query.similar(now, asked.id, asked.k, among, asked.measure)
-        places = _places(atlas, now, matrix(now.store.get([asked.id], ("vector",))["vector"]), hits)
-        known = float(now.model.coverage([entry.text], entry.lang)[0])
-        return _found(asked, began, entry.title or snippet(entry.text), Guess(entry.lang, 1.0), known, hits, places)
-
-    return atlas.ask(view)
+    result = index.similar(asked.id, k=asked.k, langs=among, measure=asked.measure)
+    places = _places(atlas, result.background, result.query.vector, result.hits)
+    title, known = entry.title or snippet(entry.text), result.query.coverage
+    return _found(asked, began, title, Guess(entry.lang, 1.0), known, result.hits, places)
 
 
 def explain(atlas: Atlas, asked: ExplainRequest) -> Explained:
@@ -153,31 +143,27 @@ def embeddings(atlas: Atlas, asked: EmbeddingsRequest) -> Embeddings:
 
 def info(atlas: Atlas, version: str, writable: bool) -> Info:
     """What the index holds."""
-
-    def view(now: Generation) -> Info:
-        counts = now.store.count()
-        return Info(
-            version=version,
-            documents=counts,
-            languages=now.model.langs,
-            rank=now.model.settings.rank,
-            measures=["csls", "cosine"],
-            writable=writable,
-            examples=_examples(atlas, now),
-        )
-
-    return atlas.ask(view)
+    index = atlas.index
+    return Info(
+        version=version,
+        documents=index.count(),
+        languages=index.langs,
+        rank=index.model.settings.rank,
+        measures=["csls", "cosine"],
+        writable=writable,
+        examples=[Example(lang=e.lang, text=snippet(e.title, TITLE)) for e in index.example_queries()],
+    )
 
 
 def health(atlas: Atlas, version: str) -> Health:
     """That the index can be read."""
     atlas.index.get(["health"])
-    return Health(version=version, generation=atlas.ask(lambda now: int(now.about["generation"])))
+    return Health(version=version, generation=atlas.index.snapshot_number)
 
 
 def figures(atlas: Atlas, metrics: Metrics) -> str:
     """What Prometheus reads."""
-    return atlas.ask(lambda now: metrics.text(now.store.count(), now.about["generation"]))
+    return metrics.text(atlas.index.count(), atlas.index.snapshot_number)
 
 
 # Pure
@@ -221,7 +207,7 @@ def _found(
     query: str,
     guess: Guess,
     known: float = 0.0,
-    hits: Sequence[Hit] = (),
+    hits: Sequence[SearchHit] = (),
     places: Sequence[Place] = ((0.0, 0.0),),
     *,
     guessed: bool = False,
@@ -241,7 +227,7 @@ def _found(
     )
 
 
-def _hit(hit: Hit, place: Place) -> HitShape:
+def _hit(hit: SearchHit, place: Place) -> HitShape:
     x, y = place
     return HitShape(
         id=hit.id,
@@ -257,11 +243,9 @@ def _hit(hit: Hit, place: Place) -> HitShape:
     )
 
 
-def _places(atlas: Atlas, now: Generation, query: Array, hits: Sequence[Hit]) -> list[Place]:
-    """Where a query (its vector in a row, or no row if it was deleted since) is on the map, and where its hits are."""
-    plane = atlas.plane(now)
-    places = plane.place(np.stack([hit.vector for hit in hits])) if hits else []
-    return [*(plane.place(query) or [(0.0, 0.0)]), *places]
+def _places(atlas: Atlas, background: Background, query: Array, hits: Sequence[SearchHit]) -> list[Place]:
+    """Where a query is on the map, and where its hits are."""
+    return atlas.plane(background).place(np.stack([query, *(hit.vector for hit in hits)]))
 
 
 def _among(index: Index, codes: str | None) -> list[str] | None:
@@ -274,17 +258,11 @@ def _check(index: Index, langs: Sequence[str]) -> None:
     for lang in langs:
         if lang not in index.langs:
             raise RefusedError(
-                422, f"the index has no language {shown(lang)}; its languages are {', '.join(index.langs)}"
+                422, f"the index has no language {quoted(lang)}; its languages are {', '.join(index.langs)}"
             )
 
 
-def _entry(index: Index, name: str) -> Entry:
+def _entry(index: Index, name: str) -> IndexedDocument:
     for entry in index.get([name]):
         return entry
-    raise RefusedError(404, f"there is no document {shown(name)} in the index; name the id of one that a search finds")
-
-
-def _examples(atlas: Atlas, now: Generation) -> list[Example]:
-    """Titles to begin with; one whose document has been deleted since is left out."""
-    rows = now.store.get(atlas.examples(now), ("lang", "title")).to_pylist()
-    return [Example(lang=row["lang"], text=snippet(row["title"], TITLE)) for row in rows if row["title"].strip()]
+    raise RefusedError(404, f"there is no document {quoted(name)} in the index; name the id of one that a search finds")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cr5.index.stores.base import shown
+from cr5.errors import quoted
 
 _WHOLE, _NO_TEXT = "give a whole number", "give a text"
 
@@ -21,7 +21,7 @@ def sentence(errors: Sequence[Mapping[str, Any]]) -> str:
         case "missing":
             return f"{name} is missing; give it"
         case "extra_forbidden":
-            return f"{shown(name)} is not known here; leave it out, or see /docs"
+            return f"{quoted(name)} is not known here; leave it out, or see /docs"
         case "json_invalid":
             return "the body is no JSON; send an object in UTF-8"
         case "string_too_long":
@@ -59,7 +59,7 @@ def _size(value: Any) -> str:
 def _value(value: Any) -> str:
     """A value as a message shows it: harmless, and short."""
     if isinstance(value, str):
-        return shown(value).encode(errors="replace").decode()
+        return quoted(value).encode(errors="replace").decode()
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
-    return {None: "null", True: "true", False: "false"}.get(value) or shown(str(value))[1:-1]
+    return {None: "null", True: "true", False: "false"}.get(value) or quoted(str(value))[1:-1]

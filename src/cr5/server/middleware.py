@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cr5.index.stores.base import shown
+from cr5.errors import quoted
 from cr5.server.limits import RateLimit, RefusedError, ServerSettings, client_of, has_key, host_of
 from cr5.server.metrics import Metrics
 
@@ -75,7 +75,7 @@ class Gate:
         settings, headers, path = self._settings, dict(scope["headers"]), scope["path"]
         host = host_of(headers.get(b"host", b"").decode("latin-1"))
         if settings.hosts and host not in settings.hosts:
-            raise RefusedError(421, f"this server is not called {shown(host)}; start it with --allow-host for that")
+            raise RefusedError(421, f"this server is not called {quoted(host)}; start it with --allow-host for that")
         if self._metrics.in_flight > settings.waiting:
             raise RefusedError(503, "too many requests wait already; try again later", {"Retry-After": "1"})
         if path == "/health":

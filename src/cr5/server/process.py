@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
 from cr5.errors import Cr5Error
-from cr5.index.index import Index
+from cr5.index import Index
 from cr5.server.app import create_app
 from cr5.server.connection import Connection
 from cr5.server.limits import QUERY, ServerSettings

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from cr5.errors import IndexBusyError
-from cr5.index.background import Background
-from cr5.index.index import Index
-from cr5.index.snapshot import Generation
-from cr5.server.examples import choose
+from cr5.index import Background, Index
 from cr5.server.limits import RefusedError
 from cr5.server.projection import Plane
 
@@ -25,29 +22,17 @@ class Atlas:
         self.index = index
         self._drawing = threading.Lock()
         self._drawn: tuple[Background, Plane] | None = None
-        self._chosen: tuple[Background, list[str]] | None = None
-        self.ask(lambda now: self.plane(now))
+        self.plane(index.background)
 
-    def ask(self, function: Callable[[Generation], Answer]) -> Answer:
-        """What the function finds in the generation that counts."""
-        return self.index.ask(function)
-
-    def plane(self, now: Generation) -> Plane:
-        """The plane of a generation; drawn once for each background."""
+    def plane(self, background: Background) -> Plane:
+        """The plane of a background; drawn once for each."""
         drawn = self._drawn
-        if drawn is not None and drawn[0] is now.background:
+        if drawn is not None and drawn[0] is background:
             return drawn[1]
         with self._drawing:
-            if self._drawn is None or self._drawn[0] is not now.background:
-                self._drawn = now.background, Plane.of(now.background, now.model.settings.rank)
+            if self._drawn is None or self._drawn[0] is not background:
+                self._drawn = background, Plane.of(background, background.stacked.shape[1])
             return self._drawn[1]
-
-    def examples(self, now: Generation) -> list[str]:
-        """The ids of documents whose titles are good to begin with; chosen once for each background."""
-        chosen = self._chosen
-        if chosen is None or chosen[0] is not now.background:
-            chosen = self._chosen = now.background, choose(now)
-        return chosen[1]
 
     def change(self, function: Callable[[Index], Answer], patience: float) -> Answer:
         """What the function returns, which writes; waits up to ``patience`` seconds for others who write."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, quoted
 
 FORMAT = 1  # of what is kept; another one is refused
 ENOUGH = 20_000  # rows from which an approximate index pays; fewer are searched one by one
@@ -152,12 +152,7 @@ def fitting(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
 def _refuse(table: pa.Table, wrong: pa.Array, why: str) -> None:
     rows = np.flatnonzero(np.asarray(wrong))
     if len(rows):
-        raise Cr5Error(f"document {shown(table['id'][int(rows[0])].as_py())}: {why}")
-
-
-def shown(text: str) -> str:
-    """A text for a message: in quotes, short, harmless on a terminal."""
-    return repr(text if len(text) <= 60 else text[:60] + "…")
+        raise Cr5Error(f"document {quoted(table['id'][int(rows[0])].as_py())}: {why}")
 
 
 def figures(ids: Sequence[str], values: Floats, schema: pa.Schema) -> tuple[list[str], Floats]:
@@ -189,7 +184,7 @@ def known(columns: Sequence[str], schema: pa.Schema) -> list[str]:
     """Columns that there are, each once."""
     for name in columns:
         if name not in schema.names:
-            raise Cr5Error(f"there is no column {shown(name)}; choose from {', '.join(schema.names)}")
+            raise Cr5Error(f"there is no column {quoted(name)}; choose from {', '.join(schema.names)}")
     return list(dict.fromkeys(columns))
 
 

@@ -1,0 +1,73 @@
+"""Document pairs: documents of two languages, or of one, that are each other's nearest neighbours by CSLS."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cr5._typing import Array, Ints
+from cr5.index.ingest import BULK, tables
+from cr5.index.results import DocumentPair, IndexedDocument
+from cr5.index.search import DOCUMENT_COLUMNS, require_languages
+from cr5.index.snapshot import Snapshot
+from cr5.index.stores.base import matrix
+from cr5.progress import Progress, ProgressCallback
+from cr5.retrieval import top_k
+from cr5.retrieval.csls import csls, csls_penalty
+from cr5.retrieval.vectors import row_products
+
+
+class _Side(NamedTuple):
+    """All documents of one language: ids, vectors, and their neighbourhood means r(.) in the other language."""
+
+    ids: list[str]
+    vectors: Array
+    means: Array
+
+
+def closest_pairs(
+    snapshot: Snapshot, lang_a: str, lang_b: str, k: int, progress: ProgressCallback
+) -> list[DocumentPair]:
+    """The k pairs with the largest CSLS among the mutual nearest neighbours of two languages, or of one."""
+    require_languages(snapshot, [lang_a, lang_b])
+    same = lang_a == lang_b
+    progress(Progress("pairs", 0, 3, f"read {lang_a}, {lang_b}"))
+    a = _read_side(snapshot, lang_a, lang_b)
+    b = a if same else _read_side(snapshot, lang_b, lang_a)
+    progress(Progress("pairs", 1, 3, f"{lang_a} to {lang_b}"))
+    nearest_b = _nearest(a, b, same=same)
+    progress(Progress("pairs", 2, 3, f"{lang_b} to {lang_a}"))
+    nearest_a = nearest_b if same else _nearest(b, a, same=False)
+    mutual = [i for i, j in enumerate(nearest_b) if j >= 0 and nearest_a[j] == i and (not same or i < j)]
+    rows_a = np.array(mutual, np.int64)
+    rows_b = nearest_b[rows_a]
+    cosines = row_products(a.vectors[rows_a], b.vectors[rows_b])
+    scores = csls(cosines, a.means[rows_a], b.means[rows_b])
+    best = np.argsort(-scores, kind="stable")[:k]
+    ids = [(a.ids[rows_a[i]], b.ids[rows_b[i]]) for i in best]
+    rows = snapshot.store.get([name for pair in ids for name in pair], DOCUMENT_COLUMNS).to_pylist()
+    documents = {row["id"]: IndexedDocument(**row) for row in rows}
+    return [
+        DocumentPair(documents[id_a], documents[id_b], float(scores[i]), float(cosines[i]))
+        for i, (id_a, id_b) in zip(best, ids, strict=True)
+        if id_a in documents and id_b in documents
+    ]
+
+
+def _read_side(snapshot: Snapshot, lang: str, other: str) -> _Side:
+    column, rank = snapshot.model.langs.index(other), snapshot.model.settings.rank
+    ids: list[str] = []
+    vectors, means = [np.empty((0, rank), np.float32)], [np.empty(0, np.float32)]
+    for rows in tables(snapshot.store.scan(("id", "vector", "hubness"), [lang]), BULK):
+        ids += rows["id"].to_pylist()
+        vectors.append(matrix(rows["vector"]))
+        means.append(matrix(rows["hubness"])[:, column])
+    return _Side(ids, np.concatenate(vectors), np.concatenate(means))
+
+
+def _nearest(queries: _Side, candidates: _Side, *, same: bool) -> Ints:
+    """The row of each query's nearest candidate by CSLS, -1 without any; if both are the ``same``, not itself."""
+    k = 2 if same else 1
+    rows = top_k.nearest(queries.vectors, candidates.vectors, k, penalty=csls_penalty(candidates.means)).indices
+    if same:
+        rows = np.where(rows[:, :1] == np.arange(len(rows))[:, None], rows[:, 1:], rows[:, :1])
+    return np.asarray(rows[:, 0] if rows.shape[1] else np.full(len(rows), -1), np.int64)
