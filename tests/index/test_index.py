@@ -249,13 +249,17 @@ def test_recall_is_the_share_of_the_true_neighbours_without_the_query_itself(
     assert min(of.values()) >= 4  # drawn from all of the index
 
 
-def test_mistaken_questions_are_answered_with_the_way_out(full: Index) -> None:
-    languages = "the index has no language 'xx'; its languages are aa, bb, cc"
-    assert refused(lambda: full.search("kaka", "xx")) == languages
-    assert refused(lambda: full.search("kaka", "aa", langs=["xx"])) == languages
-    assert refused(lambda: full.pairs("aa", "xx")) == languages
-    message = "there is no document 'aa:Q999' in the index; name the id of one that a search finds"
-    assert refused(lambda: full.similar("aa:Q999")) == message
+def test_unknown_languages_and_ids_are_errors(full: Index) -> None:
+    for call in (
+        lambda: full.search("kaka", "xx"),
+        lambda: full.search("kaka", "aa", langs=["xx"]),
+        lambda: full.query("kaka", "xx"),
+        lambda: full.pairs("aa", "xx"),
+    ):
+        with pytest.raises(Cr5Error, match="no language 'xx'.* aa, bb, cc"):
+            call()
+    with pytest.raises(Cr5Error, match="'aa:Q999'"):
+        full.similar("aa:Q999")
 
 
 # Writing
