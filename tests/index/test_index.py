@@ -256,7 +256,7 @@ def test_unknown_languages_and_ids_are_errors(full: Index) -> None:
         lambda: full.query("kaka", "xx"),
         lambda: full.pairs("aa", "xx"),
     ):
-        with pytest.raises(Cr5Error, match="no language 'xx'.* aa, bb, cc"):
+        with pytest.raises(Cr5Error, match=r"no language 'xx'.* aa, bb, cc"):
             call()
     with pytest.raises(Cr5Error, match="'aa:Q999'"):
         full.similar("aa:Q999")

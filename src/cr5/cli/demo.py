@@ -16,7 +16,7 @@ from cr5.cli.render.demo import demo_report
 from cr5.cli.serve import serve
 from cr5.corpus.documents import Document
 from cr5.errors import Cr5Error
-from cr5.index.index import Index
+from cr5.index import Index
 from cr5.model import Cr5
 
 
