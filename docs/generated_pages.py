@@ -1,0 +1,79 @@
+"""Pages of the documentation that are generated from the code: the commands and the settings."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from typer.main import get_command
+
+from cr5.cli.commands import app
+from cr5.settings import setting_rows
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages; mkdocs calls this when it has listed the files of the site."""
+    files.append(File.generated(config, "reference/commands.md", content="\n".join(command_page())))
+    files.append(File.generated(config, "reference/settings.md", content="\n".join(settings_page())))
+    return files
+
+
+def command_page() -> Iterator[str]:
+    """Every command: its help text, arguments and options."""
+    yield "# Commands\n\nGenerated from `cr5 --help`. Every command also has `--help`.\n"
+    yield from _command("cr5", get_command(app), level=2)
+
+
+def _command(name: str, command: Any, level: int) -> Iterator[str]:
+    below = getattr(command, "commands", {})
+    if name != "cr5":
+        yield f"\n{'#' * level} `{name}`\n"
+        yield _help(command.help or "")
+        yield from _parameters(command)
+    for child, inner in below.items():
+        if not getattr(inner, "hidden", False):
+            yield from _command(f"{name} {child}", inner, level + (name != "cr5"))
+
+
+def _help(text: str) -> str:
+    """A help text as Markdown; the indented examples become one code block."""
+    lines: list[str] = []
+    for line in inspect.cleandoc(text).split("\n"):
+        if line.startswith("    ") and lines and not lines[-1] and len(lines) > 1 and lines[-2].startswith("    "):
+            lines.pop()  # the empty line between two examples
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _parameters(command: Any) -> Iterator[str]:
+    rows = [row for parameter in command.params if (row := _parameter(parameter))]
+    if rows:
+        yield "\n| | meaning | default |\n|---|---|---|"
+        yield from rows
+
+
+def _parameter(parameter: Any) -> str:
+    if parameter.name == "help":
+        return ""
+    option = parameter.param_type_name == "option"
+    metavar = parameter.metavar or ("" if parameter.is_flag else parameter.name.upper()) if option else ""
+    name = ", ".join(parameter.opts) if option else parameter.metavar or parameter.name.upper()
+    shown = parameter.show_default if isinstance(getattr(parameter, "show_default", None), str) else None
+    default = shown or ("" if parameter.default in (None, False, ()) or callable(parameter.default) else parameter.default)
+    required = "required" if parameter.required else default
+    meaning = (getattr(parameter, "help", "") or "").replace("|", "\\|")
+    return f"| `{name}{' ' + metavar if metavar else ''}` | {meaning} | {required} |".replace("|auto", "\\|auto")
+
+
+def settings_page() -> Iterator[str]:
+    """Every setting of a model: its meaning, its default and when to change it."""
+    yield "# Settings\n"
+    yield (
+        "Every setting of a model is a keyword of `Cr5(...)` and, on the command line, `--rank`, `--ridge`, `--seed` or "
+        "`--set NAME=VALUE`. A preset names defaults for all of them: `default`, or `wsdm19`, the settings of the paper. "
+        "The settings are stored in the model and in the signature of every score.\n"
+    )
+    yield "| setting | default | `wsdm19` | meaning |\n|---|---|---|---|"
+    for row in setting_rows():
+        yield f"| `{row.name}` | {row.default} | {row.paper} | {row.meaning} |".replace("\n", " ")
