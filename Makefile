@@ -1,19 +1,26 @@
-# make demo: the main job on the built-in corpus, and at the end a page to search it. make test: all tests. make bench: speed, beside peers.
-# All of them set up .venv by themselves.
+# make demo: train on the built-in encyclopedia, evaluate, and serve a search page. make test: all tests. make test-fast: the
+# quick ones. make bench: speed, beside other libraries. make docs: the documentation site. Each of them sets up .venv itself.
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-fast check bench docs clean
 
 demo: .venv/serve
 	$(BIN)/cr5 demo
 
-# Two processes; whichever has nothing left takes over tests of the other. PYTEST=-n0 runs them in one, to debug.
+# In two processes that share the work. PYTEST=-n0 runs all tests in one, to debug.
 test: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(PYTEST)
 
-# One JSON line per figure, on real speeches where they are, on made-up ones otherwise. Best on an idle machine.
+test-fast: .venv/dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not browser and not services and not dask and not slow" $(PYTEST)
+
+docs: .venv/dev
+	$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "the site is in build/site; open build/site/index.html"
+
+# One JSON line per figure, on real speeches if they are there, on generated ones otherwise. Best on an idle machine.
 SPEECHES ?= $(wildcard ../shared/data/europarl-speeches)
 
 bench: .venv/bench
