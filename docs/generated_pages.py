@@ -60,19 +60,20 @@ def _parameter(parameter: Any) -> str:
     metavar = parameter.metavar or ("" if parameter.is_flag else parameter.name.upper()) if option else ""
     name = ", ".join(parameter.opts) if option else parameter.metavar or parameter.name.upper()
     shown = parameter.show_default if isinstance(getattr(parameter, "show_default", None), str) else None
-    default = shown or ("" if parameter.default in (None, False, ()) or callable(parameter.default) else parameter.default)
-    required = "required" if parameter.required else default
+    default = shown or (
+        "" if parameter.default in (None, False, ()) or callable(parameter.default) else parameter.default
+    )
     meaning = (getattr(parameter, "help", "") or "").replace("|", "\\|")
-    return f"| `{name}{' ' + metavar if metavar else ''}` | {meaning} | {required} |".replace("|auto", "\\|auto")
+    return f"| `{name}{' ' + metavar if metavar else ''}` | {meaning} | {default} |".replace("|auto", "\\|auto")
 
 
 def settings_page() -> Iterator[str]:
     """Every setting of a model: its meaning, its default and when to change it."""
     yield "# Settings\n"
     yield (
-        "Every setting of a model is a keyword of `Cr5(...)` and, on the command line, `--rank`, `--ridge`, `--seed` or "
-        "`--set NAME=VALUE`. A preset names defaults for all of them: `default`, or `wsdm19`, the settings of the paper. "
-        "The settings are stored in the model and in the signature of every score.\n"
+        "Every setting of a model is a keyword of `Cr5(...)`; on the command line it is `--rank`, `--ridge`, `--seed` "
+        "or `--set NAME=VALUE`. A preset names defaults for all of them: `default`, or `wsdm19`, the settings of the "
+        "paper. The settings are stored in the model and in the signature of every score.\n"
     )
     yield "| setting | default | `wsdm19` | meaning |\n|---|---|---|---|"
     for row in setting_rows():

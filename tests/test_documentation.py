@@ -1,0 +1,60 @@
+"""What the documentation shows is what happens."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+from documentation import ROOT, commands, run, same
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the commands of the tutorial have run, with what they printed checked."""
+    path = tmp_path_factory.mktemp("tutorial")
+    for line, output in commands((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")):
+        printed = run(line, path)
+        assert same(output, printed), f"$ {line}\n{printed}"
+    return path
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_python_sessions_print_what_the_page_shows(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    session = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
+    assert session.examples
+    assert doctest.DocTestRunner(verbose=False).run(session).failed == 0
+
+
+def test_commands_of_the_tutorial_print_what_the_page_shows(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {"model", "index"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "agree"),
+    [
+        ("cosine 0.71 in 2.3 s", "cosine  0.72 in 10 s", True),
+        ("cosine 0.71", "cosine 0.81", False),
+        ("1,600 articles", "1,600 articles", True),
+        ("Hund 0.71", "Cane 0.71", False),
+        ("ridge steps seconds\n30 3 1.5 chosen\n10 1 0.5", "ridge steps seconds\n30 3 9.5 chosen\n10 1 4.5", True),
+        ("ridge steps seconds\n30 3 1.5", "ridge steps seconds\n30 9 1.5", False),
+        ("beer 0.7", "beer 0.7\nwine 0.6", False),
+    ],
+)
+def test_outputs_agree_if_only_times_and_last_digits_differ(shown: str, printed: str, agree: bool) -> None:
+    assert same(shown, printed) == agree
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_of_pages_outside_the_site_lead_somewhere(page: str) -> None:
+    links = re.findall(r"\]\((?!http)([^)#]+)", (ROOT / page).read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
