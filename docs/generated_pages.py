@@ -60,9 +60,8 @@ def _parameter(parameter: Any) -> str:
     metavar = parameter.metavar or ("" if parameter.is_flag else parameter.name.upper()) if option else ""
     name = ", ".join(parameter.opts) if option else parameter.metavar or parameter.name.upper()
     shown = parameter.show_default if isinstance(getattr(parameter, "show_default", None), str) else None
-    default = shown or (
-        "" if parameter.default in (None, False, ()) or callable(parameter.default) else parameter.default
-    )
+    plain = "" if parameter.default in (None, False, ()) or callable(parameter.default) else parameter.default
+    default = "required" if parameter.required else shown or plain
     meaning = (getattr(parameter, "help", "") or "").replace("|", "\\|")
     return f"| `{name}{' ' + metavar if metavar else ''}` | {meaning} | {default} |".replace("|auto", "\\|auto")
 
