@@ -10,7 +10,8 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus.documents import Batch, Document, Reading, Skipped, in_batches
-from cr5.corpus.languages import Guess, probabilities
+from cr5.corpus.identification import Guess, probabilities
+from cr5.corpus.languages import primary_subtag
 from cr5.errors import Cr5Error
 from cr5.features.tfidf import Features, count, count_tokens
 from cr5.language_map import LanguageMap
@@ -258,7 +259,7 @@ def _harmonic(size: int) -> float:
 def _by_letters(text: str, langs: Sequence[str]) -> Array:
     """What an identifier of languages thinks of each, adding up to 1; one that it does not know gets an even share."""
     found = probabilities(text)
-    shares = [found.get(lang, found.get(lang.partition("-")[0])) for lang in langs]
+    shares = [found.get(lang, found.get(primary_subtag(lang))) for lang in langs]
     total = sum(filter(None, shares)) + 1e-12
     even = np.array([1 / len(langs) if share is None else share / total for share in shares])
     return np.asarray((even + 1e-9) / (even + 1e-9).sum())

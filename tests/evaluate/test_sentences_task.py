@@ -15,8 +15,9 @@ import pytest
 
 from cr5 import Cr5
 from cr5._typing import Array
+from cr5.corpus.languages import short_code
 from cr5.errors import CorpusError, Cr5Error
-from cr5.evaluate.aligned import Aligned, read_aligned, short_code
+from cr5.evaluate.aligned import Aligned, read_aligned
 from cr5.evaluate.runs import Run
 from cr5.evaluate.splits import QueryRole
 from cr5.evaluate.systems.own import Cr5Space

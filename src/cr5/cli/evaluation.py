@@ -29,8 +29,9 @@ from cr5.cli.options import (
 )
 from cr5.cli.render import console, scores
 from cr5.corpus.documents import Document, Skipped, write
+from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error
-from cr5.evaluate.aligned import ALIKE, read_aligned
+from cr5.evaluate.aligned import read_aligned
 from cr5.evaluate.report.files import write_reports
 from cr5.evaluate.runs import REGIMES, Regime, Run, compare, load_run
 from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES, MIN_QUERIES, Split, make_split, training_rows
@@ -501,7 +502,7 @@ def _spaces(
     progress: ProgressCallback,
 ) -> tuple[dict[str, Space], dict[str, str]]:
     """The model, and what is trained beside it on the documents of --train; and what to say of these."""
-    spoken = [lang for lang in model.langs if lang in langs or ALIKE.get(lang) in langs]
+    spoken = [lang for lang in model.langs if find_language(lang, langs) is not None]
     if not spoken:
         raise Cr5Error(f"the model has none of the languages {', '.join(langs)}; its own are {', '.join(model.langs)}")
     spaces: dict[str, Space] = {"cr5": space_of(model, spoken)}

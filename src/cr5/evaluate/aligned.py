@@ -11,20 +11,10 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cr5.corpus.languages import find_language, short_code
 from cr5.errors import CorpusError
 from cr5.sources.files import opened
 
-ALIKE = {"nb": "no", "no": "nb"}
-"""Codes that corpora use for the same language."""
-
-# What ICU leaves as it is: the bibliographic codes of ISO 639-2, and the most spoken language of a macrolanguage.
-_SHORT = {
-    "alb": "sq", "arm": "hy", "baq": "eu", "bur": "my", "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr", "geo": "ka",
-    "ger": "de", "gre": "el", "ice": "is", "mac": "mk", "mao": "mi", "may": "ms", "per": "fa", "rum": "ro", "slo": "sk",
-    "tib": "bo", "wel": "cy",
-    "als": "sq", "arb": "ar", "azj": "az", "cmn": "zh", "ekk": "et", "khk": "mn", "lvs": "lv", "npi": "ne", "ory": "or",
-    "pes": "fa", "plt": "mg", "swh": "sw", "uzn": "uz", "ydd": "yi", "zsm": "ms",
-}  # fmt: skip
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _NAMED = re.compile(r"(?:^|\.)([A-Za-z]{2,3})-([A-Za-z]{2,3})$")  # "ita-eng", "corpus.en-it"
 _NO_LANGUAGES = frozenset({"csv", "gz", "ids", "log", "md", "pdf", "py", "rst", "tsv", "txt", "xml", "xz", "zip"})
@@ -57,15 +47,6 @@ class _File(NamedTuple):
         return self.path.with_name(self.name)
 
 
-def short_code(code: str) -> str:
-    """The shortest BCP 47 code of a language: ita -> it, nob -> nb, pt_BR -> pt-BR."""
-    from icu4py.locale import Locale
-
-    first, *rest = code.replace("_", "-").split("-")
-    first = first.lower()
-    return "-".join([_SHORT.get(first) or Locale(first).language or first, *rest])
-
-
 def read_aligned(paths: Sequence[str | Path], langs: Sequence[str] | None = None) -> list[Aligned]:
     """Read every pair of languages that files and folders hold; ``langs`` keeps pairs of these languages only.
 
@@ -87,12 +68,12 @@ def read_aligned(paths: Sequence[str | Path], langs: Sequence[str] | None = None
             tables.append(path)
         else:
             files.append(_file(path))
-    wanted = None if langs is None else {code for lang in map(short_code, langs) for code in (lang, ALIKE.get(lang))}
+    wanted = None if langs is None else set(map(short_code, langs))
     seen: list[tuple[str, str]] = []
 
     def keep(a: str, b: str) -> bool:
         seen.append((a, b))
-        return wanted is None or {a, b} <= wanted
+        return wanted is None or (find_language(a, wanted) is not None and find_language(b, wanted) is not None)
 
     found = [pair for path in dict.fromkeys(tables) for pair in _columns(path, keep)]
     found += [pair for group in _groups(files) for pair in _lines(group, keep)]

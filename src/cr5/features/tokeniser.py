@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5._typing import Ints
+from cr5.corpus.languages import primary_subtag
 
 UNSPACED = frozenset({"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"})
 """Languages written without spaces between words."""
@@ -102,7 +103,7 @@ def as_arrow(texts: Sequence[str] | pa.StringArray) -> pa.LargeStringArray:
 
 def needs_segmenting(lang: str) -> bool:
     """Whether a language (its BCP 47 primary subtag) is written without spaces."""
-    return lang.replace("_", "-").split("-")[0].lower() in UNSPACED
+    return primary_subtag(lang) in UNSPACED
 
 
 def _normalise(array: pa.LargeStringArray, unsure: pa.BooleanArray) -> pa.LargeStringArray:

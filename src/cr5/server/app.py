@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from cr5.corpus.languages import guess
+from cr5.corpus.identification import guess
 from cr5.errors import CorpusError, Cr5Error, quoted
 from cr5.index import Index
 from cr5.server import handlers

@@ -10,7 +10,7 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus.documents import Document
-from cr5.corpus.languages import Guess
+from cr5.corpus.identification import Guess
 from cr5.errors import quoted
 from cr5.index import Background, Index, IndexedDocument, SearchHit
 from cr5.model import Cr5

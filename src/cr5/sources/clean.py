@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from cr5.corpus import languages
+from cr5.corpus import identification, languages
 from cr5.corpus.documents import Batch, Document, batches
 from cr5.corpus.duplicates import Duplicates
 from cr5.errors import CorpusError
@@ -120,9 +120,9 @@ def _in_language(
     for document in documents:
         declared, guess = document.lang, None
         if not declared.strip():
-            guess = languages.guess(document.text)
+            guess = identification.guess(document.text)
             lang = guess.lang
-            if lang == languages.UNKNOWN:
+            if lang == identification.UNKNOWN:
                 handle_error(
                     "language unknown",
                     f"{document.concept}: the language of its text cannot be told; name it or pass --on-error skip",
@@ -143,7 +143,7 @@ def _in_language(
         else:
             if lang != declared:
                 summary.renamed[declared] = lang
-            if (evident := languages.is_foreign(document.text, lang)) is not None:
+            if (evident := identification.find_foreign_language(document.text, lang)) is not None:
                 summary.foreign[lang, evident.lang] += 1
                 summary.examples.setdefault((lang, evident.lang), document.concept)
                 if drop_foreign:

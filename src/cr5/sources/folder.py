@@ -8,10 +8,8 @@ from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-import langcodes
-
 from cr5.corpus.documents import Document
-from cr5.corpus.languages import normalise
+from cr5.corpus.languages import is_registered, normalise
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, raise_error
 from cr5.sources.markup import decode, html_text, markdown_text, rst_text
@@ -137,7 +135,7 @@ def _place(path: str, left: re.Pattern[str], right: re.Pattern[str]) -> tuple[st
 def _is_language(code: str) -> bool:
     """Whether a name is a code that some language has: "pt_BR" and "sr@latin" are, "css" is but must not be."""
     plain = re.split(r"[@.]", code)[0].replace("_", "-")
-    return plain not in _FOLDERS.split() and langcodes.tag_is_valid(plain)
+    return plain not in _FOLDERS.split() and is_registered(plain)
 
 
 def _pages(root: Path, handle_error: ErrorHandler) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple, TypeAlias
 
 from cr5.corpus.documents import Document
-from cr5.corpus.languages import known
+from cr5.corpus.languages import is_registered, primary_subtag
 from cr5.errors import CorpusError
 from cr5.sources.files import LONGEST_LINE, ErrorHandler, opened, raise_error
 
@@ -108,8 +108,8 @@ class _Catalogue:
                 return
             is_header = not first.context and not first.id
             declared = _header("".join(first.texts)).get("language", "") if is_header else ""
-            named, self.domain = self.file.names(declared if known(declared) else "")
-            self.lang = declared if known(declared) or not named else named
+            named, self.domain = self.file.names(declared if is_registered(declared) else "")
+            self.lang = declared if is_registered(declared) or not named else named
             for message in found if is_header else chain([first], found):
                 if message.id:
                     yield message
@@ -198,7 +198,7 @@ class _File(NamedTuple):
                 return way
         # Codes of three letters pass for words, and words for codes: "app" and "src" are languages.
         for way in ways if declared else ways[:1]:
-            if _is_code(way[0], 3) and _language(way[0]) == _language(declared or stem):
+            if _is_code(way[0], 3) and primary_subtag(way[0]) == primary_subtag(declared or stem):
                 return way
         return "", set(), stem
 
@@ -225,11 +225,7 @@ def _files(paths: Sequence[Path]) -> list[_File]:
 
 
 def _is_code(name: str, letters: int) -> bool:
-    return len(_language(name)) == letters and known(name)
-
-
-def _language(code: str) -> str:
-    return re.split(r"[-_.@]", code, maxsplit=1)[0].lower()
+    return len(primary_subtag(name)) == letters and is_registered(name)
 
 
 # PO

@@ -18,10 +18,8 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias, cast
 
-import langcodes
-
 from cr5.corpus.documents import Document
-from cr5.corpus.languages import known, normalise
+from cr5.corpus.languages import is_registered, normalise
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, lines, raise_error
 from cr5.sources.input_files import InputFile, find_files, unique_names
@@ -115,7 +113,7 @@ def _blocks(rows: Iterable[_Row], join: int) -> Iterator[tuple[int, list[_Row]]]
 
 
 def _same_language(lang: str, other: str) -> bool:
-    return lang == other or (known(lang) and known(other) and normalise(lang) == normalise(other))
+    return lang == other or (is_registered(lang) and is_registered(other) and normalise(lang) == normalise(other))
 
 
 def _meeting(pivot: str, line: str | None) -> str:
@@ -182,7 +180,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _is_language(code: str) -> bool:
-    return bool(_CODE.fullmatch(code)) and code.lower() not in _NO_LANGUAGE and langcodes.tag_is_valid(code)
+    return bool(_CODE.fullmatch(code)) and code.lower() not in _NO_LANGUAGE and is_registered(code)
 
 
 def _partner(stem: str, lang: str) -> str:

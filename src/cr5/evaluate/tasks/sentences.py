@@ -14,8 +14,9 @@ from scipy.sparse.csgraph import connected_components
 
 from cr5._typing import Ints
 from cr5.corpus.documents import SCHEMA, Batch
+from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error
-from cr5.evaluate.aligned import ALIKE, Aligned
+from cr5.evaluate.aligned import Aligned
 from cr5.evaluate.runs import Condition, Queries, RankedCandidate, Run, RunBuilder, TrainedSystem
 from cr5.evaluate.splits import QueryRole
 from cr5.evaluate.systems.own import Cr5Space, describe
@@ -129,16 +130,16 @@ def reweigh(space: Cr5Space, texts: Mapping[str, TokenisedTexts]) -> Cr5Space:
 
 def spoken(space: Space, lang: str) -> str:
     """The code by which a space knows a language: this one, or where it lacks that, no for nb and nb for no."""
-    if space.langs is None or lang in space.langs:
+    if space.langs is None:
         return lang
-    if ALIKE.get(lang) in space.langs:
-        return ALIKE[lang]
+    if (code := find_language(lang, space.langs)) is not None:
+        return code
     raise NotApplicableError(f"it has no language {lang}; its languages are {', '.join(space.langs)}")
 
 
 def _unknown(space: Space, langs: Sequence[str]) -> list[str]:
     """The languages that a space does not know."""
-    return [lang for lang in langs if space.langs is not None and not {lang, ALIKE.get(lang)} & set(space.langs)]
+    return [lang for lang in langs if space.langs is not None and find_language(lang, space.langs) is None]
 
 
 @dataclass(frozen=True)

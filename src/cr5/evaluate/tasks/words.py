@@ -10,8 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from cr5._typing import Array, Ints
+from cr5.corpus.languages import short_code
 from cr5.errors import Cr5Error
-from cr5.evaluate.aligned import short_code
 from cr5.evaluate.runs import Condition, Queries, RankedCandidate, Run, RunBuilder, TrainedSystem
 from cr5.evaluate.statistics import precision
 from cr5.evaluate.systems.own import Cr5Space

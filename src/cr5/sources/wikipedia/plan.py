@@ -37,7 +37,7 @@ class Request:
     @property
     def wikis(self) -> list[Wiki]:
         """The Wikipedias, each with its language."""
-        return [Wiki(code, languages.of_wiki(code)) for code in self.codes]
+        return [Wiki(code, languages.wikipedia_language(code)) for code in self.codes]
 
     def check(self) -> None:
         """Refuse what makes no corpus."""

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cr5.corpus import languages
+from cr5.corpus import identification
 from cr5.corpus.documents import SCHEMA, Document, Skipped
 from cr5.errors import CorpusError, Cr5Error
 from cr5.sources.wikipedia import parquet_export, search_index_dump, xml_dump
@@ -88,7 +88,7 @@ def extract(job: Job) -> Done:
 
     record = state["record"]
     for record, document in _some(job, state, _articles(job, tally, faults, state["record"])):
-        guess = languages.is_foreign(document.text, job.wiki.lang)
+        guess = identification.find_foreign_language(document.text, job.wiki.lang)
         rows.append((*_fields(document), guess.lang if guess else ""))
         size += len(document.text.encode())
         if size >= job.size:
