@@ -389,7 +389,7 @@ def test_a_language_that_the_source_has_not_is_warned_of(
         ),
         (
             ["table", "numbers.csv", "--lang", "no code"],
-            "a: 'no code' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for one of your own",
+            "a: 'no code' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for your own",
         ),
     ],
 )
@@ -422,7 +422,7 @@ def test_input_that_cannot_be_used(
         (["-o", "corpus.csv", "--langs", "fr,de"], "no document is in fr, de; there are en, it; change --langs"),
         (
             ["-o", "corpus.csv", "--langs", "?"],
-            "'?' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for one of your own",
+            "'?' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for your own",
         ),
         (
             ["-o", "corpus.csv", "--pivot", "da"],

@@ -154,7 +154,7 @@ def test_languages_may_be_spelled_otherwise_than_their_folders(tmp_path: Path, f
         f"{tmp_path}: no session in FRA; its folders are {', '.join(sorted([folder, 'it', 'not a language']))}"
     )
     assert message(tmp_path, ["not a language"]) == (
-        "'not a language' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for one of your own"
+        "'not a language' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for your own"
     )
 
 

@@ -130,5 +130,5 @@ def _canonical(tag: str) -> str:
 
 def _not_a_code(code: str) -> CorpusError:
     return CorpusError(
-        f"{code[:40]!r} is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for one of your own"
+        f"{code[:40]!r} is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for your own"
     )
