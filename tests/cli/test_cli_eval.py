@@ -13,10 +13,10 @@ from pathlib import Path
 import madeup
 import numpy as np
 import pytest
+from miniature import write_miniature
 
 from cr5 import Cr5, Document, read, write
 from cr5.cli import evaluation, run
-from cr5.evaluate.published import write_miniature
 from cr5.evaluate.systems import baselines
 from cr5.evaluate.systems.space import Space
 from cr5.features.tokeniser import Tokeniser

@@ -1,7 +1,8 @@
-"""The authors' data: what is written in their form comes back, and what is wrong with a file is named."""
+"""The authors' published data: what is written in their form is read back, and errors name file, line and value."""
 
 import gzip
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from miniature import write_miniature
 
 from cr5.corpus.documents import Document, Skipped, batches
 from cr5.errors import CorpusError
-from cr5.evaluate import listings, published
-from cr5.evaluate.published import COLUMNS, MISSING, PUBLISHED, RIDGE, Counted, languages, read, write_miniature
+from cr5.evaluate.published.counted_texts import CountedTexts
+from cr5.evaluate.published.indices import MISSING_WORD
+from cr5.evaluate.published.reader import languages, read
+from cr5.evaluate.published.table1 import COLUMNS, PUBLISHED, RIDGE
 from cr5.evaluate.texts import TokenisedTexts, mask_shared_words, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
@@ -23,8 +27,7 @@ PAPER = Path(__file__).resolve().parents[3] / "shared" / "paper.tex"
 WORDS = "d/word_indices/word_index_en.tsv"
 CONCEPTS = "d/concept_indices/concept_index_en.tsv"
 MATRIX = "d/sparse_matrices/sparse_matrix_en.txt.gz"
-SKIP = "mend it, or leave such lines out with --on-error skip"
-AGAIN = "copy it again, with the indices of the same record"
+SKIP = '`on_error="skip"`'
 
 Bag = dict[str, dict[str, int]]
 
@@ -73,28 +76,32 @@ def bag(skipped: Skipped | None = None, lowercase: bool = True) -> Bag:
     return bags(concepts, texts["en"])
 
 
-def message() -> str:
+def error_of(*args: Any, **options: Any) -> str:
+    """The message of the error that reading raises."""
     with pytest.raises(CorpusError) as caught:
-        read("d")
+        read(*(args or ("d",)), **options)
     return str(caught.value)
 
 
-def check_both(reason: str, expected: str, left: Bag, count: int = 1) -> None:
-    """A defect raises this message, or is counted under this reason and leaves that behind."""
-    assert message() == expected
+def check_both(reason: str, place: str, facts: Sequence[str], left: Bag) -> None:
+    """A defect raises an error that begins with its place and states the facts, or is skipped and leaves ``left``."""
+    message = error_of()
+    assert message.startswith(f"{place}: ")
+    for fact in (*facts, SKIP):
+        assert fact in message
     skipped = Skipped()
     assert bag(skipped) == left
-    assert skipped.counts == {reason: count}
-    assert skipped.examples == {reason: expected}
+    assert skipped.counts == {reason: 1}
+    assert skipped.examples == {reason: message}
 
 
 GOOD: Bag = {"Q1": {"the": 5, "beer": 3}, "Q2": {"the": 4, "bread": 1}}
 
 
-# What is written comes back
+# What is written is read back
 
 
-def test_the_made_up_corpus_comes_back_as_it_was_gathered() -> None:
+def test_the_made_up_corpus_is_read_back_as_it_was_written() -> None:
     documents = madeup.corpus(concepts=40)
     assert write_miniature("d", documents, Tokeniser()) == len(documents)
     assert languages("d") == list(madeup.LANGS)
@@ -109,7 +116,7 @@ def test_the_made_up_corpus_comes_back_as_it_was_gathered() -> None:
 
 @given(some_documents)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_random_documents_come_back_with_the_same_counts(
+def test_random_documents_are_read_back_with_the_same_counts(
     tmp_path_factory: pytest.TempPathFactory, documents: list[Document]
 ) -> None:
     folder = tmp_path_factory.mktemp("miniature")
@@ -124,52 +131,20 @@ def test_random_documents_come_back_with_the_same_counts(
         assert bags(concepts, texts[lang]) == own
 
 
-def test_the_order_of_the_lines_and_the_size_of_the_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_of_the_lines_and_the_size_of_the_blocks_do_not_matter() -> None:
     documents = madeup.corpus(["aa"], concepts=30)
     write_miniature("d", documents, Tokeniser())
     concepts, texts = read("d")
     path = Path("d/sparse_matrices/sparse_matrix_aa.txt.gz")
     lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
     path.write_bytes(gzip.compress(b"".join(np.random.default_rng(0).permutation(lines).tolist())))
-    monkeypatch.setattr(listings, "BLOCK", 300)
-    again, shuffled = read("d")
+    again, shuffled = read("d", block_bytes=300)
     assert again == concepts
     assert bags(concepts, shuffled["aa"]) == bags(concepts, texts["aa"])
     assert (shuffled["aa"].frequent == texts["aa"].frequent).all()
 
 
-def test_a_miniature_refuses_what_its_form_cannot_hold() -> None:
-    with pytest.raises(CorpusError) as caught:
-        write_miniature("d", [Document("Q 1", "en", "a")], Tokeniser())
-    assert str(caught.value) == "concept 'Q 1' holds white space, which parts the columns; rename it"
-    with pytest.raises(CorpusError) as caught:
-        write_miniature("d", [Document("Q1", "en", "a"), Document("Q1", "en", "b")], Tokeniser())
-    assert str(caught.value) == "concept Q1 has two documents in language en; remove or join them"
-
-
-def test_a_miniature_that_cannot_be_written_whole_leaves_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    write_miniature("d", [Document("Q1", "en", "old words")], Tokeniser())
-    old = contents(Path("d"))
-
-    def full(*_: Any, **__: Any) -> bytes:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(gzip, "compress", full)  # of the matrix, when both indices are written
-        with pytest.raises(OSError, match="No space left"):
-            write_miniature("d", [Document("Q2", "en", "new")], Tokeniser())
-    assert contents(Path("d")) == old
-    write_miniature("d", [Document("Q2", "en", "new")], Tokeniser())
-    assert contents(Path("d")).keys() == old.keys()
-    assert contents(Path("d")) != old
-
-
-def contents(folder: Path) -> dict[Path, bytes]:
-    """Every file below a folder, hidden ones too."""
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_counted_texts_do_what_texts_do() -> None:
+def test_counted_texts_behave_like_texts() -> None:
     write_miniature("d", madeup.corpus(concepts=20), Tokeniser())
     concepts, texts = read("d")
     own = texts["aa"]
@@ -183,11 +158,10 @@ def test_counted_texts_do_what_texts_do() -> None:
     assert masked["one"].counts.matrix.nnz == 0
 
 
-def test_frequent_words_are_counted_before_they_are_lowercased(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(published, "FREQUENT", 3)
+def test_frequent_words_are_counted_before_they_are_lowercased() -> None:
     put("1\t9\tthe\n2\t5\tThe\n3\t1\tbread\n4\t1\trare\n", cells="Q1 1 5\nQ2 1 1\nQ1 2 3\nQ1 4 1\n")
-    concepts, texts = read("d")
-    assert isinstance(texts["en"], Counted)
+    concepts, texts = read("d", frequent_words=3)
+    assert isinstance(texts["en"], CountedTexts)
     assert bags(concepts, texts["en"]) == {"Q1": {"the": 8, "rare": 1}, "Q2": {"the": 1}}
     assert texts["en"].frequent.tolist() == [2, 1]
     assert texts["en"].counts.unique.tolist() == [2, 1]
@@ -205,14 +179,14 @@ def test_progress_runs_to_the_size_of_all_matrices() -> None:
 # Files
 
 
-def test_the_folder_may_be_the_one_that_the_authors_scripts_use() -> None:
+def test_the_folder_of_the_authors_scripts_is_found() -> None:
     put()
     Path("data").mkdir()
     Path("d").rename("data/matlab_input")
     assert languages("data") == languages(".") == ["en"]
 
 
-def test_unpacked_files_are_read_under_either_name() -> None:
+def test_uncompressed_files_are_read_under_either_name() -> None:
     put(cells=b"Q1 1 5\nQ1 2 3\nQ2 1 4\nQ2 3 1\n")  # a browser has unpacked it
     assert bag() == GOOD
     Path(MATRIX).rename(MATRIX.removesuffix(".gz"))
@@ -220,36 +194,20 @@ def test_unpacked_files_are_read_under_either_name() -> None:
     assert bag() == GOOD
 
 
-def test_missing_files_are_named() -> None:
-    with pytest.raises(CorpusError) as caught:
+def test_missing_folders_and_files_are_named() -> None:
+    with pytest.raises(CorpusError, match=r"^d: no such folder"):
         languages("d")
-    assert str(caught.value) == "d: no such folder; check the spelling"
     Path("d").mkdir()
-    with pytest.raises(CorpusError) as caught:
+    with pytest.raises(CorpusError, match=r"^d: there is no folder sparse_matrices"):
         languages("d")
-    assert str(caught.value) == (
-        "d: no folder sparse_matrices in it; name the folder that holds "
-        "word_indices, concept_indices and sparse_matrices"
-    )
     Path("d/sparse_matrices").mkdir()
-    with pytest.raises(CorpusError) as caught:
+    with pytest.raises(CorpusError, match=r"^d/sparse_matrices: there is no sparse_matrix_XX.* record 3359814"):
         languages("d")
-    assert str(caught.value) == (
-        "d/sparse_matrices: no sparse_matrix_XX.txt.gz in this folder, XX being a language; "
-        "copy the matrices of Zenodo record 3359814 into it"
-    )
     put()
     Path(CONCEPTS).unlink()
-    with pytest.raises(CorpusError) as caught:
+    with pytest.raises(CorpusError, match=f"^{CONCEPTS}: no such file; .*leave language en out"):
         languages("d")
-    assert str(caught.value) == (
-        f"{CONCEPTS}: no such file; copy it from Zenodo record 3359814, or leave language en out"
-    )
-    with pytest.raises(CorpusError) as caught:
-        read("d", ["it"])
-    assert str(caught.value) == (
-        "d/word_indices/word_index_it.tsv: no such file; copy it from Zenodo record 3359814, or leave language it out"
-    )
+    assert error_of("d", ["it"]).startswith("d/word_indices/word_index_it.tsv: no such file")
 
 
 # Matrices
@@ -270,7 +228,7 @@ def test_missing_files_are_named() -> None:
     ],
     ids=["crlf", "blank", "header", "spaces", "floats", "signs", "zero", "scattered", "mark"],
 )
-def test_harmless_forms_of_a_matrix_read_alike(cells: str) -> None:
+def test_harmless_variants_of_a_matrix_are_read_alike(cells: str) -> None:
     put(cells=cells)
     assert bag() == GOOD
 
@@ -281,56 +239,63 @@ def test_a_gzip_file_may_have_several_members() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "reason", "explanation"),
+    ("line", "reason", "facts"),
     [
-        ("Q1 2", "broken line", "2 fields instead of concept, word id and count"),
-        ("Q1", "broken line", "1 field instead of concept, word id and count"),
-        ("Q1 2 3 4", "broken line", "4 fields instead of concept, word id and count"),
-        ("Q1 2 1\rQ1 2 1", "broken line", "5 fields instead of concept, word id and count"),
-        ("Q1 beer 3", "broken line", "word id 'beer' is no whole number"),
-        ("Q1 2 NA", "broken line", "count 'NA' is no whole number"),
-        ("Q1 2 nan", "broken line", "count 'nan' is no whole number"),
-        ("Q1 2 2.5", "broken line", "count '2.5' is no whole number"),
-        ("Q1 2 -3", "negative count", "count -3 is negative"),
-        ("Q1 2 3e9", "count too large", "count 3000000000 is larger than 2147483647"),
-        ("Q1 0 3", "unknown word", "word id 0 is not in word_index_en.tsv, whose ids are 1 to 3"),
-        ("Q1 4 3", "unknown word", "word id 4 is not in word_index_en.tsv, whose ids are 1 to 3"),
-        ("Q1 -1 3", "unknown word", "word id -1 is not in word_index_en.tsv, whose ids are 1 to 3"),
-        ("Q9 1 3", "unknown concept", "concept Q9 is not in concept_index_en.tsv"),
+        ("Q1 2", "broken line", ["2 fields"]),
+        ("Q1", "broken line", ["1 field"]),
+        ("Q1 2 3 4", "broken line", ["4 fields"]),
+        ("Q1 2 1\rQ1 2 1", "broken line", ["5 fields"]),
+        ("Q1 beer 3", "broken line", ["word id 'beer'", "whole number"]),
+        ("Q1 2 NA", "broken line", ["count 'NA'", "whole number"]),
+        ("Q1 2 nan", "broken line", ["count 'nan'", "whole number"]),
+        ("Q1 2 2.5", "broken line", ["count '2.5'", "whole number"]),
+        ("Q1 2 -3", "negative count", ["count -3"]),
+        ("Q1 2 3e9", "count too large", ["count 3000000000", "2147483647"]),
+        ("Q1 0 3", "unknown word", ["word id 0 ", "word_index_en.tsv", "1 to 3"]),
+        ("Q1 4 3", "unknown word", ["word id 4 ", "word_index_en.tsv", "1 to 3"]),
+        ("Q1 -1 3", "unknown word", ["word id -1 ", "word_index_en.tsv", "1 to 3"]),
+        ("Q9 1 3", "unknown concept", ["concept Q9", "concept_index_en.tsv"]),
     ],
 )
-def test_a_bad_line_is_named_or_left_out(line: str, reason: str, explanation: str) -> None:
+def test_a_bad_line_is_named_or_skipped(line: str, reason: str, facts: list[str]) -> None:
     put(cells=f"Q1 1 5\nQ1 2 3\n\n{line}\nQ2 1 4\nQ2 3 1\n")
-    check_both(reason, f"{MATRIX}:4: {explanation}; {SKIP}", GOOD)
+    check_both(reason, f"{MATRIX}:4", facts, GOOD)
 
 
-def test_bytes_that_are_not_text_are_named_or_left_out() -> None:
+def test_a_whole_message_states_place_value_and_remedy() -> None:
+    put(cells="Q1 1 5\nQ1 8 3\n")
+    assert error_of() == (
+        f"{MATRIX}:2: word id 8 is not in word_index_en.tsv, whose ids are 1 to 3; "
+        'correct it, or leave such lines out with `on_error="skip"`'
+    )
+
+
+def test_invalid_utf8_in_a_matrix_is_named_or_skipped() -> None:
     put(cells=gzip.compress(b"Q1 1 5\nQ1 2 3\nQ2 1 4\nQ\xff 1 1\nQ2 3 1\n"))
-    check_both("invalid UTF-8", f"{MATRIX}:4: byte 0xff at position 2 is not UTF-8; {SKIP}", GOOD)
+    check_both("invalid UTF-8", f"{MATRIX}:4", ["byte 0xff at position 2"], GOOD)
 
 
-def test_every_bad_line_of_a_long_file_is_named_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listings, "BLOCK", 64)
+def test_every_bad_line_of_a_long_file_is_named_with_its_number() -> None:
     lines = ["Q1 1 1"] * 100
     lines[41], lines[77] = "Q1 1", "Q1 8 1"
     put(cells="\n".join(lines))
     skipped = Skipped()
-    assert bag(skipped) == {"Q1": {"the": 98}}
-    assert list(skipped.examples.values()) == [
-        f"{MATRIX}:42: 2 fields instead of concept, word id and count; {SKIP}",
-        f"{MATRIX}:78: word id 8 is not in word_index_en.tsv, whose ids are 1 to 3; {SKIP}",
-    ]
+    concepts, texts = read("d", on_error="skip", skipped=skipped, block_bytes=64)
+    assert bags(concepts, texts["en"]) == {"Q1": {"the": 98}}
+    short, unknown = skipped.examples.values()
+    assert short.startswith(f"{MATRIX}:42: 2 fields")
+    assert unknown.startswith(f"{MATRIX}:78: word id 8")
 
 
-def test_a_matrix_that_is_cut_short_is_named_or_read_up_to_there() -> None:
+def test_a_truncated_matrix_is_named_or_read_up_to_its_end() -> None:
     random = np.random.default_rng(0)
     text = "".join(f"Q{q} {w} {c}\n" for q, w, c in random.integers([1, 1, 1], [3, 4, 10**6], (5000, 3)))
     put(cells=gzip.compress(text.encode())[:-9000])
-    expected = f"{MATRIX}: cut short, the compressed data has no end; copy or download it again"
-    assert message() == expected
+    message = error_of()
+    assert message.startswith(f"{MATRIX}: cut short")
     skipped = Skipped()
     found = sum(sum(words.values()) for words in bag(skipped).values())
-    assert skipped.examples == {"unreadable file": expected}
+    assert skipped.examples == {"unreadable file": message}
     sums = np.cumsum([int(line.split()[2]) for line in text.splitlines()]).tolist()
     assert found in sums[1000:-1]  # whole lines only
 
@@ -339,20 +304,18 @@ def test_a_damaged_matrix_is_named() -> None:
     data = bytearray(gzip.compress(b"Q1 1 5\n" * 9))
     data[-6] ^= 1  # of the checksum
     put(cells=bytes(data))
-    assert message().startswith(f"{MATRIX}: corrupt, CRC check failed")
+    assert error_of().startswith(f"{MATRIX}: corrupt")
 
 
 @pytest.mark.parametrize("cells", ["", "\n\n", "concept word_id count\n", b""])
 def test_an_empty_matrix_is_named(cells: str | bytes) -> None:
     put(cells=cells)
-    assert message() == f"{MATRIX}: empty, without a count; {AGAIN}"
+    assert error_of().startswith(f"{MATRIX}: it contains no counts")
 
 
-def test_a_matrix_of_which_nothing_is_left_is_named() -> None:
+def test_a_matrix_without_a_usable_line_is_named() -> None:
     put(cells="Q1 7 1\nQ1 8 1\n")
-    with pytest.raises(CorpusError) as caught:
-        read("d", on_error="skip")
-    assert str(caught.value) == f"{MATRIX}: none of its 2 lines can be used; {AGAIN}"
+    assert error_of("d", on_error="skip").startswith(f"{MATRIX}: none of its 2 lines can be used")
 
 
 # Word indices
@@ -373,61 +336,59 @@ def test_a_matrix_of_which_nothing_is_left_is_named() -> None:
     ],
     ids=["word-id", "id-word", "id-word-n", "word-id-n", "unsorted", "spaces", "header", "duplicate word", "sparse"],
 )
-def test_the_columns_of_a_word_index_are_told_apart(words: str) -> None:
+def test_the_columns_of_a_word_index_are_recognised(words: str) -> None:
     put(words)
     assert bag() == GOOD
 
 
-def test_ids_may_begin_at_zero() -> None:
+def test_ids_may_start_at_zero() -> None:
     put("0\t9\tthe\n1\t5\tbeer\n", cells="Q1 0 5\nQ2 1 3\n")
     assert bag() == {"Q1": {"the": 5}, "Q2": {"beer": 3}}
 
 
-def test_words_may_hold_spaces_quotes_tabs_and_digits() -> None:
+def test_words_may_contain_spaces_quotes_tabs_and_digits() -> None:
     put('1\t9\t"the\n2\t5\tnew york\n3\t1\ta\tb\n4\t1\t1984\n', cells="Q1 1 1\nQ1 2 2\nQ1 3 3\nQ2 4 4\n")
     assert bag() == {"Q1": {'"the': 1, "new york": 2, "a\tb": 3}, "Q2": {"1984": 4}}
 
 
-def test_words_without_a_word_are_one() -> None:
+def test_ids_without_a_word_share_a_placeholder() -> None:
     put("1\t9\tthe\n2\t5\n3\t1\t\u00a0\n4\t1\tbread\n5\t1\tbeer\n")
-    assert bag() == {"Q1": {"the": 5, MISSING: 3}, "Q2": {"the": 4, MISSING: 1}}
+    assert bag() == {"Q1": {"the": 5, MISSING_WORD: 3}, "Q2": {"the": 4, MISSING_WORD: 1}}
 
 
 @pytest.mark.parametrize(
-    ("words", "explanation"),
+    ("words", "problem"),
     [
-        ("", "empty; copy it again"),
-        ("the\nbeer\n", "one column only; every line needs a word's id and, behind a tab, the word"),
-        ("the\tx\nbeer\ty\n", "no column holds ids, a different number on every line; take the authors' file"),
-        ("the\t7\nbeer\t7\n", "no column holds ids, a different number on every line; take the authors' file"),
-        ("1\t1\n2\t2\n", "columns 1 and 2 could both hold the ids; write id, number and word on every line"),
-        ("a\tb\t1\tb\t7\nc\td\t2\te\t7\n", "columns 1 and 2 and 4 could both hold the words; "
-         "write id, number and word on every line"),
+        ("", "empty"),
+        ("the\nbeer\n", "only one column"),
+        ("the\tx\nbeer\ty\n", "no column contains ids"),
+        ("the\t7\nbeer\t7\n", "no column contains ids"),
+        ("1\t1\n2\t2\n", "the ids could be in any of the columns 1, 2"),
+        ("a\tb\t1\tb\t7\nc\td\t2\te\t7\n", "the words could be in any of the columns 1, 2, 4"),
     ],
-)  # fmt: skip
-def test_a_word_index_that_cannot_be_understood_is_named(words: str, explanation: str) -> None:
+)
+def test_an_ambiguous_word_index_is_named(words: str, problem: str) -> None:
     put(words)
-    assert message() == f"{WORDS}: {explanation}"
+    assert error_of().startswith(f"{WORDS}: {problem}")
 
 
 MANY = "".join(f"{i}\t1\tw{i}\n" for i in range(4, 40))
 
 
-def test_a_broken_id_is_named_or_left_out() -> None:
+def test_a_broken_id_is_named_or_skipped() -> None:
     put(f"1\t9\tthe\n2\t5\tbeer\nx\t5\twine\n3\t1\tbread\n{MANY}")
-    check_both("broken line", f"{WORDS}:3: id 'x' is no whole number; {SKIP}", GOOD)
+    check_both("broken line", f"{WORDS}:3", ["id 'x'", "whole number"], GOOD)
 
 
-def test_a_duplicate_id_is_named_and_the_first_stays() -> None:
+def test_a_duplicate_id_is_named_and_the_first_is_kept() -> None:
     put(f"1\t9\tthe\n2\t5\tbeer\n2\t5\twine\n3\t1\tbread\n{MANY}")
-    check_both("duplicate id", f"{WORDS}:3: id 2 stands in line 2 already; {SKIP}", GOOD)
+    check_both("duplicate id", f"{WORDS}:3", ["id 2", "line 2"], GOOD)
 
 
-def test_a_word_that_is_not_text_is_named_or_replaced() -> None:
+def test_invalid_utf8_in_a_word_is_named_or_replaced() -> None:
     put(b"1\t9\tthe\n2\t5\tbe\xe9r\n3\t1\tbread\n")
-    explanation = "byte 0xe9 at position 7 is not UTF-8; mend it, or go on with --on-error skip"
     left = {"Q1": {"the": 5, "be\ufffdr": 3}, "Q2": {"the": 4, "bread": 1}}
-    check_both("invalid UTF-8", f"{WORDS}:2: {explanation}", left)
+    check_both("invalid UTF-8", f"{WORDS}:2", ["byte 0xe9 at position 7"], left)
 
 
 # Concept indices
@@ -442,19 +403,19 @@ def test_a_word_that_is_not_text_is_named_or_replaced() -> None:
         "7 Q1 Beer\n8 Q2 Bread\n",
     ],
 )
-def test_the_columns_of_a_concept_index_are_told_apart(concepts: str) -> None:
+def test_the_columns_of_a_concept_index_are_recognised(concepts: str) -> None:
     put(concepts=concepts)
     names, texts = read("d")
     assert names == ["Q1", "Q2"]
     assert texts["en"].titles == ["Beer", "Bread"]
 
 
-def test_a_concept_without_a_title_is_called_by_its_name() -> None:
+def test_a_concept_without_a_title_gets_its_name_as_title() -> None:
     put(concepts="Q1\nQ2\n")
     assert read("d")[1]["en"].titles == ["Q1", "Q2"]
 
 
-def test_concepts_that_every_language_numbers_for_itself_meet_by_their_q_numbers() -> None:
+def test_concepts_that_languages_number_differently_are_matched_by_q_number() -> None:
     put(concepts="1\tQ7\tBeer\n2\tQ9\tBread\n", cells="1 1 5\n2 2 3\n")
     for name in (WORDS, CONCEPTS, MATRIX):
         Path(name.replace("en.t", "it.t")).write_bytes(Path(name).read_bytes())
@@ -469,32 +430,27 @@ def test_concepts_that_every_language_numbers_for_itself_meet_by_their_q_numbers
             Path(name.replace("en.t", f"{lang}.t")).write_bytes(Path(name).read_bytes())
         Path(CONCEPTS.replace("en.t", f"{lang}.t")).write_text(own)
     assert len(read("d", ["da", "en"])[1]["da"]) == 2
-    with pytest.raises(CorpusError) as caught:
-        read("d")
-    assert str(caught.value) == (
-        "d/concept_indices/concept_index_vi.tsv: no column of Q-numbers, and other languages use the same concept "
-        "ids for other things; add the column, or leave language vi out"
-    )
+    message = error_of()
+    assert message.startswith("d/concept_indices/concept_index_vi.tsv: it has no column of Q-numbers")
+    assert "leave language vi out" in message
 
 
 def test_a_concept_index_of_other_data_is_named() -> None:
     put(concepts="Q8\tWine\nQ9\tWater\n")
-    assert message() == (
-        f"{CONCEPTS}: no column holds the concepts of sparse_matrix_en.txt.gz (Q1, Q2, …); "
-        "take both files from the same record"
-    )
+    message = error_of()
+    assert message.startswith(f"{CONCEPTS}: no column contains the concepts of sparse_matrix_en.txt.gz (Q1, Q2, …)")
 
 
-def test_a_concept_index_with_two_possible_keys_is_named() -> None:
+def test_a_concept_index_with_two_possible_columns_of_names_is_named() -> None:
     put(concepts="1\t2\tBeer\n2\t1\tBread\n", cells="1 1 5\n2 2 3\n")
-    assert message() == (
-        f"{CONCEPTS}: columns 1 and 2 could both hold the concepts of sparse_matrix_en.txt.gz; remove the wrong one"
-    )
+    message = error_of()
+    assert message.startswith(f"{CONCEPTS}: ")
+    assert "columns 1, 2" in message
 
 
-def test_a_duplicate_concept_is_named_and_the_first_stays() -> None:
+def test_a_duplicate_concept_is_named_and_the_first_is_kept() -> None:
     put(concepts="Q1\tBeer\nQ2\tBread\nQ1\tWine\n")
-    check_both("duplicate concept", f"{CONCEPTS}:3: concept Q1 stands in line 1 already; {SKIP}", GOOD)
+    check_both("duplicate concept", f"{CONCEPTS}:3", ["concept Q1", "line 1"], GOOD)
     assert read("d", on_error="skip")[1]["en"].titles == ["Beer", "Bread"]
 
 
@@ -518,7 +474,7 @@ def test_every_known_ridge_belongs_to_a_row() -> None:
 
 
 @pytest.mark.skipif(not PAPER.exists(), reason="the paper is not here")
-def test_the_table_is_the_paper_s() -> None:
+def test_the_table_equals_that_of_the_paper() -> None:
     table = PAPER.read_text().split(r"\label{tab:mastertable}")[1].split(r"\end{tabular}")[0]
     sections = re.split(r"\\textbf\{\([a-e]\)", table)[1:]
     assert len(sections) == len(PUBLISHED)

@@ -16,9 +16,12 @@ import numpy as np
 import pytest
 
 from cr5.cli.render import console, scores
-from cr5.evaluate.report.files import csv_text, markdown, write_reports
-from cr5.evaluate.report.html import html
-from cr5.evaluate.report.tables import MISSING, facts, failures, headline, pairs, summary, table
+from cr5.evaluate.report.contents import Report
+from cr5.evaluate.report.files import render_csv, write_reports
+from cr5.evaluate.report.formatting import MISSING, FactTable, format_facts
+from cr5.evaluate.report.headline import Headline
+from cr5.evaluate.report.html import render_html
+from cr5.evaluate.report.markdown import render_markdown
 from cr5.evaluate.runs import (
     Comparison,
     ExampleQuery,
@@ -89,6 +92,7 @@ def make_run(
                     sign = f"{system}|{regime}|{of.source}-{of.target}"
                     named = (system, regime, of.source, of.target, measure)
                     scores.append(Score(*named, ranks.tolist(), 100, 1234, sign, ends))
+    both = [RankedCandidate(CHINESE, 0.5, False), RankedCandidate(ARABIC, 0.25, True)]
     return Run(
         task=task,
         title=f"A run {NASTY}",
@@ -101,21 +105,26 @@ def make_run(
             TrainedSystem(NASTY, "joint", ["da"], 0.5, {"words": 12345, "tool": NASTY, "values": [0.5] * 300}),
         ],
         examples=[
-            ExampleQuery(
-                "cr5",
-                "joint",
-                "en",
-                "ar",
-                "csls",
-                NASTY,
-                2,
-                [RankedCandidate(CHINESE, 0.5, False), RankedCandidate(ARABIC, 0.25, True)],
-            ),
+            ExampleQuery("cr5", "joint", "en", "ar", "csls", NASTY, 2, both),
             ExampleQuery("cr5", "joint", "ar", "en", "csls", ARABIC, 1, [RankedCandidate(NASTY, 0.75, True)]),
             ExampleQuery("cr5", "joint", "da", "en", "csls", CHINESE, 0, [RankedCandidate("Tianhe-I", 0.75, False)]),
         ],
         notes=[f"CL-LSI: {NASTY}"],
     )
+
+
+def html(run: Run) -> str:
+    return render_html(Report(run))
+
+
+def markdown(run: Run) -> str:
+    return render_markdown(Report(run))
+
+
+def headline(run: Run) -> Headline:
+    found = Report(run).headline
+    assert found is not None
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +242,7 @@ def expected_rows(values: dict[str, Any]) -> list[list[str]]:
 
 
 def test_the_csv_holds_the_figures_of_the_json(run: Run, values: dict[str, Any]) -> None:
-    lines = list(csv.DictReader(io.StringIO(csv_text(run))))
+    lines = list(csv.DictReader(io.StringIO(render_csv(run))))
     assert len(lines) == len(values["scores"])
     for line, score in zip(lines, values["scores"], strict=True):
         for name in ("system", "regime", "measure", "source", "target", "signature"):
@@ -422,9 +431,8 @@ def test_a_reproduction_shows_our_row_only_for_pairs_that_were_asked(
 
 
 def test_a_score_that_does_not_exist_is_a_dash(run: Run) -> None:
-    (row,) = [
-        r for r in table(run) if (r.regime, r.system, r.first, r.second) == ("pairwise", "CL-LSI [x]", "da", "en")
-    ]
+    (table,) = [t for t in Report(run).details if (t.regime, t.system) == ("pairwise", "CL-LSI [x]")]
+    (row,) = [row for row in table.rows if (row.first, row.second) == ("da", "en")]
     assert row.csls[0] is None
     assert row.csls[1] is not None
     gone = replace(run, scores=[s for s in run.scores if (s.system, s.regime) != ("cr5", "pairwise")])
@@ -436,56 +444,51 @@ def test_a_score_that_does_not_exist_is_a_dash(run: Run) -> None:
 def test_the_best_is_neither_a_ceiling_nor_one_that_answers_in_fewer_directions() -> None:
     run = make_run(regimes=["joint"], systems={"cr5": 0.3, "easy": 0.99, "ceiling (within)": 0.95, "floor": 0.05})
     kept = [s for s in run.scores if s.system != "easy" or (s.source, s.target) == ("da", "en")]
-    entries = {line.system: line.entries["joint", "csls"] for line in summary(replace(run, scores=kept))}
-    assert [name for name, entry in entries.items() if entry.best] == ["cr5"]
-    assert [name for name, entry in entries.items() if entry.partial] == ["easy"]
+    cells = {row.system: row.cells["joint", "csls"] for row in Report(replace(run, scores=kept)).summary}
+    assert [name for name, cell in cells.items() if cell.best] == ["cr5"]
+    assert [name for name, cell in cells.items() if cell.partial] == ["easy"]
     assert "fewer directions" in markdown(replace(run, scores=kept))
 
 
 def test_the_headline_sets_cr5_against_the_best_baseline() -> None:
     found = headline(make_run(queries=200, systems={"cr5": 0.5, "weak": 0.05, "strong": 0.2, "ceiling": 0.9}))
-    assert found is not None
-    assert found.rival is not None
-    assert found.rival.system == "strong"
+    assert found.competitor is not None
+    assert found.competitor.system == "strong"
     assert found.text == (
-        f"cr5 puts the right document first for {found.best.precision[1]:.1f} % of the queries "
-        f"({found.best.interval.low:.1f}–{found.best.interval.high:.1f}); the best baseline, strong, "
-        f"for {found.rival.precision[1]:.1f} % ({found.rival.interval.low:.1f}–{found.rival.interval.high:.1f})."
+        f"cr5 puts the right document first for {found.system.precision[1]:.1f} % of the queries "
+        f"({found.system.interval.low:.1f}–{found.system.interval.high:.1f}); the best baseline, strong, "
+        f"for {found.competitor.precision[1]:.1f} % "
+        f"({found.competitor.interval.low:.1f}–{found.competitor.interval.high:.1f})."
     )
     assert found.difference is not None
-    assert found.difference.value == pytest.approx(found.best.precision[1] - found.rival.precision[1])
+    assert found.difference.value == pytest.approx(found.system.precision[1] - found.competitor.precision[1])
     assert "The difference is +" in found.context
 
 
 def test_the_headline_does_not_hide_a_defeat_or_a_tie() -> None:
     lost = headline(make_run(queries=200, systems={"cr5": 0.1, "strong": 0.5}))
-    assert lost is not None
-    assert lost.best.system == "cr5"
+    assert lost.system.system == "cr5"
     assert "The difference is -" in lost.context
     even = headline(make_run(directions=[("da", "en")], queries=30, systems={"cr5": 0.3, "alike": 0.3}))
-    assert even is not None
     assert even.difference is not None
     assert even.difference.interval.low < 0 < even.difference.interval.high
-    assert "is no more than chance may bring" in even.context
+    assert "is not significant" in even.context
 
 
 def test_the_headline_is_about_the_first_cr5_and_not_its_luckiest() -> None:
     found = headline(make_run(queries=200, systems={"weak": 0.1, "cr5": 0.3, "cr5 as in the paper": 0.6, "some": 0.2}))
-    assert found is not None
-    assert found.best.system == "cr5"
-    assert found.rival is not None
-    assert found.rival.system == "some"
+    assert found.system.system == "cr5"
+    assert found.competitor is not None
+    assert found.competitor.system == "some"
 
 
 def test_the_best_baseline_is_that_in_the_directions_of_cr5() -> None:
     run = make_run(["da", "en", "ar"], ["joint"], {"cr5": 0.3, "wide": 0.1, "apt": 0.2}, queries=200)
     kept = [s for s in run.scores if s.system == "wide" or s.source == "da"]
     found = headline(replace(run, scores=kept))
-    assert found is not None
-    assert found.rival is not None
-    assert found.rival.system == "apt"
+    assert found.competitor is not None
+    assert found.competitor.system == "apt"
     alone = headline(replace(run, scores=[s for s in kept if s.system != "apt"]))
-    assert alone is not None
     assert "wide answers in 6 directions; the difference is over the 2 of cr5." in alone.context
 
 
@@ -495,16 +498,15 @@ def test_the_best_baseline_is_that_in_the_directions_of_cr5() -> None:
         (0.049, "The difference is +2.0 points (-0.1 to +4.0, paired by query, p = 0.049)."),
         (
             0.05,
-            "The difference, +2.0 points (-0.1 to +4.0, paired by query, p = 0.050), is no more than chance may bring.",
+            "The difference, +2.0 points (-0.1 to +4.0, paired by query, p = 0.050), is not significant.",
         ),
         (0.0001, "The difference is +2.0 points (-0.1 to +4.0, paired by query, p < 0.001)."),
     ],
 )
 def test_the_verdict_goes_by_the_p_value(p_value: float, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     apart = Difference(2.0, Interval(-0.1, 4.0), p_value)
-    monkeypatch.setattr("cr5.evaluate.report.tables.paired_difference", lambda *_: apart)
+    monkeypatch.setattr("cr5.evaluate.report.headline.paired_difference", lambda *_: apart)
     found = headline(make_run())
-    assert found is not None
     assert said in found.context
 
 
@@ -530,7 +532,7 @@ def test_the_headline_of_words_tells_how_many_are_known(words: Run, capsys: pyte
     assert known <= 80
     said = (
         f"The words of {known} of 200 queries are known to cr5 (P@1 among these: {share} %), those of {less} to "
-        f"vectors ({other} %). All others count as misses."
+        f"vectors ({other} %). All other queries count as misses."
     )
     scores.run_tables(words)
     printed = capsys.readouterr().out
@@ -540,7 +542,6 @@ def test_the_headline_of_words_tells_how_many_are_known(words: Run, capsys: pyte
 
 def test_a_system_without_a_known_word_has_no_share_of_them(words: Run) -> None:
     found = headline(replace(words, scores=[replace(s, ranks=[0] * 100) for s in words.scores]))
-    assert found is not None
     assert "The words of 0 of 200 queries are known to cr5 (P@1 among these: – %)" in found.context
 
 
@@ -569,7 +570,7 @@ def test_shared_concepts_that_are_unknown_have_no_column(
     assert "Shared concepts" not in parse(html(words)).text
     scores.run_tables(words, details=True)
     assert "shared" not in markdown(words) + capsys.readouterr().out
-    assert {line["shared"] for line in csv.DictReader(io.StringIO(csv_text(words)))} == {""}
+    assert {line["shared"] for line in csv.DictReader(io.StringIO(render_csv(words)))} == {""}
     some = replace(run, scores=[replace(s, shared=None) if s.source == "ar" else s for s in run.scores])
     some = replace(some, scores=[replace(s, shared=None) if s.target == "ar" else s for s in some.scores])
     scores.run_tables(some)
@@ -577,37 +578,43 @@ def test_shared_concepts_that_are_unknown_have_no_column(
     assert {(way[0] == "ar" or way[2] == "ar", way[-1]) for way in ways} == {(True, MISSING), (False, "1,234")}
 
 
-def test_the_guide_explains_scores_and_ceiling(page: Node) -> None:
+def test_the_guide_explains_scores_baseline_and_upper_bound(page: Node) -> None:
     (guide,) = page.all("dl", "guide")
     assert "“cosine” stands for the system's own score" in guide.text
-    assert "TF-IDF within the query language: what a bag of words finds without crossing a language" in guide.text
+    assert "an upper bound: TF-IDF within the query language" in guide.text
+    assert "the shared-token baseline" in guide.text
+    assert "hubness" in guide.text
 
 
 def test_failures_are_counted_by_quarters_of_length_and_coverage() -> None:
     run = make_run(queries=80)
-    found = failures(run)
+    found = Report(run).failures
     assert found is not None
     scores = run.select("cr5", "joint", "csls")
     first = np.concatenate([s.rank_array == 1 for s in scores])
     lengths = np.concatenate([run.direction(s.source, s.target).lengths for s in scores])
     assert (found.queries, found.failed) == (len(first), int((~first).sum()))
-    length, coverage = found.traits
-    assert sum(part.queries for part in length.parts) == sum(part.queries for part in coverage.parts) == len(first)
-    for part in length.parts:
-        inside = (lengths >= part.low) & (lengths <= part.high)
-        assert inside.sum() == part.queries
-        assert part.precision == pytest.approx(100 * first[inside].mean())
-    assert length.found == np.median(lengths[first])
-    assert length.failed == np.median(lengths[~first])
+    length, coverage = found.properties
+    assert (
+        sum(quartile.queries for quartile in length.quartiles)
+        == sum(quartile.queries for quartile in coverage.quartiles)
+        == len(first)
+    )
+    for quartile in length.quartiles:
+        inside = (lengths >= quartile.low) & (lengths <= quartile.high)
+        assert inside.sum() == quartile.queries
+        assert quartile.precision == pytest.approx(100 * first[inside].mean())
+    assert length.median_answered == np.median(lengths[first])
+    assert length.median_failed == np.median(lengths[~first])
 
 
 def test_failures_do_without_coverage_and_without_cr5() -> None:
-    found = failures(make_run(coverage=False))
+    found = Report(make_run(coverage=False)).failures
     assert found is not None
-    assert [trait.name for trait in found.traits] == ["different words"]
+    assert [each.name for each in found.properties] == ["different words"]
     assert "Coverage" not in [h.text.split()[0] for h in parse(html(make_run(coverage=False))).all("h3")]
     other = make_run(systems={"CL-LSI": 0.1})
-    assert failures(other) is None
+    assert Report(other).failures is None
     assert "failed queries" not in html(other)
 
 
@@ -618,23 +625,24 @@ def test_the_page_marks_the_ridge_that_was_chosen(page: Node) -> None:
 
 
 def test_facts_with_rows_become_tables(run: Run) -> None:
-    single, tables = facts(run)
+    single, tables = format_facts(run.facts)
     assert single == {"corpus, digest": "5fe1", "seed": "0", "path": NASTY}
-    assert tables == {"corpus, languages": {"da": {"documents": "12,345"}}}
+    assert tables == [FactTable("corpus, languages", ["documents"], {"da": ["12,345"]})]
 
 
 def test_plain_facts_are_shown_as_they_come(run: Run, words: Run) -> None:
     plain = {"low-resource": 1000, "dropped": {"da": 3, "en": 4}, "tokeniser": "words [x]", "bridge": None, "cut": 0.5}
-    single, tables = facts(replace(run, facts=plain))
-    assert tables == {}
+    single, tables = format_facts(plain)
+    assert tables == []
     assert single == {
         "low-resource": "1000", "dropped": "da: 3, en: 4", "tokeniser": "words [x]", "bridge": MISSING, "cut": "0.5",
     }  # fmt: skip
     page = parse(html(replace(run, facts=plain)))
     assert {name.text: value.text for dl in page.all("dl", "facts") for div in dl.all("div")
             for name, value in [(next(div.all("dt")), next(div.all("dd")))]} == single  # fmt: skip
-    row = {"known": "40", "unknown": "50", "unanswered": "10"}
-    assert facts(words)[1] == {"known": {"cr5, en>it": row, "cr5, it>en": row}}
+    row = ["40", "50", "10"]
+    (table,) = format_facts(words.facts)[1]
+    assert table == FactTable("known", ["known", "unknown", "unanswered"], {"cr5, en>it": row, "cr5, it>en": row})
 
 
 def test_examples_show_hit_and_miss_by_a_sign_and_words(page: Node) -> None:
@@ -703,7 +711,7 @@ def test_one_system_in_one_direction_by_one_measure_is_enough(
 def test_a_run_without_scores_is_reported_too(capsys: pytest.CaptureFixture[str]) -> None:
     run = replace(make_run(), scores=[], queries=[], examples=[])
     assert "This run has no scores" in parse(html(run)).text
-    assert csv_text(run).count("\n") == 1
+    assert render_csv(run).count("\n") == 1
     assert "## Notes" in markdown(run)
     scores.run_tables(run)
     assert "note: CL-LSI" in capsys.readouterr().out
@@ -733,7 +741,7 @@ def test_the_terminal_shows_the_ends_of_many_pairs(big: Run, capsys: pytest.Capt
     text = capsys.readouterr().out
     shown = re.findall(r"^(\w\w) > (\w\w) ", text, re.MULTILINE)
     csls = [(s.precision(1), {s.source, s.target}) for s in one.scores if s.measure == "csls"]
-    both = {pair: np.mean([value for value, langs in csls if langs == set(pair)]) for pair in pairs(one)}
+    both = {pair: np.mean([value for value, langs in csls if langs == set(pair)]) for pair in Report(one).pairs()}
     ordered = sorted(both.values())
     values = [both[pair] for pair in shown[::2]]
     assert values == [*ordered[:-6:-1], *ordered[4::-1]]

@@ -40,7 +40,7 @@ from cr5.evaluate.systems.own import cr5_system, pretrained, read_vectors
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.systems.word_vectors import Monolingual, read_dictionary, word_vectors
 from cr5.evaluate.tasks.documents import CslsOver, HeldOutDocuments, evaluate_documents, hold_out
-from cr5.evaluate.tasks.reproduce import ASKED, CUT, DOCUMENTS
+from cr5.evaluate.tasks.reproduce import DOCUMENT_WORDS, LOW_RESOURCE_CONCEPTS, QUERY_WORDS
 from cr5.evaluate.tasks.reproduce import reproduce as reproduce_table
 from cr5.evaluate.tasks.sentences import evaluate_sentences, space_of
 from cr5.evaluate.tasks.words import evaluate_words, languages_of
@@ -446,11 +446,13 @@ def reproduce(
     ] = False,
     documents: Annotated[
         tuple[int, int], typer.Option(help="Frequent words that a document must have.", metavar="LOW HIGH")
-    ] = DOCUMENTS,
+    ] = DOCUMENT_WORDS,
     asked: Annotated[
         tuple[int, int], typer.Option(help="Frequent words that a query must have.", metavar="LOW HIGH")
-    ] = ASKED,
-    low_resource: Annotated[int, typer.Option(min=2, help="Concepts of the low-resource section.", metavar="N")] = CUT,
+    ] = QUERY_WORDS,
+    low_resource: Annotated[
+        int, typer.Option(min=2, help="Concepts of the low-resource section.", metavar="N")
+    ] = LOW_RESOURCE_CONCEPTS,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
     on_error: OnError = "raise",
     json: Json = False,
@@ -469,8 +471,8 @@ def reproduce(
         run, split = reproduce_table(
             data,
             langs=comma_separated(langs),
-            documents=documents,
-            asked=asked,
+            document_words=documents,
+            query_words=asked,
             queries=queries,
             candidates=candidates,
             candidates_train=candidates_train,

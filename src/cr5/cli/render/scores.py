@@ -1,188 +1,178 @@
-"""How a run and a comparison of runs look in a terminal."""
+"""Evaluation results in a terminal: a run, a comparison of two runs, and the reproduction of the paper's table."""
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TypeAlias
+from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from cr5.cli.render.console import out
-from cr5.evaluate.published import COLUMNS, PUBLISHED
-from cr5.evaluate.published import Row as Printed
-from cr5.evaluate.report.tables import (
-    GIVEN,
+from cr5.evaluate.published.table1 import COLUMNS, PUBLISHED, PublishedRow
+from cr5.evaluate.report.contents import (
+    PARTIAL_NOTE,
+    DetailRow,
+    DetailTable,
+    LanguagePair,
+    PrecisionCell,
+    Report,
+    SummaryCell,
+)
+from cr5.evaluate.report.formatting import (
+    MEASURE_NAMES,
     MISSING,
-    NAMES,
-    PARTIAL,
-    Cell,
-    Entry,
-    Line,
-    Pair,
-    Row,
-    called,
-    figure,
-    given,
-    headline,
-    lead,
-    measures,
-    named,
-    pairs,
-    regimes,
-    span,
-    summary,
-    table,
+    TRAINED_ELSEWHERE,
+    format_count,
+    format_interval,
+    format_percent,
+    regime_name,
 )
 from cr5.evaluate.runs import Comparison, Regime, Run, Score
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.retrieval.top_k import Measure
 
-PAIRS = 12  # more than these are shown by their means, the best and the worst
-ENDS = 5
-WIDTH = 80
-NAME = 16  # a system's name, where it has to be broken
-BLOCKS: tuple[Measure, ...] = ("cosine", "csls")
+SHOWN_EXTREMES = 5  # of the best and of the worst pairs, where there are too many to list all
+MAX_WIDTH = 80  # of the summary, in columns
+MIN_NAME_WIDTH = 16  # of a system's name that has to be broken
+MEASURE_ORDER: tuple[Measure, ...] = ("cosine", "csls")  # as in the paper's table
 
 
 def run_tables(run: Run, details: bool = False) -> None:
-    """Systems side by side, then the first cr5, or with ``details`` every system, direction by direction."""
-    means = run.means()
-    found, lines = headline(run, means), summary(run, means)
-    if found:
-        out.print(Text(found.text, "bold"))
-        out.print(Text(found.context, "dim"))
-    for measure in measures(run):
-        _summary(run, regimes(run), lines, measure)
-    if any(entry.partial for line in lines for entry in line.entries.values()):
-        out.print(Text(f"* {PARTIAL}", "dim"))
-    many, first = len(pairs(run)) > PAIRS, lead(run)
-    hidden = False
-    for (regime, system), group in groupby(table(run, means), lambda row: (row.regime, row.system)):
-        if details or system == first:
-            _details(named(system, regime), list(group), many)
-        else:
-            hidden = True
-    if hidden:
+    """Print systems side by side, then the main system, or with ``details`` every system, direction by direction."""
+    report = Report(run)
+    if report.headline:
+        out.print(Text(report.headline.text, "bold"))
+        out.print(Text(report.headline.context, "dim"))
+    for measure in report.measures:
+        _print_summary(report, report.regimes, measure)
+    if report.has_partial_means:
+        out.print(Text(f"* {PARTIAL_NOTE}", "dim"))
+    shown = [table for table in report.details if details or table.system == report.main_system]
+    for table in shown:
+        _print_details(table, report.has_many_pairs)
+    if len(shown) < len(report.details):
         out.print()
         out.print(Text("-o FOLDER writes the figures of every system, --details prints them", "dim"))
-    for note in run.notes:
-        out.print(Text(f"note: {note}", "dim"))
+    _print_notes(run)
 
 
 def comparison_table(rows: list[Comparison]) -> None:
-    """Two runs side by side; what is significant is bold and has a star."""
-    for (a, b), part in groupby(rows, lambda row: (row.system_a, row.system_b)):
+    """Print two runs side by side; significant differences are bold and have a star."""
+    for (a, b), rows_of_systems in groupby(rows, lambda row: (row.system_a, row.system_b)):
         title = f"P@1 of {a}, % (A and B: the two runs)" if a == b else f"P@1, %: {a} (A) and {b} (B)"
-        shown = _table(("", "A", "B", "B - A", "95 % interval", "p", " "))
-        for (regime, measure), group in groupby(part, lambda row: (row.regime, row.measure)):
-            shown.add_section()
-            shown.add_row(Text(NAMES[measure] if regime == GIVEN else f"{regime}, {NAMES[measure]}", "dim"))
+        table = _table(("", "A", "B", "B - A", "95 % interval", "p", " "))
+        for (regime, measure), group in groupby(rows_of_systems, lambda row: (row.regime, row.measure)):
+            name = MEASURE_NAMES[measure]
+            table.add_section()
+            table.add_row(Text(name if regime == TRAINED_ELSEWHERE else f"{regime}, {name}", "dim"))
             for row in group:
-                shown.add_row(*_compared(row), style="bold" if row.significant else "")
-        _print(title, shown)
+                table.add_row(*map(Text, _comparison_cells(row)), style="bold" if row.significant else "")
+        _print_table(title, table)
         out.print()
     count = sum(row.significant for row in rows)
-    text = f"* significant at 5 %: {count} of {len(rows)}; p: for all rows together, by Holm's method"
+    text = f"* significant at 5 %: {count} of {len(rows)}; p: adjusted for all rows together (Holm's method)"
     out.print(Text(text, "dim"))
 
 
-def _compared(row: Comparison) -> list[Text]:
+def _comparison_cells(row: Comparison) -> tuple[str, ...]:
     low, high = row.at_1.interval
-    p = "<0.001" if row.adjusted < 0.001 else f"{row.adjusted:.3f}"
-    name = f"{row.source} > {row.target}" if row.source else f"mean of {row.directions}"
-    figures = (
+    return (
+        f"{row.source} > {row.target}" if row.source else f"mean of {row.directions}",
         f"{row.precision_a:.1f}",
         f"{row.precision_b:.1f}",
         f"{row.at_1.value:+.1f}",
         f"{low:+.1f} to {high:+.1f}",
+        "<0.001" if row.adjusted < 0.001 else f"{row.adjusted:.3f}",
+        "*" if row.significant else "",
     )
-    return [Text(cell) for cell in (name, *figures, p, "*" if row.significant else "")]
 
 
-def _summary(run: Run, shown: Sequence[Regime], lines: Sequence[Line], measure: Measure) -> None:
-    title = f"Mean P@1 and its 95 % interval, {NAMES[measure]}, % (● the best)"
-    heads = ["P@1"] if given(run) else [called(regime) for regime in shown]
-    grids = []
-    for apart in (" ", "\n"):  # the interval beside the figure, or below it where the line would be too long
-        grid = _table(("system", *heads))
-        for line in lines:
-            grid.add_row(Text(line.system), *(_entry(line.entries.get((r, measure)), apart) for r in shown))
-        grids.append(grid)
-    width = min(WIDTH, out.width)
-    fits = next((grid for grid in grids if _width(grid) <= width), None)
-    if fits is None:  # only then a name is broken
-        fits = grids[-1]
-        names = max((len(line.system) for line in lines), default=0)
-        room = width - (_width(fits) - names)
-        fits.columns[0].no_wrap, fits.columns[0].max_width = False, max(room, NAME)
-        if room < min(names, NAME) and len(shown) > 1:
-            for half in (shown[: len(shown) // 2], shown[len(shown) // 2 :]):
-                _summary(run, half, lines, measure)
+def _print_summary(report: Report, regimes: Sequence[Regime], measure: Measure) -> None:
+    """The means of all systems in some regimes; a table that is too wide is split into two."""
+    title = f"Mean P@1 and its 95 % interval, {MEASURE_NAMES[measure]}, % (● the best)"
+    max_width = min(MAX_WIDTH, out.width)
+    # The interval stands beside the figure, or below it where the line would be too long.
+    table = _summary_table(report, regimes, measure, " ")
+    if _width(table) > max_width:
+        table = _summary_table(report, regimes, measure, "\n")
+    if _width(table) > max_width:  # only then are names broken
+        names = max((len(row.system) for row in report.summary), default=0)
+        name_width = max_width - (_width(table) - names)
+        table.columns[0].no_wrap, table.columns[0].max_width = False, max(name_width, MIN_NAME_WIDTH)
+        if name_width < min(names, MIN_NAME_WIDTH) and len(regimes) > 1:
+            for half in (regimes[: len(regimes) // 2], regimes[len(regimes) // 2 :]):
+                _print_summary(report, half, measure)
             return
     out.print()
-    _print(title, fits)
+    _print_table(title, table)
 
 
-def _entry(entry: Entry | None, apart: str) -> Text:
-    if entry is None:
+def _summary_table(report: Report, regimes: Sequence[Regime], measure: Measure, separator: str) -> Table:
+    columns = ["P@1"] if report.trained_elsewhere else [regime_name(regime) for regime in regimes]
+    table = _table(("system", *columns))
+    for row in report.summary:
+        cells = [_summary_cell(row.cells.get((regime, measure)), separator) for regime in regimes]
+        table.add_row(Text(row.system), *cells)
+    return table
+
+
+def _summary_cell(cell: SummaryCell | None, separator: str) -> Text:
+    if cell is None:
         return Text(MISSING)
-    sign = "* " if entry.partial else "● " if entry.best else ""
-    value = sign + figure(entry.cell.precision[1])
-    return Text.assemble((value, "bold" if entry.best else ""), apart, (span(entry.cell.interval), "dim"))
+    mark = "* " if cell.partial else "● " if cell.best else ""
+    value = (mark + format_percent(cell.scores.precision[1]), "bold" if cell.best else "")
+    return Text.assemble(value, separator, (format_interval(cell.scores.interval), "dim"))
 
 
-def _details(title: str, rows: Sequence[Row], many: bool) -> None:
+def _print_details(table: DetailTable, only_extremes: bool) -> None:
     """One line for each direction: both measures, and the training concepts that its languages share."""
-    own = [row for row in rows if not row.is_mean]
-    (mean,) = [row for row in rows if row.is_mean]
-    measures = [measure for measure in BLOCKS if any(mean.cells(measure))]
-    both = _directions(own, mean, measures, many)
-    blocks = [measures] if _width(both) <= out.width else [[measure] for measure in measures]
+    measures = [measure for measure in MEASURE_ORDER if measure in table.means]
+    fits = _width(_direction_table(table, measures, only_extremes)) <= out.width
     out.print()
-    for i, block in enumerate(blocks):
-        _print("" if i else title, _directions(own, mean, block, many))
-    if many:
-        out.print(Text(f"the best {ENDS} and the worst {ENDS} of {len(own)} pairs", "dim"))
-    spans = [f"{NAMES[m]} {span(cell.interval)}" for m in measures for cell in mean.cells(m) if cell]
-    out.print(Text(f"95 % interval of the mean P@1: {', '.join(spans)}", "dim"))
+    for i, block in enumerate([measures] if fits else [[measure] for measure in measures]):
+        _print_table("" if i else table.title, _direction_table(table, block, only_extremes))
+    if only_extremes:
+        out.print(Text(f"the best {SHOWN_EXTREMES} and the worst {SHOWN_EXTREMES} of {len(table.rows)} pairs", "dim"))
+    intervals = [f"{MEASURE_NAMES[m]} {format_interval(table.means[m].interval)}" for m in measures]
+    out.print(Text(f"95 % interval of the mean P@1: {', '.join(intervals)}", "dim"))
 
 
-def _directions(rows: Sequence[Row], mean: Row, measures: Sequence[Measure], many: bool) -> Table:
-    told = any(row.shared is not None for row in rows)
-    heads = [f"{NAMES[m]} P@{k}" if k == 1 else f"P@{k}" for m in measures for k in CUTOFFS]
-    shown = _table(("", *heads, *["shared"] * told))
-    for part in _ends(rows) if many else [rows]:
-        for row in part:
+def _direction_table(details: DetailTable, measures: Sequence[Measure], only_extremes: bool) -> Table:
+    has_shared = any(row.shared is not None for row in details.rows)
+    columns = [f"{MEASURE_NAMES[m]} P@{k}" if k == 1 else f"P@{k}" for m in measures for k in CUTOFFS]
+    table = _table(("", *columns, *["shared"] * has_shared))
+    for rows in _extremes(details.rows) if only_extremes else [details.rows]:
+        for row in rows:
             for side, (source, target) in enumerate(((row.first, row.second), (row.second, row.first))):
-                cells = [row.cells(measure)[side] for measure in measures]
+                cells = [row.by_measure(measure)[side] for measure in measures]
                 if any(cells):
-                    shared = [MISSING if row.shared is None else f"{row.shared:,}"] * told
-                    shown.add_row(Text(f"{source} > {target}"), *_figures(cells), *shared)
-        shown.add_section()
-    shown.add_row("mean", *_figures([mean.cells(measure)[0] for measure in measures]), style="bold")
-    return shown
+                    shared = [format_count(row.shared)] * has_shared
+                    table.add_row(Text(f"{source} > {target}"), *_figures(cells), *shared)
+        table.add_section()
+    table.add_row("mean", *_figures([details.means[measure] for measure in measures]), style="bold")
+    return table
 
 
-def _figures(cells: Sequence[Cell | None]) -> list[str]:
-    return [figure(cell.precision[k] if cell else None) for cell in cells for k in CUTOFFS]
+def _figures(cells: Sequence[PrecisionCell | None]) -> list[str]:
+    return [format_percent(cell.precision[k] if cell else None) for cell in cells for k in CUTOFFS]
 
 
-def _ends(rows: Sequence[Row]) -> list[Sequence[Row]]:
-    """The best pairs and the worst, by P@1 of both directions, CSLS where there is any."""
+def _extremes(rows: Sequence[DetailRow]) -> list[Sequence[DetailRow]]:
+    """The best pairs and the worst, by the mean P@1 of both directions, CSLS where there is any."""
 
-    def value(row: Row) -> float:
+    def precision(row: DetailRow) -> float:
         cells = [cell for cell in row.csls if cell] or [cell for cell in row.cosine if cell]
         return sum(cell.precision[1] for cell in cells) / max(len(cells), 1)
 
-    ordered = sorted((row for row in rows if any((*row.csls, *row.cosine))), key=value, reverse=True)
-    if len(ordered) <= 2 * ENDS:
-        return [ordered]
-    return [ordered[:ENDS], ordered[-ENDS:]]
+    ranked = sorted((row for row in rows if any(row.cells)), key=precision, reverse=True)
+    if len(ranked) <= 2 * SHOWN_EXTREMES:
+        return [ranked]
+    return [ranked[:SHOWN_EXTREMES], ranked[-SHOWN_EXTREMES:]]
 
 
 def _table(columns: Sequence[str]) -> Table:
-    """A table whose first column is words and whose others are numbers; no line of it is broken."""
+    """A table whose first column is text and whose others are numbers; no line of it is broken."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for i, name in enumerate(columns):
         table.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
@@ -190,17 +180,22 @@ def _table(columns: Sequence[str]) -> Table:
 
 
 def _width(table: Table) -> int:
-    """The columns that a table takes where there is room."""
+    """The columns that a table needs to show every line unbroken."""
     return out.measure(table, options=out.options.update(max_width=1000)).maximum
 
 
-def _print(title: str, table: Table) -> None:
-    """A table below its title, neither wrapped to the width of the other; what is too wide is not cut."""
+def _print_table(title: str, table: Table) -> None:
+    """A table below its title, neither wrapped to the width of the other; a table that is too wide is not cut."""
     if title:
         out.print(Text(title, "bold"))
     width = _width(table)
     table.width = width if width > out.width else None
     out.print(table, crop=False)
+
+
+def _print_notes(run: Run) -> None:
+    for note in run.notes:
+        out.print(Text(f"note: {note}", "dim"))
 
 
 SECTIONS: dict[Regime, str] = {
@@ -211,57 +206,64 @@ SECTIONS: dict[Regime, str] = {
 }
 
 
+class ReproducedPair(NamedTuple):
+    """A language pair of the paper's table: our scores in the order of its columns, and the printed row."""
+
+    langs: LanguagePair
+    ours: list[Score | None] | None
+    printed: PublishedRow | None
+
+
 def reproduction_table(run: Run) -> None:
-    """Table 1 of the paper: its baseline as printed, then every section, ours above what was printed."""
+    """Print Table 1 of the paper: its baseline as printed, then every section, our row above the printed one."""
     out.print(Text("P@1, P@5, P@10 in %, by cosine (query in l1, then in l2) and by CSLS (the same)", "bold"))
-    _section("(a) MUSE, as printed", [(pair, None, row) for pair, row in PUBLISHED["baseline"].items()])
+    baseline = [ReproducedPair(pair, None, row) for pair, row in PUBLISHED["baseline"].items()]
+    _print_section("(a) MUSE, as printed", baseline)
     for regime, title in SECTIONS.items():
-        ours = {(s.source, s.target, str(s.measure)): s for s in run.scores if s.regime == regime}
-        asked = dict.fromkeys((min(a, b), max(a, b)) for a, b, _ in ours)
-        found = {
-            pair: [ours.get((pair[side], pair[1 - side], measure)) for measure, side, _ in COLUMNS] for pair in asked
+        scores = {(s.source, s.target, str(s.measure)): s for s in run.scores if s.regime == regime}
+        ours = {
+            pair: [scores.get((pair[side], pair[1 - side], measure)) for measure, side, _ in COLUMNS]
+            for pair in dict.fromkeys((min(a, b), max(a, b)) for a, b, _ in scores)
         }
         printed = PUBLISHED[regime]
-        _section(title, [(pair, found.get(pair), printed.get(pair)) for pair in asked | dict.fromkeys(printed)])
-    for note in run.notes:
-        out.print(Text(f"note: {note}", "dim"))
+        pairs = dict.fromkeys([*ours, *printed])
+        _print_section(title, [ReproducedPair(pair, ours.get(pair), printed.get(pair)) for pair in pairs])
+    _print_notes(run)
     sizes = sorted({(len(s.ranks), s.candidates) for s in run.scores})
-    asked_about = "; ".join(f"{queries:,} queries among {candidates:,}" for queries, candidates in sizes[:4])
-    out.print(Text(f"ours: {asked_about}{' …' if len(sizes) > 4 else ''}; printed: 1,000 among 200,000", "dim"))
+    shown = "; ".join(f"{queries:,} queries among {candidates:,}" for queries, candidates in sizes[:4])
+    out.print(Text(f"ours: {shown}{' …' if len(sizes) > 4 else ''}; printed: 1,000 among 200,000", "dim"))
 
 
-Reproduced: TypeAlias = tuple[Pair, Sequence[Score | None] | None, Printed | None]
-
-
-def _section(title: str, lines: Sequence[Reproduced]) -> None:
-    both = _reproduced(lines, BLOCKS)
+def _print_section(title: str, pairs: Sequence[ReproducedPair]) -> None:
+    both = _section_table(pairs, MEASURE_ORDER)
     if _width(both) <= out.width:
-        _print(title, both)
+        _print_table(title, both)
     else:
-        for measure in BLOCKS:
-            _print(f"{title}, {NAMES[measure]}", _reproduced(lines, [measure]))
+        for measure in MEASURE_ORDER:
+            _print_table(f"{title}, {MEASURE_NAMES[measure]}", _section_table(pairs, [measure]))
     out.print()
 
 
-def _reproduced(lines: Sequence[Reproduced], measures: Sequence[Measure]) -> Table:
-    """Pairs of languages, ours above what was printed, by the given measures."""
+def _section_table(pairs: Sequence[ReproducedPair], measures: Sequence[Measure]) -> Table:
+    """Language pairs, our row above the printed one, by the given measures."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("", "", *("@1", "@5", "@10") * 2 * len(measures), "docs"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    places = [i for i, (measure, _, _) in enumerate(COLUMNS) if measure in measures]
-    for (a, b), ours, printed in lines:
+    columns = [i for i, (measure, _, _) in enumerate(COLUMNS) if measure in measures]
+    for (a, b), ours, printed in pairs:
         name = f"{a}-{b}"
         if ours is not None:
-            scores = [(ours[i], COLUMNS[i][2]) for i in places]
-            found = [MISSING if score is None else f"{score.precision(k):.1f}" for score, k in scores]
+            scores = [(ours[i], COLUMNS[i][2]) for i in columns]
+            figures = [MISSING if score is None else f"{score.precision(k):.1f}" for score, k in scores]
             shared = next((score.shared for score in ours if score), None)
-            table.add_row(name, "ours", *found, "" if shared is None else _thousands(shared), style="bold")
+            table.add_row(name, "ours", *figures, _thousands(shared), style="bold")
             name = ""
         if printed is not None:
-            figures = [f"{printed.scores[i]:.1f}" for i in places]
-            table.add_row(name, "paper", *figures, "" if printed.shared is None else _thousands(printed.shared))
+            table.add_row(name, "paper", *(f"{printed.scores[i]:.1f}" for i in columns), _thousands(printed.shared))
     return table
 
 
-def _thousands(number: int) -> str:
+def _thousands(number: int | None) -> str:
+    if number is None:
+        return ""
     return f"{number // 1000}k" if number >= 1000 else str(number)

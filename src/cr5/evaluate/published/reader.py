@@ -1,0 +1,279 @@
+"""The reader of the published matrices: word counts of every document, concepts and titles."""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import coo_array, csr_array
+
+from cr5._typing import Ints, Mask, Sparse
+from cr5.corpus.documents import Skipped, place
+from cr5.corpus.formats import Bad
+from cr5.errors import CorpusError
+from cr5.evaluate.published.counted_texts import CountedTexts
+from cr5.evaluate.published.indices import ConceptIndex, WordIndex, concept_index, read_word_index
+from cr5.evaluate.published.text_files import BLOCK_BYTES, SKIP_LINES, Entries, parse_lines, read_columns, read_entries
+from cr5.features.tfidf import Counts
+from cr5.progress import Progress, ProgressCallback, silent
+from cr5.storage.scratch import Shelf
+
+FREQUENT_WORDS = 200_000
+"""The most frequent words, by whose number the authors call a document short or long."""
+
+FILE_NAMES = {
+    "word_indices": "word_index_{}.tsv",
+    "concept_indices": "concept_index_{}.tsv",
+    "sparse_matrices": "sparse_matrix_{}.txt",
+}
+"""The folders, and the names of their files for a language, without a suffix of compression."""
+
+_LARGEST_COUNT = 2**31 - 1
+
+
+class LanguageFiles(NamedTuple):
+    """The three files of a language."""
+
+    words: Path
+    concepts: Path
+    matrix: Path
+
+
+class LanguageData(NamedTuple):
+    """A language as its files have it: for each document its concept in the matrix, its Q-number and its title."""
+
+    counts: Counts
+    concepts: list[str]
+    items: list[str] | None
+    titles: list[str]
+    frequent: Ints
+
+
+def languages(folder: str | Path) -> list[str]:
+    """The languages with a matrix of counts; each of them must have both indices as well."""
+    root = _data_folder(folder)
+    pattern = re.compile(re.escape(FILE_NAMES["sparse_matrices"]).replace(r"\{\}", "(.+)") + r"(\.gz)?")
+    matches = [pattern.fullmatch(path.name) for path in (root / "sparse_matrices").iterdir()]
+    found = sorted({match[1] for match in matches if match})
+    if not found:
+        raise CorpusError(
+            f"{root / 'sparse_matrices'}: there is no sparse_matrix_XX.txt.gz in this folder, XX being a language; "
+            "copy the matrices of Zenodo record 3359814 into it"
+        )
+    for lang in found:
+        _files(root, lang)
+    return found
+
+
+def read(
+    folder: str | Path,
+    langs: Sequence[str] | None = None,
+    *,
+    lowercase: bool = True,
+    frequent_words: int = FREQUENT_WORDS,
+    on_error: Literal["raise", "skip"] = "raise",
+    skipped: Skipped | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    progress: ProgressCallback = silent,
+) -> tuple[list[str], dict[str, CountedTexts]]:
+    """Read the names of all concepts, sorted, and the documents of every language.
+
+    The lines of a concept may be anywhere in a matrix. Counts of the same word in the same document are added up,
+    also where ``lowercase`` makes two words equal. With ``on_error="skip"``, bad lines are left out and counted in
+    ``skipped``. About ``block_bytes`` of a matrix are parsed at a time.
+    """
+    root = _data_folder(folder)
+    files = {lang: _files(root, lang) for lang in (languages(folder) if langs is None else langs)}
+    sizes = {lang: of_lang.matrix.stat().st_size for lang, of_lang in files.items()}
+    size_before, data = 0, {}
+    for lang, of_lang in files.items():
+
+        def report(done: int, lang: str = lang, size_before: int = size_before) -> None:
+            progress(Progress("read", size_before + done, sum(sizes.values()), lang))
+
+        reader = _LanguageReader(of_lang, lowercase, frequent_words, on_error, skipped)
+        data[lang] = reader.read(block_bytes, report)
+        report(sizes[lang])
+        size_before += sizes[lang]
+    names = _concept_names(files, data)
+    number = {name: i for i, name in enumerate(sorted({name for of_lang in names.values() for name in of_lang}))}
+    texts = {}
+    for lang, of_lang_names in names.items():
+        concepts = np.fromiter(map(number.__getitem__, of_lang_names), np.int64, len(of_lang_names))
+        counts, _, _, titles, frequent = data.pop(lang)
+        titles = [title or name for title, name in zip(titles, of_lang_names, strict=True)]
+        texts[lang] = CountedTexts(counts, concepts, titles, frequent)
+    return list(number), texts
+
+
+def _data_folder(folder: str | Path) -> Path:
+    for below in (".", "matlab_input", "data/matlab_input"):  # where the authors' scripts expect them
+        if (Path(folder) / below / "sparse_matrices").is_dir():
+            return Path(folder) / below
+    if not Path(folder).is_dir():
+        raise CorpusError(f"{folder}: no such folder; check the spelling")
+    raise CorpusError(
+        f"{folder}: there is no folder sparse_matrices in it; name the folder that contains "
+        "word_indices, concept_indices and sparse_matrices"
+    )
+
+
+def _files(root: Path, lang: str) -> LanguageFiles:
+    found = []
+    for folder, name in FILE_NAMES.items():
+        plain = root / folder / name.format(lang)
+        compressed = plain.with_name(f"{plain.name}.gz")
+        paths = [path for path in (compressed, plain) if path.is_file()]
+        if not paths:
+            usual = compressed if folder == "sparse_matrices" else plain
+            raise CorpusError(
+                f"{usual}: no such file; copy it from Zenodo record 3359814, or leave language {lang} out"
+            )
+        found.append(paths[0])
+    return LanguageFiles(*found)
+
+
+def _concept_names(files: dict[str, LanguageFiles], data: dict[str, LanguageData]) -> dict[str, list[str]]:
+    """The names of each language's concepts: those of the matrices, or Q-numbers where the languages differ in them."""
+    item_of: dict[str, str] = {}
+    differ = False
+    for of_lang in data.values():
+        if of_lang.items is not None:
+            pairs = zip(of_lang.concepts, of_lang.items, strict=True)
+            differ |= any(item_of.setdefault(concept, item) != item for concept, item in pairs)
+    if not differ:
+        return {lang: of_lang.concepts for lang, of_lang in data.items()}
+    for lang, of_lang in data.items():
+        if of_lang.items is None:
+            raise CorpusError(
+                f"{files[lang].concepts}: it has no column of Q-numbers, and other languages use the same ids for "
+                f"other concepts; add the column, or leave language {lang} out"
+            )
+    return {lang: of_lang.items or [] for lang, of_lang in data.items()}
+
+
+class _Documents(NamedTuple):
+    """Parts of documents: the rows of their concepts in the index, their word counts, their frequent words."""
+
+    rows: Ints
+    counts: Sparse
+    frequent: Ints
+
+
+class _LanguageReader:
+    """Reads the three files of one language."""
+
+    def __init__(
+        self, files: LanguageFiles, lowercase: bool, frequent_words: int, on_error: str, skipped: Skipped | None
+    ) -> None:
+        self.files, self.frequent_words, self.on_error, self.skipped = files, frequent_words, on_error, skipped
+        self.words = read_word_index(files.words, self._error_handler(files.words), lowercase)
+        self.bad = self._error_handler(files.matrix)
+
+    def _error_handler(self, path: Path) -> Bad:
+        """A function that raises an error about a line of a file, or counts it."""
+
+        def bad(line: int | None, reason: str, explanation: str) -> None:
+            message = f"{place(str(path), line)}: {explanation}"
+            if self.on_error != "skip":
+                raise CorpusError(message)
+            if self.skipped is not None:
+                self.skipped.add(reason, message)
+
+        return bad
+
+    def read(self, block_bytes: int, report: Callable[[int], None]) -> LanguageData:
+        """Read the concept index and the matrix."""
+        files = self.files
+        bad_concept = self._error_handler(files.concepts)
+        index = read_columns(files.concepts, bad_concept)
+        concepts: ConceptIndex | None = None
+        parts: list[_Documents] = []
+        lines = 0
+        for entries in read_entries(files.matrix, block_bytes, self.bad, report):
+            lines += len(entries.word_ids)
+            if concepts is None:
+                concepts = concept_index(files.concepts, index, files.matrix, entries.concepts, bad_concept)
+            parts.append(self._documents(entries, concepts))
+        if concepts is None or not any(len(part.rows) for part in parts):
+            problem = f"none of its {lines:,} lines can be used" if lines else "it contains no counts"
+            raise CorpusError(f"{files.matrix}: {problem}; copy it again, with the indices of the same record")
+        rows, matrix, frequent = _merge(parts, len(self.words.words))
+        used = np.flatnonzero(np.bincount(matrix.indices, minlength=matrix.shape[1]))
+        position = np.zeros(matrix.shape[1], np.int32)
+        position[used] = np.arange(len(used), dtype=np.int32)
+        matrix = csr_array((matrix.data, position[matrix.indices], matrix.indptr), shape=(len(rows), len(used)))
+        return LanguageData(
+            Counts(self.words.words.take(pa.array(used)).to_pylist(), matrix),
+            concepts.names.take(pa.array(rows)).to_pylist(),
+            None if concepts.items is None else concepts.items.take(pa.array(rows)).to_pylist(),
+            [""] * len(rows) if concepts.titles is None else concepts.titles.take(pa.array(rows)).to_pylist(),
+            frequent,
+        )
+
+    def _documents(self, entries: Entries, concepts: ConceptIndex) -> _Documents:
+        """Look up the concepts and words of a block, and report those that do not exist."""
+        rows, positions, wrong = _look_up(entries, self.words, concepts)
+        if wrong.any():
+            if entries.lines is None:
+                entries = parse_lines(entries.block, self.bad)
+                rows, positions, wrong = _look_up(entries, self.words, concepts)
+            self._report(entries, rows, wrong)
+            valid = ~wrong
+            rows, positions = rows[valid], positions[valid]
+            names = ("codes", "word_ids", "counts")
+            entries = entries._replace(**{name: getattr(entries, name)[valid] for name in names})
+        codes = entries.codes
+        shape = len(entries.concepts), len(self.words.words)
+        matrix = coo_array((entries.counts.astype(np.int32), (codes, positions)), shape=shape).tocsr()
+        is_frequent = entries.word_ids < self.words.ids[0] + self.frequent_words
+        frequent = np.bincount(codes[is_frequent], minlength=shape[0])
+        row_of_code = np.zeros(shape[0], np.int64)
+        row_of_code[codes] = rows
+        filled = np.flatnonzero(np.diff(matrix.indptr))  # a concept may have lost all of its lines
+        return _Documents(row_of_code[filled], matrix if len(filled) == shape[0] else matrix[filled], frequent[filled])
+
+    def _report(self, entries: Entries, rows: Ints, wrong: Mask) -> None:
+        assert entries.lines is not None
+        words, files = self.words, self.files
+        for i in np.flatnonzero(wrong):
+            count, line = int(entries.counts[i]), int(entries.lines[i])
+            if count < 0:
+                reason, problem = "negative count", f"count {count} is negative"
+            elif count > _LARGEST_COUNT:
+                reason, problem = "count too large", f"count {count} is larger than {_LARGEST_COUNT}"
+            elif rows[i] < 0:
+                concept = entries.concepts[entries.codes[i]]
+                reason, problem = "unknown concept", f"concept {concept} is not in {files.concepts.name}"
+            else:
+                known = f"{files.words.name}, whose ids are {words.ids[0]} to {words.ids[-1]}"
+                reason, problem = "unknown word", f"word id {entries.word_ids[i]} is not in {known}"
+            self.bad(line, reason, f"{problem}; {SKIP_LINES}")
+
+
+def _look_up(entries: Entries, words: WordIndex, concepts: ConceptIndex) -> tuple[Ints, Ints, Mask]:
+    """The concept index row and the word position of every entry, and which entries are wrong."""
+    names = entries.concepts
+    rows = np.fromiter((concepts.row_of.get(name, -1) for name in names), np.int64, len(names))[entries.codes]
+    positions = words.find(entries.word_ids)
+    wrong = (rows < 0) | (positions < 0) | (entries.counts < 0) | (entries.counts > _LARGEST_COUNT)
+    return rows, positions, wrong
+
+
+def _merge(parts: list[_Documents], words: int) -> _Documents:
+    """Put the parts of every document together; ``parts`` is emptied on the way, to save memory."""
+    rows, frequent = (np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "frequent"))
+    nonzeros = sum(part.counts.nnz for part in parts)
+    parts.reverse()
+    taken = (parts.pop().counts for _ in range(len(parts)))
+    matrix = Shelf().stack(taken, (len(rows), words), nonzeros, np.int32, np.int32)
+    if (np.diff(rows) < 0).any():
+        order = np.argsort(rows, kind="stable")
+        matrix, rows, frequent = matrix[order], rows[order], frequent[order]
+    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    offsets = np.append(matrix.indptr[first], matrix.indptr[-1:])
+    matrix = csr_array((matrix.data, matrix.indices, offsets), shape=(len(first), words), copy=False)
+    matrix.sum_duplicates()
+    return _Documents(rows[first], matrix, np.add.reduceat(frequent, first))

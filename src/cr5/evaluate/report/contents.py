@@ -1,0 +1,214 @@
+"""The contents of a report: the tables that the terminal, Markdown and HTML show of a run, prepared once."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+from cr5.evaluate.report.failures import FailureAnalysis, analyse_failures
+from cr5.evaluate.report.formatting import MEASURE_NAMES, MEASURES, TRAINED_ELSEWHERE, system_name
+from cr5.evaluate.report.headline import Headline, write_headline
+from cr5.evaluate.report.roles import is_cr5, is_upper_bound
+from cr5.evaluate.runs import MeanScore, Regime, Run, Score
+from cr5.evaluate.statistics import CUTOFFS, Interval
+from cr5.retrieval.top_k import Measure
+
+MAX_LISTED_PAIRS = 12  # a report on more language pairs shows means and extremes
+PARTIAL_NOTE = "over fewer directions than other systems, and therefore not compared with them"
+
+LanguagePair: TypeAlias = tuple[str, str]
+
+
+class PrecisionCell(NamedTuple):
+    """P@k of one direction, or the mean over several directions, and the 95 % interval of P@1."""
+
+    precision: dict[int, float]
+    interval: Interval
+    directions: int = 1
+
+
+@dataclass(frozen=True)
+class DetailRow:
+    """A language pair's scores by one system: for each measure, queries in the first and in the second language.
+
+    A score that does not exist is None. ``shared`` is the number of training concepts that the languages share.
+    """
+
+    first: str
+    second: str
+    cosine: tuple[PrecisionCell | None, PrecisionCell | None]
+    csls: tuple[PrecisionCell | None, PrecisionCell | None]
+    shared: int | None
+
+    def by_measure(self, measure: Measure) -> tuple[PrecisionCell | None, PrecisionCell | None]:
+        """The two cells of one measure."""
+        return self.cosine if measure == "cosine" else self.csls
+
+    @property
+    def cells(self) -> tuple[PrecisionCell | None, ...]:
+        """All four cells, in the order of the paper's table."""
+        return (*self.cosine, *self.csls)
+
+
+@dataclass(frozen=True)
+class DetailTable:
+    """The scores of one system in one regime: a row for each language pair, and the mean by each measure."""
+
+    regime: Regime
+    system: str
+    rows: list[DetailRow]
+    means: dict[Measure, PrecisionCell]
+
+    @property
+    def title(self) -> str:
+        """System and regime."""
+        return system_name(self.system, self.regime)
+
+
+class SummaryCell(NamedTuple):
+    """A system's mean by one measure; ``partial`` where other systems of the regime answer in more directions."""
+
+    scores: PrecisionCell
+    best: bool
+    partial: bool
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One row of the summary: a system and its means by regime and measure."""
+
+    system: str
+    cells: dict[tuple[Regime, Measure], SummaryCell]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What every form of a report shows of a run."""
+
+    run: Run
+
+    @cached_property
+    def regimes(self) -> list[Regime]:
+        """The regimes, in the order of the run."""
+        return list(dict.fromkeys(score.regime for score in self.run.scores))
+
+    @cached_property
+    def measures(self) -> list[Measure]:
+        """The measures, the most telling one first."""
+        return [measure for measure in MEASURES if any(s.measure == measure for s in self.run.scores)]
+
+    @property
+    def trained_elsewhere(self) -> bool:
+        """Whether no model was trained by the evaluation, so that there are no regimes to distinguish."""
+        return self.regimes == [TRAINED_ELSEWHERE]
+
+    @property
+    def has_shared_counts(self) -> bool:
+        """Whether the number of shared training concepts is known of any pair."""
+        return any(score.shared is not None for score in self.run.scores)
+
+    def systems(self, regime: str | None = None) -> list[str]:
+        """The systems, of one regime or all, in the order of the run."""
+        return list(dict.fromkeys(s.system for s in self.run.scores if regime in (None, s.regime)))
+
+    @cached_property
+    def main_system(self) -> str | None:
+        """The system that the run is about: its first cr5, otherwise its first system; None without scores."""
+        names = self.systems()
+        return next((name for name in names if is_cr5(name)), names[0] if names else None)
+
+    def pairs(self, regime: str | None = None) -> list[LanguagePair]:
+        """The language pairs, of one regime or all, each in the order in which it first appears in the run."""
+        found: dict[frozenset[str], LanguagePair] = {}
+        for score in self.run.scores:
+            found.setdefault(frozenset((score.source, score.target)), (score.source, score.target))
+        wanted = {frozenset((s.source, s.target)) for s in self.run.scores if regime in (None, s.regime)}
+        return [pair for key, pair in found.items() if key in wanted]
+
+    @cached_property
+    def has_many_pairs(self) -> bool:
+        """Whether there are too many language pairs to list each of them."""
+        return len(self.pairs()) > MAX_LISTED_PAIRS
+
+    @cached_property
+    def headline(self) -> Headline | None:
+        """The main result as a sentence; None without scores."""
+        return write_headline(self.run, self.main_system) if self.main_system else None
+
+    @cached_property
+    def summary(self) -> list[SummaryRow]:
+        """Systems by regimes: the means of P@1.
+
+        The best of a column is a system that answers in as many directions as any other and is no upper bound.
+        """
+        means = self.run.means()
+        competing = [mean for mean in means if not is_upper_bound(mean.system)]
+        most_directions: dict[tuple[Regime, Measure], int] = {}
+        for mean in competing:
+            column = (mean.regime, mean.measure)
+            most_directions[column] = max(most_directions.get(column, 0), mean.directions)
+        highest: dict[tuple[Regime, Measure], float] = {}
+        for mean in competing:
+            column = (mean.regime, mean.measure)
+            if mean.directions == most_directions[column]:
+                highest[column] = max(highest.get(column, 0.0), mean.precision[1])
+        rows = {system: SummaryRow(system, {}) for system in self.systems()}
+        for mean in means:
+            column = (mean.regime, mean.measure)
+            partial = mean.directions < most_directions.get(column, 0)
+            best = not partial and not is_upper_bound(mean.system) and mean.precision[1] == highest[column]
+            rows[mean.system].cells[column] = SummaryCell(_mean_cell(mean), best, partial)
+        return list(rows.values())
+
+    @property
+    def has_partial_means(self) -> bool:
+        """Whether a mean of the summary is over fewer directions than others."""
+        return any(cell.partial for row in self.summary for cell in row.cells.values())
+
+    @cached_property
+    def details(self) -> list[DetailTable]:
+        """The table of the paper: for each regime and system, a row for each language pair, and the means."""
+        scores = {(s.regime, s.system, s.measure, s.source, s.target): s for s in self.run.scores}
+        means = {(mean.regime, mean.system, mean.measure): _mean_cell(mean) for mean in self.run.means()}
+        tables = []
+        for regime in self.regimes:
+            pairs = self.pairs(regime)
+            for system in self.systems(regime):
+                rows = []
+                for first, second in pairs:
+                    directions = ((first, second), (second, first))
+                    of_pair = {m: [scores.get((regime, system, m, *way)) for way in directions] for m in MEASURES}
+                    shared = next((s.shared for found in of_pair.values() for s in found if s), None)
+                    cosine, csls = ((_cell(of_pair[m][0]), _cell(of_pair[m][1])) for m in ("cosine", "csls"))
+                    rows.append(DetailRow(first, second, cosine, csls, shared))
+                of_system = {m: means[regime, system, m] for m in MEASURES if (regime, system, m) in means}
+                tables.append(DetailTable(regime, system, rows, of_system))
+        return tables
+
+    @cached_property
+    def failures(self) -> FailureAnalysis | None:
+        """What the failed queries of the first cr5 system have in common; None without such a system."""
+        return analyse_failures(self.run, self.measures[0]) if self.measures else None
+
+    @cached_property
+    def signatures(self) -> dict[str, str]:
+        """The signatures of the scores, each with the scores that it belongs to, in words."""
+        by_signature: dict[str, list[Score]] = {}
+        for score in self.run.scores:
+            by_signature.setdefault(score.signature, []).append(score)
+        return {signature: _describe(scores) for signature, scores in by_signature.items()}
+
+
+def _cell(score: Score | None) -> PrecisionCell | None:
+    return PrecisionCell({k: score.precision(k) for k in CUTOFFS}, score.interval) if score else None
+
+
+def _mean_cell(mean: MeanScore) -> PrecisionCell:
+    return PrecisionCell(mean.precision, mean.interval, mean.directions)
+
+
+def _describe(scores: list[Score]) -> str:
+    first = scores[0]
+    name = system_name(first.system, first.regime)
+    if len(scores) > 1:
+        return f"{name}, {len(scores):,} scores"
+    return f"{name}, {first.source} > {first.target}, {MEASURE_NAMES[first.measure]}"

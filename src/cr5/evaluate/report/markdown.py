@@ -1,0 +1,118 @@
+"""The Markdown form of a report."""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from cr5.evaluate.report.contents import PARTIAL_NOTE, DetailTable, Report, SummaryCell
+from cr5.evaluate.report.formatting import (
+    MAX_SIGNATURES,
+    MEASURE_NAMES,
+    MEASURES,
+    MISSING,
+    REGIME_NOTES,
+    format_count,
+    format_facts,
+    format_interval,
+    format_percent,
+    quantity,
+    regime_name,
+)
+from cr5.evaluate.statistics import CUTOFFS
+
+
+def render_markdown(report: Report) -> str:
+    """The report as a Markdown page."""
+    run = report.run
+    lines = [f"# {_escape(run.title)}", ""]
+    if report.headline:
+        lines += [f"**{_escape(report.headline.text)}** {_escape(report.headline.context)}", ""]
+    single, tables = format_facts(run.facts)
+    single = {"task": run.task, "cr5": run.version} | single
+    lines += [f"- {_escape(name)}: {_escape(value)}" for name, value in single.items()]
+    for table in tables:
+        lines += ["", *_table_head([table.title, *table.columns], text_columns=1)]
+        lines += [_table_row(map(_escape, (name, *cells))) for name, cells in table.rows.items()]
+    lines += ["", "## Systems side by side", "", *_summary(report)]
+    lines += ["## Details", "", "Precision at k, %; queries in either language of a pair, l1 and l2.", ""]
+    for regime, tables_of_regime in groupby(report.details, lambda table: table.regime):
+        if not report.trained_elsewhere:
+            lines += [f"### {_escape(regime_name(regime))}: {REGIME_NOTES.get(regime, '')}", ""]
+        heading = "###" if report.trained_elsewhere else "####"
+        for details in tables_of_regime:
+            lines += [f"{heading} {_escape(details.system)}", "", *_details(details), ""]
+    if run.notes:
+        lines += ["## Notes", "", *(f"- {_escape(note)}" for note in run.notes), ""]
+    if report.signatures:
+        shown = list(report.signatures.items())[:MAX_SIGNATURES]
+        lines += ["## Signatures", "", *(f"- {_escape(scores)}: {_code(signature)}" for signature, scores in shown)]
+        if len(report.signatures) > len(shown):
+            lines.append(f"- and {len(report.signatures) - len(shown):,} more, in scores.csv")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _summary(report: Report) -> list[str]:
+    lines = []
+    for measure in report.measures:
+        lines += [f"Mean P@1, {MEASURE_NAMES[measure]}, %, with its 95 % interval; the best in bold.", ""]
+        columns = ["P@1"] if report.trained_elsewhere else list(map(regime_name, report.regimes))
+        lines += _table_head(["system", *columns], text_columns=1)
+        for row in report.summary:
+            cells = [_summary_cell(row.cells.get((regime, measure))) for regime in report.regimes]
+            lines.append(_table_row([_escape(row.system), *cells]))
+        lines.append("")
+    if report.has_partial_means:
+        lines += [f"\\* {PARTIAL_NOTE}", ""]
+    return lines
+
+
+def _summary_cell(cell: SummaryCell | None) -> str:
+    if cell is None:
+        return MISSING
+    value = format_percent(cell.scores.precision[1])
+    mark = "\\*" if cell.partial else ""
+    return (f"**{value}**" if cell.best else value) + f" ({format_interval(cell.scores.interval)}){mark}"
+
+
+def _details(table: DetailTable) -> list[str]:
+    has_shared = any(row.shared is not None for row in table.rows)
+    blocks = [(measure, side) for measure in ("cosine", "CSLS") for side in ("l1", "l2")]
+    columns = [f"{side} {measure} P@{k}" if k == 1 else f"P@{k}" for measure, side in blocks for k in CUTOFFS]
+    lines = _table_head(["l1", "l2", *columns, *["shared"] * has_shared], text_columns=2)
+    for row in table.rows:
+        values = [format_percent(cell.precision[k] if cell else None) for cell in row.cells for k in CUTOFFS]
+        shared = [format_count(row.shared)] * has_shared
+        lines.append(_table_row([_escape(row.first), _escape(row.second), *values, *shared]))
+    lines.append("")
+    for measure in MEASURES:
+        mean = table.means.get(measure)
+        if mean:
+            values = [f"P@{k} {mean.precision[k]:.1f}" for k in CUTOFFS]
+            lines.append(
+                f"Mean, {MEASURE_NAMES[measure]}: {', '.join(values)} over {quantity(mean.directions, 'direction')}; "
+                f"interval of P@1 {format_interval(mean.interval)}  "
+            )
+    return lines
+
+
+def _table_head(names: Sequence[str], *, text_columns: int) -> list[str]:
+    """The head of a table whose first columns are text and whose others are numbers."""
+    rule = "|" + "---|" * text_columns + "---:|" * (len(names) - text_columns)
+    return [_table_row(map(_escape, names)), rule]
+
+
+def _table_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _escape(text: str) -> str:
+    """Text in which Markdown finds nothing to format."""
+    text = re.sub(r"([\\`*_\[\]|#~])", r"\\\1", " ".join(text.split()))
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _code(text: str) -> str:
+    """A code span, whatever backticks the text holds."""
+    text = " ".join(text.split())
+    fence = "`" * (1 + max((len(ticks) for ticks in re.findall("`+", text)), default=0))
+    return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"
