@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import cr5
 from cr5.retrieval.passages import passage
 
-STATIC = Path(cr5.__file__).parent / "web" / "static"
+STATIC = Path(cr5.__file__).parent / "server" / "static"
 FILES = {"/": "index.html", **{f"/static/{path.name}": path.name for path in STATIC.iterdir()}}
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 HEADERS = {

@@ -3,9 +3,12 @@
 import base64
 import hmac
 import json
+import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +28,7 @@ import running
 import schemathesis
 import typer
 from hypothesis.errors import Unsatisfiable
+from prometheus_client.parser import text_string_to_metric_families
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.testclient import TestClient
@@ -34,14 +38,15 @@ from cr5.cli.render import console
 from cr5.cli.serve import serve
 from cr5.errors import Cr5Error
 from cr5.index import Index, snapshot
-from cr5.server import handlers, limits, process
+from cr5.server import handlers, process
+from cr5.server.access import RateLimiter, client_of, has_key, host_of
 from cr5.server.app import create_app
-from cr5.server.handlers import safe, snippet
-from cr5.server.limits import RateLimit, ServerSettings, client_of, has_key, host_of
-from cr5.server.metrics import Metrics, sample
-from cr5.server.middleware import HEADERS
-from cr5.server.projection import Plane
-from cr5.server.reference import reference
+from cr5.server.handlers import snippet, web_url
+from cr5.server.metrics import SHARED_FOLDER_VARIABLE
+from cr5.server.middleware import SECURITY_HEADERS
+from cr5.server.projection import Projection
+from cr5.server.reference import render_reference
+from cr5.server.settings import ServerSettings
 
 JSON = {"content-type": "application/json"}
 QUERY = madeup.text("aa", [3, 4, 5])
@@ -86,7 +91,7 @@ def error(answer: httpx2.Response, status: int) -> str:
     """The sentence of a refusal, whose form and headers are checked."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
-    assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+    assert {name: answer.headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS
     [(key, sentence)] = answer.json().items()
     assert key == "error"
     return str(sentence)
@@ -127,13 +132,11 @@ def test_similar_documents_are_those_of_the_concept(client: TestClient) -> None:
 
 
 def test_places_on_the_map_are_the_widest_projection(built: Path) -> None:
-    background = Index.open(built).background
-    vectors = background.stacked
-    plane = Plane.of(background, vectors.shape[1])
-    spread = np.array(plane.place(vectors))
+    vectors = Index.open(built).background.stacked
+    points = np.array(Projection.fit(vectors).transform(vectors))
     widest = np.linalg.svd(vectors - vectors.mean(axis=0), compute_uv=False)[:2]
-    np.testing.assert_allclose(np.linalg.norm(spread, axis=0), widest, rtol=1e-4)
-    np.testing.assert_allclose(spread.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(points, axis=0), widest, rtol=1e-4)
+    np.testing.assert_allclose(points.mean(axis=0), 0, atol=1e-5)
 
 
 def test_a_query_lies_where_its_own_text_lies_on_the_map(client: TestClient, documents: list[Document]) -> None:
@@ -198,7 +201,7 @@ def test_documents_can_be_added_renewed_found_and_deleted(serving: Serving, docu
     assert client.delete(url).json() == {"deleted": 1}
     assert client.delete(url).json() == {"deleted": 0}
     assert error(client.get(url), 404) == (
-        "there is no document 'aa:new/one ?#' in the index; name the id of one that a search finds"
+        "there is no document 'aa:new/one ?#' in the index; use an id that a search returned"
     )
 
 
@@ -238,10 +241,10 @@ def test_the_name_of_the_model_may_fix_the_language(client: TestClient) -> None:
         "the index has no language 'zz'; its languages are aa, bb, cc"
     )
     assert error(client.post("/v1/embeddings", json=body | {"dimensions": 512}), 422) == (
-        "dimensions is 512; this model has 60, leave it out"
+        "dimensions is 512, but the model has 60; leave it out"
     )
     assert error(client.post("/v1/embeddings", json={"input": [[1, 2]]}), 422) == (
-        "input.0 is no text; send a text or a list of texts, not of tokens"
+        "input.0 is not a string; send a string or a list of strings (lists of token ids are not supported)"
     )
 
 
@@ -265,31 +268,61 @@ def test_metrics_count_requests_by_route(serving: Serving) -> None:
     client.request("BREW", "/pot")
     answer = client.get("/metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-    samples = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))
-    assert samples['cr5_requests_total{method="GET",path="/documents/{id:path}",status="200"}'] == "2"
-    assert samples['cr5_requests_total{method="GET",path="/documents/{id:path}",status="404"}'] == "1"
-    assert samples['cr5_requests_total{method="GET",path="other",status="404"}'] == "2"
-    assert samples['cr5_requests_total{method="other",path="other",status="404"}'] == "1"
-    assert samples['cr5_request_seconds_bucket{path="/health",le="+Inf"}'] == "1"
-    assert samples['cr5_request_seconds_count{path="/documents/{id:path}"}'] == "3"
-    assert samples['cr5_documents{lang="bb"}'] == "150"
-    assert int(samples["process_resident_memory_bytes"]) > 10**7
-    typed = set(re.findall(r"^# TYPE (\S+)", answer.text, re.MULTILINE))
-    assert all(any(name.startswith(kind) for kind in typed) for name in samples)
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    samples = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+
+    def value(name: str, **labels: str) -> float:
+        return samples[(name, *sorted(labels.items()))]
+
+    document = "/documents/{id:path}"
+    assert value("cr5_requests_total", method="GET", path=document, status="200") == 2
+    assert value("cr5_requests_total", method="GET", path=document, status="404") == 1
+    assert value("cr5_requests_total", method="GET", path="other", status="404") == 2
+    assert value("cr5_requests_total", method="other", path="other", status="404") == 1
+    assert value("cr5_request_seconds_bucket", path="/health", le="+Inf") == 1
+    assert value("cr5_request_seconds_bucket", path="/health", le="30") == 1
+    assert value("cr5_request_seconds_count", path=document) == 3
+    assert value("cr5_request_seconds_sum", path=document) > 0
+    assert value("cr5_documents", lang="bb") == 150
+    assert value("cr5_index_generation") == 1
+    assert value("cr5_requests_in_flight") == 1
+    assert value("process_resident_memory_bytes") > 10**7
+    assert time.time() - 3600 < value("process_start_time_seconds") <= time.time()
+    assert {name: family.type for name, family in families.items()} == {
+        "cr5_requests": "counter",
+        "cr5_request_seconds": "histogram",
+        "cr5_requests_in_flight": "gauge",
+        "cr5_documents": "gauge",
+        "cr5_index_generation": "gauge",
+        "process_resident_memory_bytes": "gauge",
+        "process_start_time_seconds": "gauge",
+    }
 
 
-def test_the_metrics_of_workers_add_up_even_if_one_has_the_process_number_of_another(tmp_path: Path) -> None:
-    workers = [Metrics(tmp_path), Metrics(tmp_path)]
-    for worker in workers:
-        worker.observe("GET", "/", 200, 0.02)
-        worker.save()
-        worker.save()
-    text = workers[1].text({}, 1)
-    assert 'cr5_requests_total{method="GET",path="/",status="200"} 2\n' in text
-    assert 'cr5_request_seconds_bucket{path="/",le="0.01"} 0\n' in text
-    assert 'cr5_request_seconds_bucket{path="/",le="0.025"} 2\n' in text
-    assert 'cr5_request_seconds_sum{path="/"} 0.04\n' in text
-    assert sample("a", b='x"\n\\') == 'a{b="x\\"\\n\\\\"}'
+def test_the_metrics_of_all_worker_processes_are_added_up(tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from cr5.server.metrics import Metrics
+metrics = Metrics(Path(sys.argv[1]))
+metrics.observe("GET", "/", 200, 0.02)
+print(metrics.exposition({}, 1))
+"""
+    environment = os.environ | {SHARED_FOLDER_VARIABLE: str(tmp_path)}
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    for _ in range(2):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert 'cr5_requests_total{method="GET",path="/",status="200"} 2.0' in lines
+    assert 'cr5_request_seconds_bucket{le="0.01",path="/"} 0.0' in lines
+    assert 'cr5_request_seconds_bucket{le="0.025",path="/"} 2.0' in lines
+    assert 'cr5_request_seconds_bucket{le="1",path="/"} 2.0' in lines
+    assert 'cr5_request_seconds_sum{path="/"} 0.04' in lines
+    assert "# HELP cr5_requests_total Requests answered by all workers." in lines
 
 
 def test_the_page_and_the_reference_are_served_and_ask_nobody_else(client: TestClient) -> None:
@@ -306,7 +339,7 @@ def test_the_page_and_the_reference_are_served_and_ask_nobody_else(client: TestC
 
 def test_the_reference_escapes_what_it_shows() -> None:
     schema = {"info": {"title": "<script>", "version": '"&'}, "paths": {}}
-    assert b'<h1>&lt;script&gt; "&amp;</h1>' in reference(schema)
+    assert b'<h1>&lt;script&gt; "&amp;</h1>' in render_reference(schema)
 
 
 # Limits
@@ -315,19 +348,19 @@ def test_the_reference_escapes_what_it_shows() -> None:
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("", "q is missing; give it"),
-        ("q=", "q is empty; give something"),
+        ("", "q is missing; it is required"),
+        ("q=", "q is empty; send at least one character"),
         (f"q={'x' * 10_001}", "q has 10,001 characters; send at most 10,000"),
-        ("q=a&k=0", "k is 0; give at least 1"),
-        ("q=a&k=101", "k is 101; give at most 100"),
-        ("q=a&k=ten", "k is 'ten'; give a whole number"),
-        ("q=a&k=1e400", "k is '1e400'; give a whole number"),
-        (f"q=a&k={'9' * 5000}", f"k is '{'9' * 60}…'; give a whole number"),
-        ("q=a&measure=dot", "measure is 'dot'; choose 'cosine' or 'csls'"),
+        ("q=a&k=0", "k is 0; it must be at least 1"),
+        ("q=a&k=101", "k is 101; it must be at most 100"),
+        ("q=a&k=ten", "k is 'ten'; it must be a whole number"),
+        ("q=a&k=1e400", "k is '1e400'; it must be a whole number"),
+        (f"q=a&k={'9' * 5000}", f"k is '{'9' * 60}…'; it must be a whole number"),
+        ("q=a&measure=dot", "measure is 'dot'; it must be 'cosine' or 'csls'"),
         ("q=a&lang=zz", "the index has no language 'zz'; its languages are aa, bb, cc"),
         ("q=a&in=aa,zz", "the index has no language 'zz'; its languages are aa, bb, cc"),
         ("q=a&in=%0d%0aSet-Cookie:x", "the index has no language 'Set-Cookie:x'; its languages are aa, bb, cc"),
-        ("q=a&language=aa", "'language' is not known here; leave it out, or see /docs"),
+        ("q=a&language=aa", "'language' is not a known name here; remove it, or see /docs"),
     ],
 )
 def test_a_search_that_does_not_fit_is_told_why(client: TestClient, query: str, sentence: str) -> None:
@@ -339,14 +372,14 @@ def test_a_search_that_does_not_fit_is_told_why(client: TestClient, query: str, 
 @pytest.mark.parametrize(
     ("query", "status", "sentence"),
     [
-        ("id=aa:Q001", 422, "give either q, a text, or of, the id of a document"),
-        ("id=aa:Q001&q=a&of=aa:Q002", 422, "give either q, a text, or of, the id of a document"),
-        ("q=a", 422, "id is missing; give it"),
-        ("q=a&id=x", 404, "there is no document 'x' in the index; name the id of one that a search finds"),
+        ("id=aa:Q001", 422, "give either q (a text) or of (the id of a document), and not both"),
+        ("id=aa:Q001&q=a&of=aa:Q002", 422, "give either q (a text) or of (the id of a document), and not both"),
+        ("q=a", 422, "id is missing; it is required"),
+        ("q=a&id=x", 404, "there is no document 'x' in the index; use an id that a search returned"),
         (
             "of=x%00&id=aa:Q001",
             404,
-            r"there is no document 'x\x00' in the index; name the id of one that a search finds",
+            r"there is no document 'x\x00' in the index; use an id that a search returned",
         ),
         ("q=a&lang=zz&id=aa:Q001", 422, "the index has no language 'zz'; its languages are aa, bb, cc"),
     ],
@@ -360,28 +393,28 @@ def test_an_explanation_that_does_not_fit_is_told_why(
 @pytest.mark.parametrize(
     ("body", "status", "sentence"),
     [
-        (b"{", 400, "the body is no JSON; send an object in UTF-8"),
-        (b"[" * 100_000, 400, "the body is no JSON; send an object in UTF-8"),
-        (b'{"texts":["\xff"],"lang":"aa"}', 400, "the body is no JSON; send an object in UTF-8"),
-        (b'{"texts":["\\ud800"],"lang":"aa"}', 422, "texts.0 holds half a character; send valid Unicode"),
-        (b'{"texts":[NaN],"lang":"aa"}', 422, "texts.0 is nan; give a text"),
-        (b'{"texts":[-Infinity],"lang":"aa"}', 422, "texts.0 is -inf; give a text"),
-        (b'{"texts":[null],"lang":"aa"}', 422, "texts.0 is null; give a text"),
-        (b'{"texts":[{}],"lang":"aa"}', 422, "texts.0 is an object; give a text"),
-        (b'{"texts":"a","lang":"aa"}', 422, "texts is 'a'; give a list"),
-        (b'{"texts":[],"lang":"aa"}', 422, "texts is empty; give something"),
+        (b"{", 400, "the body is not valid JSON; send a JSON object encoded as UTF-8"),
+        (b"[" * 100_000, 400, "the body is not valid JSON; send a JSON object encoded as UTF-8"),
+        (b'{"texts":["\xff"],"lang":"aa"}', 400, "the body is not valid JSON; send a JSON object encoded as UTF-8"),
+        (b'{"texts":["\\ud800"],"lang":"aa"}', 422, "texts.0 contains an unpaired surrogate; send valid Unicode"),
+        (b'{"texts":[NaN],"lang":"aa"}', 422, "texts.0 is nan; it must be a string"),
+        (b'{"texts":[-Infinity],"lang":"aa"}', 422, "texts.0 is -inf; it must be a string"),
+        (b'{"texts":[null],"lang":"aa"}', 422, "texts.0 is null; it must be a string"),
+        (b'{"texts":[{}],"lang":"aa"}', 422, "texts.0 is an object; it must be a string"),
+        (b'{"texts":"a","lang":"aa"}', 422, "texts is 'a'; it must be a list"),
+        (b'{"texts":[],"lang":"aa"}', 422, "texts is empty; send at least one item"),
         (b'{"texts":["a"],"lang":"zz"}', 422, "the index has no language 'zz'; its languages are aa, bb, cc"),
-        (b'{"texts":["a"]}', 422, "lang is missing; give it"),
-        (b'{"texts":["a"],"lang":"aa","x":1}', 422, "'x' is not known here; leave it out, or see /docs"),
-        (b"[]", 422, "the body is a list; see /docs for its form"),
-        (b"", 422, "the body is missing; give it"),
+        (b'{"texts":["a"]}', 422, "lang is missing; it is required"),
+        (b'{"texts":["a"],"lang":"aa","x":1}', 422, "'x' is not a known name here; remove it, or see /docs"),
+        (b"[]", 422, "the body is a list; see /docs for its format"),
+        (b"", 422, "the body is missing; it is required"),
         (json.dumps({"texts": ["a"] * 257, "lang": "aa"}).encode(), 422, "texts has 257 items; send at most 256"),
         (
             json.dumps({"texts": ["a" * 1_000_001], "lang": "aa"}).encode(),
             422,
             "texts.0 has 1,000,001 characters; send at most 1,000,000",
         ),
-        (b" " * 2_000_001, 413, "the body exceeds 2,000,000 bytes; send it in parts"),
+        (b" " * 2_000_001, 413, "the body is larger than 2,000,000 bytes; split it into several requests"),
     ],
 )
 def test_a_body_that_does_not_fit_is_told_why(client: TestClient, body: bytes, status: int, sentence: str) -> None:
@@ -391,14 +424,14 @@ def test_a_body_that_does_not_fit_is_told_why(client: TestClient, body: bytes, s
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"concept": " "}, "documents.0.concept is blank; fill it in"),
-        ({"lang": "\x85"}, "documents.0.lang is blank; fill it in"),
-        ({"text": "\t\n"}, "documents.0.text is blank; fill it in"),
-        ({"concept": "a\0b"}, "documents.0.concept holds a NUL character; remove it"),
+        ({"concept": " "}, "documents.0.concept is blank; send more than white space"),
+        ({"lang": "\x85"}, "documents.0.lang is blank; send more than white space"),
+        ({"text": "\t\n"}, "documents.0.text is blank; send more than white space"),
+        ({"concept": "a\0b"}, "documents.0.concept contains a NUL character; remove it"),
         ({"concept": "x" * 201}, "documents.0.concept has 201 characters; send at most 200"),
         (
             {"url": "javascript:alert(1)"},
-            "documents.0.url is 'javascript:alert(1)'; give an address that begins with http:// or https://",
+            "documents.0.url is 'javascript:alert(1)'; it must begin with http:// or https://",
         ),
     ],
 )
@@ -415,16 +448,16 @@ def test_a_body_without_a_length_is_cut_off_as_well(serving: Serving) -> None:
             sent.append(number)
             yield b" " * 1000
 
-    answer = serving(body=5000).post("/embed", content=endless(), headers=JSON)
-    assert error(answer, 413) == "the body exceeds 5,000 bytes; send it in parts"
+    answer = serving(max_body_bytes=5000).post("/embed", content=endless(), headers=JSON)
+    assert error(answer, 413) == "the body is larger than 5,000 bytes; split it into several requests"
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"content-type": "text/plain"}, "a body of type 'text/plain' is not read; send application/json"),
+        ({"content-type": "text/plain"}, "the content type of the body is 'text/plain'; send application/json"),
         ({"content-type": "application/x-www-form-urlencoded"}, None),
-        ({}, "a body without a type is not read; send application/json"),
+        ({}, "the content type of the body is missing; send application/json"),
     ],
 )
 def test_only_json_is_read(client: TestClient, given: dict[str, str], sentence: str | None) -> None:
@@ -436,7 +469,7 @@ def test_only_json_is_read(client: TestClient, given: dict[str, str], sentence: 
 
 def test_a_server_that_only_reads_does_not_write(client: TestClient) -> None:
     body = {"documents": [{"concept": "c", "lang": "aa", "text": "t"}]}
-    sentence = "this server only reads; start it without --read-only to write"
+    sentence = "this server is read-only; start it without --read-only to add or delete documents"
     assert error(client.post("/documents", json=body), 403) == sentence
     assert error(client.delete("/documents/aa:Q001"), 403) == sentence
 
@@ -444,7 +477,7 @@ def test_a_server_that_only_reads_does_not_write(client: TestClient) -> None:
 def test_what_is_not_there_and_what_is_not_taken_there(client: TestClient) -> None:
     assert error(client.get("/nowhere"), 404) == "there is nothing at '/nowhere'; see /docs"
     answer = client.put("/documents/x")
-    assert error(answer, 405) == "'/documents/x' does not take PUT; use DELETE, GET"
+    assert error(answer, 405) == "'/documents/x' does not accept PUT; use DELETE, GET"
     assert answer.headers["allow"] == "DELETE, GET"
 
 
@@ -503,31 +536,30 @@ def test_keys_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_address_that_asks_too_often_waits(serving: Serving) -> None:
-    client = serving(rate=3)
+    client = serving(requests_per_minute=3)
     assert [client.get("/").status_code for _ in range(3)] == [200] * 3
     answer = client.get("/info")
-    assert error(answer, 429) == "more than 3 requests a minute; wait 20 s"
+    assert error(answer, 429) == "more than 3 requests per minute; wait 20 s"
     assert answer.headers["retry-after"] == "20"
     assert client.get("/health").status_code == 200
 
 
 def test_the_bucket_fills_evenly_and_clients_have_their_own() -> None:
     now = [0.0]
-    limit = RateLimit(60, lambda: now[0])
-    assert [limit.wait("a") for _ in range(61)] == [0.0] * 60 + [1.0]
-    assert limit.wait("b") == 0
+    limit = RateLimiter(60, lambda: now[0])
+    assert [limit.acquire("a") for _ in range(61)] == [0.0] * 60 + [1.0]
+    assert limit.acquire("b") == 0
     now[0] = 1.0
-    assert (limit.wait("a"), limit.wait("a")) == (0.0, 1.0)
+    assert (limit.acquire("a"), limit.acquire("a")) == (0.0, 1.0)
     now[0] = 1000.0
-    assert [limit.wait("a") for _ in range(61)] == [0.0] * 60 + [1.0]
+    assert [limit.acquire("a") for _ in range(61)] == [0.0] * 60 + [1.0]
 
 
-def test_clients_are_remembered_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "ADDRESSES", 10)
-    limit = RateLimit(1)
+def test_clients_are_remembered_in_bounded_memory() -> None:
+    limit = RateLimiter(1, max_clients=10)
     for number in range(100):
-        limit.wait(str(number))
-    assert len(limit._buckets) == 10
+        limit.acquire(str(number))
+    assert limit.remembered_clients == 10
 
 
 def test_a_client_is_an_address_or_a_network_of_the_new_kind() -> None:
@@ -537,9 +569,9 @@ def test_a_client_is_an_address_or_a_network_of_the_new_kind() -> None:
 
 
 def test_another_sites_name_for_this_machine_is_refused(serving: Serving) -> None:
-    client = serving(hosts=process.LOOPBACK)
+    client = serving(allowed_hosts=process.LOOPBACK_HOSTS)
     assert error(client.get("/info", headers={"host": "evil.test:8000"}), 421) == (
-        "this server is not called 'evil.test'; start it with --allow-host for that"
+        "this server does not answer to the host name 'evil.test'; start it with --allow-host to add it"
     )
     for host in ["127.0.0.1:8000", "LOCALHOST", "[::1]:8000"]:
         assert client.get("/info", headers={"host": host}).status_code == 200
@@ -565,9 +597,9 @@ def slow(monkeypatch: pytest.MonkeyPatch, gate: threading.Event) -> threading.Se
 def test_what_takes_too_long_is_given_up_and_others_go_on(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     slow(monkeypatch, gate)
-    client = serving(timeout=2)
+    client = serving(timeout_seconds=2)
     answer = client.get("/documents/aa:Q001")
-    assert error(answer, 503) == "not done within 2 s; ask for less, or try again later"
+    assert error(answer, 503) == "not finished within 2 s; request less, or try again later"
     assert answer.headers["retry-after"] == "5"
     assert client.get("/health").status_code == 200
     gate.set()
@@ -576,13 +608,13 @@ def test_what_takes_too_long_is_given_up_and_others_go_on(serving: Serving, monk
 def test_more_requests_than_can_wait_are_turned_away(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     arrived = slow(monkeypatch, gate)
-    client = serving(waiting=2)
+    client = serving(max_concurrent_requests=2)
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(client.get, "/documents/aa:Q001") for _ in range(2)]
         assert all(arrived.acquire(timeout=60) for _ in waiting)
         answer = client.get("/nowhere")
         gate.set()
-        assert error(answer, 503) == "too many requests wait already; try again later"
+        assert error(answer, 503) == "the server is handling too many requests; try again later"
         assert [future.result().status_code for future in waiting] == [200, 200]
 
 
@@ -594,7 +626,7 @@ def test_an_internal_error_tells_nothing_outside_and_everything_in_the_log(
 
     monkeypatch.setattr(handlers, "search", fail)
     answer = serving().get("/search", params={"q": "x"})
-    assert error(answer, 500) == "something went wrong in the server; its log tells what"
+    assert error(answer, 500) == "internal server error; the server's log has the details"
     assert "the secret" in caplog.text
     assert "Traceback" in caplog.text
 
@@ -602,14 +634,14 @@ def test_an_internal_error_tells_nothing_outside_and_everything_in_the_log(
 def test_an_index_that_cannot_be_used_is_not_described_outside(serving: Serving, tmp_path: Path) -> None:
     client = serving()
     (tmp_path / "index" / "index.json").write_text("{")
-    assert error(client.get("/info"), 503) == "the index cannot be used now; the log of the server tells why"
+    assert error(client.get("/info"), 503) == "the index cannot be used at the moment; the server's log has the details"
 
 
 def test_a_write_waits_for_another_writer_and_gives_up_in_the_end(serving: Serving, tmp_path: Path) -> None:
-    client, body = serving(timeout=8), {"documents": [{"concept": "c", "lang": "aa", "text": QUERY}]}
+    client, body = serving(timeout_seconds=8), {"documents": [{"concept": "c", "lang": "aa", "text": QUERY}]}
     with ThreadPoolExecutor(1) as pool, snapshot.locked(tmp_path / "index"):
         assert error(client.post("/documents", json=body), 503) == (
-            "somebody else is writing the index; try again when that has ended"
+            "another process is writing the index; try again later"
         )
         assert client.get("/search", params={"q": QUERY, "lang": "aa"}).status_code == 200
         late = pool.submit(client.post, "/documents", json=body)
@@ -681,8 +713,8 @@ def test_a_snippet_is_one_line_and_ends_behind_a_word() -> None:
 
 
 def test_only_addresses_of_the_web_become_links() -> None:
-    assert safe("https://x.test") == "https://x.test"
-    assert [safe(url) for url in ["javascript:alert(1)", " http://x", "data:text/html,x", "//x", ""]] == [""] * 5
+    assert web_url("https://x.test") == "https://x.test"
+    assert [web_url(url) for url in ["javascript:alert(1)", " http://x", "data:text/html,x", "//x", ""]] == [""] * 5
 
 
 # The schema
@@ -740,7 +772,9 @@ def test_the_server_listens_at_loopback_answers_and_ends_gracefully(built: Path)
             assert client.get("/health").status_code == 200
         with pytest.raises(Cr5Error) as taken:
             process.listen("127.0.0.1", int(port))
-        assert str(taken.value) == (f"port {port} of 127.0.0.1 is taken; stop what runs there, or give another --port")
+        assert str(taken.value) == (
+            f"`port={port}` of 127.0.0.1 is in use; stop the program that uses it, or choose another `port`"
+        )
         server.send_signal(signal.SIGTERM)
         assert server.wait(120) == 0
     finally:
@@ -752,7 +786,10 @@ def test_the_server_listens_at_loopback_answers_and_ends_gracefully(built: Path)
 def test_an_address_that_is_none_of_this_machine_is_refused() -> None:
     with pytest.raises(Cr5Error) as refused:
         process.listen("192.0.2.1", 0)
-    assert str(refused.value) == "this machine has no address 192.0.2.1; give --host 127.0.0.1, or one that it has"
+    assert (
+        str(refused.value)
+        == "`host=192.0.2.1` is not an address of this machine; use `host=127.0.0.1` or one that it has"
+    )
     assert [process.is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "x.test")] == [
         True, True, True, False, False,
     ]  # fmt: skip
@@ -773,10 +810,10 @@ def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[list[str
 def test_without_a_key_other_machines_are_warned_of(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said, [settings] = run([str(built), "--host", "0.0.0.0", "--port", "0", "--rate", "120/min"], monkeypatch)
     assert said[0] == (
-        "warning: 0.0.0.0 can be reached from other machines, and there is no API key: whoever reaches it may read and "
-        "change the index; give --api-key, or leave out --host"
+        "warning: 0.0.0.0 can be reached from other machines, and there is no API key, so anyone there can read and "
+        "change the index; set --api-key, or leave out --host"
     )
-    assert (settings.rate, settings.hosts, settings.read_only) == (120, (), False)
+    assert (settings.requests_per_minute, settings.allowed_hosts, settings.read_only) == (120, (), False)
     said, [settings] = run(
         [str(built), "--host", "0.0.0.0", "--port", "0", "--api-key", "k", "--read-only"], monkeypatch
     )
@@ -786,17 +823,17 @@ def test_without_a_key_other_machines_are_warned_of(built: Path, monkeypatch: py
 
 def test_by_default_the_server_answers_to_this_machine_only(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, [settings] = run([str(built), "--port", "0", "--allow-host", "search.test"], monkeypatch)
-    assert set(settings.hosts) == {"localhost", "127.0.0.1", "::1", "search.test"}
+    assert set(settings.allowed_hosts) == {"localhost", "127.0.0.1", "::1", "search.test"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--api-key", " "], "the API key is empty; give one that nobody guesses, or leave out --api-key"),
+        (["--api-key", " "], "the `api_key` is empty; choose one that is hard to guess, or leave out `api_key`"),
         (["--rate", "fast"], "Invalid value for --rate: 'fast' is not of the form N/min, e.g. 120/min"),
         (
             ["--host", "no such host"],
-            "there is no address 'no such host'; give --host 127.0.0.1, or an address of this machine",
+            "`host=no such host` is not an address; use `host=127.0.0.1` or one of this machine",
         ),
     ],
 )

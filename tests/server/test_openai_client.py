@@ -59,7 +59,7 @@ def test_dimensions_may_only_be_those_of_the_model(client: Any, model: Cr5) -> N
     assert len(item.embedding) == rank
     with pytest.raises(openai.UnprocessableEntityError) as refused:
         client.embeddings.create(model="cr5", input=TEXTS[0], dimensions=16)
-    assert refused.value.body == f"dimensions is 16; this model has {rank}, leave it out"
+    assert refused.value.body == f"dimensions is 16, but the model has {rank}; leave it out"
 
 
 def test_a_wrong_key_is_refused(address: str) -> None:

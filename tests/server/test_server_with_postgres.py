@@ -24,14 +24,13 @@ from cr5 import Cr5, Document
 from cr5.cli import run
 from cr5.errors import IndexBusyError
 from cr5.index import Index
-from cr5.server import app as web
 from cr5.server.app import create_app
-from cr5.server.limits import ServerSettings
+from cr5.server.settings import ServerSettings
 
 LONG = 120  # seconds after which a test gives up, on a machine however busy
 
 QUERY = madeup.text("aa", [3, 4, 5])
-UNUSABLE = "the index cannot be used now; the log of the server tells why"
+UNUSABLE = "the index cannot be used at the moment; the server's log has the details"
 READS = ["/search?q=" + QUERY, "/similar?id=aa:Q001", "/explain?q=" + QUERY + "&id=bb:Q003", "/documents/aa:Q001"]
 READS += ["/info", "/health", "/metrics"]
 
@@ -137,7 +136,7 @@ def locked(url: str, built: Path) -> Iterator[None]:
 def test_a_database_that_hangs_takes_nothing_along_that_does_without_it(
     built: Path, url: str, out_of_reach: Callable[[str, Path], AbstractContextManager[None]]
 ) -> None:
-    settings = ServerSettings(store=url, threads=2, timeout=4, waiting=16)  # of which 12 may read
+    settings = ServerSettings(store=url, threads=2, timeout_seconds=4, max_concurrent_requests=16)  # 12 reads
     item, texts = {"concept": "new", "lang": "aa", "text": QUERY}, {"lang": "aa", "texts": [QUERY]}
     app = create_app(Index.open(built, store=url), settings)
     with TestClient(app, raise_server_exceptions=False) as client, ThreadPoolExecutor(20) as pool:
@@ -156,14 +155,12 @@ def test_a_database_that_hangs_takes_nothing_along_that_does_without_it(
         assert client.delete("/documents/aa:new").json() == {"deleted": 1}
 
 
-def test_a_server_ends_though_a_write_waits_for_the_database(
-    built: Path, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(web, "SOON", 1)
+def test_a_server_ends_though_a_write_waits_for_the_database(built: Path, url: str) -> None:
+    settings = ServerSettings(store=url, timeout_seconds=2, shutdown_seconds=1)
     table = json.loads((built / "index.json").read_text())["table"]
 
     def write() -> int:
-        with TestClient(create_app(Index.open(built, store=url), ServerSettings(store=url, timeout=2))) as client:
+        with TestClient(create_app(Index.open(built, store=url), settings)) as client:
             item = {"concept": "new", "lang": "aa", "text": QUERY}
             return client.post("/documents", json={"documents": [item]}).status_code
 

@@ -20,7 +20,7 @@ import pytest
 import running
 
 from cr5.index import Index
-from cr5.server.process import START
+from cr5.server.process import WORKER_START_SECONDS
 
 WORKERS = 2
 LONG = 120  # seconds after which a test gives up, on a machine however busy
@@ -192,7 +192,7 @@ def test_workers_that_die_while_they_start_are_replaced_at_once(folder: Path) ->
         for pid in first:
             os.kill(pid, signal.SIGKILL)
         until(lambda: len(set(running.workers(server.pid)) - set(first)) == WORKERS)
-        assert time.monotonic() - began < 3 / 4 * START
+        assert time.monotonic() - began < 3 / 4 * WORKER_START_SECONDS
         assert httpx2.get(f"{address}/health", timeout=LONG).status_code == 200
 
 
@@ -234,7 +234,7 @@ def test_workers_end_when_the_process_that_looks_after_them_is_killed(folder: Pa
 def test_large_pieces_of_memory_go_back_to_the_system_even_after_larger_ones(returned: bool) -> None:
     program = f"""
 import ctypes
-from cr5.server.process import return_memory
+from cr5.server.process import return_freed_memory
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
@@ -245,7 +245,7 @@ class Figures(ctypes.Structure):
 
 libc.mallinfo2.restype = Figures
 if {returned}:
-    assert return_memory()
+    assert return_freed_memory()
 libc.free(libc.malloc(2**24))
 before = libc.mallinfo2().hblkhd
 libc.malloc(2**20)

@@ -1,4 +1,4 @@
-"""The command that serves an index."""
+"""``cr5 serve``: serve an index over HTTP."""
 
 import re
 from pathlib import Path
@@ -12,29 +12,28 @@ from cr5.index import Index
 
 
 def serve(
-    index: Annotated[Path, typer.Argument(help="A folder that cr5 index wrote.", metavar="INDEX")],
-    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 for any that is free.")] = 8000,
+    index: Annotated[Path, typer.Argument(help="The folder of an index, made by cr5 index.", metavar="INDEX")],
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 8000,
     api_key: Annotated[
         str | None,
         typer.Option(envvar="CR5_API_KEY", help="Key that clients must send.", metavar="KEY", show_envvar=True),
     ] = None,
-    rate: Annotated[
-        str | None, typer.Option(help="Requests a minute from one address, at most.", metavar="N/min")
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that answer.")] = 1,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Let nobody add or delete documents.")] = False,
+    rate: Annotated[str | None, typer.Option(help="Rate limit for one client address.", metavar="N/min")] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Number of server processes.")] = 1,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse to add or delete documents.")] = False,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Name under which clients may call, beside localhost; may be repeated.", metavar="NAME"),
+        typer.Option(help="Another host name that the server answers to; may be repeated.", metavar="NAME"),
     ] = None,
     store: Annotated[
-        str | None, typer.Option(help="Address of the index's PostgreSQL server, with the password.", metavar="URL")
+        str | None,
+        typer.Option(help="Address of the index's PostgreSQL server, if it needs a password.", metavar="URL"),
     ] = None,
 ) -> None:
-    """Serve an index over HTTP: a page to search with, and an interface for programs, described at /docs.
+    """Serve an index over HTTP: a search page for people, and an API for programs, described at /docs.
 
-    Ctrl-C ends it. Examples:
+    Ctrl-C stops the server. Examples:
 
         cr5 serve index
 
@@ -42,36 +41,40 @@ def serve(
     """
     try:
         from cr5.server import process
-        from cr5.server.limits import ServerSettings
+        from cr5.server.settings import ServerSettings
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("cr5"):
             raise
-        raise Cr5Error(f"the server needs {error.name}; install it with pip install 'cr5[serve]'") from None
+        raise Cr5Error(f"the server needs {error.name}; install it with: pip install 'cr5[serve]'") from None
     if api_key is not None and not api_key.strip():
-        raise Cr5Error("the API key is empty; give one that nobody guesses, or leave out --api-key")
+        raise Cr5Error("the `api_key` is empty; choose one that is hard to guess, or leave out `api_key`")
     local = process.is_loopback(host)
-    hosts = tuple(name.lower() for name in ((*process.LOOPBACK, host) if local else ())) + tuple(allow_host or ())
+    local_hosts = (*process.LOOPBACK_HOSTS, host.lower()) if local else ()
     settings = ServerSettings(
-        api_key=api_key, rate=None if rate is None else rate_of(rate), read_only=read_only, hosts=hosts, store=store
+        api_key=api_key,
+        requests_per_minute=None if rate is None else parse_rate(rate),
+        read_only=read_only,
+        allowed_hosts=(*local_hosts, *(allow_host or ())),
+        store=store,
     )
-    opened = Index.open(index, store=store)  # what is wrong with it is said before anything listens
+    opened = Index.open(index, store=store)  # reports a problem with the index before the server listens
     counts = opened.about()["documents"]
     opened.close()
     with process.listen(host, port) as listening:
         if not local and api_key is None:
             console.warn(
-                f"{host} can be reached from other machines, and there is no API key: whoever reaches it may "
-                f"{'read' if read_only else 'read and change'} the index; give --api-key, or leave out --host"
+                f"{host} can be reached from other machines, and there is no API key, so anyone there can "
+                f"{'read' if read_only else 'read and change'} the index; set --api-key, or leave out --host"
             )
         total, langs = sum(counts.values()), ", ".join(counts) or "no language yet"
-        console.err.print(f"serving {total:,} documents ({langs}) at {process.address(listening)} (Ctrl-C ends it)")
+        console.err.print(f"serving {total:,} documents ({langs}) at {process.url(listening)} (Ctrl-C stops it)")
         process.serve(listening, index, settings, workers)
     console.err.print("stopped")
 
 
-def rate_of(text: str) -> int:
-    """120 or 120/min -> 120."""
-    found = re.fullmatch(r"([1-9][0-9]{0,8})(?:/min)?", text.strip())
-    if not found:
+def parse_rate(text: str) -> int:
+    """Requests per minute: 120 or 120/min -> 120."""
+    match = re.fullmatch(r"([1-9][0-9]{0,8})(?:/min)?", text.strip())
+    if not match:
         raise typer.BadParameter(f"{text!r} is not of the form N/min, e.g. 120/min", param_hint="--rate")
-    return int(found[1])
+    return int(match[1])

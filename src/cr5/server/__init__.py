@@ -1,1 +1,1 @@
-"""The server: an index over HTTP, for programs and, with the page in ``static``, for people."""
+"""The HTTP server of an index: an API for programs and, in ``static``, a search page for people."""

@@ -1,4 +1,4 @@
-"""The application: which path gives which answer."""
+"""The ASGI application: routes, thread pools and error handlers."""
 
 import asyncio
 import logging
@@ -6,10 +6,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from hashlib import sha256
 from importlib.metadata import version
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -23,47 +21,41 @@ from cr5.corpus.identification import guess
 from cr5.errors import CorpusError, Cr5Error, quoted
 from cr5.index import Index
 from cr5.server import handlers
-from cr5.server.limits import RefusedError, ServerSettings
-from cr5.server.messages import sentence
-from cr5.server.metrics import MEDIA, Metrics
-from cr5.server.middleware import Gate
-from cr5.server.reference import reference
+from cr5.server.errors import HttpError
+from cr5.server.messages import INVALID_JSON, validation_message
+from cr5.server.metrics import CONTENT_TYPE, Metrics
+from cr5.server.middleware import GuardMiddleware, too_busy
+from cr5.server.reference import render_reference
 from cr5.server.schemas import (
-    AddedShape,
-    Deleted,
-    DocumentShape,
-    Embedded,
-    Embeddings,
+    AddResponse,
+    DeleteResponse,
+    DocumentResponse,
     EmbeddingsRequest,
+    EmbeddingsResponse,
     EmbedRequest,
-    Explained,
+    EmbedResponse,
+    ErrorResponse,
     ExplainRequest,
-    Found,
-    Health,
-    Info,
+    ExplainResponse,
+    HealthResponse,
+    InfoResponse,
     NewDocuments,
-    Problem,
     SearchRequest,
+    SearchResponse,
     SimilarRequest,
 )
-from cr5.server.state import Atlas
+from cr5.server.settings import ServerSettings
+from cr5.server.state import ServerState
+from cr5.server.static_files import StaticFiles
 
-HERE = Path(__file__).parent
-SOON = 10  # seconds to tell whether the server can answer, and for a write that goes on when all else has ended
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
-}
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": what}
-    for status, what in {
-        400: "No JSON", 401: "API key missing or wrong", 403: "The server is read-only", 404: "No such document",
-        408: "The body came too slowly", 413: "The body is too big", 415: "The body is not declared as JSON",
-        421: "The server has another name", 422: "A value that does not fit", 429: "Too many requests",
-        500: "A fault of the server", 503: "Too busy, or not done in time",
+HEALTH_SECONDS = 10  # within which /health answers
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorResponse, "description": description}
+    for status, description in {
+        400: "The body is not valid JSON", 401: "The API key is missing or wrong", 403: "The server is read-only",
+        404: "No such document", 408: "The body arrived too slowly", 413: "The body is too large",
+        415: "The body is not declared as JSON", 421: "Not a host name of this server", 422: "A value is not valid",
+        429: "Too many requests", 500: "Internal server error", 503: "Too busy, or not finished in time",
     }.items()
 }  # fmt: skip
 Result = TypeVar("Result")
@@ -71,31 +63,19 @@ log = logging.getLogger("cr5.server")
 
 
 def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
-    """The server of an index, which it closes in the end."""
+    """The application that serves an index, and closes it at shutdown."""
     settings = settings or ServerSettings()
-    atlas, metrics = Atlas(index), Metrics(settings.figures)
-    readers = ThreadPoolExecutor(settings.threads, "cr5-reader")
-    encoders = ThreadPoolExecutor(settings.threads, "cr5-encoder")  # which go on where readers wait for a database
-    prober = ThreadPoolExecutor(1, "cr5-prober")
-    writer = ThreadPoolExecutor(1, "cr5-writer")  # one at a time, and none in the way of the readers
+    state, metrics, files = ServerState(index), Metrics(settings.metrics_folder), StaticFiles()
+    pools = _Pools(settings)
     release = version("cr5")
-    reading, most = 0, max(settings.threads, settings.waiting * 3 // 4)  # so that the gate stays open for the others
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        saving = asyncio.create_task(_save(metrics))
-        readers.submit(guess, "what a first query would have to wait for")
+        pools.readers.submit(guess, "a text")  # loads the language identifier before the first query needs it
         try:
             yield
         finally:
-            saving.cancel()
-            with suppress(asyncio.CancelledError):
-                await saving
-            metrics.save()
-            for pool in (readers, encoders, prober):
-                pool.shutdown(wait=False, cancel_futures=True)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.to_thread(writer.shutdown), SOON)
+            await pools.shutdown()
             index.close()
 
     app = FastAPI(
@@ -106,131 +86,171 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        responses=REFUSALS,
+        responses=ERROR_RESPONSES,
     )
     app.router.route_class = _JsonRoute
-    app.add_middleware(Gate, settings=settings, metrics=metrics)
-    app.exception_handler(Cr5Error)(_unusable)
-    app.exception_handler(RequestValidationError)(_invalid)
-    app.exception_handler(HTTPException)(_other)
-    files = _files()
+    app.add_middleware(GuardMiddleware, settings=settings, metrics=metrics)
+    app.exception_handler(Cr5Error)(_handle_library_error)
+    app.exception_handler(RequestValidationError)(_handle_invalid_request)
+    app.exception_handler(HTTPException)(_handle_framework_error)
 
-    async def answer(pool: Executor, seconds: float, function: Callable[[Atlas], BaseModel]) -> Response:
-        return _json(await _in_time(pool, seconds, lambda: function(atlas).model_dump_json()))
+    async def read(handler: Callable[[ServerState], BaseModel]) -> Response:
+        return _json(await pools.read(lambda: handler(state).model_dump_json()))
 
-    async def read(function: Callable[[Atlas], BaseModel]) -> Response:
-        nonlocal reading
-        if reading >= most:
-            raise RefusedError(503, "too many requests wait already; try again later", {"Retry-After": "1"})
-        reading += 1
-        try:
-            return await answer(readers, settings.timeout, function)
-        finally:
-            reading -= 1
+    async def encode(handler: Callable[[ServerState], BaseModel]) -> Response:
+        return _json(await _run(pools.encoders, settings.timeout_seconds, lambda: handler(state).model_dump_json()))
 
-    async def encode(function: Callable[[Atlas], BaseModel]) -> Response:
-        return await answer(encoders, settings.timeout, function)
-
-    async def write(function: Callable[[Index], BaseModel]) -> Response:
+    async def write(handler: Callable[[Index], BaseModel]) -> Response:
         if settings.read_only:
-            raise RefusedError(403, "this server only reads; start it without --read-only to write")
-        patience = settings.timeout / 2
+            raise HttpError(403, "this server is read-only; start it without --read-only to add or delete documents")
+        patience = settings.timeout_seconds / 2
         return _json(
-            await _in_time(writer, settings.timeout, lambda: atlas.change(function, patience).model_dump_json())
+            await _run(pools.writer, settings.timeout_seconds, lambda: state.write(handler, patience).model_dump_json())
         )
 
-    @app.get("/search", response_model=Found)
-    async def search(asked: Annotated[SearchRequest, Query()]) -> Response:
+    @app.get("/search", response_model=SearchResponse)
+    async def search(request: Annotated[SearchRequest, Query()]) -> Response:
         """Find documents in any language for a text in any language."""
-        return await read(partial(handlers.search, asked=asked))
+        return await read(partial(handlers.search, request=request))
 
-    @app.get("/similar", response_model=Found)
-    async def similar(asked: Annotated[SimilarRequest, Query()]) -> Response:
-        """Find documents like one of the index."""
-        return await read(partial(handlers.similar, asked=asked))
+    @app.get("/similar", response_model=SearchResponse)
+    async def similar(request: Annotated[SimilarRequest, Query()]) -> Response:
+        """Find documents similar to a document of the index."""
+        return await read(partial(handlers.similar, request=request))
 
-    @app.get("/explain", response_model=Explained)
-    async def explain(asked: Annotated[ExplainRequest, Query()]) -> Response:
+    @app.get("/explain", response_model=ExplainResponse)
+    async def explain(request: Annotated[ExplainRequest, Query()]) -> Response:
         """Name the words that make a document similar to a text, or to another document."""
-        return await read(partial(handlers.explain, asked=asked))
+        return await read(partial(handlers.explain, request=request))
 
-    @app.get("/documents/{id:path}", response_model=DocumentShape)
+    @app.get("/documents/{id:path}", response_model=DocumentResponse)
     async def document(id: str) -> Response:  # noqa: A002
         """Get a document."""
-        return await read(partial(handlers.document, name=id))
+        return await read(partial(handlers.document, document_id=id))
 
-    @app.post("/documents", response_model=AddedShape)
-    async def add(asked: NewDocuments) -> Response:
-        """Put documents into the index, or renew them."""
-        return await write(partial(handlers.add, asked=asked))
+    @app.post("/documents", response_model=AddResponse)
+    async def add(request: NewDocuments) -> Response:
+        """Add documents to the index, or replace them."""
+        return await write(partial(handlers.add, request=request))
 
-    @app.delete("/documents/{id:path}", response_model=Deleted)
+    @app.delete("/documents/{id:path}", response_model=DeleteResponse)
     async def delete(id: str) -> Response:  # noqa: A002
-        """Take a document out of the index."""
-        return await write(partial(handlers.delete, name=id))
+        """Delete a document from the index."""
+        return await write(partial(handlers.delete, document_id=id))
 
-    @app.post("/embed", response_model=Embedded)
-    async def embed(asked: EmbedRequest) -> Response:
+    @app.post("/embed", response_model=EmbedResponse)
+    async def embed(request: EmbedRequest) -> Response:
         """Turn texts of one language into vectors."""
-        return await encode(partial(handlers.embed, asked=asked))
+        return await encode(partial(handlers.embed, request=request))
 
-    @app.post("/v1/embeddings", response_model=Embeddings)
-    async def embeddings(asked: EmbeddingsRequest) -> Response:
-        """Turn texts into vectors, as clients of OpenAI's interface ask for it."""
-        return await encode(partial(handlers.embeddings, asked=asked))
+    @app.post("/v1/embeddings", response_model=EmbeddingsResponse)
+    async def embeddings(request: EmbeddingsRequest) -> Response:
+        """Turn texts into vectors, compatible with clients of OpenAI's API."""
+        return await encode(partial(handlers.embeddings, request=request))
 
-    @app.get("/info", response_model=Info)
+    @app.get("/info", response_model=InfoResponse)
     async def info() -> Response:
-        """What the index holds."""
+        """Describe the contents of the index."""
         return await read(partial(handlers.info, version=release, writable=not settings.read_only))
 
-    @app.get("/health", response_model=Health)
+    @app.get("/health", response_model=HealthResponse)
     async def health() -> Response:
-        """Whether the server can answer."""
-        return await answer(prober, min(SOON, settings.timeout), partial(handlers.health, version=release))
+        """Tell whether the server can answer."""
+        seconds = min(HEALTH_SECONDS, settings.timeout_seconds)
+        return _json(
+            await _run(pools.health, seconds, lambda: handlers.health(state, version=release).model_dump_json())
+        )
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-    async def figures() -> Response:
-        """What the server has done, for Prometheus."""
-        text = await _in_time(readers, settings.timeout, lambda: handlers.figures(atlas, metrics))
-        return Response(text, media_type=MEDIA)
+    async def prometheus() -> Response:
+        """Report metrics to Prometheus."""
+        text = await _run(pools.readers, settings.timeout_seconds, lambda: handlers.exposition(state, metrics))
+        return Response(text, media_type=CONTENT_TYPE)
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(reference(app.openapi()))
+        return HTMLResponse(render_reference(app.openapi()))
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page(request: Request) -> Response:
-        return _file(files, "index.html", request)
+        return files.response("index.html", request)
 
     @app.api_route("/static/{name:path}", methods=["GET", "HEAD"], include_in_schema=False)
     async def static(name: str, request: Request) -> Response:
-        return _file(files, name, request)
+        return files.response(name, request)
 
     if settings.api_key is not None:
-        _declare_key(app)
+        _declare_api_key(app)
     return app
 
 
+class _Pools:
+    """Threads for each kind of work, so that none of them can hold up the others.
+
+    Encoding needs no store, so it goes on while readers wait for a database. There is one writer, because an index
+    takes one write at a time.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self.readers = ThreadPoolExecutor(settings.threads, "cr5-reader")
+        self.encoders = ThreadPoolExecutor(settings.threads, "cr5-encoder")
+        self.health = ThreadPoolExecutor(1, "cr5-health")
+        self.writer = ThreadPoolExecutor(1, "cr5-writer")
+        self._reading = 0
+        # Reads that wait for a slow store must not use up all requests that the server accepts.
+        self._max_reading = max(settings.threads, settings.max_concurrent_requests * 3 // 4)
+
+    async def read(self, work: Callable[[], Result]) -> Result:
+        """The result of work in a reader thread, unless too many requests are waiting for one."""
+        if self._reading >= self._max_reading:
+            raise too_busy()
+        self._reading += 1
+        try:
+            return await _run(self.readers, self._settings.timeout_seconds, work)
+        finally:
+            self._reading -= 1
+
+    async def shutdown(self) -> None:
+        """Cancel what has not begun, and wait a while for a write to finish."""
+        for pool in (self.readers, self.encoders, self.health):
+            pool.shutdown(wait=False, cancel_futures=True)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(self.writer.shutdown), self._settings.shutdown_seconds)
+
+
+async def _run(pool: Executor, seconds: float, work: Callable[[], Result]) -> Result:
+    """The result of work in a thread; after some seconds the request fails, though the thread cannot be stopped."""
+    try:
+        return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(pool, work), seconds)
+    except TimeoutError:
+        message = f"not finished within {seconds:g} s; request less, or try again later"
+        raise HttpError(503, message, {"Retry-After": "5"}) from None
+
+
+def _json(content: str) -> Response:
+    return Response(content, media_type="application/json")
+
+
 class _JsonRoute(APIRoute):
-    """A route that looks at the kind of a body before anybody reads it."""
+    """A route that checks the content type of a body before the body is parsed."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
             if self.body_field is not None:
-                given = request.headers.get("content-type", "")
-                if given.partition(";")[0].strip().lower() != "application/json":
-                    what = f"a body of type {quoted(given)}" if given else "a body without a type"
-                    raise RefusedError(415, f"{what} is not read; send application/json")
+                content_type = request.headers.get("content-type", "")
+                if content_type.partition(";")[0].strip().lower() != "application/json":
+                    problem = f"is {quoted(content_type)}" if content_type else "is missing"
+                    raise HttpError(415, f"the content type of the body {problem}; send application/json")
             return await handle(request)
 
         return checked
 
 
-def _declare_key(app: FastAPI) -> None:
-    """Let the schema tell where the key goes."""
+def _declare_api_key(app: FastAPI) -> None:
+    """Add to the OpenAPI schema how the API key is sent."""
     schema = app.openapi()
     schema.setdefault("components", {})["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer"},
@@ -240,87 +260,37 @@ def _declare_key(app: FastAPI) -> None:
     schema["paths"]["/health"]["get"]["security"] = []
 
 
-async def _save(metrics: Metrics) -> None:
-    while True:
-        await asyncio.sleep(1)
-        await asyncio.to_thread(metrics.save)
+# Error handlers: they raise an HttpError, which the middleware turns into a response.
 
 
-async def _in_time(pool: Executor, seconds: float, work: Callable[[], Result]) -> Result:
-    """What the work returns; a thread cannot be stopped, but nobody waits for it any longer."""
-    try:
-        return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(pool, work), seconds)
-    except TimeoutError:
-        sentence = f"not done within {seconds:g} s; ask for less, or try again later"
-        raise RefusedError(503, sentence, {"Retry-After": "5"}) from None
+async def _handle_invalid_request(_: Request, error: RequestValidationError) -> Response:
+    errors = error.errors()
+    raise HttpError(400 if errors[0]["type"] == "json_invalid" else 422, validation_message(errors))
 
 
-def _json(content: str) -> Response:
-    return Response(content, media_type="application/json")
-
-
-class _File(NamedTuple):
-    content: bytes
-    kind: str
-    tag: str
-
-
-def _files() -> dict[str, _File]:
-    """The files that may be fetched, by name: no path of a client is ever opened.
-
-    They are read once, so that a release that is installed meanwhile does not mix with this one.
-    """
-    found = [*sorted((HERE / "static").glob("*")), HERE / "reference.css"]
-    contents = {path: path.read_bytes() for path in found if path.is_file() and path.suffix in TYPES}
-    return {
-        path.name: _File(content, TYPES[path.suffix], f'"{sha256(content).hexdigest()[:32]}"')
-        for path, content in contents.items()
-    }
-
-
-def _file(files: dict[str, _File], name: str, request: Request) -> Response:
-    """A file, unless the client has it as it is: every file is asked for each time, so that old and new do not mix."""
-    if name not in files:
-        raise RefusedError(404, f"there is no file {quoted(name)}; the page is at /")
-    content, kind, tag = files[name]
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    known = [given.strip().removeprefix("W/") for given in request.headers.get("if-none-match", "").split(",")]
-    if tag in known:
-        return Response(status_code=304, headers=headers)
-    return Response(content, headers=headers, media_type=kind)
-
-
-# What is wrong; a refusal goes on to the gate, and so does what nobody has foreseen.
-
-
-async def _invalid(_: Request, error: RequestValidationError) -> Response:
-    faults = error.errors()
-    raise RefusedError(400 if faults[0]["type"] == "json_invalid" else 422, sentence(faults))
-
-
-async def _unusable(_: Request, error: Cr5Error) -> Response:
-    """Requests are checked before the index sees them: but for documents, what it finds fault with is its own state."""
-    if isinstance(error, CorpusError):  # of documents that were sent
-        raise RefusedError(422, str(error))
+async def _handle_library_error(_: Request, error: Cr5Error) -> Response:
+    """A CorpusError is about documents that were sent; parameters have been checked, so others are about the index."""
+    if isinstance(error, CorpusError):
+        raise HttpError(422, str(error))
     log.error("%s", error)
-    raise RefusedError(503, "the index cannot be used now; the log of the server tells why", {"Retry-After": "5"})
+    message = "the index cannot be used at the moment; the server's log has the details"
+    raise HttpError(503, message, {"Retry-After": "5"})
 
 
-async def _other(request: Request, error: HTTPException) -> Response:
+async def _handle_framework_error(request: Request, error: HTTPException) -> Response:
     path = quoted(request.url.path)
     if error.status_code == 404:
-        raise RefusedError(404, f"there is nothing at {path}; see /docs")
+        raise HttpError(404, f"there is nothing at {path}; see /docs")
     if error.status_code == 405:
-        methods = ", ".join(_methods(request))
-        raise RefusedError(
-            405, f"{path} does not take {quoted(request.method)[1:-1]}; use {methods}", {"Allow": methods}
-        )
+        methods = ", ".join(_allowed_methods(request))
+        message = f"{path} does not accept {quoted(request.method)[1:-1]}; use {methods}"
+        raise HttpError(405, message, {"Allow": methods})
     if error.status_code == 400:
-        raise RefusedError(400, "the body is no JSON; send an object in UTF-8")
-    raise RefusedError(error.status_code, "the request cannot be answered; see /docs")
+        raise HttpError(400, INVALID_JSON)
+    raise HttpError(error.status_code, "the request cannot be answered; see /docs")
 
 
-def _methods(request: Request) -> list[str]:
-    """All methods that some route takes at the path of a request."""
+def _allowed_methods(request: Request) -> list[str]:
+    """All methods that some route accepts at the path of a request."""
     routes = [route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE]
     return sorted({method for route in routes for method in getattr(route, "methods", None) or ()})

@@ -1,63 +1,64 @@
-"""Wording: one sentence for what is wrong with a request."""
+"""Messages for requests that fail validation: one sentence each."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cr5.errors import quoted
 
-_WHOLE, _NO_TEXT = "give a whole number", "give a text"
+INVALID_JSON = "the body is not valid JSON; send a JSON object encoded as UTF-8"
 
 
-def sentence(errors: Sequence[Mapping[str, Any]]) -> str:
-    """The first of the faults that pydantic finds; where a value may have two types, that of the type it has."""
-    told = [error for error in errors if error["type"] not in ("string_type", "list_type")] or errors
-    error = told[0]
+def validation_message(errors: Sequence[Mapping[str, Any]]) -> str:
+    """The message for the first of pydantic's errors.
+
+    Where a parameter accepts two types, pydantic reports an error for each; that of the type which was sent is used.
+    """
+    specific = [error for error in errors if error["type"] not in ("string_type", "list_type")] or errors
+    error = specific[0]
     kind, value, context = error["type"], error.get("input"), error.get("ctx", {})
     parts = [str(part) for part in error["loc"] if not str(part).startswith(("list[", "str", "constrained-str"))]
     name = ".".join(parts[1:]) or "the body"
     if parts[1:2] == ["input"] and kind in ("string_type", "list_type"):
-        return f"{name} is no text; send a text or a list of texts, not of tokens"
+        return f"{name} is not a string; send a string or a list of strings (lists of token ids are not supported)"
     match kind:
         case "missing":
-            return f"{name} is missing; give it"
+            return f"{name} is missing; it is required"
         case "extra_forbidden":
-            return f"{quoted(name)} is not known here; leave it out, or see /docs"
+            return f"{quoted(name)} is not a known name here; remove it, or see /docs"
         case "json_invalid":
-            return "the body is no JSON; send an object in UTF-8"
+            return INVALID_JSON
         case "string_too_long":
-            return f"{name} has {_size(value)} characters; send at most {context['max_length']:,}"
+            return f"{name} has {len(value or ''):,} characters; send at most {context['max_length']:,}"
         case "too_long":
-            return f"{name} has {_size(value)} items; send at most {context['max_length']:,}"
-        case "string_too_short" | "too_short":
-            return f"{name} is empty; give something"
+            return f"{name} has {len(value or ''):,} items; send at most {context['max_length']:,}"
+        case "string_too_short":
+            return f"{name} is empty; send at least one character"
+        case "too_short":
+            return f"{name} is empty; send at least one item"
         case "less_than_equal":
-            return f"{name} is {value}; give at most {context['le']}"
+            return f"{name} is {value}; it must be at most {context['le']}"
         case "greater_than_equal":
-            return f"{name} is {value}; give at least {context['ge']}"
+            return f"{name} is {value}; it must be at least {context['ge']}"
         case "int_parsing" | "int_type" | "int_from_float" | "int_parsing_size":
-            return f"{name} is {_value(value)}; {_WHOLE}"
+            return f"{name} is {_show(value)}; it must be a whole number"
         case "string_type":
-            return f"{name} is {_value(value)}; {_NO_TEXT}"
+            return f"{name} is {_show(value)}; it must be a string"
         case "string_unicode":
-            return f"{name} holds half a character; send valid Unicode"
+            return f"{name} contains an unpaired surrogate; send valid Unicode"
         case "string_pattern_mismatch" if "http" in context["pattern"]:
-            return f"{name} is {_value(value)}; give an address that begins with http:// or https://"
+            return f"{name} is {_show(value)}; it must begin with http:// or https://"
         case "string_pattern_mismatch":
-            return f"{name} holds a NUL character; remove it"
+            return f"{name} contains a NUL character; remove it"
         case "literal_error":
-            return f"{name} is {_value(value)}; choose {context['expected']}"
+            return f"{name} is {_show(value)}; it must be {context['expected']}"
         case "list_type":
-            return f"{name} is {_value(value)}; give a list"
+            return f"{name} is {_show(value)}; it must be a list"
         case _:
-            return f"{name} is {_value(value)}; see /docs for its form"
+            return f"{name} is {_show(value)}; see /docs for its format"
 
 
-def _size(value: Any) -> str:
-    return f"{len(value):,}"
-
-
-def _value(value: Any) -> str:
-    """A value as a message shows it: harmless, and short."""
+def _show(value: Any) -> str:
+    """A value as a message shows it: short, and without control characters."""
     if isinstance(value, str):
         return quoted(value).encode(errors="replace").decode()
     if isinstance(value, dict | list):

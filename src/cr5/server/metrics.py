@@ -1,100 +1,94 @@
-"""Metrics: what a server has done, in the text format of Prometheus.
+"""Metrics of a server for Prometheus.
 
-A sample is kept under the name that it has in the text, labels included, so that those of several workers only need
-to be added up.
+Several workers add up their request counts through the multi-process mode of ``prometheus_client``: each process
+writes its counts to files in the folder that ``PROMETHEUS_MULTIPROC_DIR`` names (the library reads this variable when
+it is imported, so the supervisor sets it before it starts the workers), and each can read those of all.
 """
 
-import json
 import os
 import resource
-import secrets
 import sys
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-MEDIA = "text/plain; version=0.0.4; charset=utf-8"
-_KINDS = {
-    "cr5_requests_total": ("counter", "Requests answered by all workers, up to a second ago by others."),
-    "cr5_request_seconds": ("histogram", "Time from a request to the end of its answer, of the same requests."),
-    "cr5_requests_in_flight": ("gauge", "Requests being answered by this worker."),
-    "cr5_documents": ("gauge", "Documents in the index."),
-    "cr5_index_generation": ("gauge", "Generation of the index that answers."),
-    "process_resident_memory_bytes": ("gauge", "Memory of this worker."),
-    "process_start_time_seconds": ("gauge", "When this worker started."),
-}
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+SHARED_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class Metrics:
-    """Counts of one worker; in ``folder`` lie those of all."""
+    """The metrics of one application; ``folder`` is where all its workers share their counts, if there are several."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.in_flight = 0
-        self._counts: Counter[str] = Counter()
-        self._folder, self._saved, self._began = folder, 0.0, time.time()
-        self._name = secrets.token_hex(8)  # the number of a process may be given to another one later
+        self._started = time.time()
+        registry = CollectorRegistry()
+        self._requests = Counter(
+            "cr5_requests", "Requests answered by all workers.", ["method", "path", "status"], registry=registry
+        )
+        self._seconds = Histogram(
+            "cr5_request_seconds",
+            "Time from a request to the end of its response, all workers.",
+            ["path"],
+            buckets=BUCKETS_SECONDS,
+            registry=registry,
+        )
+        self._counts: Collector = registry if folder is None else MultiProcessCollector(None, str(folder))  # type: ignore[no-untyped-call]
 
     def observe(self, method: str, path: str, status: int, seconds: float) -> None:
-        """Count a request; ``path`` is a route's, so that no client can make up new ones."""
-        method = method if method in METHODS else "other"
-        self._counts[sample("cr5_requests_total", method=method, path=path, status=str(status))] += 1
-        for bound in BUCKETS:
-            self._counts[sample("cr5_request_seconds_bucket", path=path, le=f"{bound:g}")] += seconds <= bound
-        self._counts[sample("cr5_request_seconds_bucket", path=path, le="+Inf")] += 1
-        self._counts[sample("cr5_request_seconds_count", path=path)] += 1
-        self._counts[sample("cr5_request_seconds_sum", path=path)] += seconds  # type: ignore[assignment]
+        """Count a request; ``path`` is that of the route, so that clients cannot create new label values."""
+        self._requests.labels(method if method in METHODS else "other", path, str(status)).inc()
+        self._seconds.labels(path).observe(seconds)
 
-    def save(self) -> None:
-        """Let the other workers know, if there are any and something is new."""
-        total = sum(self._counts.values())
-        if self._folder is None or total == self._saved:
-            return
-        temporary = self._folder / f".{self._name}.tmp"
-        temporary.write_text(json.dumps(self._counts), encoding="utf-8")
-        temporary.replace(self._folder / f"{self._name}.json")
-        self._saved = total
+    def exposition(self, documents: Mapping[str, int], snapshot: int) -> str:
+        """All metrics in the text format of Prometheus; ``documents`` by language."""
+        families = [*_stable(self._counts.collect()), *self._gauges(documents, snapshot)]
+        return generate_latest(_Families(families)).decode()
 
-    def text(self, documents: Mapping[str, int], generation: int) -> str:
-        """Everything, as Prometheus reads it."""
-        samples: dict[str, float] = dict(self._together())
-        samples["cr5_requests_in_flight"] = self.in_flight
-        samples |= {sample("cr5_documents", lang=lang): count for lang, count in documents.items()}
-        samples["cr5_index_generation"] = generation
-        samples["process_resident_memory_bytes"] = memory()
-        samples["process_start_time_seconds"] = self._began
-        lines = []
-        for name, (kind, what) in _KINDS.items():
-            lines += [f"# HELP {name} {what}", f"# TYPE {name} {kind}"]
-            ends = ("", "_bucket", "_sum", "_count") if kind == "histogram" else ("",)
-            names = {name + end for end in ends}
-            lines += [f"{key} {value!r}" for key, value in samples.items() if key.partition("{")[0] in names]
-        return "\n".join(lines) + "\n"
-
-    def _together(self) -> Counter[str]:
-        if self._folder is None:
-            return self._counts
-        self.save()
-        total: Counter[str] = Counter()
-        for path in sorted(self._folder.glob("*.json")):
-            total.update(json.loads(path.read_text(encoding="utf-8")))
-        return total
+    def _gauges(self, documents: Mapping[str, int], snapshot: int) -> Iterator[Metric]:
+        yield GaugeMetricFamily("cr5_requests_in_flight", "Requests being answered by this worker.", self.in_flight)
+        by_language = GaugeMetricFamily("cr5_documents", "Documents in the index.", labels=["lang"])
+        for lang, count in documents.items():
+            by_language.add_metric([lang], count)
+        yield by_language
+        yield GaugeMetricFamily("cr5_index_generation", "Number of the active snapshot of the index.", snapshot)
+        yield GaugeMetricFamily("process_resident_memory_bytes", "Memory of this worker.", resident_memory())
+        yield GaugeMetricFamily("process_start_time_seconds", "When this worker started.", self._started)
 
 
-def sample(name: str, **labels: str) -> str:
-    """The name of a sample with its labels."""
-    escaped = {
-        key: value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for key, value in labels.items()
-    }
-    return name + "{" + ",".join(f'{key}="{value}"' for key, value in escaped.items()) + "}"
+class _Families(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
 
 
-def memory() -> int:
-    """Bytes that this process has in memory; where the system does not tell, the most it ever had."""
+def _stable(families: Iterable[Metric]) -> Iterator[Metric]:
+    """The families in a fixed order, with ``le="1"`` instead of ``le="1.0"`` and without ``_created`` samples."""
+    for family in sorted(families, key=lambda family: family.type):
+        family.samples = [
+            sample._replace(labels=sample.labels | {"le": sample.labels["le"].removesuffix(".0")})
+            if "le" in sample.labels
+            else sample
+            for sample in family.samples
+            if not sample.name.endswith("_created")
+        ]
+        yield family
+
+
+def resident_memory() -> int:
+    """The resident memory of this process in bytes; where the system does not report it, its maximum so far."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return most if sys.platform == "darwin" else most * 1024
+        maximum = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return maximum if sys.platform == "darwin" else maximum * 1024

@@ -1,8 +1,4 @@
-"""The gate: every request comes in through it and every answer goes out through it.
-
-It lets in whom the settings allow, bounds what comes in, puts the security headers on whatever goes out, counts, and
-tells nothing of an error but that there was one.
-"""
+"""The middleware around the application, through which every request and every response passes."""
 
 import asyncio
 import json
@@ -14,15 +10,17 @@ from urllib.parse import quote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cr5.errors import quoted
-from cr5.server.limits import RateLimit, RefusedError, ServerSettings, client_of, has_key, host_of
+from cr5.server.access import RateLimiter, client_of, has_key, host_of
+from cr5.server.errors import HttpError
 from cr5.server.metrics import Metrics
+from cr5.server.settings import ServerSettings
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-HEADERS = {
-    "content-security-policy": POLICY,
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "x-frame-options": "DENY",
@@ -32,108 +30,127 @@ HEADERS = {
 log = logging.getLogger("cr5.server")
 
 
-class Gate:
-    """An ASGI application around another."""
+def too_busy() -> HttpError:
+    """The error for a request that finds too many others waiting."""
+    return HttpError(503, "the server is handling too many requests; try again later", {"Retry-After": "1"})
+
+
+class GuardMiddleware:
+    """Checks who sends a request and how large it is, adds security headers to every response and counts both.
+
+    The details of an unexpected error go to the log only.
+    """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
-        self._rate = RateLimit(settings.rate) if settings.rate else None
+        per_minute = settings.requests_per_minute
+        self._rate_limiter = RateLimiter(per_minute) if per_minute else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; a connection of another kind goes straight on."""
+        """Answer an HTTP request; other ASGI scopes are passed on as they are."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 0
+        started, status = time.perf_counter(), 0
 
-        async def send_on(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": _guarded(message.get("headers", []))}
+                message = {**message, "headers": _with_security_headers(message.get("headers", []))}
             await send(message)
 
         self._metrics.in_flight += 1
         try:
             try:
-                self._admit(scope)
-                await self._app(scope, await self._read(scope, receive), send_on)
-            except RefusedError as refusal:
-                await refuse(refusal, send_on)
+                self._check_access(scope)
+                await self._app(scope, await self._read_body(scope, receive), send_with_headers)
+            except HttpError as error:
+                await send_error(error, send_with_headers)
             except Exception:
                 log.exception("%s %s failed", scope["method"], quote(scope["path"]))
-                if status:  # it has begun: all that is left is to break it off
+                if status:  # the response has begun, so all that can be done is to break it off
                     raise
-                await refuse(RefusedError(500, "something went wrong in the server; its log tells what"), send_on)
+                failure = HttpError(500, "internal server error; the server's log has the details")
+                await send_error(failure, send_with_headers)
         finally:
             self._metrics.in_flight -= 1
             route = getattr(scope.get("route"), "path", "other")
-            self._metrics.observe(scope["method"], route, status, time.perf_counter() - began)
+            self._metrics.observe(scope["method"], route, status, time.perf_counter() - started)
 
-    def _admit(self, scope: Scope) -> None:
-        """Refuse whom the settings do not let in."""
+    def _check_access(self, scope: Scope) -> None:
+        """Raise an error for a request that the settings do not allow."""
         settings, headers, path = self._settings, dict(scope["headers"]), scope["path"]
         host = host_of(headers.get(b"host", b"").decode("latin-1"))
-        if settings.hosts and host not in settings.hosts:
-            raise RefusedError(421, f"this server is not called {quoted(host)}; start it with --allow-host for that")
-        if self._metrics.in_flight > settings.waiting:
-            raise RefusedError(503, "too many requests wait already; try again later", {"Retry-After": "1"})
+        if settings.allowed_hosts and host not in settings.allowed_hosts:
+            raise HttpError(
+                421,
+                f"this server does not answer to the host name {quoted(host)}; start it with --allow-host to add it",
+            )
+        if self._metrics.in_flight > settings.max_concurrent_requests:
+            raise too_busy()
         if path == "/health":
             return
-        page = path.startswith("/static/")  # some twenty files, of which the page asks for each
-        if self._rate and not page and (seconds := self._rate.wait(client_of((scope.get("client") or ("",))[0]))):
-            sentence = f"more than {self._rate.rate:,} requests a minute; wait {math.ceil(seconds)} s"
-            raise RefusedError(429, sentence, {"Retry-After": str(math.ceil(seconds))})
-        if path == "/" or page or settings.api_key is None:
+        static = path.startswith("/static/")  # not rate-limited: the page loads some twenty files at once
+        if self._rate_limiter and not static:
+            seconds = math.ceil(self._rate_limiter.acquire(client_of((scope.get("client") or ("",))[0])))
+            if seconds:
+                message = f"more than {self._rate_limiter.per_minute:,} requests per minute; wait {seconds} s"
+                raise HttpError(429, message, {"Retry-After": str(seconds)})
+        if path == "/" or static or settings.api_key is None:
             return
         if not has_key(headers, settings.api_key):
-            sentence = "the API key is missing or wrong; send it as Authorization: Bearer KEY or as X-API-Key"
-            raise RefusedError(401, sentence, {"WWW-Authenticate": "Bearer"})
+            message = "the API key is missing or wrong; send it as Authorization: Bearer KEY or as X-API-Key"
+            raise HttpError(401, message, {"WWW-Authenticate": "Bearer"})
 
-    async def _read(self, scope: Scope, receive: Receive) -> Receive:
-        """The body as a whole, so that its size is known before anybody looks at it."""
-        headers, limit = dict(scope["headers"]), self._settings.body
+    async def _read_body(self, scope: Scope, receive: Receive) -> Receive:
+        """Read the complete body, up to the limit, and return a channel that delivers it in one message."""
+        headers, limit = dict(scope["headers"]), self._settings.max_body_bytes
         if b"content-length" not in headers and b"transfer-encoding" not in headers:
             return receive
-        too_big = RefusedError(413, f"the body exceeds {limit:,} bytes; send it in parts")
+        too_large = HttpError(413, f"the body is larger than {limit:,} bytes; split it into several requests")
         length = headers.get(b"content-length", b"")
         if length.isdigit() and (len(length) > 18 or int(length) > limit):
-            raise too_big
+            raise too_large
         body, more = bytearray(), True
         try:
-            async with asyncio.timeout(self._settings.timeout):
+            async with asyncio.timeout(self._settings.timeout_seconds):
                 while more:
                     message = await receive()
                     body += message.get("body", b"")
                     more = message["type"] == "http.request" and message.get("more_body", False)
                     if len(body) > limit:
-                        raise too_big
+                        raise too_large
         except TimeoutError:
-            sentence = f"the body did not arrive within {self._settings.timeout:g} s; send it faster, or less"
-            raise RefusedError(408, sentence, {"Connection": "close"}) from None
-        whole: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+            seconds = self._settings.timeout_seconds
+            raise HttpError(
+                408,
+                f"the body did not arrive within {seconds:g} s; send it faster, or send less",
+                {"Connection": "close"},
+            ) from None
+        messages: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def replay() -> Message:
-            return whole.pop() if whole else await receive()
+            return messages.pop() if messages else await receive()
 
         return replay
 
 
-async def refuse(refusal: RefusedError, send: Send) -> None:
-    """Send the sentence of a refusal."""
-    content = json.dumps({"error": refusal.sentence}, ensure_ascii=True).encode()
+async def send_error(error: HttpError, send: Send) -> None:
+    """Send an error as JSON: {"error": message}."""
+    content = json.dumps({"error": error.message}, ensure_ascii=True).encode()
     headers = {
         "content-type": "application/json", "content-length": str(len(content)), "cache-control": "no-store",
-    } | refusal.headers  # fmt: skip
+    } | error.headers  # fmt: skip
     raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": raw})
+    await send({"type": "http.response.start", "status": error.status, "headers": raw})
     await send({"type": "http.response.body", "body": content})
 
 
-def _guarded(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Headers with those that every answer has."""
-    ours = {name.encode(): value.encode() for name, value in HEADERS.items()}
-    given = {name.lower() for name, _ in headers}
-    if b"cache-control" not in given:
-        ours[b"cache-control"] = b"no-cache" if b"etag" in given else b"no-store"
-    return [*((name, value) for name, value in headers if name.lower() not in ours), *ours.items()]
+def _with_security_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers of a response together with those that every response has."""
+    added = {name.encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
+    names = {name.lower() for name, _ in headers}
+    if b"cache-control" not in names:
+        added[b"cache-control"] = b"no-cache" if b"etag" in names else b"no-store"
+    return [*((name, value) for name, value in headers if name.lower() not in added), *added.items()]

@@ -1,28 +1,41 @@
-"""The shapes of requests and answers, as OpenAPI shows them."""
+"""The schemas of requests and responses, which also make up the OpenAPI description."""
 
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from cr5.retrieval.top_k import Measure
-from cr5.server.limits import CODE, CONCEPT, MOST, QUERY, TEXT, TEXTS, TITLE, URL
+from cr5.server.settings import (
+    MAX_CONCEPT_CHARS,
+    MAX_HITS,
+    MAX_LANGUAGE_CHARS,
+    MAX_QUERY_CHARS,
+    MAX_TEXT_CHARS,
+    MAX_TEXTS,
+    MAX_TITLE_CHARS,
+    MAX_URL_CHARS,
+)
 
-# No store can hold a NUL character.
-_WITHOUT_NUL = r"^[^\x00]*$"
-Id: TypeAlias = Annotated[str, Field(min_length=1, max_length=QUERY, description="As a hit names it.")]
-Query: TypeAlias = Annotated[str, Field(max_length=QUERY)]
+_NO_NUL_PATTERN = r"^[^\x00]*$"  # stores cannot hold NUL characters
+_URL_PATTERN = r"^(https?://[^\x00-\x20]*)?$"
+Id: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=MAX_QUERY_CHARS, description="The id of a document, as in a hit.")
+]
+Query: TypeAlias = Annotated[str, Field(max_length=MAX_QUERY_CHARS)]
 Lang: TypeAlias = Annotated[
-    str | None, Field(max_length=CODE, description="Language of the query; guessed where it is missing or empty.")
+    str | None,
+    Field(max_length=MAX_LANGUAGE_CHARS, description="Language of the query; identified if missing or empty."),
 ]
-Among: TypeAlias = Annotated[
-    str | None, Field(max_length=QUERY, alias="in", description="Languages to look in, e.g. da,en; all by default.")
+SearchIn: TypeAlias = Annotated[
+    str | None,
+    Field(max_length=MAX_QUERY_CHARS, alias="in", description="Languages to search, e.g. da,en; all by default."),
 ]
-Text: TypeAlias = Annotated[str, Field(max_length=TEXT)]
-Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST, description="How many hits.")]
+Text: TypeAlias = Annotated[str, Field(max_length=MAX_TEXT_CHARS)]
+Count: TypeAlias = Annotated[int, Field(ge=1, le=MAX_HITS, description="The number of hits.")]
 
 
-class Asked(BaseModel):
-    """A request; a name that it does not know is a mistake."""
+class StrictRequest(BaseModel):
+    """A request that rejects unknown names."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -30,82 +43,87 @@ class Asked(BaseModel):
 # Requests
 
 
-class SearchRequest(Asked):
-    """Find documents for a text."""
+class SearchRequest(StrictRequest):
+    """A search for documents by a text."""
 
     q: Annotated[Query, Field(min_length=1, description="Any text.")]
     lang: Lang = None
-    among: Among = None
+    search_in: SearchIn = None
     k: Count = 10
     measure: Measure = "csls"
 
 
-class SimilarRequest(Asked):
-    """Find documents like one of the index."""
+class SimilarRequest(StrictRequest):
+    """A search for documents by a document of the index."""
 
     id: Id
-    among: Among = None
+    search_in: SearchIn = None
     k: Count = 10
     measure: Measure = "csls"
 
 
-class ExplainRequest(Asked):
-    """Why a document is near a text ``q``, or near the document ``of``."""
+class ExplainRequest(StrictRequest):
+    """The document ``id`` to be compared with the text ``q`` or with the document ``of``."""
 
     id: Id
-    q: Annotated[Query | None, Field(description="A text; or else give of.")] = None
+    q: Annotated[Query | None, Field(description="A text; give this or `of`.")] = None
     lang: Lang = None
-    of: Annotated[str | None, Field(max_length=QUERY, description="Another document; or else give q.")] = None
+    of: Annotated[str | None, Field(max_length=MAX_QUERY_CHARS, description="Another document; give this or `q`.")] = (
+        None
+    )
 
 
-class NewDocument(Asked):
-    """A text about a concept in a language; it takes the place of the one with the same concept and language."""
+class NewDocument(StrictRequest):
+    """A document to add; it replaces the document with the same concept and language, if there is one."""
 
-    concept: Annotated[str, Field(min_length=1, max_length=CONCEPT, pattern=_WITHOUT_NUL)]
-    lang: Annotated[str, Field(min_length=1, max_length=CODE, pattern=_WITHOUT_NUL)]
+    concept: Annotated[str, Field(min_length=1, max_length=MAX_CONCEPT_CHARS, pattern=_NO_NUL_PATTERN)]
+    lang: Annotated[str, Field(min_length=1, max_length=MAX_LANGUAGE_CHARS, pattern=_NO_NUL_PATTERN)]
     text: Annotated[Text, Field(min_length=1)]
-    title: Annotated[str, Field(max_length=TITLE)] = ""
+    title: Annotated[str, Field(max_length=MAX_TITLE_CHARS)] = ""
     url: Annotated[
-        str, Field(max_length=URL, pattern=r"^(https?://[^\x00-\x20]*)?$", description="Of http or https.")
+        str, Field(max_length=MAX_URL_CHARS, pattern=_URL_PATTERN, description="An http or https address.")
     ] = ""
 
 
-class NewDocuments(Asked):
-    """Documents to put into the index."""
+class NewDocuments(StrictRequest):
+    """Documents to add to the index."""
 
-    documents: Annotated[list[NewDocument], Field(min_length=1, max_length=TEXTS)]
+    documents: Annotated[list[NewDocument], Field(min_length=1, max_length=MAX_TEXTS)]
 
 
-class EmbedRequest(Asked):
-    """Texts of one language."""
+class EmbedRequest(StrictRequest):
+    """Texts of one language to embed."""
 
-    texts: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
-    lang: Annotated[str, Field(max_length=CODE)]
+    texts: Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
+    lang: Annotated[str, Field(max_length=MAX_LANGUAGE_CHARS)]
 
 
 class EmbeddingsRequest(BaseModel):
-    """Texts as OpenAI's interface takes them. ``model`` may fix the language: "cr5:it"; it is guessed otherwise."""
+    """Texts to embed, in the format of OpenAI's API.
 
-    model_config = ConfigDict(extra="ignore")  # others' clients send more than they need
+    The language of each text is identified, unless ``model`` names one: "cr5:it".
+    """
 
-    input: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)] | Text
-    model: Annotated[str, Field(max_length=QUERY)] = "cr5"
+    model_config = ConfigDict(extra="ignore")  # clients of OpenAI send more parameters
+
+    input: Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)] | Text
+    model: Annotated[str, Field(max_length=MAX_QUERY_CHARS)] = "cr5"
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = None
     user: str | None = None
 
 
-# Answers
+# Responses
 
 
-class Problem(BaseModel):
-    """What is wrong, and what to do."""
+class ErrorResponse(BaseModel):
+    """What is wrong, and what to do about it."""
 
     error: str
 
 
-class HitShape(BaseModel):
-    """A document that was found; x and y are its place on the map."""
+class HitResponse(BaseModel):
+    """A document that was found; x and y are its position on the map."""
 
     id: str
     concept: str
@@ -119,10 +137,10 @@ class HitShape(BaseModel):
     y: float
 
 
-class Found(BaseModel):
-    """Hits, best first; ``known`` is the share of the query's words known to the model, ``at`` its place on the map.
+class SearchResponse(BaseModel):
+    """Hits, best first; ``known`` is the share of the query's words in the vocabulary, ``at`` its map position.
 
-    A query without a letter or digit finds nothing, and ``lang`` is empty.
+    A query without a letter or digit finds nothing, and its ``lang`` is empty.
     """
 
     query: str
@@ -132,15 +150,15 @@ class Found(BaseModel):
     known: float
     measure: Measure
     milliseconds: float
-    hits: list[HitShape]
+    hits: list[HitResponse]
     at: tuple[float, float]
 
 
-class Explained(BaseModel):
-    """Words and what they add to the similarity; pairs are one word of the query and one of the document.
+class ExplainResponse(BaseModel):
+    """Words with their contributions to the similarity; a pair is one word of the query and one of the document.
 
-    ``snippet`` is the passage of the document where those of its words stand that add most. Of a text longer than 6,000
-    characters, the words are those of the part that is nearest to the other text; ``similarity`` is that of the whole.
+    ``snippet`` is the passage of the document that contains its most important words. For a text longer than 6,000
+    characters, the words come from the part most similar to the other text; ``similarity`` is that of the full text.
     """
 
     similarity: float
@@ -150,8 +168,8 @@ class Explained(BaseModel):
     pairs: list[tuple[str, str, float]]
 
 
-class DocumentShape(BaseModel):
-    """A document as it was given."""
+class DocumentResponse(BaseModel):
+    """A document as it was added."""
 
     id: str
     concept: str
@@ -161,8 +179,12 @@ class DocumentShape(BaseModel):
     text: str
 
 
-class AddedShape(BaseModel):
-    """What became of documents. ``blank``: no word known; ``unknown``: no such language; both by language."""
+class AddResponse(BaseModel):
+    """The number of documents that were new, replaced an older version (``renewed``) or were the same as before.
+
+    By language, documents that were left out: ``blank`` have no word in the vocabulary, ``unknown`` are in a language
+    that the model does not know.
+    """
 
     new: int
     renewed: int
@@ -171,21 +193,21 @@ class AddedShape(BaseModel):
     unknown: dict[str, int]
 
 
-class Deleted(BaseModel):
-    """How many documents there were with the id."""
+class DeleteResponse(BaseModel):
+    """The number of documents deleted: 1, or 0 if there was none with the id."""
 
     deleted: int
 
 
-class Embedded(BaseModel):
-    """Unit vectors, zeros for a text without a known word, and the share of words known."""
+class EmbedResponse(BaseModel):
+    """Unit vectors (zeros for a text without a known word), and the share of each text's words in the vocabulary."""
 
     vectors: list[list[float]]
     known: list[float]
 
 
-class Embedding(BaseModel):
-    """One vector, as numbers or as base64 of little-endian float32."""
+class EmbeddingItem(BaseModel):
+    """One vector: numbers, or base64 of little-endian float32."""
 
     object: Literal["embedding"] = "embedding"
     index: int
@@ -193,30 +215,30 @@ class Embedding(BaseModel):
 
 
 class Usage(BaseModel):
-    """Words of the input."""
+    """The number of words in the input."""
 
     prompt_tokens: int
     total_tokens: int
 
 
-class Embeddings(BaseModel):
-    """Vectors as OpenAI's interface gives them."""
+class EmbeddingsResponse(BaseModel):
+    """Vectors in the format of OpenAI's API."""
 
     object: Literal["list"] = "list"
-    data: list[Embedding]
+    data: list[EmbeddingItem]
     model: str
     usage: Usage
 
 
-class Example(BaseModel):
-    """A title to begin with."""
+class ExampleResponse(BaseModel):
+    """A title that the page offers as a first query."""
 
     lang: str
     text: str
 
 
-class Info(BaseModel):
-    """What the index holds."""
+class InfoResponse(BaseModel):
+    """The contents of the index; ``documents`` by language."""
 
     version: str
     documents: dict[str, int]
@@ -224,11 +246,11 @@ class Info(BaseModel):
     rank: int
     measures: list[Measure]
     writable: bool
-    examples: list[Example]
+    examples: list[ExampleResponse]
 
 
-class Health(BaseModel):
-    """That the server is there and its index can be read."""
+class HealthResponse(BaseModel):
+    """The server runs and can read its index; ``generation`` is the number of the active snapshot."""
 
     status: Literal["ok"] = "ok"
     version: str

@@ -1,4 +1,4 @@
-"""An atlas: an index, the plane in which its documents are drawn, and examples of them."""
+"""What the request handlers share: the index and the projection for the map."""
 
 import threading
 import time
@@ -7,42 +7,41 @@ from typing import TypeVar
 
 from cr5.errors import IndexBusyError
 from cr5.index import Background, Index
-from cr5.server.limits import RefusedError
-from cr5.server.projection import Plane
+from cr5.server.errors import HttpError
+from cr5.server.projection import Projection
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
-PATIENCE = 0.05  # seconds between two attempts to write
+WRITE_RETRY_SECONDS = 0.05
 
 
-class Atlas:
-    """An index for many threads. It follows by itself when it is indexed anew, and the plane follows it."""
+class ServerState:
+    """An index for many threads, and the projection that belongs to its current background sample."""
 
     def __init__(self, index: Index) -> None:
         self.index = index
-        self._drawing = threading.Lock()
-        self._drawn: tuple[Background, Plane] | None = None
-        self.plane(index.background)
+        self._fitting = threading.Lock()
+        self._projection: tuple[Background, Projection] | None = None
+        self.projection(index.background)
 
-    def plane(self, background: Background) -> Plane:
-        """The plane of a background; drawn once for each."""
-        drawn = self._drawn
-        if drawn is not None and drawn[0] is background:
-            return drawn[1]
-        with self._drawing:
-            if self._drawn is None or self._drawn[0] is not background:
-                self._drawn = background, Plane.of(background, background.stacked.shape[1])
-            return self._drawn[1]
+    def projection(self, background: Background) -> Projection:
+        """The projection of a background sample, fitted once for each."""
+        fitted = self._projection
+        if fitted is not None and fitted[0] is background:
+            return fitted[1]
+        with self._fitting:
+            if self._projection is None or self._projection[0] is not background:
+                self._projection = background, Projection.fit(background.stacked)
+            return self._projection[1]
 
-    def change(self, function: Callable[[Index], Answer], patience: float) -> Answer:
-        """What the function returns, which writes; waits up to ``patience`` seconds for others who write."""
-        until = time.monotonic() + patience
+    def write(self, function: Callable[[Index], Result], patience_seconds: float) -> Result:
+        """The result of a function that writes to the index; retries while another process is writing."""
+        deadline = time.monotonic() + patience_seconds
         while True:
             try:
                 return function(self.index)
             except IndexBusyError:
                 pass
-            if time.monotonic() > until:
-                sentence = "somebody else is writing the index; try again when that has ended"
-                raise RefusedError(503, sentence, {"Retry-After": "5"})
-            time.sleep(PATIENCE)
+            if time.monotonic() > deadline:
+                raise HttpError(503, "another process is writing the index; try again later", {"Retry-After": "5"})
+            time.sleep(WRITE_RETRY_SECONDS)

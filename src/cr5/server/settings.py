@@ -1,0 +1,37 @@
+"""The settings of a server, and the limits on what one request may contain."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MAX_QUERY_CHARS = 10_000
+MAX_TEXT_CHARS = 1_000_000
+MAX_TEXTS = 256  # texts or documents in one request
+MAX_HITS = 100
+MAX_CONCEPT_CHARS = 200
+MAX_TITLE_CHARS = 1000
+MAX_URL_CHARS = 2000
+MAX_LANGUAGE_CHARS = 80
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How a server behaves.
+
+    ``requests_per_minute`` is the rate limit for one client address. ``allowed_hosts`` are the host names that the
+    server answers to (empty: all of them); this stops a foreign web page from reaching a local server by pointing its
+    own domain name at 127.0.0.1. ``store`` is the address of the index's database, if that needs a password.
+    ``metrics_folder`` is where several workers share their metrics. ``shutdown_seconds`` is how long a server that is
+    stopping waits for a write to finish.
+    """
+
+    api_key: str | None = None
+    requests_per_minute: int | None = None
+    read_only: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    timeout_seconds: float = 30.0
+    max_body_bytes: int = 2_000_000
+    threads: int = 8
+    max_concurrent_requests: int = 256
+    store: str | None = field(default=None, repr=False)
+    metrics_folder: Path | None = None
+    shutdown_seconds: float = 10.0
