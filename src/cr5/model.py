@@ -84,9 +84,9 @@ class Cr5:
         if isinstance(documents, Reading) and isinstance(engine, Cluster):
             collection = collect_on(engine, documents, tokeniser, progress=progress)
         else:
-            shelf = engine.shelf if isinstance(engine, CpuEngine) else None
+            scratch = engine.scratch if isinstance(engine, CpuEngine) else None
             batches = in_batches(documents)
-            collection = collect(batches, tokeniser, threads=threads, shelf=shelf, progress=progress)
+            collection = collect(batches, tokeniser, threads=threads, scratch=scratch, progress=progress)
         collection.require_shared(skipped)
         with stop_on_interrupt() as stop:
             languages, report = train(

@@ -34,7 +34,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 def test_the_cpu_engine_keeps_its_budget_and_its_scratch(tmp_path: Path) -> None:
     with open_engine("cpu", memory=10**9, scratch=tmp_path) as engine:
         assert isinstance(engine, CpuEngine)
-        assert (engine.memory, engine.shelf.folder) == (10**9, tmp_path)
+        assert (engine.memory, engine.scratch.folder) == (10**9, tmp_path)
     with open_engine("cpu") as engine:
         assert isinstance(engine, CpuEngine)
         assert engine.memory is None

@@ -571,7 +571,9 @@ def test_a_fit_with_all_that_happens_is_that_of_any_other_engine(engine: Engine,
 @pytest.mark.parametrize("budget", [2**18, 2**21, 2 * LEAST])
 def test_a_budget_does_not_change_a_bit_of_a_fit(budget: int, dtype: type) -> None:
     given, plain, scarce = many(dtype), CpuEngine(), CpuEngine(memory=2 * LEAST)
-    scarce.memory = scarce.shelf.budget = budget  # smaller ones force several panels of columns, and many of rows
+    scarce.memory = scarce.scratch.budget_bytes = (
+        budget  # smaller ones force several panels of columns, and many of rows
+    )
     put(plain, given)
     put(scarce, given)
     options: dict[str, Any] = {"rank": 20, "max_steps": 3}
@@ -608,7 +610,7 @@ def test_a_full_scratch_disk_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(Cr5Error) as caught:
         engine.put("a", csr_array(np.eye(20_000, 1)), np.arange(20_000))
     assert re.fullmatch(
-        re.escape(f"{tmp_path} has no room for 0.0 GB of scratch files; free some, or use a larger disk"),
+        re.escape(f"{tmp_path} has no space for 0.0 GB of scratch files; free some, or use a larger disk"),
         str(caught.value),
     )
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cr5.storage.scratch import Shelf
+from cr5.storage.scratch import ScratchArrays
 from cr5.training import solver
 from cr5.training.engines import Facts
 
@@ -73,11 +73,11 @@ def test_a_fit_stays_within_its_budget_and_finds_the_same(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_system_that_cannot_reserve_disk_space_has_a_shelf_as_well(
+def test_scratch_arrays_work_on_a_system_that_cannot_reserve_disk_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "posix_fallocate")
-    array = Shelf(10**6, tmp_path).empty((100, 3), np.float32)
+    array = ScratchArrays(10**6, tmp_path).empty((100, 3), np.float32)
     array[:] = 7
     assert (array == 7).all()
     assert list(tmp_path.iterdir()) == []

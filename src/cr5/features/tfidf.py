@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Sparse
 from cr5.features.tokeniser import Tokeniser, Tokens
-from cr5.storage.scratch import ROWS, Shelf
+from cr5.storage.scratch import BLOCK_ROWS, ScratchArrays
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Counts:
 
     words: list[str]
     matrix: Sparse
-    shelf: Shelf = field(default_factory=Shelf)
+    scratch: ScratchArrays = field(default_factory=ScratchArrays)
 
     @property
     def unique(self) -> Ints:
@@ -49,7 +49,7 @@ class Counts:
 
     def rows(self, chosen: Ints) -> "Counts":
         """The same words, some of the documents."""
-        return Counts(self.words, self.shelf.rows(self.matrix, chosen), self.shelf)
+        return Counts(self.words, self.scratch.select_rows(self.matrix, chosen), self.scratch)
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class Features:
         """Word counts -> unit TF-IDF rows over the vocabulary, float32; unknown words are left out."""
         index = self.index
         columns = np.fromiter((index.get(word, -1) for word in counts.words), np.int32, len(counts.words))
-        matrix, shelf, width = counts.matrix, counts.shelf, len(self.words)
-        if shelf.budget is None:
+        matrix, scratch, width = counts.matrix, counts.scratch, len(self.words)
+        if scratch.budget_bytes is None:
             return weigh(select(matrix, columns, width), self.idf, self.weighting.tf)
-        few = (matrix[i : i + ROWS] for i in range(0, matrix.shape[0], ROWS))
+        few = (matrix[i : i + BLOCK_ROWS] for i in range(0, matrix.shape[0], BLOCK_ROWS))
         parts = (weigh(select(X, columns, width), self.idf, self.weighting.tf) for X in few)
-        return shelf.stack(parts, (matrix.shape[0], width), matrix.nnz, np.float32, np.int32)
+        return scratch.stack_rows(parts, (matrix.shape[0], width), matrix.nnz, np.float32, np.int32)
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -97,10 +97,10 @@ class WordCounter:
     """
 
     def __init__(
-        self, lang: str, tokeniser: Tokeniser, pool: Executor, waiting: int = 4, shelf: Shelf | None = None
+        self, lang: str, tokeniser: Tokeniser, pool: Executor, waiting: int = 4, scratch: ScratchArrays | None = None
     ) -> None:
         self.lang, self.tokeniser, self.pool, self.limit = lang, tokeniser, pool, waiting
-        self.shelf = shelf or Shelf()
+        self.scratch = scratch or ScratchArrays()
         self.waiting: deque[Future[Counts]] = deque()
         self.columns: dict[str, int] = {}
         self.parts: list[Sparse] = []
@@ -119,7 +119,9 @@ class WordCounter:
         nonzeros = sum(part.nnz for part in self.parts)
         self.parts.reverse()
         parts = (self.parts.pop() for _ in range(len(self.parts)))  # each is gone when the next is taken in
-        return Counts(list(self.columns), self.shelf.stack(parts, shape, nonzeros, np.int32, np.int32), self.shelf)
+        return Counts(
+            list(self.columns), self.scratch.stack_rows(parts, shape, nonzeros, np.int32, np.int32), self.scratch
+        )
 
     def _count(self, texts: Sequence[str] | pa.StringArray) -> Counts:
         return count_tokens(self.tokeniser(texts, self.lang))
@@ -129,7 +131,9 @@ class WordCounter:
         column = self.columns
         moved = np.fromiter((column.setdefault(w, len(column)) for w in part.words), np.int32, len(part.words))
         arrays = part.matrix.data, moved[part.matrix.indices], part.matrix.indptr
-        self.parts.append(self.shelf.keep(csr_array(arrays, shape=(part.matrix.shape[0], len(column)), copy=False)))
+        self.parts.append(
+            self.scratch.store_matrix(csr_array(arrays, shape=(part.matrix.shape[0], len(column)), copy=False))
+        )
 
 
 def count(texts: Sequence[str] | pa.StringArray, lang: str, tokeniser: Tokeniser) -> Counts:
@@ -155,7 +159,7 @@ def frequencies(counts: Counts) -> Frequencies:
         columns = matrix.indices[i : i + 2**22]
         documents += np.bincount(columns, minlength=size)
         total += np.bincount(columns, weights=matrix.data[i : i + 2**22], minlength=size)
-        counts.shelf.release(matrix.indices, matrix.data)
+        counts.scratch.release(matrix.indices, matrix.data)
     return Frequencies(counts.words, documents, total, counts.matrix.shape[0])
 
 

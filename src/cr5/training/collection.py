@@ -26,7 +26,7 @@ from cr5.features.tfidf import (
 from cr5.features.tokeniser import Tokeniser
 from cr5.machine import available_cores
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.storage.scratch import Shelf
+from cr5.storage.scratch import ScratchArrays
 from cr5.training.engines import Cluster, Engine
 
 
@@ -131,10 +131,10 @@ def collect(
     tokeniser: Tokeniser,
     *,
     threads: int | None = None,
-    shelf: Shelf | None = None,
+    scratch: ScratchArrays | None = None,
     progress: ProgressCallback = silent,
 ) -> Collection:
-    """Count the words of a corpus as it streams by; the texts themselves are not kept, the counts on a shelf."""
+    """Count the words of a corpus as it streams by; the texts themselves are not kept."""
     counters: dict[str, WordCounter] = {}
     columns: dict[str, list[list[Ints]]] = {}
     concepts: dict[str, int] = {}
@@ -148,7 +148,7 @@ def collect(
             for lang in pc.unique(batch.rows["lang"]).to_pylist():
                 rows = np.flatnonzero(pc.equal(batch.rows["lang"], lang).to_numpy(zero_copy_only=False))
                 if lang not in counters:
-                    counters[lang] = WordCounter(lang, tokeniser, pool, shelf=shelf)
+                    counters[lang] = WordCounter(lang, tokeniser, pool, scratch=scratch)
                     columns[lang] = [[], [], []]
                 whole = len(rows) == len(names)
                 counters[lang].add(batch.rows["text"] if whole else batch.rows["text"].take(rows))

@@ -18,7 +18,7 @@ from cr5.evaluate.published.indices import ConceptIndex, WordIndex, concept_inde
 from cr5.evaluate.published.text_files import BLOCK_BYTES, SKIP_LINES, Entries, parse_lines, read_columns, read_entries
 from cr5.features.tfidf import Counts
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.storage.scratch import Shelf
+from cr5.storage.scratch import ScratchArrays
 
 FREQUENT_WORDS = 200_000
 """The most frequent words, by whose number the authors call a document short or long."""
@@ -268,7 +268,7 @@ def _merge(parts: list[_Documents], words: int) -> _Documents:
     nonzeros = sum(part.counts.nnz for part in parts)
     parts.reverse()
     taken = (parts.pop().counts for _ in range(len(parts)))
-    matrix = Shelf().stack(taken, (len(rows), words), nonzeros, np.int32, np.int32)
+    matrix = ScratchArrays().stack_rows(taken, (len(rows), words), nonzeros, np.int32, np.int32)
     if (np.diff(rows) < 0).any():
         order = np.argsort(rows, kind="stable")
         matrix, rows, frequent = matrix[order], rows[order], frequent[order]

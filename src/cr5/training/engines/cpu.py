@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.machine import available_memory
-from cr5.storage.scratch import Shelf
+from cr5.storage.scratch import ScratchArrays
 from cr5.training.engines import Facts
 from cr5.training.engines.kernels import Matrix
 
@@ -47,15 +47,17 @@ def _pick(first: int, last: int, begin: int, indptr: Ints, indices: Ints, data: 
                 places[indices[k] - first] += 1
 
 
-def _transpose(X: Sparse, shelf: Shelf) -> Sparse:
+def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
     """X' by rows, as many of its rows at a time as a budget allows, each in one pass over X."""
     sizes = np.zeros(X.shape[1], np.int64)
     for begin in range(0, X.nnz, 2**22):
         sizes += np.bincount(X.indices[begin : begin + 2**22], minlength=X.shape[1])
-        shelf.release(X.indices)
+        scratch.release(X.indices)
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(X.indptr.dtype)
-    most = X.nnz if shelf.budget is None else shelf.budget // 4 // (X.dtype.itemsize + X.indices.itemsize)
-    step = len(X.indptr) if shelf.budget is None else PANEL
+    most = (
+        X.nnz if scratch.budget_bytes is None else scratch.budget_bytes // 4 // (X.dtype.itemsize + X.indices.itemsize)
+    )
+    step = len(X.indptr) if scratch.budget_bytes is None else PANEL
 
     def parts() -> Iterator[Sparse]:
         first = 0
@@ -67,12 +69,12 @@ def _transpose(X: Sparse, shelf: Shelf) -> Sparse:
                 some = X.indptr[begin : begin + step + 1]
                 few = slice(some[0], some[-1])
                 _pick(first, last, begin, some, X.indices[few], X.data[few], places, rows, values)
-                shelf.release(X.indices, X.data)
+                scratch.release(X.indices, X.data)
             bounds = indptr[first : last + 1] - indptr[first]
             yield csr_array((values, rows, bounds), shape=(last - first, X.shape[0]), copy=False)
             first = last
 
-    return shelf.stack(parts(), (X.shape[1], X.shape[0]), X.nnz, X.dtype, X.indices.dtype)
+    return scratch.stack_rows(parts(), (X.shape[1], X.shape[0]), X.nnz, X.dtype, X.indices.dtype)
 
 
 class CpuEngine:
@@ -88,15 +90,15 @@ class CpuEngine:
                 f"a memory budget of {memory / 1e9:.2f} GB is too small; give at least {2 * LEAST / 1e9:.1f} GB"
             )
         self.memory = memory
-        self.shelf = Shelf(memory, scratch)
+        self.scratch = ScratchArrays(memory, scratch)
         self.langs: list[str] = []
         self.blocks: list[_Block] = []
-        self.words, self.documents, self.concepts = (CpuRoom(self.shelf) for _ in range(3))
+        self.words, self.documents, self.concepts = (CpuRoom(self.scratch) for _ in range(3))
 
     def put(self, lang: str, X: Sparse, concepts: Ints) -> None:
         self.langs.append(lang)
         self.words.add(X.shape[1])
-        self._add(_Block(len(self.langs) - 1, X, concepts, self.shelf))
+        self._add(_Block(len(self.langs) - 1, X, concepts, self.scratch))
 
     def _add(self, block: "_Block") -> None:
         self.blocks.append(block)
@@ -123,11 +125,13 @@ class CpuEngine:
             )
 
     def part(self, kept: Mask) -> "CpuEngine":
-        result = CpuEngine(self.memory, self.shelf.folder)
+        result = CpuEngine(self.memory, self.scratch.folder)
         result.langs, result.words, result.concepts = self.langs, self.words, self.concepts
         for block in self.blocks:
             rows = np.flatnonzero(kept[block.concepts])
-            result._add(_Block(block.language, self.shelf.rows(block.X.X, rows), block.concepts[rows], self.shelf))
+            result._add(
+                _Block(block.language, self.scratch.select_rows(block.X.X, rows), block.concepts[rows], self.scratch)
+            )
         return result
 
     def take(self, kept: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
@@ -147,7 +151,7 @@ class CpuEngine:
     def concept_sums(self, name: str) -> None:
         [store] = self.concepts.stores
         first = self.documents.stores[0][name]
-        sums = store[name] = self.shelf.empty((len(store["id"]), first.shape[1]), first.dtype)
+        sums = store[name] = self.scratch.empty((len(store["id"]), first.shape[1]), first.dtype)
         for begin in range(0, max(len(sums), 1), self._rows(len(sums))):
             rows = slice(begin, begin + self._rows(len(sums)))
             sums[rows] = 0
@@ -155,17 +159,17 @@ class CpuEngine:
                 indptr, members = block.members(len(sums))
                 add = _add_few if G[name].size < SMALL else _add_many
                 add(indptr[begin : rows.stop + 1], members, G[name], sums[rows])
-                self.shelf.release(G[name])
-            self.shelf.release(sums)
+                self.scratch.release(G[name])
+            self.scratch.release(sums)
 
     def spread(self, source: str, target: str) -> None:
         S = self.concepts.stores[0][source]
         for block, store in zip(self.blocks, self.documents.stores, strict=True):
-            U = store[target] = self.shelf.empty((len(block.concepts), S.shape[1]), S.dtype)
+            U = store[target] = self.scratch.empty((len(block.concepts), S.shape[1]), S.dtype)
             for begin in range(0, len(U), self._rows(len(U))):
                 rows = slice(begin, begin + self._rows(len(U)))
                 np.take(S, block.concepts[rows], axis=0, out=U[rows])
-                self.shelf.release(S, U)
+                self.scratch.release(S, U)
 
     def column_sums(self, target: str, power: int) -> None:
         for block, store in zip(self.blocks, self.words.stores, strict=True):
@@ -175,7 +179,7 @@ class CpuEngine:
                 part = slice(begin, begin + 2**22)
                 weights = X.data[part].astype(np.float64) ** power
                 total += np.bincount(X.indices[part], weights, minlength=X.shape[1])
-                self.shelf.release(X.data, X.indices)
+                self.scratch.release(X.data, X.indices)
             store[target] = total[:, None]
 
     def _rows(self, count: int) -> int:
@@ -185,7 +189,7 @@ class CpuEngine:
     def _multiply(self, matrix: Matrix, V: Array) -> Array:
         """X V; within a budget column panel by column panel, each for a few rows of X at a time."""
         X = matrix.X
-        U = self.shelf.empty((X.shape[0], V.shape[1]), V.dtype)
+        U = self.scratch.empty((X.shape[0], V.shape[1]), V.dtype)
         if self.memory is None or not U.size:
             matrix.multiply(V, U)
             return U
@@ -196,7 +200,7 @@ class CpuEngine:
             panel = np.empty((len(V), min(width, V.shape[1] - left)), V.dtype)
             for begin in range(0, len(V), PANEL):
                 panel[begin : begin + PANEL] = V[begin : begin + PANEL, columns]
-                self.shelf.release(V)
+                self.scratch.release(V)
             weight = X.indptr.astype(np.int64) * (X.data.itemsize + X.indices.itemsize) + np.arange(len(X.indptr)) * (
                 U.shape[1] * U.itemsize
             )
@@ -206,16 +210,16 @@ class CpuEngine:
                 arrays = X.data[low:high], X.indices[low:high], X.indptr[begin : end + 1] - low
                 few = Matrix(csr_array(arrays, shape=(end - begin, X.shape[1]), copy=False))
                 few.multiply(panel, U[begin:end, columns])
-                self.shelf.release(X.data, X.indices, U)
+                self.scratch.release(X.data, X.indices, U)
         return U
 
 
 class _Block:
     """One language's documents, by rows and, from the first use on, by columns: a transposed product is slow."""
 
-    def __init__(self, language: int, X: Sparse, concepts: Ints, shelf: Shelf) -> None:
-        self.language, self.concepts, self.shelf = language, concepts, shelf
-        self.X = Matrix(shelf.keep(X))
+    def __init__(self, language: int, X: Sparse, concepts: Ints, scratch: ScratchArrays) -> None:
+        self.language, self.concepts, self.scratch = language, concepts, scratch
+        self.X = Matrix(scratch.store_matrix(X))
         self._transposed: Matrix | None = None
         self._members: tuple[Ints, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
@@ -223,7 +227,7 @@ class _Block:
     def transposed(self) -> Matrix:
         """X' by rows."""
         if self._transposed is None:
-            self._transposed = Matrix(_transpose(self.X.X, self.shelf))
+            self._transposed = Matrix(_transpose(self.X.X, self.scratch))
         return self._transposed
 
     def members(self, count: int) -> tuple[Ints, Ints]:
@@ -237,8 +241,8 @@ class _Block:
 class CpuRoom:
     """A dictionary of arrays for every block."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf = shelf
+    def __init__(self, scratch: ScratchArrays) -> None:
+        self.scratch = scratch
         self.sizes: list[int] = []
         self.stores: list[dict[str, Array]] = []
 
@@ -248,7 +252,7 @@ class CpuRoom:
 
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
         blocks = zip(self.sizes, self.stores, *arguments, strict=True)
-        tasks = [_Task(partial(_call, function, each), size, store, self.shelf) for size, store, *each in blocks]
+        tasks = [_Task(partial(_call, function, each), size, store, self.scratch) for size, store, *each in blocks]
         work = [(task, slice(begin, begin + PANEL)) for task in tasks for begin in range(0, max(task.size, 1), PANEL)]
         # One thread for each panel, instead of all threads for each operation: they need not wait for each
         # other. Added up in the order of the rows, the sums do not depend on their number.
@@ -274,20 +278,22 @@ class CpuRoom:
             result = np.empty_like(store[name])
             for begin in range(0, len(result), PANEL):
                 result[begin : begin + PANEL] = store[name][begin : begin + PANEL]
-                self.shelf.release(store[name])
+                self.scratch.release(store[name])
             found.append(result)
         return found
 
     def set(self, name: str, arrays: Sequence[Array]) -> None:
         for store, array in zip(self.stores, arrays, strict=True):
-            store[name] = array.copy() if self.shelf.budget is None else self.shelf.copy(array)
+            store[name] = array.copy() if self.scratch.budget_bytes is None else self.scratch.store(array)
 
 
 class _Task:
     """A function that is being mapped over the rows of one block, some rows at a time."""
 
-    def __init__(self, function: Callable[..., Any], size: int, store: dict[str, Array], shelf: Shelf) -> None:
-        self.function, self.size, self.store, self.shelf = function, size, store, shelf
+    def __init__(
+        self, function: Callable[..., Any], size: int, store: dict[str, Array], scratch: ScratchArrays
+    ) -> None:
+        self.function, self.size, self.store, self.scratch = function, size, store, scratch
         self.fresh: dict[str, Array] = {}
         self.deleted: set[str] = set()
         self.total: Any = None
@@ -305,7 +311,7 @@ class _Task:
         for name, value in new.items():
             self._target(name, value)[rows] = value
         self.deleted = given.keys() - seen.keys()
-        self.shelf.release(*self.store.values(), *self.fresh.values())
+        self.scratch.release(*self.store.values(), *self.fresh.values())
         return result
 
     def _target(self, name: str, value: Array) -> Array:
@@ -314,7 +320,7 @@ class _Task:
             if name not in self.fresh:
                 old, shape = self.store.get(name), (self.size, value.shape[1])
                 fits = old is not None and (old.shape, old.dtype) == (shape, value.dtype)
-                self.fresh[name] = old if old is not None and fits else self.shelf.empty(shape, value.dtype)
+                self.fresh[name] = old if old is not None and fits else self.scratch.empty(shape, value.dtype)
             return self.fresh[name]
 
     def add(self, result: Any) -> None:
