@@ -104,7 +104,8 @@ def europarl(
     preset: str = "default",
 ) -> Data:
     """Comparable speeches with 50 to 1,000 different words in every language: 60 % train, the others are candidates."""
-    from cr5.features.tfidf import WordCounter, fit_features
+    from cr5.features.counts import WordCounter
+    from cr5.features.tfidf import fit_vocabulary
     from cr5.settings import settings
 
     chosen = settings(preset)
@@ -125,7 +126,7 @@ def europarl(
     blocks, candidates = {}, {}
     for lang in langs:
         rows = counts[lang].rows(training)
-        features = fit_features(rows, chosen.weighting)
+        features = fit_vocabulary(rows, chosen.weighting)
         blocks[lang] = features.transform(rows)
         candidates[lang] = features.transform(counts[lang].rows(held_out))
     asked = min(QUERIES, len(held_out) // 2)

@@ -30,7 +30,7 @@ def measure(model_path: Path, lang: str, corpus: str | None) -> dict[str, Any]:
     import pyarrow as pa
 
     from cr5 import Cr5, __version__
-    from cr5.features.tfidf import count
+    from cr5.features.counts import count_words
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
@@ -48,7 +48,7 @@ def measure(model_path: Path, lang: str, corpus: str | None) -> dict[str, Any]:
         "seconds": {"import": imported - began, "load": loaded - imported, "first_language": first - loaded},
     }
     for name, texts in (("15 words", short), ("documents", documents)):
-        tokens = int(count(texts, lang, model.settings.tokeniser).matrix.sum())
+        tokens = int(count_words(texts, lang, model.settings.tokeniser).matrix.sum())
         for batch in (1, 1024):
             speed = rate(lambda some: model.encode(some, lang), texts, batch)
             result[f"{name}, batch {batch}"] = {

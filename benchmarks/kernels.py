@@ -25,7 +25,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Sparse
-from cr5.features.tfidf import Weighting, count, fit_features
+from cr5.features.counts import count_words
+from cr5.features.tfidf import Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.training.engines.kernels import Matrix
 from data import speeches
@@ -88,10 +89,10 @@ def english(folder: Path, variant: str, number: int, lengths: tuple[int, int]) -
     """TF-IDF rows of the first speeches that have so many different words."""
     comparable = variant == "comparable"
     langs = ("en", "it", "de") if comparable else ("en",)
-    counts = count(speeches(folder, langs, comparable)[1]["en"], "en", Tokeniser())
+    counts = count_words(speeches(folder, langs, comparable)[1]["en"], "en", Tokeniser())
     least, most = lengths
     counts = counts.rows(np.flatnonzero((counts.unique >= least) & (counts.unique <= most))[:number])
-    return fit_features(counts, Weighting()).transform(counts)
+    return fit_vocabulary(counts, Weighting()).transform(counts)
 
 
 def matrices(folder: Path | None, quick: bool) -> Iterator[tuple[str, Sparse]]:

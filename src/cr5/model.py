@@ -13,7 +13,8 @@ from cr5.corpus.documents import Batch, Document, Reading, Skipped, in_batches
 from cr5.corpus.identification import Guess, probabilities
 from cr5.corpus.languages import primary_subtag
 from cr5.errors import Cr5Error
-from cr5.features.tfidf import Features, count, count_tokens
+from cr5.features.counts import count_tokens, count_words
+from cr5.features.tfidf import Vocabulary
 from cr5.language_map import LanguageMap
 from cr5.progress import ProgressCallback, silent, stop_on_interrupt
 from cr5.retrieval.explanations import Contribution, Explanation, Pair
@@ -54,7 +55,7 @@ class Cr5:
         self.settings: Settings = settings(preset, **changes)
         self.report: dict[str, Any] = {}
         self._trained: dict[str, LanguageMap] | ModelFolder = {}
-        self._features: dict[str, Features] = {}
+        self._features: dict[str, Vocabulary] = {}
 
     def __repr__(self) -> str:
         return f"Cr5({self.settings.preset!r}, rank={self.settings.rank}, langs={self.langs})"
@@ -103,7 +104,7 @@ class Cr5:
         language, features = self._language(lang), self._feature(lang)
         result = np.empty((len(_texts(texts)), self.settings.rank), np.float32)
         for i in range(0, len(texts), CHUNK):
-            X = features.transform(count(texts[i : i + CHUNK], lang, self.settings.tokeniser))
+            X = features.transform(count_words(texts[i : i + CHUNK], lang, self.settings.tokeniser))
             result[i : i + CHUNK] = document_vectors(X, language.map, language.offset)
         return result
 
@@ -131,7 +132,7 @@ class Cr5:
 
     def coverage(self, texts: Sequence[str], lang: str) -> Array:
         """The share of each text's words, repetitions counted, that the model knows; 0 for an empty text."""
-        counts = count(_texts(texts), lang, self.settings.tokeniser)
+        counts = count_words(_texts(texts), lang, self.settings.tokeniser)
         index = self._feature(lang).index
         known = np.array([word in index for word in counts.words], float)
         total = counts.matrix.sum(axis=1)
@@ -235,16 +236,16 @@ class Cr5:
             raise Cr5Error(f"the model has no language {lang!r}; its languages are {known}")
         return self._trained[lang] if isinstance(self._trained, dict) else self._trained.language(lang)
 
-    def _feature(self, lang: str) -> Features:
+    def _feature(self, lang: str) -> Vocabulary:
         if lang not in self._features:
             language = self._language(lang)
-            self._features[lang] = Features(language.words, language.idf, self.settings.weighting)
+            self._features[lang] = Vocabulary(language.words, language.idf, self.settings.weighting)
         return self._features[lang]
 
     def _parts(self, text: str, lang: str) -> tuple[list[str], Array, Array]:
         """A text's known words, the summand of each in its unit vector, and that vector."""
         language, features = self._language(lang), self._feature(lang)
-        X = features.transform(count([text], lang, self.settings.tokeniser))
+        X = features.transform(count_words([text], lang, self.settings.tokeniser))
         summands = X.data[:, None] * language.map[X.indices]
         whole = summands.sum(axis=0) - language.offset if X.nnz else np.zeros(self.settings.rank, np.float32)
         norm = float(np.linalg.norm(whole)) or 1.0

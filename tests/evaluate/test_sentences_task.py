@@ -25,7 +25,7 @@ from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.tasks.documents import CslsOver
 from cr5.evaluate.tasks.sentences import divide, evaluate_sentences, reweigh, same, space_of, spoken
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.features.tfidf import count
+from cr5.features.counts import count_words
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
 from cr5.retrieval.block_products import Rows
@@ -270,7 +270,7 @@ def test_recomputed_idf_follows_the_formula_of_the_model(preset: str) -> None:
     fitted = Cr5(preset, rank=20, ridge=0.3, min_documents=2, min_unique=5).fit(documents)
     space, pair = space_of(fitted), sentences(40)
     other = reweigh(space, {"aa": texts(pair.texts[0], "aa")})
-    containing = count(pair.texts[0], "aa", TOKENISER)
+    containing = count_words(pair.texts[0], "aa", TOKENISER)
     for i in range(0, len(space.words("aa")), 7):
         word = space.words("aa")[i]
         df = sum(word in text.split() for text in pair.texts[0])

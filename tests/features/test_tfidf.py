@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from cr5.features.tfidf import (
-    Counts,
-    Features,
-    Weighting,
-    WordCounter,
-    count,
-    count_tokens,
-    fit_features,
-    select,
-    weigh,
-)
+from cr5.features.counts import WordCounter, WordCounts, count_tokens, count_words
+from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary, remap_columns, tfidf_rows
 from cr5.features.tokeniser import Tokeniser
 
 CORPUS = [
@@ -38,16 +29,16 @@ CORPUS = [
 NEW = ["A bear in the forest, a bear!", "zebra quagga", "", "zebra in winter"]
 
 
-def counted(texts: list[str]) -> Counts:
-    return count(texts, "en", Tokeniser())
+def counted(texts: list[str]) -> WordCounts:
+    return count_words(texts, "en", Tokeniser())
 
 
-def fitted(texts: list[str] = CORPUS, **options: object) -> Features:
+def fitted(texts: list[str] = CORPUS, **options: object) -> Vocabulary:
     everything: dict[str, object] = {"min_documents": 1}
-    return fit_features(counted(texts), Weighting(**(everything | options)))  # type: ignore[arg-type]
+    return fit_vocabulary(counted(texts), Weighting(**(everything | options)))  # type: ignore[arg-type]
 
 
-def as_counters(counts: Counts) -> list[Counter[str]]:
+def as_counters(counts: WordCounts) -> list[Counter[str]]:
     """Counts row by row, whatever the order of the columns."""
     table = counts.matrix.toarray()
     return [Counter({w: int(n) for w, n in zip(counts.words, row, strict=True) if n}) for row in table]
@@ -76,7 +67,7 @@ def test_counted_rows_are_sorted_and_without_duplicates() -> None:
 def test_chunks_and_threads_do_not_change_counts_or_order(threads: int, size: int) -> None:
     texts = CORPUS * 5
     with ThreadPoolExecutor(threads) as pool:
-        counter = WordCounter("en", Tokeniser(), pool, waiting=2)
+        counter = WordCounter("en", Tokeniser(), pool, max_pending=2)
         for i in range(0, len(texts), size):
             chunk = texts[i : i + size]
             counter.add(pa.array(chunk) if i % 2 else chunk)
@@ -211,7 +202,7 @@ def test_a_vocabulary_without_words_gives_rows_without_columns() -> None:
 
 def test_select_moves_drops_and_sorts_columns() -> None:
     table = np.array([[1, 2, 3, 0], [0, 0, 4, 0], [0, 0, 0, 0], [5, 0, 6, 7]])
-    moved = select(csr_array(table), np.array([4, -1, 0, 2]), 5)
+    moved = remap_columns(csr_array(table), np.array([4, -1, 0, 2]), 5)
     expected = np.zeros((4, 5), int)
     expected[:, [4, 0, 2]] = table[:, [0, 2, 3]]
     np.testing.assert_array_equal(moved.toarray(), expected)
@@ -222,13 +213,13 @@ def test_select_moves_drops_and_sorts_columns() -> None:
 @pytest.mark.parametrize(("shape", "width"), [((0, 3), 2), ((3, 0), 2), ((0, 0), 0), ((3, 2), 0)])
 def test_select_and_weigh_take_matrices_without_rows_or_columns(shape: tuple[int, int], width: int) -> None:
     dropped = np.full(shape[1], -1)
-    rows = select(csr_array(shape, dtype=np.int32), dropped, width)
-    assert rows.shape == weigh(rows, np.ones(width), "log").shape == (shape[0], width)
+    rows = remap_columns(csr_array(shape, dtype=np.int32), dropped, width)
+    assert rows.shape == tfidf_rows(rows, np.ones(width), "log").shape == (shape[0], width)
 
 
 def test_empty_rows_at_either_end_and_in_the_middle_stay_empty() -> None:
     table = np.array([[0, 0], [3, 4], [0, 0], [0, 0], [0, 2], [0, 0]])
-    rows = weigh(csr_array(table), np.ones(2), "raw").toarray()
+    rows = tfidf_rows(csr_array(table), np.ones(2), "raw").toarray()
     expected = np.array([[0, 0], [0.6, 0.8], [0, 0], [0, 0], [0, 1], [0, 0]])
     np.testing.assert_allclose(rows, expected, rtol=1e-6)
 

@@ -9,7 +9,8 @@ import pytest
 
 from cr5.corpus.documents import Batch, Document, Skipped, batches, read_batches, write
 from cr5.errors import CorpusError
-from cr5.features.tfidf import Counts, Weighting, count, fit_features
+from cr5.features.counts import WordCounts, count_words
+from cr5.features.tfidf import Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
 from cr5.training.collection import Collection, Documents, collect
@@ -42,9 +43,9 @@ def names(collection: Collection, lang: str) -> list[str]:
     return [collection.concepts[i] for i in collection.languages[lang].concepts]
 
 
-def counts(documents: Documents) -> Counts:
+def counts(documents: Documents) -> WordCounts:
     """Those that lie here, with no worker of a cluster."""
-    assert isinstance(documents.counts, Counts)
+    assert isinstance(documents.counts, WordCounts)
     return documents.counts
 
 
@@ -64,7 +65,7 @@ def test_languages_that_come_mixed_are_taken_apart_in_order(batch_rows: int) -> 
         assert names(collection, lang) == [d.concept for _, d in here]
         assert documents.lines.tolist() == [i for i, _ in here]
         assert len(documents) == len(here)
-        alone = count([d.text for _, d in here], lang, Tokeniser())
+        alone = count_words([d.text for _, d in here], lang, Tokeniser())
         assert counts(documents).words == alone.words
         np.testing.assert_array_equal(counts(documents).matrix.toarray(), alone.matrix.toarray())
 
@@ -91,7 +92,7 @@ def test_sizes_are_different_words_with_both_limits_inside(smallest: int, larges
     chosen = collected(DOCUMENTS).sized(smallest, largest)
     for lang, documents in chosen.languages.items():
         here = [d for d in DOCUMENTS if d.lang == lang]
-        sizes = [len(count([d.text], lang, Tokeniser()).words) for d in here]
+        sizes = [len(count_words([d.text], lang, Tokeniser()).words) for d in here]
         kept = [d.concept for d, size in zip(here, sizes, strict=True) if smallest <= size <= largest]
         assert names(chosen, lang) == kept
         assert counts(documents).matrix.shape[0] == len(documents.lines) == len(documents.sources) == len(kept)
@@ -131,7 +132,7 @@ def test_put_hands_over_every_languages_weighed_words_and_renamed_concepts(idf: 
     assert engine.langs == list(features) == ["en", "it", "zh"]
     blocks, concepts = engine.take(np.ones(8, bool))
     for lang, documents in collection.languages.items():
-        alone = fit_features(counts(documents), weighting)
+        alone = fit_vocabulary(counts(documents), weighting)
         assert features[lang].words == alone.words
         np.testing.assert_array_equal(features[lang].idf, alone.idf)
         np.testing.assert_array_equal(blocks[lang].toarray(), alone.transform(counts(documents)).toarray())

@@ -16,7 +16,8 @@ from oracle import dense_maps
 from cr5 import CorpusError, Cr5, Document, NotConverged
 from cr5.corpus.documents import in_batches
 from cr5.errors import Cr5Error
-from cr5.features.tfidf import Counts, Features
+from cr5.features.counts import WordCounts
+from cr5.features.tfidf import Vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
 from cr5.retrieval.vectors import document_vectors
@@ -151,9 +152,9 @@ def test_maps_in_the_metric_of_the_signal_scale_the_dense_eigenvectors(documents
     picked = chosen(rank=8, tol=3e-4, max_steps=300)
     languages, report = train(two, picked)
     blocks = {
-        lang: Features(languages[lang].words, languages[lang].idf, picked.weighting).transform(d.counts)
+        lang: Vocabulary(languages[lang].words, languages[lang].idf, picked.weighting).transform(d.counts)
         for lang, d in two.languages.items()
-        if isinstance(d.counts, Counts)
+        if isinstance(d.counts, WordCounts)
     }
     concepts = {lang: d.concepts for lang, d in two.languages.items()}
     phi, theta = dense_maps(blocks, concepts, rank=8, ridge=picked.ridge, intercept="language")  # type: ignore[arg-type]
@@ -262,14 +263,14 @@ def test_a_fingerprint_knows_every_setting(change: dict[str, Any]) -> None:
 
 
 def test_a_fingerprint_knows_the_data_in_any_order() -> None:
-    features = {"aa": Features(["x", "y"], np.array([1.0, 2.0], np.float32), chosen().weighting)}
+    features = {"aa": Vocabulary(["x", "y"], np.array([1.0, 2.0], np.float32), chosen().weighting)}
     concepts, lengths = {"aa": np.array([3, 1, 2])}, {"aa": np.array([30, 10, 20])}
     mark = fingerprint(features, concepts, lengths, chosen())
     assert fingerprint(features, {"aa": np.array([1, 2, 3])}, {"aa": np.array([10, 20, 30])}, chosen()) == mark
     assert fingerprint(features, concepts, {"aa": np.array([10, 30, 20])}, chosen()) != mark  # texts changed places
     assert fingerprint(features, {"aa": np.array([3, 1, 1])}, lengths, chosen()) != mark
     for words, idf in ((["x", "z"], [1, 2]), (["x", "y"], [1, 3])):
-        other = {"aa": Features(words, np.array(idf, np.float32), chosen().weighting)}
+        other = {"aa": Vocabulary(words, np.array(idf, np.float32), chosen().weighting)}
         assert fingerprint(other, concepts, lengths, chosen()) != mark
 
 

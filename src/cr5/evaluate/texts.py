@@ -12,7 +12,7 @@ import pyarrow as pa
 from cr5._typing import Ints, Mask
 from cr5.corpus.documents import Batch
 from cr5.errors import CorpusError
-from cr5.features.tfidf import Counts, count_tokens
+from cr5.features.counts import WordCounts, count_tokens
 from cr5.features.tokeniser import Tokeniser, Tokens, as_arrow
 from cr5.machine import available_cores
 from cr5.progress import Progress, ProgressCallback, silent
@@ -32,7 +32,7 @@ class TokenisedTexts:
         return len(self.concepts)
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> WordCounts:
         """How often every word occurs in every document."""
         return count_tokens(self.tokens)
 

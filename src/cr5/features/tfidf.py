@@ -1,28 +1,29 @@
-"""One language's texts -> vocabulary, IDF, TF-IDF rows."""
+"""TF-IDF: from a language's word counts to its vocabulary, IDF weights and sparse rows of length 1."""
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.features.tokeniser import Tokeniser, Tokens
-from cr5.storage.scratch import BLOCK_ROWS, ScratchArrays
+from cr5.features.counts import WordCounts
+from cr5.storage.scratch import BLOCK_ROWS
+
+_BLOCK_NONZEROS = 2**22
 
 
 @dataclass(frozen=True)
 class Weighting:
-    """How words become numbers, and which words and documents take part in training.
+    """The TF-IDF formula, and which words and documents are used for training.
 
     tf "raw": the count; "log": 1 + ln(count). idf "plain": ln(n/df) + 1, as in the paper;
-    "smooth": ln((1+n)/(1+df)) + 1. ``idf_power`` is applied to either. Documents outside
-    ``min_unique`` to ``max_unique`` different words are not trained on.
+    "smooth": ln((1+n)/(1+df)) + 1. Either is raised to ``idf_power``. The vocabulary has the ``max_words`` most
+    frequent words among those in ``min_documents`` documents or more. Documents with fewer than ``min_unique`` or
+    more than ``max_unique`` unique words are not trained on.
     """
 
     tf: Literal["raw", "log"] = "log"
@@ -35,40 +36,22 @@ class Weighting:
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Documents x words, how often each word occurs; columns in no particular order."""
-
-    words: list[str]
-    matrix: Sparse
-    scratch: ScratchArrays = field(default_factory=ScratchArrays)
-
-    @property
-    def unique(self) -> Ints:
-        """The number of different words of every document."""
-        return np.asarray(np.diff(self.matrix.indptr))
-
-    def rows(self, chosen: Ints) -> "Counts":
-        """The same words, some of the documents."""
-        return Counts(self.words, self.scratch.select_rows(self.matrix, chosen), self.scratch)
-
-
-@dataclass(frozen=True)
-class Features:
-    """A language's vocabulary, most frequent word first, and its IDF weights."""
+class Vocabulary:
+    """The words of a language, most frequent first, and their IDF weights."""
 
     words: list[str]
     idf: Array
     weighting: Weighting
 
-    def transform(self, counts: Counts) -> Sparse:
-        """Word counts -> unit TF-IDF rows over the vocabulary, float32; unknown words are left out."""
+    def transform(self, counts: WordCounts) -> Sparse:
+        """Word counts -> TF-IDF rows of length 1 over the vocabulary, float32; other words are ignored."""
         index = self.index
         columns = np.fromiter((index.get(word, -1) for word in counts.words), np.int32, len(counts.words))
         matrix, scratch, width = counts.matrix, counts.scratch, len(self.words)
         if scratch.budget_bytes is None:
-            return weigh(select(matrix, columns, width), self.idf, self.weighting.tf)
-        few = (matrix[i : i + BLOCK_ROWS] for i in range(0, matrix.shape[0], BLOCK_ROWS))
-        parts = (weigh(select(X, columns, width), self.idf, self.weighting.tf) for X in few)
+            return tfidf_rows(remap_columns(matrix, columns, width), self.idf, self.weighting.tf)
+        blocks = (matrix[i : i + BLOCK_ROWS] for i in range(0, matrix.shape[0], BLOCK_ROWS))
+        parts = (tfidf_rows(remap_columns(block, columns, width), self.idf, self.weighting.tf) for block in blocks)
         return scratch.stack_rows(parts, (matrix.shape[0], width), matrix.nnz, np.float32, np.int32)
 
     @cached_property
@@ -77,145 +60,83 @@ class Features:
         return {word: i for i, word in enumerate(self.words)}
 
 
-def count_tokens(tokens: Tokens) -> Counts:
-    """Token lists -> how often each word occurs in each text."""
-    shape = len(tokens.offsets) - 1, len(tokens.words)
-    text = np.repeat(np.arange(shape[0]), np.diff(tokens.offsets))
-    keys = np.sort(text * shape[1] + tokens.ids)
-    first = np.flatnonzero(np.diff(keys, prepend=-1))
-    counts = np.diff(first, append=len(keys)).astype(np.int32)
-    text, word = np.divmod(keys[first], max(shape[1], 1))
-    offsets = np.searchsorted(text, np.arange(shape[0] + 1))
-    return Counts(tokens.words, csr_array((counts, word.astype(np.int32), offsets.astype(np.int32)), shape=shape))
-
-
-class WordCounter:
-    """Counts the words of a stream of texts of one language, chunk by chunk, on a pool of threads.
-
-    Tokenising and counting run in Arrow and NumPy without the interpreter's lock, so threads do what
-    processes would, without copying texts between them.
-    """
-
-    def __init__(
-        self, lang: str, tokeniser: Tokeniser, pool: Executor, waiting: int = 4, scratch: ScratchArrays | None = None
-    ) -> None:
-        self.lang, self.tokeniser, self.pool, self.limit = lang, tokeniser, pool, waiting
-        self.scratch = scratch or ScratchArrays()
-        self.waiting: deque[Future[Counts]] = deque()
-        self.columns: dict[str, int] = {}
-        self.parts: list[Sparse] = []
-
-    def add(self, texts: Sequence[str] | pa.StringArray) -> None:
-        """Take in one more chunk; waits when too many are under way."""
-        self.waiting.append(self.pool.submit(self._count, texts))
-        if len(self.waiting) > self.limit:
-            self._take()
-
-    def finish(self) -> Counts:
-        """Everything that was added, in that order."""
-        while self.waiting:
-            self._take()
-        shape = sum(part.shape[0] for part in self.parts), len(self.columns)
-        nonzeros = sum(part.nnz for part in self.parts)
-        self.parts.reverse()
-        parts = (self.parts.pop() for _ in range(len(self.parts)))  # each is gone when the next is taken in
-        return Counts(
-            list(self.columns), self.scratch.stack_rows(parts, shape, nonzeros, np.int32, np.int32), self.scratch
-        )
-
-    def _count(self, texts: Sequence[str] | pa.StringArray) -> Counts:
-        return count_tokens(self.tokeniser(texts, self.lang))
-
-    def _take(self) -> None:
-        part = self.waiting.popleft().result()
-        column = self.columns
-        moved = np.fromiter((column.setdefault(w, len(column)) for w in part.words), np.int32, len(part.words))
-        arrays = part.matrix.data, moved[part.matrix.indices], part.matrix.indptr
-        self.parts.append(
-            self.scratch.store_matrix(csr_array(arrays, shape=(part.matrix.shape[0], len(column)), copy=False))
-        )
-
-
-def count(texts: Sequence[str] | pa.StringArray, lang: str, tokeniser: Tokeniser) -> Counts:
-    """Count the words of a few texts at once."""
-    return count_tokens(tokeniser(texts, lang))
-
-
 @dataclass(frozen=True)
-class Frequencies:
-    """How often words occur: in how many of ``count`` documents, and in total."""
+class DocumentFrequencies:
+    """For each word, the number of documents that contain it and its total count, over ``documents`` documents."""
 
     words: list[str]
-    documents: Ints
-    total: Array
-    count: int
+    document_frequency: Ints
+    total_count: Array
+    documents: int
 
 
-def frequencies(counts: Counts) -> Frequencies:
+def document_frequencies(counts: WordCounts) -> DocumentFrequencies:
     """The frequencies of every word in these documents."""
     matrix, size = counts.matrix, len(counts.words)
-    documents, total = np.zeros(size, np.int64), np.zeros(size)
-    for i in range(0, matrix.nnz, 2**22):
-        columns = matrix.indices[i : i + 2**22]
-        documents += np.bincount(columns, minlength=size)
-        total += np.bincount(columns, weights=matrix.data[i : i + 2**22], minlength=size)
+    document_frequency, total_count = np.zeros(size, np.int64), np.zeros(size)
+    for i in range(0, matrix.nnz, _BLOCK_NONZEROS):
+        block = slice(i, i + _BLOCK_NONZEROS)
+        document_frequency += np.bincount(matrix.indices[block], minlength=size)
+        total_count += np.bincount(matrix.indices[block], weights=matrix.data[block], minlength=size)
         counts.scratch.release(matrix.indices, matrix.data)
-    return Frequencies(counts.words, documents, total, counts.matrix.shape[0])
+    return DocumentFrequencies(counts.words, document_frequency, total_count, matrix.shape[0])
 
 
-def add_up(parts: Iterable[Frequencies]) -> Frequencies:
-    """The frequencies of words in several collections together."""
-    column: dict[str, int] = {}
-    documents, total, count = np.zeros(0, np.int64), np.zeros(0), 0
+def merge_frequencies(parts: Iterable[DocumentFrequencies]) -> DocumentFrequencies:
+    """The frequencies of words in several disjoint collections together."""
+    columns: dict[str, int] = {}
+    document_frequency, total_count, documents = np.zeros(0, np.int64), np.zeros(0), 0
     for part in parts:
-        place = np.fromiter((column.setdefault(w, len(column)) for w in part.words), np.int64, len(part.words))
-        more = len(column) - len(documents)
-        documents, total = np.pad(documents, (0, more)), np.pad(total, (0, more))
-        documents[place] += part.documents
-        total[place] += part.total
-        count += part.count
-    return Frequencies(list(column), documents, total, count)
+        column = np.fromiter((columns.setdefault(word, len(columns)) for word in part.words), np.int64, len(part.words))
+        added = (0, len(columns) - len(document_frequency))
+        document_frequency, total_count = np.pad(document_frequency, added), np.pad(total_count, added)
+        document_frequency[column] += part.document_frequency
+        total_count[column] += part.total_count
+        documents += part.documents
+    return DocumentFrequencies(list(columns), document_frequency, total_count, documents)
 
 
-def choose(found: Frequencies, weighting: Weighting) -> Features:
-    """Choose the vocabulary and its IDF."""
-    kept = np.flatnonzero(found.documents >= weighting.min_documents)
-    by_name = sorted(kept.tolist(), key=found.words.__getitem__)
-    order = np.array(sorted(by_name, key=lambda i: -found.total[i])[: weighting.max_words], np.int64)
-    n, df = found.count, found.documents[order]
+def select_vocabulary(frequencies: DocumentFrequencies, weighting: Weighting) -> Vocabulary:
+    """The vocabulary and its IDF weights; words of equal count are ordered alphabetically."""
+    frequent = np.flatnonzero(frequencies.document_frequency >= weighting.min_documents)
+    alphabetical = sorted(frequent.tolist(), key=frequencies.words.__getitem__)
+    by_count = sorted(alphabetical, key=lambda i: -frequencies.total_count[i])
+    order = np.array(by_count[: weighting.max_words], np.int64)
+    n, df = frequencies.documents, frequencies.document_frequency[order]
     idf = np.log((1 + n) / (1 + df)) + 1 if weighting.idf == "smooth" else np.log(n / np.maximum(df, 1)) + 1
-    return Features([found.words[i] for i in order], (idf**weighting.idf_power).astype(np.float32), weighting)
+    words = [frequencies.words[i] for i in order]
+    return Vocabulary(words, (idf**weighting.idf_power).astype(np.float32), weighting)
 
 
-def fit_features(counts: Counts, weighting: Weighting) -> Features:
-    """Choose the vocabulary and its IDF from the training documents."""
-    return choose(frequencies(counts), weighting)
+def fit_vocabulary(counts: WordCounts, weighting: Weighting) -> Vocabulary:
+    """Select the vocabulary and its IDF weights from the training documents."""
+    return select_vocabulary(document_frequencies(counts), weighting)
 
 
 def fit_transform(
-    counts: Mapping[str, Counts], weighting: Weighting, threads: int = 1
-) -> dict[str, tuple[Features, Sparse]]:
-    """Each language's features and TF-IDF rows, several languages at a time."""
+    counts: Mapping[str, WordCounts], weighting: Weighting, threads: int = 1
+) -> dict[str, tuple[Vocabulary, Sparse]]:
+    """The vocabulary and TF-IDF rows of each language, several languages at a time."""
 
-    def one(part: Counts) -> tuple[Features, Sparse]:
-        features = fit_features(part, weighting)
-        return features, features.transform(part)
+    def fit_one(counts: WordCounts) -> tuple[Vocabulary, Sparse]:
+        vocabulary = fit_vocabulary(counts, weighting)
+        return vocabulary, vocabulary.transform(counts)
 
     with ThreadPoolExecutor(threads) as pool:
-        return dict(zip(counts, pool.map(one, counts.values()), strict=True))
+        return dict(zip(counts, pool.map(fit_one, counts.values()), strict=True))
 
 
-def select(matrix: Sparse, columns: Ints, width: int) -> Sparse:
-    """Move column j to ``columns[j]``, drop it where that is negative, and sort each row."""
+def remap_columns(matrix: Sparse, columns: Ints, width: int) -> Sparse:
+    """Move column j to ``columns[j]``, drop it if that is negative, and sort each row by column."""
     moved = columns[matrix.indices]
     kept = moved >= 0
     offsets = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[matrix.indptr].astype(matrix.indptr.dtype)
     result = csr_array((matrix.data[kept], moved[kept], offsets), shape=(matrix.shape[0], width))
-    return result.tocsc().tocsr()  # twice transposed is sorted, in linear time
+    return result.tocsc().tocsr()  # transposing twice sorts the rows in linear time
 
 
-def weigh(counts: Sparse, idf: Array, tf: str) -> Sparse:
-    """tf(count) * idf, then every row to length 1; an empty row stays empty."""
+def tfidf_rows(counts: Sparse, idf: Array, tf: str) -> Sparse:
+    """tf(count) * idf, each row scaled to length 1; an empty row stays empty."""
     data = counts.data.astype(np.float64)
     data = (1 + np.log(data) if tf == "log" else data) * idf[counts.indices]
     squares = np.add.reduceat(np.append(data**2, 0.0), counts.indptr[:-1]) if counts.shape[0] else np.zeros(0)

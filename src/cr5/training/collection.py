@@ -12,16 +12,15 @@ import pyarrow.compute as pc
 from cr5._typing import Ints, Sparse
 from cr5.corpus.documents import Batch, Piece, Reading, Skipped, place
 from cr5.errors import CorpusError
+from cr5.features.counts import WordCounter, WordCounts
 from cr5.features.tfidf import (
-    Counts,
-    Features,
-    Frequencies,
+    DocumentFrequencies,
+    Vocabulary,
     Weighting,
-    WordCounter,
-    add_up,
-    choose,
+    document_frequencies,
     fit_transform,
-    frequencies,
+    merge_frequencies,
+    select_vocabulary,
 )
 from cr5.features.tokeniser import Tokeniser
 from cr5.machine import available_cores
@@ -49,7 +48,7 @@ class Spread:
 class Documents:
     """One language: counts, and for every document its concept number, source number and line."""
 
-    counts: Counts | Spread
+    counts: WordCounts | Spread
     concepts: Ints
     sources: Ints
     lines: Ints
@@ -58,9 +57,9 @@ class Documents:
         return len(self.concepts)
 
     @property
-    def here(self) -> Counts:
+    def here(self) -> WordCounts:
         """The counts, which lie here."""
-        assert isinstance(self.counts, Counts)
+        assert isinstance(self.counts, WordCounts)
         return self.counts
 
     @property
@@ -110,7 +109,7 @@ class Collection:
                     raise CorpusError(f"{message}{more}; skip what cannot be used with --on-error skip, or mend it")
                 skipped.add("concept in one language only", message)
 
-    def put(self, engine: Engine, weighting: Weighting, number: Ints) -> dict[str, Features]:
+    def put(self, engine: Engine, weighting: Weighting, number: Ints) -> dict[str, Vocabulary]:
         """Weigh the words and hand every language's documents to an engine; concept c is called number[c] there."""
         spread = {lang: d for lang, d in self.languages.items() if isinstance(d.counts, Spread)}
         if spread:
@@ -207,7 +206,7 @@ def _summary(counted: tuple[Collection, Skipped]) -> tuple[Any, ...]:
     return collection.concepts, collection.sources, languages, skipped
 
 
-def _put_spread(cluster: Cluster, lang: str, documents: Documents, weighting: Weighting, number: Ints) -> Features:
+def _put_spread(cluster: Cluster, lang: str, documents: Documents, weighting: Weighting, number: Ints) -> Vocabulary:
     """Choose a language's vocabulary from what the workers counted, and have them weigh their documents by it."""
     spread = documents.counts
     assert isinstance(spread, Spread)
@@ -215,7 +214,7 @@ def _put_spread(cluster: Cluster, lang: str, documents: Documents, weighting: We
     used = [i for i, rows in enumerate(members) if len(rows)]
     handles, rows = [spread.handles[i] for i in used], [spread.row[members[i]] for i in used]
     found = cluster.ask(partial(_frequencies, lang=lang), handles, rows)
-    features = choose(add_up(found), weighting)
+    features = select_vocabulary(merge_frequencies(found), weighting)
     concepts = [number[documents.concepts[members[i]]] for i in used]
     [shared] = cluster.spawn(_same, [features])  # sent to a worker once, not with every piece
     pieces = [(*piece, shared) for piece in zip(handles, rows, concepts, strict=True)]
@@ -223,15 +222,15 @@ def _put_spread(cluster: Cluster, lang: str, documents: Documents, weighting: We
     return features
 
 
-def _same(features: Features) -> Features:
+def _same(features: Vocabulary) -> Vocabulary:
     return features
 
 
-def _frequencies(counted: tuple[Collection, Skipped], rows: Ints, lang: str) -> Frequencies:
-    return frequencies(counted[0].languages[lang].here.rows(rows))
+def _frequencies(counted: tuple[Collection, Skipped], rows: Ints, lang: str) -> DocumentFrequencies:
+    return document_frequencies(counted[0].languages[lang].here.rows(rows))
 
 
 def _weigh(
-    counted: tuple[Collection, Skipped], rows: Ints, concepts: Ints, features: Features, lang: str
+    counted: tuple[Collection, Skipped], rows: Ints, concepts: Ints, features: Vocabulary, lang: str
 ) -> tuple[Sparse, Ints]:
     return features.transform(counted[0].languages[lang].here.rows(rows)), concepts

@@ -13,7 +13,7 @@ import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
 from cr5.errors import CorpusError
-from cr5.features.tfidf import Features
+from cr5.features.tfidf import Vocabulary
 from cr5.language_map import LanguageMap
 from cr5.progress import Progress, ProgressCallback, silent
 from cr5.retrieval.vectors import document_vectors
@@ -160,7 +160,7 @@ def documents_per_concept(concepts: Mapping[str, Ints]) -> int:
 
 
 def fingerprint(
-    features: Mapping[str, Features], concepts: Mapping[str, Ints], lengths: Mapping[str, Ints], settings: Settings
+    features: Mapping[str, Vocabulary], concepts: Mapping[str, Ints], lengths: Mapping[str, Ints], settings: Settings
 ) -> str:
     """A digest of the settings and the data that a fit depends on, in whatever order and wherever that lies.
 
@@ -210,7 +210,7 @@ def _check(collection: Collection, chosen: Collection, settings: Settings) -> No
         )
 
 
-def _check_words(features: Mapping[str, Features], rank: int) -> None:
+def _check_words(features: Mapping[str, Vocabulary], rank: int) -> None:
     for lang, feature in features.items():
         if not feature.words:
             raise CorpusError(f"no word of language {lang} occurs in enough documents; lower min_documents")

@@ -6,7 +6,7 @@ import numpy as np
 
 from cr5._typing import Ints, Mask
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.features.tfidf import Counts
+from cr5.features.counts import WordCounts
 from cr5.features.tokeniser import Tokens
 
 
@@ -17,16 +17,16 @@ class CountedTexts(TokenisedTexts):
     1,000 (100 and 700 for queries) apply to it.
     """
 
-    def __init__(self, counts: Counts, concepts: Ints, titles: list[str], frequent: Ints) -> None:
+    def __init__(self, counts: WordCounts, concepts: Ints, titles: list[str], frequent: Ints) -> None:
         values = {"word_counts": counts, "concepts": concepts, "titles": titles, "frequent": frequent}
         for name, value in values.items():
             object.__setattr__(self, name, value)  # the base class is frozen
 
-    word_counts: Counts
+    word_counts: WordCounts
     frequent: Ints
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> WordCounts:
         """How often every word occurs in every document."""
         return self.word_counts
 

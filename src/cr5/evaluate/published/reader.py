@@ -16,7 +16,7 @@ from cr5.errors import CorpusError
 from cr5.evaluate.published.counted_texts import CountedTexts
 from cr5.evaluate.published.indices import ConceptIndex, WordIndex, concept_index, read_word_index
 from cr5.evaluate.published.text_files import BLOCK_BYTES, SKIP_LINES, Entries, parse_lines, read_columns, read_entries
-from cr5.features.tfidf import Counts
+from cr5.features.counts import WordCounts
 from cr5.progress import Progress, ProgressCallback, silent
 from cr5.storage.scratch import ScratchArrays
 
@@ -44,7 +44,7 @@ class LanguageFiles(NamedTuple):
 class LanguageData(NamedTuple):
     """A language as its files have it: for each document its concept in the matrix, its Q-number and its title."""
 
-    counts: Counts
+    counts: WordCounts
     concepts: list[str]
     items: list[str] | None
     titles: list[str]
@@ -206,7 +206,7 @@ class _LanguageReader:
         position[used] = np.arange(len(used), dtype=np.int32)
         matrix = csr_array((matrix.data, position[matrix.indices], matrix.indptr), shape=(len(rows), len(used)))
         return LanguageData(
-            Counts(self.words.words.take(pa.array(used)).to_pylist(), matrix),
+            WordCounts(self.words.words.take(pa.array(used)).to_pylist(), matrix),
             concepts.names.take(pa.array(rows)).to_pylist(),
             None if concepts.items is None else concepts.items.take(pa.array(rows)).to_pylist(),
             [""] * len(rows) if concepts.titles is None else concepts.titles.take(pa.array(rows)).to_pylist(),

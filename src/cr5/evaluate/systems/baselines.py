@@ -16,7 +16,17 @@ from cr5._typing import Array, Ints, Sparse
 from cr5.errors import Cr5Error
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.features.tfidf import Counts, Features, Weighting, add_up, choose, fit_features, frequencies, select, weigh
+from cr5.features.counts import WordCounts
+from cr5.features.tfidf import (
+    Vocabulary,
+    Weighting,
+    document_frequencies,
+    fit_vocabulary,
+    merge_frequencies,
+    remap_columns,
+    select_vocabulary,
+    tfidf_rows,
+)
 from cr5.retrieval.block_products import Rows
 from cr5.retrieval.vectors import document_vectors
 
@@ -48,10 +58,10 @@ class _SharedTokens(Space):
     report: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def fit(cls, parts: Sequence[Counts]) -> "_SharedTokens":
-        found = add_up(frequencies(part) for part in parts)
-        features = choose(found, Weighting(min_documents=0, max_words=len(found.words)))
-        return cls(dict(features.index), features.idf, np.log(1 + found.count) + 1, {"words": len(features.words)})
+    def fit(cls, parts: Sequence[WordCounts]) -> "_SharedTokens":
+        found = merge_frequencies(document_frequencies(part) for part in parts)
+        features = select_vocabulary(found, Weighting(min_documents=0, max_words=len(found.words)))
+        return cls(dict(features.index), features.idf, np.log(1 + found.documents) + 1, {"words": len(features.words)})
 
     def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
         return self.rows([texts.counts])[0]
@@ -60,14 +70,17 @@ class _SharedTokens(Space):
         left, right = self.rows([queries.counts, candidates.counts])
         return left, right
 
-    def rows(self, parts: Sequence[Counts]) -> list[Sparse]:
+    def rows(self, parts: Sequence[WordCounts]) -> list[Sparse]:
         column = self.columns
         moves = [
             np.fromiter((column.setdefault(word, len(column)) for word in part.words), np.int32, len(part.words))
             for part in parts
         ]
         idf = np.pad(self.idf, (0, len(column) - len(self.idf)), constant_values=self.unseen)
-        return [weigh(select(part.matrix, move, len(idf)), idf, "log") for part, move in zip(parts, moves, strict=True)]
+        return [
+            tfidf_rows(remap_columns(part.matrix, move, len(idf)), idf, "log")
+            for part, move in zip(parts, moves, strict=True)
+        ]
 
 
 def bm25(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
@@ -86,7 +99,7 @@ class _Bm25(Space):
         index, asked = candidates.counts, queries.counts
         place = {word: i for i, word in enumerate(index.words)}
         columns = np.fromiter((place.get(word, -1) for word in asked.words), np.int32, len(asked.words))
-        return select(asked.matrix, columns, len(place)).astype(np.float32), _bm25_weights(index.matrix)
+        return remap_columns(asked.matrix, columns, len(place)).astype(np.float32), _bm25_weights(index.matrix)
 
 
 def _bm25_weights(counts: Sparse) -> Sparse:
@@ -109,7 +122,7 @@ class _Mapped(Space):
     """Texts -> TF-IDF rows -> times a matrix, words x rank -> length 1."""
 
     name: str
-    features: Mapping[str, Features]
+    features: Mapping[str, Vocabulary]
     maps: Mapping[str, Array]
     report: Mapping[str, Any] = field(default_factory=dict)
 
@@ -192,7 +205,7 @@ def cl_esa(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> S
 
 @dataclass(frozen=True)
 class _ClEsa(Space):
-    features: Mapping[str, Features]
+    features: Mapping[str, Vocabulary]
     blocks: Mapping[str, Sparse]
     concepts: Mapping[str, Ints]
     seed: int
@@ -234,13 +247,13 @@ def _strongest(X: Sparse, k: int) -> Sparse:
 
 def within(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
     """The ceiling: every language's own TF-IDF rows, to compare texts of one language with each other."""
-    features = {lang: fit_features(texts.counts, Weighting()) for lang, texts in training.items()}
+    features = {lang: fit_vocabulary(texts.counts, Weighting()) for lang, texts in training.items()}
     return _Within(features, {"words": {lang: len(own.words) for lang, own in features.items()}})
 
 
 @dataclass(frozen=True)
 class _Within(Space):
-    features: Mapping[str, Features]
+    features: Mapping[str, Vocabulary]
     report: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -281,9 +294,9 @@ def _svd(X: Sparse, rank: int, seed: int, name: str) -> _Svd:
 
 def _weigh(
     training: Mapping[str, TokenisedTexts], weighting: Weighting
-) -> tuple[dict[str, Features], dict[str, Sparse]]:
+) -> tuple[dict[str, Vocabulary], dict[str, Sparse]]:
     """Every language's features and its TF-IDF rows."""
-    features = {lang: fit_features(texts.counts, weighting) for lang, texts in training.items()}
+    features = {lang: fit_vocabulary(texts.counts, weighting) for lang, texts in training.items()}
     return features, {lang: own.transform(training[lang].counts) for lang, own in features.items()}
 
 
@@ -315,13 +328,13 @@ def _unit(X: Sparse) -> Sparse:
     return csr_array((data.astype(np.float32), X.indices, X.indptr), shape=X.shape)
 
 
-def _split(stacked: Array, features: Mapping[str, Features]) -> dict[str, Array]:
+def _split(stacked: Array, features: Mapping[str, Vocabulary]) -> dict[str, Array]:
     """Words of all languages x rank -> each language's block."""
     ends = np.cumsum([len(own.words) for own in features.values()])
     return dict(zip(features, np.split(stacked, ends[:-1]), strict=True))
 
 
-def _report(features: Mapping[str, Features], concepts: Ints, found: _Svd) -> dict[str, Any]:
+def _report(features: Mapping[str, Vocabulary], concepts: Ints, found: _Svd) -> dict[str, Any]:
     return {
         "concepts": len(concepts),
         "words": {lang: len(own.words) for lang, own in features.items()},
@@ -330,6 +343,6 @@ def _report(features: Mapping[str, Features], concepts: Ints, found: _Svd) -> di
     }
 
 
-def _check(name: str, lang: str, features: Mapping[str, Features]) -> None:
+def _check(name: str, lang: str, features: Mapping[str, Vocabulary]) -> None:
     if lang not in features:
         raise NotApplicableError(f"{name} was not trained on language {lang}; its languages are {', '.join(features)}")

@@ -10,7 +10,7 @@ from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.features.tfidf import Features
+from cr5.features.tfidf import Vocabulary
 from cr5.language_map import LanguageMap
 from cr5.progress import ProgressCallback, silent
 from cr5.retrieval.block_products import Rows
@@ -27,7 +27,7 @@ class Cr5Space(Space):
 
     def __init__(self, languages: Mapping[str, LanguageMap], settings: Settings, report: Mapping[str, object]) -> None:
         self.report = report
-        self.features = {lang: Features(own.words, own.idf, settings.weighting) for lang, own in languages.items()}
+        self.features = {lang: Vocabulary(own.words, own.idf, settings.weighting) for lang, own in languages.items()}
         self.languages = languages
 
     @property

@@ -25,7 +25,7 @@ from cr5._typing import Array, Ints
 from cr5.errors import CorpusError, Cr5Error
 from cr5.evaluate.systems.space import NotApplicableError, Space, System
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.features.tfidf import select, weigh
+from cr5.features.tfidf import remap_columns, tfidf_rows
 from cr5.features.tokeniser import Tokens
 from cr5.machine import available_cores
 from cr5.retrieval.csls import csls, csls_penalty, neighbourhood_means
@@ -105,7 +105,7 @@ class WordSpace(Space):
         language = self._language(lang)
         counts = texts.counts
         columns = np.fromiter((language.place.get(word, -1) for word in counts.words), np.int32, len(counts.words))
-        X = weigh(select(counts.matrix, columns, len(language.words)), language.idf, "raw")
+        X = tfidf_rows(remap_columns(counts.matrix, columns, len(language.words)), language.idf, "raw")
         return unit_rows(X @ language.vectors)
 
     def _language(self, lang: str) -> _Language:

@@ -23,7 +23,7 @@ from cr5.evaluate.systems.own import Cr5Space, describe
 from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space
 from cr5.evaluate.tasks.documents import BACKGROUND, CslsOver
 from cr5.evaluate.texts import TokenisedTexts, read_texts
-from cr5.features.tfidf import Frequencies, choose, frequencies
+from cr5.features.tfidf import DocumentFrequencies, document_frequencies, select_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, silent
@@ -116,14 +116,14 @@ def reweigh(space: Cr5Space, texts: Mapping[str, TokenisedTexts]) -> Cr5Space:
     weighting = next(iter(space.features.values())).weighting
     for lang, own in texts.items():
         words = space.words(lang)
-        found = frequencies(own.counts)
+        found = document_frequencies(own.counts)
         index = space.features[lang].index
         columns = np.fromiter((index.get(word, -1) for word in found.words), np.int64, len(found.words))
         documents = np.zeros(len(words), np.int64)
-        documents[columns[columns >= 0]] = found.documents[columns >= 0]
+        documents[columns[columns >= 0]] = found.document_frequency[columns >= 0]
         # A falling total keeps the vocabulary as it is, and in its order.
-        every = Frequencies(words, documents, -np.arange(len(words), dtype=float), found.count)
-        features = choose(every, replace(weighting, min_documents=0, max_words=len(words)))
+        every = DocumentFrequencies(words, documents, -np.arange(len(words), dtype=float), found.documents)
+        features = select_vocabulary(every, replace(weighting, min_documents=0, max_words=len(words)))
         languages[lang] = replace(languages[lang], idf=features.idf)
     return Cr5Space(languages, Settings(weighting=weighting), space.report)
 

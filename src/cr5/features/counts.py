@@ -1,0 +1,99 @@
+"""Word counts: how often each word occurs in each document of a language."""
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_array
+
+from cr5._typing import Ints, Sparse
+from cr5.features.tokeniser import Tokeniser, Tokens
+from cr5.storage.scratch import ScratchArrays
+
+
+@dataclass(frozen=True)
+class WordCounts:
+    """A sparse matrix, documents x words; column j counts ``words[j]``, in no particular order."""
+
+    words: list[str]
+    matrix: Sparse
+    scratch: ScratchArrays = field(default_factory=ScratchArrays)
+
+    @property
+    def unique(self) -> Ints:
+        """The number of unique words in each document."""
+        return np.asarray(np.diff(self.matrix.indptr))
+
+    def rows(self, chosen: Ints) -> "WordCounts":
+        """The counts of some of the documents; the words stay the same."""
+        return WordCounts(self.words, self.scratch.select_rows(self.matrix, chosen), self.scratch)
+
+
+def count_tokens(tokens: Tokens) -> WordCounts:
+    """Count the words of tokenised texts."""
+    shape = len(tokens.offsets) - 1, len(tokens.words)
+    text = np.repeat(np.arange(shape[0]), np.diff(tokens.offsets))
+    keys = np.sort(text * shape[1] + tokens.ids)
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    counts = np.diff(first, append=len(keys)).astype(np.int32)
+    text, word = np.divmod(keys[first], max(shape[1], 1))
+    offsets = np.searchsorted(text, np.arange(shape[0] + 1))
+    return WordCounts(tokens.words, csr_array((counts, word.astype(np.int32), offsets.astype(np.int32)), shape=shape))
+
+
+def count_words(texts: Sequence[str] | pa.StringArray, lang: str, tokeniser: Tokeniser) -> WordCounts:
+    """Tokenise texts of one language and count their words."""
+    return count_tokens(tokeniser(texts, lang))
+
+
+class WordCounter:
+    """Counts the words of a stream of texts in one language, batch by batch, on a pool of threads.
+
+    Arrow and NumPy tokenise and count without holding the global interpreter lock, so threads are as fast as
+    processes and no text is copied between them. At most ``max_pending`` batches wait for a thread.
+    """
+
+    def __init__(
+        self,
+        lang: str,
+        tokeniser: Tokeniser,
+        pool: Executor,
+        max_pending: int = 4,
+        scratch: ScratchArrays | None = None,
+    ) -> None:
+        self.lang, self.tokeniser, self.pool, self.max_pending = lang, tokeniser, pool, max_pending
+        self.scratch = scratch or ScratchArrays()
+        self._pending: deque[Future[WordCounts]] = deque()
+        self._columns: dict[str, int] = {}
+        self._parts: list[Sparse] = []
+
+    def add(self, texts: Sequence[str] | pa.StringArray) -> None:
+        """Add a batch of texts; blocks while too many are pending."""
+        self._pending.append(self.pool.submit(count_words, texts, self.lang, self.tokeniser))
+        if len(self._pending) > self.max_pending:
+            self._collect_one()
+
+    def finish(self) -> WordCounts:
+        """The counts of all texts, in the order in which they were added."""
+        while self._pending:
+            self._collect_one()
+        shape = sum(part.shape[0] for part in self._parts), len(self._columns)
+        nonzeros = sum(part.nnz for part in self._parts)
+        self._parts.reverse()
+        parts = (self._parts.pop() for _ in range(len(self._parts)))  # each is freed before the next is copied
+        matrix = self.scratch.stack_rows(parts, shape, nonzeros, np.int32, np.int32)
+        return WordCounts(list(self._columns), matrix, self.scratch)
+
+    def _collect_one(self) -> None:
+        """Wait for the oldest batch and renumber its words."""
+        counts = self._pending.popleft().result()
+        columns = self._columns
+        renumbered = np.fromiter(
+            (columns.setdefault(word, len(columns)) for word in counts.words), np.int32, len(counts.words)
+        )
+        arrays = counts.matrix.data, renumbered[counts.matrix.indices], counts.matrix.indptr
+        part = csr_array(arrays, shape=(counts.matrix.shape[0], len(columns)), copy=False)
+        self._parts.append(self.scratch.store_matrix(part))
