@@ -29,7 +29,7 @@ CONCEPTS = "d/concept_indices/concept_index_en.tsv"
 MATRIX = "d/sparse_matrices/sparse_matrix_en.txt.gz"
 SKIP = '`on_error="skip"`'
 
-Bag = dict[str, dict[str, int]]
+WordCounts = dict[str, dict[str, int]]
 
 some_texts = st.text(st.sampled_from("ab 0Ā'\"-\tßé语"), max_size=12)
 some_documents = st.lists(
@@ -41,25 +41,25 @@ some_documents = st.lists(
 
 
 @pytest.fixture(autouse=True)
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test runs in a folder of its own, so that messages quote short paths."""
     monkeypatch.chdir(tmp_path)
 
 
-def put(
+def write_files(
     words: str | bytes = "1\t9\tthe\n2\t5\tbeer\n3\t1\tbread\n",
     concepts: str | bytes = "Q1\tBeer\nQ2\tBread\n",
-    cells: str | bytes = "Q1 1 5\nQ1 2 3\nQ2 1 4\nQ2 3 1\n",
+    matrix: str | bytes = "Q1 1 5\nQ1 2 3\nQ2 1 4\nQ2 3 1\n",
 ) -> None:
-    """One language's files; of the matrix, bytes are written as they are."""
-    for name, content in {WORDS: words, CONCEPTS: concepts, MATRIX: cells}.items():
+    """Write the files of English; a matrix of bytes is not compressed."""
+    for name, content in {WORDS: words, CONCEPTS: concepts, MATRIX: matrix}.items():
         data = content.encode() if isinstance(content, str) else content
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(gzip.compress(data) if name == MATRIX and isinstance(content, str) else data)
 
 
-def bags(concepts: list[str], texts: TokenisedTexts) -> Bag:
-    """concept -> word -> count."""
+def word_counts(concepts: list[str], texts: TokenisedTexts) -> WordCounts:
+    """The count of every word of every concept."""
     rows = texts.counts.matrix
     return {
         concepts[c]: {
@@ -69,11 +69,11 @@ def bags(concepts: list[str], texts: TokenisedTexts) -> Bag:
     }
 
 
-def bag(skipped: Skipped | None = None, lowercase: bool = True) -> Bag:
+def read_english(skipped: Skipped | None = None, lowercase: bool = True) -> WordCounts:
     concepts, texts = read(
         "d", lowercase=lowercase, on_error="skip" if skipped is not None else "raise", skipped=skipped
     )
-    return bags(concepts, texts["en"])
+    return word_counts(concepts, texts["en"])
 
 
 def error_of(*args: Any, **options: Any) -> str:
@@ -83,19 +83,19 @@ def error_of(*args: Any, **options: Any) -> str:
     return str(caught.value)
 
 
-def check_both(reason: str, place: str, facts: Sequence[str], left: Bag) -> None:
+def check_both(reason: str, place: str, facts: Sequence[str], left: WordCounts) -> None:
     """A defect raises an error that begins with its place and states the facts, or is skipped and leaves ``left``."""
     message = error_of()
     assert message.startswith(f"{place}: ")
     for fact in (*facts, SKIP):
         assert fact in message
     skipped = Skipped()
-    assert bag(skipped) == left
+    assert read_english(skipped) == left
     assert skipped.counts == {reason: 1}
     assert skipped.examples == {reason: message}
 
 
-GOOD: Bag = {"Q1": {"the": 5, "beer": 3}, "Q2": {"the": 4, "bread": 1}}
+EXPECTED: WordCounts = {"Q1": {"the": 5, "beer": 3}, "Q2": {"the": 4, "bread": 1}}
 
 
 # What is written is read back
@@ -105,13 +105,13 @@ def test_the_made_up_corpus_is_read_back_as_it_was_written() -> None:
     documents = madeup.corpus(concepts=40)
     assert write_miniature("d", documents, Tokeniser()) == len(documents)
     assert languages("d") == list(madeup.LANGS)
-    material = read_texts(batches(documents), Tokeniser())
+    corpus = read_texts(batches(documents), Tokeniser())
     concepts, texts = read("d", madeup.LANGS)
-    assert concepts == material.concepts
+    assert concepts == corpus.concepts
     for lang in madeup.LANGS:
-        assert bags(concepts, texts[lang]) == bags(concepts, material.languages[lang])
-        named = {concepts[c]: title for c, title in zip(texts[lang].concepts, texts[lang].titles, strict=True)}
-        assert named == {d.concept: d.title for d in documents if d.lang == lang}
+        assert word_counts(concepts, texts[lang]) == word_counts(concepts, corpus.languages[lang])
+        titles = {concepts[c]: title for c, title in zip(texts[lang].concepts, texts[lang].titles, strict=True)}
+        assert titles == {d.concept: d.title for d in documents if d.lang == lang}
 
 
 @given(some_documents)
@@ -127,8 +127,9 @@ def test_random_documents_are_read_back_with_the_same_counts(
     concepts, texts = read(folder, langs, lowercase=False)
     assert concepts == sorted({d.concept for d in filled})
     for lang in langs:
-        own = {d.concept: {w: d.text.split().count(w) for w in d.text.split()} for d in filled if d.lang == lang}
-        assert bags(concepts, texts[lang]) == own
+        split = {d.concept: d.text.split() for d in filled if d.lang == lang}
+        expected = {concept: {word: words.count(word) for word in words} for concept, words in split.items()}
+        assert word_counts(concepts, texts[lang]) == expected
 
 
 def test_the_order_of_the_lines_and_the_size_of_the_blocks_do_not_matter() -> None:
@@ -140,61 +141,61 @@ def test_the_order_of_the_lines_and_the_size_of_the_blocks_do_not_matter() -> No
     path.write_bytes(gzip.compress(b"".join(np.random.default_rng(0).permutation(lines).tolist())))
     again, shuffled = read("d", block_bytes=300)
     assert again == concepts
-    assert bags(concepts, shuffled["aa"]) == bags(concepts, texts["aa"])
+    assert word_counts(concepts, shuffled["aa"]) == word_counts(concepts, texts["aa"])
     assert (shuffled["aa"].frequent == texts["aa"].frequent).all()
 
 
 def test_counted_texts_behave_like_texts() -> None:
     write_miniature("d", madeup.corpus(concepts=20), Tokeniser())
     concepts, texts = read("d")
-    own = texts["aa"]
-    plain = TokenisedTexts(own.tokens, own.concepts, own.titles)
-    assert len(own) == len(plain) == 20
-    assert (plain.counts.matrix != own.counts.matrix).nnz == 0
+    counted = texts["aa"]
+    tokenised = TokenisedTexts(counted.tokens, counted.concepts, counted.titles)
+    assert len(counted) == len(tokenised) == 20
+    assert (tokenised.counts.matrix != counted.counts.matrix).nnz == 0
     chosen = np.array([7, 3, 3])
-    assert bags(concepts, own.rows(chosen)) == bags(concepts, plain.rows(chosen))
-    assert own.rows(chosen).titles == [own.titles[i] for i in chosen]
-    masked = mask_shared_words({"one": own, "two": own})
+    assert word_counts(concepts, counted.rows(chosen)) == word_counts(concepts, tokenised.rows(chosen))
+    assert counted.rows(chosen).titles == [counted.titles[i] for i in chosen]
+    masked = mask_shared_words({"one": counted, "two": counted})
     assert masked["one"].counts.matrix.nnz == 0
 
 
 def test_frequent_words_are_counted_before_they_are_lowercased() -> None:
-    put("1\t9\tthe\n2\t5\tThe\n3\t1\tbread\n4\t1\trare\n", cells="Q1 1 5\nQ2 1 1\nQ1 2 3\nQ1 4 1\n")
+    write_files("1\t9\tthe\n2\t5\tThe\n3\t1\tbread\n4\t1\trare\n", matrix="Q1 1 5\nQ2 1 1\nQ1 2 3\nQ1 4 1\n")
     concepts, texts = read("d", frequent_words=3)
     assert isinstance(texts["en"], CountedTexts)
-    assert bags(concepts, texts["en"]) == {"Q1": {"the": 8, "rare": 1}, "Q2": {"the": 1}}
+    assert word_counts(concepts, texts["en"]) == {"Q1": {"the": 8, "rare": 1}, "Q2": {"the": 1}}
     assert texts["en"].frequent.tolist() == [2, 1]
     assert texts["en"].counts.unique.tolist() == [2, 1]
-    assert bag(lowercase=False)["Q1"] == {"the": 5, "The": 3, "rare": 1}
+    assert read_english(lowercase=False)["Q1"] == {"the": 5, "The": 3, "rare": 1}
 
 
 def test_progress_runs_to_the_size_of_all_matrices() -> None:
     write_miniature("d", madeup.corpus(concepts=5), Tokeniser())
-    seen: list[Progress] = []
-    read("d", progress=seen.append)
-    assert [report.note for report in seen] == list(madeup.LANGS)
-    assert seen[-1].done == seen[-1].total == sum(p.stat().st_size for p in Path("d/sparse_matrices").iterdir())
+    reports: list[Progress] = []
+    read("d", progress=reports.append)
+    assert [report.note for report in reports] == list(madeup.LANGS)
+    assert reports[-1].done == reports[-1].total == sum(p.stat().st_size for p in Path("d/sparse_matrices").iterdir())
 
 
 # Files
 
 
 def test_the_folder_of_the_authors_scripts_is_found() -> None:
-    put()
+    write_files()
     Path("data").mkdir()
     Path("d").rename("data/matlab_input")
     assert languages("data") == languages(".") == ["en"]
 
 
 def test_uncompressed_files_are_read_under_either_name() -> None:
-    put(cells=b"Q1 1 5\nQ1 2 3\nQ2 1 4\nQ2 3 1\n")  # a browser has unpacked it
-    assert bag() == GOOD
+    write_files(matrix=b"Q1 1 5\nQ1 2 3\nQ2 1 4\nQ2 3 1\n")  # a browser has unpacked it
+    assert read_english() == EXPECTED
     Path(MATRIX).rename(MATRIX.removesuffix(".gz"))
     assert languages("d") == ["en"]
-    assert bag() == GOOD
+    assert read_english() == EXPECTED
 
 
-def test_missing_folders_and_files_are_named() -> None:
+def test_missing_folders_and_files_are_reported() -> None:
     with pytest.raises(CorpusError, match=r"^d: no such folder"):
         languages("d")
     Path("d").mkdir()
@@ -203,7 +204,7 @@ def test_missing_folders_and_files_are_named() -> None:
     Path("d/sparse_matrices").mkdir()
     with pytest.raises(CorpusError, match=r"^d/sparse_matrices: there is no sparse_matrix_XX.* record 3359814"):
         languages("d")
-    put()
+    write_files()
     Path(CONCEPTS).unlink()
     with pytest.raises(CorpusError, match=f"^{CONCEPTS}: no such file; .*leave language en out"):
         languages("d")
@@ -214,7 +215,7 @@ def test_missing_folders_and_files_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "cells",
+    "matrix",
     [
         "Q1 1 5\r\nQ1 2 3\r\nQ2 1 4\r\nQ2 3 1\r\n",
         "\n  \nQ1 1 5\n\nQ1 2 3\nQ2 1 4\n\t\nQ2 3 1",
@@ -228,14 +229,14 @@ def test_missing_folders_and_files_are_named() -> None:
     ],
     ids=["crlf", "blank", "header", "spaces", "floats", "signs", "zero", "scattered", "mark"],
 )
-def test_harmless_variants_of_a_matrix_are_read_alike(cells: str) -> None:
-    put(cells=cells)
-    assert bag() == GOOD
+def test_harmless_variants_of_a_matrix_are_read_alike(matrix: str) -> None:
+    write_files(matrix=matrix)
+    assert read_english() == EXPECTED
 
 
 def test_a_gzip_file_may_have_several_members() -> None:
-    put(cells=gzip.compress(b"Q1 1 5\nQ1 2") + gzip.compress(b" 3\nQ2 1 4\nQ2 3 1\n"))
-    assert bag() == GOOD
+    write_files(matrix=gzip.compress(b"Q1 1 5\nQ1 2") + gzip.compress(b" 3\nQ2 1 4\nQ2 3 1\n"))
+    assert read_english() == EXPECTED
 
 
 @pytest.mark.parametrize(
@@ -257,64 +258,64 @@ def test_a_gzip_file_may_have_several_members() -> None:
         ("Q9 1 3", "unknown concept", ["concept Q9", "concept_index_en.tsv"]),
     ],
 )
-def test_a_bad_line_is_named_or_skipped(line: str, reason: str, facts: list[str]) -> None:
-    put(cells=f"Q1 1 5\nQ1 2 3\n\n{line}\nQ2 1 4\nQ2 3 1\n")
-    check_both(reason, f"{MATRIX}:4", facts, GOOD)
+def test_a_bad_line_is_reported_or_skipped(line: str, reason: str, facts: list[str]) -> None:
+    write_files(matrix=f"Q1 1 5\nQ1 2 3\n\n{line}\nQ2 1 4\nQ2 3 1\n")
+    check_both(reason, f"{MATRIX}:4", facts, EXPECTED)
 
 
 def test_a_whole_message_states_place_value_and_remedy() -> None:
-    put(cells="Q1 1 5\nQ1 8 3\n")
+    write_files(matrix="Q1 1 5\nQ1 8 3\n")
     assert error_of() == (
         f"{MATRIX}:2: word id 8 is not in word_index_en.tsv, whose ids are 1 to 3; "
         'correct it, or leave such lines out with `on_error="skip"`'
     )
 
 
-def test_invalid_utf8_in_a_matrix_is_named_or_skipped() -> None:
-    put(cells=gzip.compress(b"Q1 1 5\nQ1 2 3\nQ2 1 4\nQ\xff 1 1\nQ2 3 1\n"))
-    check_both("invalid UTF-8", f"{MATRIX}:4", ["byte 0xff at position 2"], GOOD)
+def test_invalid_utf8_in_a_matrix_is_reported_or_skipped() -> None:
+    write_files(matrix=gzip.compress(b"Q1 1 5\nQ1 2 3\nQ2 1 4\nQ\xff 1 1\nQ2 3 1\n"))
+    check_both("invalid UTF-8", f"{MATRIX}:4", ["byte 0xff at position 2"], EXPECTED)
 
 
-def test_every_bad_line_of_a_long_file_is_named_with_its_number() -> None:
+def test_every_bad_line_of_a_long_file_is_reported_with_its_number() -> None:
     lines = ["Q1 1 1"] * 100
     lines[41], lines[77] = "Q1 1", "Q1 8 1"
-    put(cells="\n".join(lines))
+    write_files(matrix="\n".join(lines))
     skipped = Skipped()
     concepts, texts = read("d", on_error="skip", skipped=skipped, block_bytes=64)
-    assert bags(concepts, texts["en"]) == {"Q1": {"the": 98}}
+    assert word_counts(concepts, texts["en"]) == {"Q1": {"the": 98}}
     short, unknown = skipped.examples.values()
     assert short.startswith(f"{MATRIX}:42: 2 fields")
     assert unknown.startswith(f"{MATRIX}:78: word id 8")
 
 
-def test_a_truncated_matrix_is_named_or_read_up_to_its_end() -> None:
+def test_a_truncated_matrix_is_reported_or_read_up_to_its_end() -> None:
     random = np.random.default_rng(0)
     text = "".join(f"Q{q} {w} {c}\n" for q, w, c in random.integers([1, 1, 1], [3, 4, 10**6], (5000, 3)))
-    put(cells=gzip.compress(text.encode())[:-9000])
+    write_files(matrix=gzip.compress(text.encode())[:-9000])
     message = error_of()
     assert message.startswith(f"{MATRIX}: cut short")
     skipped = Skipped()
-    found = sum(sum(words.values()) for words in bag(skipped).values())
+    found = sum(sum(words.values()) for words in read_english(skipped).values())
     assert skipped.examples == {"unreadable file": message}
     sums = np.cumsum([int(line.split()[2]) for line in text.splitlines()]).tolist()
     assert found in sums[1000:-1]  # whole lines only
 
 
-def test_a_damaged_matrix_is_named() -> None:
+def test_a_damaged_matrix_is_reported() -> None:
     data = bytearray(gzip.compress(b"Q1 1 5\n" * 9))
     data[-6] ^= 1  # of the checksum
-    put(cells=bytes(data))
+    write_files(matrix=bytes(data))
     assert error_of().startswith(f"{MATRIX}: corrupt")
 
 
-@pytest.mark.parametrize("cells", ["", "\n\n", "concept word_id count\n", b""])
-def test_an_empty_matrix_is_named(cells: str | bytes) -> None:
-    put(cells=cells)
+@pytest.mark.parametrize("matrix", ["", "\n\n", "concept word_id count\n", b""])
+def test_an_empty_matrix_is_reported(matrix: str | bytes) -> None:
+    write_files(matrix=matrix)
     assert error_of().startswith(f"{MATRIX}: it contains no counts")
 
 
-def test_a_matrix_without_a_usable_line_is_named() -> None:
-    put(cells="Q1 7 1\nQ1 8 1\n")
+def test_a_matrix_without_a_usable_line_is_reported() -> None:
+    write_files(matrix="Q1 7 1\nQ1 8 1\n")
     assert error_of("d", on_error="skip").startswith(f"{MATRIX}: none of its 2 lines can be used")
 
 
@@ -337,23 +338,23 @@ def test_a_matrix_without_a_usable_line_is_named() -> None:
     ids=["word-id", "id-word", "id-word-n", "word-id-n", "unsorted", "spaces", "header", "duplicate word", "sparse"],
 )
 def test_the_columns_of_a_word_index_are_recognised(words: str) -> None:
-    put(words)
-    assert bag() == GOOD
+    write_files(words)
+    assert read_english() == EXPECTED
 
 
 def test_ids_may_start_at_zero() -> None:
-    put("0\t9\tthe\n1\t5\tbeer\n", cells="Q1 0 5\nQ2 1 3\n")
-    assert bag() == {"Q1": {"the": 5}, "Q2": {"beer": 3}}
+    write_files("0\t9\tthe\n1\t5\tbeer\n", matrix="Q1 0 5\nQ2 1 3\n")
+    assert read_english() == {"Q1": {"the": 5}, "Q2": {"beer": 3}}
 
 
 def test_words_may_contain_spaces_quotes_tabs_and_digits() -> None:
-    put('1\t9\t"the\n2\t5\tnew york\n3\t1\ta\tb\n4\t1\t1984\n', cells="Q1 1 1\nQ1 2 2\nQ1 3 3\nQ2 4 4\n")
-    assert bag() == {"Q1": {'"the': 1, "new york": 2, "a\tb": 3}, "Q2": {"1984": 4}}
+    write_files('1\t9\t"the\n2\t5\tnew york\n3\t1\ta\tb\n4\t1\t1984\n', matrix="Q1 1 1\nQ1 2 2\nQ1 3 3\nQ2 4 4\n")
+    assert read_english() == {"Q1": {'"the': 1, "new york": 2, "a\tb": 3}, "Q2": {"1984": 4}}
 
 
 def test_ids_without_a_word_share_a_placeholder() -> None:
-    put("1\t9\tthe\n2\t5\n3\t1\t\u00a0\n4\t1\tbread\n5\t1\tbeer\n")
-    assert bag() == {"Q1": {"the": 5, MISSING_WORD: 3}, "Q2": {"the": 4, MISSING_WORD: 1}}
+    write_files("1\t9\tthe\n2\t5\n3\t1\t\u00a0\n4\t1\tbread\n5\t1\tbeer\n")
+    assert read_english() == {"Q1": {"the": 5, MISSING_WORD: 3}, "Q2": {"the": 4, MISSING_WORD: 1}}
 
 
 @pytest.mark.parametrize(
@@ -367,26 +368,26 @@ def test_ids_without_a_word_share_a_placeholder() -> None:
         ("a\tb\t1\tb\t7\nc\td\t2\te\t7\n", "the words could be in any of the columns 1, 2, 4"),
     ],
 )
-def test_an_ambiguous_word_index_is_named(words: str, problem: str) -> None:
-    put(words)
+def test_an_ambiguous_word_index_is_reported(words: str, problem: str) -> None:
+    write_files(words)
     assert error_of().startswith(f"{WORDS}: {problem}")
 
 
 MANY = "".join(f"{i}\t1\tw{i}\n" for i in range(4, 40))
 
 
-def test_a_broken_id_is_named_or_skipped() -> None:
-    put(f"1\t9\tthe\n2\t5\tbeer\nx\t5\twine\n3\t1\tbread\n{MANY}")
-    check_both("broken line", f"{WORDS}:3", ["id 'x'", "whole number"], GOOD)
+def test_a_broken_id_is_reported_or_skipped() -> None:
+    write_files(f"1\t9\tthe\n2\t5\tbeer\nx\t5\twine\n3\t1\tbread\n{MANY}")
+    check_both("broken line", f"{WORDS}:3", ["id 'x'", "whole number"], EXPECTED)
 
 
-def test_a_duplicate_id_is_named_and_the_first_is_kept() -> None:
-    put(f"1\t9\tthe\n2\t5\tbeer\n2\t5\twine\n3\t1\tbread\n{MANY}")
-    check_both("duplicate id", f"{WORDS}:3", ["id 2", "line 2"], GOOD)
+def test_a_duplicate_id_is_reported_and_the_first_is_kept() -> None:
+    write_files(f"1\t9\tthe\n2\t5\tbeer\n2\t5\twine\n3\t1\tbread\n{MANY}")
+    check_both("duplicate id", f"{WORDS}:3", ["id 2", "line 2"], EXPECTED)
 
 
-def test_invalid_utf8_in_a_word_is_named_or_replaced() -> None:
-    put(b"1\t9\tthe\n2\t5\tbe\xe9r\n3\t1\tbread\n")
+def test_invalid_utf8_in_a_word_is_reported_or_replaced() -> None:
+    write_files(b"1\t9\tthe\n2\t5\tbe\xe9r\n3\t1\tbread\n")
     left = {"Q1": {"the": 5, "be\ufffdr": 3}, "Q2": {"the": 4, "bread": 1}}
     check_both("invalid UTF-8", f"{WORDS}:2", ["byte 0xe9 at position 7"], left)
 
@@ -404,19 +405,19 @@ def test_invalid_utf8_in_a_word_is_named_or_replaced() -> None:
     ],
 )
 def test_the_columns_of_a_concept_index_are_recognised(concepts: str) -> None:
-    put(concepts=concepts)
+    write_files(concepts=concepts)
     names, texts = read("d")
     assert names == ["Q1", "Q2"]
     assert texts["en"].titles == ["Beer", "Bread"]
 
 
 def test_a_concept_without_a_title_gets_its_name_as_title() -> None:
-    put(concepts="Q1\nQ2\n")
+    write_files(concepts="Q1\nQ2\n")
     assert read("d")[1]["en"].titles == ["Q1", "Q2"]
 
 
 def test_concepts_that_languages_number_differently_are_matched_by_q_number() -> None:
-    put(concepts="1\tQ7\tBeer\n2\tQ9\tBread\n", cells="1 1 5\n2 2 3\n")
+    write_files(concepts="1\tQ7\tBeer\n2\tQ9\tBread\n", matrix="1 1 5\n2 2 3\n")
     for name in (WORDS, CONCEPTS, MATRIX):
         Path(name.replace("en.t", "it.t")).write_bytes(Path(name).read_bytes())
     assert read("d")[0] == ["1", "2"]  # the same numbers for the same things
@@ -425,32 +426,32 @@ def test_concepts_that_languages_number_differently_are_matched_by_q_number() ->
     concepts, texts = read("d")
     assert concepts == ["Q7", "Q9"]
     assert dict(zip(texts["it"].concepts.tolist(), texts["it"].titles, strict=True)) == {0: "Birra", 1: "Pane"}
-    for lang, own in {"da": "2\tQ7\tØl\n1\tQ7\tØl\n", "vi": "1\tBia\n2\tMì\n"}.items():
+    for lang, index_text in {"da": "2\tQ7\tØl\n1\tQ7\tØl\n", "vi": "1\tBia\n2\tMì\n"}.items():
         for name in (WORDS, MATRIX):
             Path(name.replace("en.t", f"{lang}.t")).write_bytes(Path(name).read_bytes())
-        Path(CONCEPTS.replace("en.t", f"{lang}.t")).write_text(own)
+        Path(CONCEPTS.replace("en.t", f"{lang}.t")).write_text(index_text)
     assert len(read("d", ["da", "en"])[1]["da"]) == 2
     message = error_of()
     assert message.startswith("d/concept_indices/concept_index_vi.tsv: it has no column of Q-numbers")
     assert "leave language vi out" in message
 
 
-def test_a_concept_index_of_other_data_is_named() -> None:
-    put(concepts="Q8\tWine\nQ9\tWater\n")
+def test_a_concept_index_of_other_data_is_reported() -> None:
+    write_files(concepts="Q8\tWine\nQ9\tWater\n")
     message = error_of()
     assert message.startswith(f"{CONCEPTS}: no column contains the concepts of sparse_matrix_en.txt.gz (Q1, Q2, …)")
 
 
-def test_a_concept_index_with_two_possible_columns_of_names_is_named() -> None:
-    put(concepts="1\t2\tBeer\n2\t1\tBread\n", cells="1 1 5\n2 2 3\n")
+def test_a_concept_index_with_two_possible_columns_of_names_is_reported() -> None:
+    write_files(concepts="1\t2\tBeer\n2\t1\tBread\n", matrix="1 1 5\n2 2 3\n")
     message = error_of()
     assert message.startswith(f"{CONCEPTS}: ")
     assert "columns 1, 2" in message
 
 
-def test_a_duplicate_concept_is_named_and_the_first_is_kept() -> None:
-    put(concepts="Q1\tBeer\nQ2\tBread\nQ1\tWine\n")
-    check_both("duplicate concept", f"{CONCEPTS}:3", ["concept Q1", "line 1"], GOOD)
+def test_a_duplicate_concept_is_reported_and_the_first_is_kept() -> None:
+    write_files(concepts="Q1\tBeer\nQ2\tBread\nQ1\tWine\n")
+    check_both("duplicate concept", f"{CONCEPTS}:3", ["concept Q1", "line 1"], EXPECTED)
     assert read("d", on_error="skip")[1]["en"].titles == ["Beer", "Bread"]
 
 
