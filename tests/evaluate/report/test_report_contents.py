@@ -1,0 +1,133 @@
+"""The contents of a report: summary, details, failures and facts, the same in every form."""
+
+import csv
+import io
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from html_tree import parse
+from reports import NASTY, html, make_run, markdown, markdown_cells, partial_run, word_run
+
+from cr5.cli.render import scores
+from cr5.evaluate.report.contents import Report
+from cr5.evaluate.report.files import render_csv
+from cr5.evaluate.report.formatting import MISSING, FactTable, format_facts
+from cr5.evaluate.runs import Run
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return partial_run()
+
+
+@pytest.fixture(scope="module")
+def words() -> Run:
+    return word_run()
+
+
+def test_a_missing_score_is_shown_as_a_dash(run: Run) -> None:
+    (table,) = [t for t in Report(run).details if (t.regime, t.system) == ("pairwise", "CL-LSI [x]")]
+    (row,) = [row for row in table.rows if (row.first, row.second) == ("da", "en")]
+    assert row.csls[0] is None
+    assert row.csls[1] is not None
+    gone = replace(run, scores=[s for s in run.scores if (s.system, s.regime) != ("cr5", "pairwise")])
+    assert "| cr5 | " in markdown(gone)
+    (line,) = [markdown_cells(x) for x in markdown(gone).splitlines() if x.startswith("| cr5 |")][:1]
+    assert line[2] == MISSING
+
+
+def test_the_best_system_is_neither_an_upper_bound_nor_one_with_fewer_directions() -> None:
+    run = make_run(regimes=["joint"], systems={"cr5": 0.3, "easy": 0.99, "ceiling (within)": 0.95, "floor": 0.05})
+    kept = [s for s in run.scores if s.system != "easy" or (s.source, s.target) == ("da", "en")]
+    cells = {row.system: row.cells["joint", "csls"] for row in Report(replace(run, scores=kept)).summary}
+    assert [name for name, cell in cells.items() if cell.best] == ["cr5"]
+    assert [name for name, cell in cells.items() if cell.partial] == ["easy"]
+    assert "fewer directions" in markdown(replace(run, scores=kept))
+
+
+def test_models_that_were_trained_elsewhere_have_no_regime(words: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    scores.run_tables(words, details=True)
+    bare = replace(words, scores=[replace(s, signature="") for s in words.scores])
+    for text in (parse(html(bare)).text, markdown(bare), capsys.readouterr().out):
+        assert "as given" not in text
+        assert "a model trained elsewhere" in " ".join(text.split())
+    both = make_run(["da", "en"], ["joint", "as given"])
+    assert [h.text for h in parse(html(both)).all("h3")].count("trained elsewhere") == 2
+    assert "| system | joint | trained elsewhere |" in markdown(both)
+
+
+def test_unknown_numbers_of_shared_concepts_have_no_column(
+    words: Run, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (grid,) = parse(html(words)).all("table", "details")
+    assert "shared" not in grid.text
+    sizes = {
+        sum(int(cell.attributes.get("colspan") or 1) for cell in (*line.all("th"), *line.all("td")))
+        for body in grid.all("tbody")
+        for line in body.all("tr")
+    }
+    assert sizes == {14}
+    assert "Shared concepts" not in parse(html(words)).text
+    scores.run_tables(words, details=True)
+    assert "shared" not in markdown(words) + capsys.readouterr().out
+    assert {line["shared"] for line in csv.DictReader(io.StringIO(render_csv(words)))} == {""}
+    some = replace(run, scores=[replace(s, shared=None) if s.source == "ar" else s for s in run.scores])
+    some = replace(some, scores=[replace(s, shared=None) if s.target == "ar" else s for s in some.scores])
+    scores.run_tables(some)
+    ways = [line.split() for line in capsys.readouterr().out.splitlines() if re.match(r"\w\w > \w\w ", line)]
+    assert {(way[0] == "ar" or way[2] == "ar", way[-1]) for way in ways} == {(True, MISSING), (False, "1,234")}
+
+
+def test_failures_are_counted_by_quartile_of_length_and_coverage() -> None:
+    run = make_run(queries=80)
+    found = Report(run).failures
+    assert found is not None
+    scores = run.select("cr5", "joint", "csls")
+    first = np.concatenate([s.rank_array == 1 for s in scores])
+    lengths = np.concatenate([run.direction(s.source, s.target).lengths for s in scores])
+    assert (found.queries, found.failed) == (len(first), int((~first).sum()))
+    length, coverage = found.properties
+    assert (
+        sum(quartile.queries for quartile in length.quartiles)
+        == sum(quartile.queries for quartile in coverage.quartiles)
+        == len(first)
+    )
+    for quartile in length.quartiles:
+        inside = (lengths >= quartile.low) & (lengths <= quartile.high)
+        assert inside.sum() == quartile.queries
+        assert quartile.precision == pytest.approx(100 * first[inside].mean())
+    assert length.median_answered == np.median(lengths[first])
+    assert length.median_failed == np.median(lengths[~first])
+
+
+def test_the_failure_analysis_omits_unknown_coverage_and_needs_a_cr5_system() -> None:
+    found = Report(make_run(coverage=False)).failures
+    assert found is not None
+    assert [each.name for each in found.properties] == ["different words"]
+    assert "Coverage" not in [h.text.split()[0] for h in parse(html(make_run(coverage=False))).all("h3")]
+    other = make_run(systems={"CL-LSI": 0.1})
+    assert Report(other).failures is None
+    assert "failed queries" not in html(other)
+
+
+def test_facts_with_rows_become_tables(run: Run) -> None:
+    single, tables = format_facts(run.facts)
+    assert single == {"corpus, digest": "5fe1", "seed": "0", "path": NASTY}
+    assert tables == [FactTable("corpus, languages", ["documents"], {"da": ["12,345"]})]
+
+
+def test_facts_without_rows_are_shown_as_text(run: Run, words: Run) -> None:
+    plain = {"low-resource": 1000, "dropped": {"da": 3, "en": 4}, "tokeniser": "words [x]", "bridge": None, "cut": 0.5}
+    single, tables = format_facts(plain)
+    assert tables == []
+    assert single == {
+        "low-resource": "1000", "dropped": "da: 3, en: 4", "tokeniser": "words [x]", "bridge": MISSING, "cut": "0.5",
+    }  # fmt: skip
+    page = parse(html(replace(run, facts=plain)))
+    assert {name.text: value.text for dl in page.all("dl", "facts") for div in dl.all("div")
+            for name, value in [(next(div.all("dt")), next(div.all("dd")))]} == single  # fmt: skip
+    row = ["40", "50", "10"]
+    (table,) = format_facts(words.facts)[1]
+    assert table == FactTable("known", ["known", "unknown", "unanswered"], {"cr5, en>it": row, "cr5, it>en": row})
