@@ -15,8 +15,10 @@ from cr5.cli.options import Changes, Corpora, Json, Langs, OnError, Preset, comm
 from cr5.cli.render import console
 from cr5.cli.render import corpora as rendering
 from cr5.cli.render.console import err
-from cr5.corpus.documents import Batch, Document, Skipped, write
+from cr5.corpus.documents import Batch, Document
 from cr5.corpus.languages import normalise
+from cr5.corpus.skipped import Skipped
+from cr5.corpus.writing import write
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
 from cr5.settings import settings
@@ -380,12 +382,12 @@ def table(
     skipped, handle_error = _error_handler(on_error)
     found = read_table(
         paths,
-        concept=concept_column,
-        lang=None if lang_column == "-" else lang_column,
-        lang_value=lang or "",
-        text=text_column or ["text"],
-        title=title_column,
-        url=url_column,
+        concept_column=concept_column,
+        lang_column=None if lang_column == "-" else lang_column,
+        text_column=text_column or ["text"],
+        title_column=title_column,
+        url_column=url_column,
+        lang=lang or "",
         wide=dict(_pair(item) for item in wide) if wide else None,
         handle_error=handle_error,
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from cr5.corpus import identification, languages
-from cr5.corpus.documents import Batch, Document, batches
+from cr5.corpus.documents import Batch, Document, in_batches
 from cr5.corpus.duplicates import Duplicates
 from cr5.errors import CorpusError
 from cr5.features.tokeniser import Tokeniser
@@ -98,7 +98,7 @@ def clean(
     wanted = None if langs is None else {languages.normalise(lang) for lang in langs}
     seen = Duplicates()
     found: dict[int, str] = {}
-    for batch in batches(_in_language(documents, summary, wanted, drop_foreign, handle_error)):
+    for batch in in_batches(_in_language(documents, summary, wanted, drop_foreign, handle_error)):
         marked = seen.mark(batch.rows)
         rows = batch.rows.filter(pa.array(~marked)) if dedupe and marked.any() else batch.rows
         summary.documents.update(rows["lang"].to_pylist())
