@@ -68,7 +68,7 @@ def test_the_summary_of_the_page_contains_the_means_of_the_json(page: Node, valu
         for cell in line.all("div"):
             if "data-p1" in cell.attributes:
                 key = (name.text, str(cell.attributes["data-regime"]), str(cell.attributes["data-measure"]))
-                (ends,) = cell.all("span", "span")
+                (ends,) = cell.all("span", "interval")
                 (shown,) = [*cell.all("b", "value"), *cell.all("span", "value")]
                 found[key] = (float(cell.attributes["data-p1"] or 0), f"{shown.text} ({ends.text.strip(' ●*')})")
     assert len(found) == len(values["means"])

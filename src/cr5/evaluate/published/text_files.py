@@ -122,8 +122,7 @@ class Entries(NamedTuple):
 def read_entries(path: Path, block_bytes: int, bad: ErrorReporter, report: Callable[[int], None]) -> Iterator[Entries]:
     """Parse a matrix block by block; a block that Arrow cannot parse safely is parsed line by line."""
     for block in _read_blocks(path, block_bytes, bad, report):
-        normalised = Block(_normalise_spaces(block.data), block.first_line)
-        entries = _parse_block(block) or _parse_block(normalised) or parse_lines(block, bad)
+        entries = _parse_block(block) or _parse_block(_normalise_spaces(block)) or parse_lines(block, bad)
         if len(entries.word_ids):
             yield entries
 
@@ -192,12 +191,12 @@ def _parse_block(block: Block) -> Entries | None:
     return None
 
 
-def _normalise_spaces(data: bytes) -> bytes:
-    """One space between two fields, none around them, and a line feed at the end of a line."""
-    data = data.replace(b"\t", b" ").replace(b"\r\n", b"\n")
+def _normalise_spaces(block: Block) -> Block:
+    """The block with one space between two fields, none around them, and a line feed at the end of a line."""
+    data = block.data.replace(b"\t", b" ").replace(b"\r\n", b"\n")
     if b"  " in data:
         data = re.sub(rb" {2,}", b" ", data)
-    return data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip(b" ")
+    return Block(data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip(b" "), block.first_line)
 
 
 def _as_integers(numbers: Array) -> Ints | None:
@@ -210,7 +209,7 @@ def parse_lines(block: Block, bad: ErrorReporter) -> Entries:
     """Parse a block line by line, and report every line that is not an entry."""
     code_of: dict[str, int] = {}
     entries = []
-    lines = _normalise_spaces(block.data).removesuffix(b"\n").split(b"\n")
+    lines = _normalise_spaces(block).data.removesuffix(b"\n").split(b"\n")
     for number, line in enumerate(lines, block.first_line):
         if not line.strip(b" \r"):
             continue

@@ -26,7 +26,7 @@ class SystemStyle:
     @property
     def css_class(self) -> str:
         """The class of the style sheet."""
-        return f"s{self.number % COLOURS}" + (" own" if self.emphasised else "")
+        return f"s{self.number % COLOURS}" + (" main" if self.emphasised else "")
 
     @property
     def dash(self) -> str | None:

@@ -1,4 +1,4 @@
-"""The contents of a report: the tables that the terminal, Markdown and HTML show of a run, prepared once."""
+"""The contents of a report: tables and sentences, prepared once for the terminal, Markdown and HTML."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,10 +79,14 @@ class SummaryRow:
     system: str
     cells: dict[tuple[Regime, Measure], SummaryCell]
 
+    def by_measure(self, regime: Regime) -> dict[Measure, SummaryCell]:
+        """The cells of one regime."""
+        return {measure: cell for (of_regime, measure), cell in self.cells.items() if of_regime == regime}
+
 
 @dataclass(frozen=True)
 class Report:
-    """What every form of a report shows of a run."""
+    """A run as every form of its report shows it; what takes long is computed once."""
 
     run: Run
 
@@ -93,7 +97,7 @@ class Report:
 
     @cached_property
     def measures(self) -> list[Measure]:
-        """The measures, the most telling one first."""
+        """The measures of the run, the preferred one first."""
         return [measure for measure in MEASURES if any(s.measure == measure for s in self.run.scores)]
 
     @property
@@ -103,7 +107,7 @@ class Report:
 
     @property
     def has_shared_counts(self) -> bool:
-        """Whether the number of shared training concepts is known of any pair."""
+        """Whether the number of shared training concepts is known for any language pair."""
         return any(score.shared is not None for score in self.run.scores)
 
     def systems(self, regime: str | None = None) -> list[str]:
@@ -138,7 +142,7 @@ class Report:
     def summary(self) -> list[SummaryRow]:
         """Systems by regimes: the means of P@1.
 
-        The best of a column is a system that answers in as many directions as any other and is no upper bound.
+        The best of a column is a system that answers in as many directions as any other and is not an upper bound.
         """
         means = self.run.means()
         competing = [mean for mean in means if not is_upper_bound(mean.system)]

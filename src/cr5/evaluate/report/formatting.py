@@ -10,7 +10,7 @@ from cr5.retrieval.top_k import Measure
 
 MISSING = "–"
 MAX_SIGNATURES = 200  # scores.csv has all of them
-MEASURES: tuple[Measure, ...] = ("csls", "cosine")  # the most telling one first
+MEASURES: tuple[Measure, ...] = ("csls", "cosine")  # the preferred one first
 MEASURE_NAMES: dict[Measure, str] = {"cosine": "cosine", "csls": "CSLS"}
 TRAINED_ELSEWHERE: Regime = "as given"  # the regime of models that the evaluation did not train
 REGIME_NOTES: dict[str, str] = {

@@ -46,30 +46,36 @@ def write_headline(run: Run, main_system: str) -> Headline:
     scores = _by_direction(run, system)
     competitor = _best_competitor(run, others, scores)
     gap = _difference(run, competitor, system) if competitor else None
-
     text = f"{system.system} puts the right {ANSWER_NOUNS[run.task]} first for {_share(system, ' of the queries')}"
     if competitor:
         kind = "baseline" if is_cr5(system.system) else "other system"
         text += f"; the best {kind}, {competitor.system}, for {_share(competitor)}"
-    how = "a model trained elsewhere" if regime == TRAINED_ELSEWHERE else f"{regime} training"
-    count = quantity(system.directions, "direction")
-    context = [f"Mean over {count}, {how}, {MEASURE_NAMES[measure]}; 95 % intervals in brackets."]
-    if run.task == "words":
-        compared = [system, competitor] if competitor else [system]
-        context.append(_vocabulary({m.system: [_by_direction(run, m)[way] for way in scores] for m in compared}))
-    if competitor and gap:
-        context.append(_verdict(gap))
-        if competitor.directions > system.directions:
-            context.append(
-                f"{competitor.system} answers in {competitor.directions} directions; the difference is over the "
-                f"{system.directions} of {system.system}."
-            )
-    elif others:
-        context.append(f"No other system answers in the same {count}.")
+    context = _context(run, system, competitor, gap)
+    if others and not competitor:
+        context.append(f"No other system answers in the same {quantity(system.directions, 'direction')}.")
     candidates = [s.candidates for s in scores.values() if s.candidates]
     if candidates:
         context.append(f"Guessing would be right for {float(np.mean([100 / n for n in candidates])):.2g} %.")
     return Headline(f"{text}.", " ".join(context), system, competitor, gap)
+
+
+def _context(run: Run, system: MeanScore, competitor: MeanScore | None, gap: Difference | None) -> list[str]:
+    """Sentences on what the figures are, how many queries could be answered, and whether the difference is real."""
+    count = quantity(system.directions, "direction")
+    how = "a model trained elsewhere" if system.regime == TRAINED_ELSEWHERE else f"{system.regime} training"
+    sentences = [f"Mean over {count}, {how}, {MEASURE_NAMES[system.measure]}; 95 % intervals in brackets."]
+    if run.task == "words":
+        directions = _by_direction(run, system)
+        scores = {mean.system: _by_direction(run, mean) for mean in (system, competitor) if mean}
+        sentences.append(_vocabulary({name: [found[way] for way in directions] for name, found in scores.items()}))
+    if competitor and gap:
+        sentences.append(_verdict(gap))
+        if competitor.directions > system.directions:
+            sentences.append(
+                f"{competitor.system} answers in {competitor.directions} directions; the difference is over the "
+                f"{system.directions} of {system.system}."
+            )
+    return sentences
 
 
 def _share(mean: MeanScore, of_what: str = "") -> str:

@@ -33,7 +33,7 @@ from cr5.evaluate.report.roles import is_cr5, is_upper_bound
 from cr5.evaluate.runs import Regime, Score, TrainedSystem
 from cr5.evaluate.statistics import CUTOFFS
 
-# A page that a phone can open; scores.csv has the rest.
+# Limits that keep the page small enough for a phone; scores.csv has the rest.
 MAX_DETAIL_ROWS = 8000
 MAX_MATRIX_CELLS = 40_000
 MAX_OPEN_CARDS = 12  # more examples or ridge paths are folded away
@@ -52,7 +52,7 @@ Values = dict[str, Any]
 
 
 class Section(NamedTuple):
-    """A section of the page: its heading, its template, and what that shows; without values it is left out."""
+    """A section of the page: its heading, its template, and the values of that; None leaves the section out."""
 
     title: str
     template: str
@@ -60,7 +60,7 @@ class Section(NamedTuple):
 
 
 def render_html(report: Report) -> str:
-    """The page."""
+    """The report as an HTML page."""
     run = report.run
     styles = _styles(report)
     by_direction = (
@@ -73,7 +73,7 @@ def render_html(report: Report) -> str:
         Section("Precision at k", "curves", _curves(report, styles)),
         by_direction,
         Section("Details", "details", _details(report)),
-        Section("Examples", "examples", _opened_and_folded(run.examples)),
+        Section("Examples", "examples", _opened_and_folded(run.examples) if run.examples else None),
         Section("What the failed queries have in common", "failures", _failures(report)),
         Section("Choosing the ridge", "ridges", _ridges(report)),
         Section("Training", "training", _training(report)),
@@ -148,7 +148,7 @@ def _summary(report: Report, styles: dict[str, SystemStyle]) -> Values | None:
         return None
     columns = []
     for regime in report.regimes:
-        cells = [cell for row in report.summary for (r, _), cell in row.cells.items() if r == regime]
+        cells = [cell for row in report.summary for cell in row.by_measure(regime).values()]
         directions = quantity(max(cell.scores.directions for cell in cells), "direction")
         name = "Mean P@1" if report.trained_elsewhere else regime_name(regime)
         columns.append({"name": name, "directions": directions})
@@ -168,7 +168,7 @@ def _figure(report: Report, regime: Regime, styles: dict[str, SystemStyle]) -> V
     largest_k = max(2, min(LARGEST_K, max((s.candidates for s in scores), default=2)))
     panels: dict[str, list[Score]] = {}
     if report.has_many_pairs:
-        panels["mean over all directions"] = scores
+        panels |= {"mean over all directions": scores} if scores else {}
     else:
         for pair in report.pairs(regime):
             of_pair = [s for s in scores if {s.source, s.target} == set(pair)]
@@ -248,12 +248,9 @@ def _details(report: Report) -> Values | None:
     return {"tables": tables, "left_out": left_out} if tables else None
 
 
-def _opened_and_folded(cards: list[Any], most: int | None = None) -> Values | None:
-    """Cards in two parts, the second of which is folded away and may be limited; None without any."""
-    if not cards:
-        return None
-    rest = cards[MAX_OPEN_CARDS:][:most]
-    return {"first": cards[:MAX_OPEN_CARDS], "rest": rest, "total": len(cards)}
+def _opened_and_folded(cards: list[Any]) -> Values:
+    """The cards that are shown at once, and those that are folded away."""
+    return {"first": cards[:MAX_OPEN_CARDS], "rest": cards[MAX_OPEN_CARDS:]}
 
 
 def _failures(report: Report) -> Values | None:
@@ -288,11 +285,10 @@ def _languages(model: TrainedSystem) -> str:
 
 def _ridges(report: Report) -> Values | None:
     models = [model for model in report.run.trained if model.report.get("ridge_path")]
-    cards = [_ridge(model) for model in models[: MAX_OPEN_CARDS + MAX_FOLDED_RIDGE_PATHS]]
-    if not cards:
+    if not models:
         return None
-    values = _opened_and_folded(cards) or {}
-    return values | {"total": len(models), "columns": RIDGE_COLUMNS}
+    cards = [_ridge(model) for model in models[: MAX_OPEN_CARDS + MAX_FOLDED_RIDGE_PATHS]]
+    return _opened_and_folded(cards) | {"total": len(models), "columns": RIDGE_COLUMNS}
 
 
 def _ridge(model: TrainedSystem) -> Values:
