@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cr5.corpus.documents import Document, in_batches
-from cr5.corpus.reading import read
+from cr5.corpus.documents import Document, batches, read
 from cr5.data import FOLDER
 from cr5.evaluate.runs import Run
 from cr5.evaluate.splits import LanguagePair, Split
@@ -87,7 +86,7 @@ def trial(material: EvaluationCorpus, seed: int, ridge: float | str = "auto") ->
 
 def trials(documents: Sequence[Document], seeds: int = SEEDS, progress: ProgressCallback = silent) -> list[Run]:
     """Several splits; the first chooses the ridge, on its own training concepts, for all of them."""
-    material = read_texts(in_batches(documents), settings().tokeniser)
+    material = read_texts(batches(documents), settings().tokeniser)
     found = [trial(material, 0)]
     for seed in range(1, seeds):
         progress(Progress("measure on held-out concepts", seed, seeds, f"split {seed + 1}"))

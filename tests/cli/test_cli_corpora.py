@@ -15,6 +15,7 @@ from mirror import Mirror, publish_xml
 
 from cr5 import Document, demo, read
 from cr5.cli import corpora, run
+from cr5.sources.registry import SOURCES as REGISTRY
 
 Source = Callable[[Path], list[object]]  # writes a source into a folder, and says how to name it to the command
 
@@ -208,7 +209,7 @@ def test_an_interrupt_leaves_nothing_behind(
 
     arguments = SOURCES[name][0](tmp_path)
     before = sorted(tmp_path.iterdir())
-    monkeypatch.setattr(corpora, "clean", interrupted)
+    monkeypatch.setattr("cr5.sources.make_corpus.clean", interrupted)
     assert command(name, *arguments, "-o", "corpus.parquet") == 130
     assert capsys.readouterr().err == "stopped; nothing was written\n"
     assert sorted(tmp_path.iterdir()) == before
@@ -225,8 +226,8 @@ def test_help_has_examples_that_are_not_broken(
     assert all(re.search(r" -o \S+", example) for example in examples)
     assert all(len(line) <= 80 for line in printed.splitlines())
     assert "…" not in printed
-    told = " ".join((getattr(corpora, name).__doc__ or "").split())
-    assert told in words(printed)
+    help_text = REGISTRY[name].help if name in REGISTRY else corpora.wikipedia.__doc__
+    assert words(help_text or "") in words(printed)
 
 
 def test_help_lists_sources_before_what_uses_a_corpus(
@@ -235,7 +236,7 @@ def test_help_lists_sources_before_what_uses_a_corpus(
     assert command("--help") == 0
     printed = capsys.readouterr().out
     panels = re.findall(r"^╭─ (.*?) ─+╮", printed, re.MULTILINE)
-    assert panels == ["Options", "Make a corpus", "Use one that is there"]
+    assert panels == ["Options", "Make a corpus", "Use an existing corpus"]
     assert all(re.search(rf"^│ {name} ", printed, re.MULTILINE) for name in (*SOURCES, "wikipedia"))
 
 
@@ -286,10 +287,10 @@ def test_languages_that_the_source_does_not_name_are_guessed_with_their_confiden
 
 
 ADVICE = {
-    "moses": "join more lines with --join, or train with a lower --set min_unique=N",
+    "moses": "join more lines with --join, without a pivot, or train with a lower --set min_unique=N",
     "tmx": "join more units with --join, or train with a lower --set min_unique=N",
-    "gettext": "join messages with --by reference or catalogue, or train with a lower --set min_unique=N",
-    "bible": "join verses with --by chapter or book, or train with a lower --set min_unique=N",
+    "gettext": "join messages with --by reference or --by catalogue, or train with a lower --set min_unique=N",
+    "bible": "join verses with --by chapter or --by book, or train with a lower --set min_unique=N",
     "table": "train with a lower --set min_unique=N",
 }
 
@@ -342,7 +343,7 @@ def test_a_language_that_the_source_has_not_is_warned_of(
     printed = capsys.readouterr()
     assert printed.err == (
         "warning: no concept is in two languages, so nothing can be learned from it alone; check --langs and the "
-        "names\nwarning: no document is in fr; there are en, it\n"
+        "names\nwarning: no document is in fr; the source has en, it\n"
     )
     assert "Next:" not in printed.out
     assert [document.lang for document in read(tmp_path / "corpus.jsonl")] == ["en"]
@@ -355,38 +356,41 @@ def test_a_language_that_the_source_has_not_is_warned_of(
     ("arguments", "message"),
     [
         (["moses", "none.en"], "none.en: no such file or folder; check the spelling"),
-        (["moses", "void"], "no two files of a name in two languages in void; name them like train.en and train.fr"),
-        (["moses", "nil.en", "nil.it"], "there is no text in what you named; check the files, and the options in -h"),
+        (
+            ["moses", "void"],
+            "no aligned files in void; their names must differ only in the language, like train.en and train.fr",
+        ),
+        (["moses", "nil.en", "nil.it"], "the source contains no text; check the files and the options"),
         (["moses", "bad.en", "bad.it"], "bad.en:1: byte 1 is no UTF-8; convert it with iconv"),
         (["moses", "noise.zip"], "noise.zip: corrupt, file is not a zip file; copy or download it again"),
-        (["tmx", "void"], "no TMX file in void; its name should end in .tmx"),
-        (["tmx", "nil.en"], "nil.en:1:1: cut short, no element found; mend it there or export it again"),
-        (["tmx", "noise.tmx"], "noise.tmx:1:1: not well-formed (invalid token); mend it there or export it again"),
+        (["tmx", "void"], "no TMX file in void; its name must end in .tmx"),
+        (["tmx", "nil.en"], "nil.en:1:1: cut short, no element found; correct it there or export it again"),
+        (["tmx", "noise.tmx"], "noise.tmx:1:1: not well-formed (invalid token); correct it there or export it again"),
         (
             ["tmx", "noise.tmx", "--on-error", "skip"],
-            "no document is left, 1 could not be used; the first: noise.tmx:1:1: not well-formed (invalid token); mend "
-            "it there or export it again",
+            "no document is left, 1 could not be used; the first: noise.tmx:1:1: not well-formed (invalid token); "
+            "correct it there or export it again",
         ),
         (
             ["europarl", "void"],
-            "void: no session in it; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml",
+            "void: no session file; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml",
         ),
         (["gettext", "void"], "void: no catalogue in this folder; their names end in .po, .mo or .gmo"),
         (
             ["gettext", "noise.mo"],
-            "noise.mo: no compiled catalogue, which starts with 950412de; check the name or make it again",
+            "noise.mo: not a compiled catalogue, which starts with 950412de; check the name or compile it again",
         ),
         (["bible", "void"], "void: no verse file in this folder; their names end in .txt or .tsv"),
         (["folder", "none"], "none: no such folder; check the spelling"),
         (["table", "nil.csv"], "nil.csv: empty, without a header; remove it or write one"),
         (
             ["table", "cut.csv", "--lang", "en"],
-            "cut.csv: no column 'concept', only id, body; name the right ones with --concept-column, --lang-column and "
-            "--text-column",
+            "cut.csv: no column 'concept', only id, body; name the right one, e.g. with --text-column",
         ),
         (
             ["table", "numbers.csv", "--lang-column", "-"],
-            "a: the language of its text cannot be told; name it or pass --on-error skip",
+            "a: its text does not show its language; name the language in the source, or skip such documents with "
+            "--on-error skip",
         ),
         (
             ["table", "numbers.csv", "--lang", "no code"],
@@ -416,18 +420,18 @@ def test_input_that_cannot_be_used(
     [
         (
             ["-o", "corpus.txt"],
-            "corpus.txt: unknown suffix '.txt'; the formats are .jsonl, .csv and .tsv, also with .gz or .xz behind it, "
-            "and .parquet",
+            "corpus.txt: unknown suffix '.txt'; the formats are .jsonl, .csv and .tsv, which .gz, .bz2 or .xz "
+            "may follow, and .parquet",
         ),
         (["-o", "none/corpus.csv"], "none/corpus.csv: the folder none does not exist; create it first"),
-        (["-o", "corpus.csv", "--langs", "fr,de"], "no document is in fr, de; there are en, it; change --langs"),
+        (["-o", "corpus.csv", "--langs", "fr,de"], "no document is in fr, de; the source has en, it; change --langs"),
         (
             ["-o", "corpus.csv", "--langs", "?"],
             "'?' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for your own",
         ),
         (
             ["-o", "corpus.csv", "--pivot", "da"],
-            "Pets.en-it: only en, it, not the pivot 'da'; leave it out",
+            "Pets.en-it: has en, it, not --pivot da; leave these files out",
         ),
     ],
 )
@@ -442,7 +446,8 @@ def test_when_everything_is_dropped_the_options_that_did_it_are_named(
     english = next(document for document in demo.encyclopedia() if document.lang == "en")
     (tmp_path / "x.csv").write_text(f'concept,lang,text\na,da,"{english.text.replace(chr(34), chr(39))}"\n')
     assert fails("table", "x.csv", "--drop-foreign", "-o", "corpus.csv") == (
-        "all documents are foreign or similar, so none is left; leave out --drop-foreign or --dedupe"
+        "no document is left, all are in another language than declared or near-duplicates; leave out --drop-foreign "
+        "or --dedupe"
     )
 
 

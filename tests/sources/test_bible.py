@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
 from cr5.sources.bible import Unit, read_bible
 
@@ -36,7 +35,7 @@ def references(tmp_path: Path) -> Path:
 
 def message(files: list[Path], references: Path | None, by: Unit = "chapter") -> str:
     with pytest.raises(CorpusError) as caught:
-        list(read_bible(files, references, by=by))
+        list(read_bible(files, references=references, by=by))
     return str(caught.value)
 
 
@@ -71,7 +70,7 @@ def test_verses_are_documents_or_joined_into_chapters_and_books(
     tmp_path: Path, references: Path, by: Unit, expected: list[Document]
 ) -> None:
     path = put(tmp_path / "eng-engXYZ.txt", ENGLISH)
-    assert list(read_bible([path], references, by=by)) == expected
+    assert list(read_bible([path], references=references, by=by)) == expected
     numbered = [f"{reference}\t{text}" for reference, text in zip(REFERENCES, ENGLISH, strict=True)]
     assert list(read_bible([put(tmp_path / "eng.tsv", numbered)], by=by)) == expected
 
@@ -81,7 +80,7 @@ def test_a_folder_gives_all_its_files_but_the_list(tmp_path: Path, references: P
     put(tmp_path / "eng-a.txt", ENGLISH, end="\r\n")
     put(tmp_path / "README.md", ["no verses"])
     (tmp_path / "da.txt.gz").write_bytes(gzip.compress("\n".join(DANISH).encode()))
-    found = list(read_bible([tmp_path], tmp_path / "." / "vref.txt", by="book"))
+    found = list(read_bible([tmp_path], references=tmp_path / "." / "vref.txt", by="book"))
     assert [(document.lang, document.concept) for document in found] == [
         ("da", "GEN"), ("da", "EXO"), ("eng", "GEN"), ("eng", "EXO"), ("eng", "GEN"), ("eng", "EXO")
     ]  # fmt: skip
@@ -95,7 +94,7 @@ def test_a_folder_gives_all_its_files_but_the_list(tmp_path: Path, references: P
 )
 def test_the_name_of_a_file_begins_with_its_language(tmp_path: Path, references: Path, name: str, lang: str) -> None:
     path = put(tmp_path / name, ENGLISH)
-    assert {document.lang for document in read_bible([path], references)} == {lang}
+    assert {document.lang for document in read_bible([path], references=references)} == {lang}
 
 
 # What is written comes back
@@ -112,10 +111,10 @@ def test_random_verses_come_back_equal_in_either_form(
     numbered = put(tmp_path / "it.tsv", [f"{n}\t{text}" for n, text in zip(numbers, texts, strict=True)], end)
     references = put(tmp_path / "vref.txt", numbers, end)
     expected = [Document(n, "it", text) for n, text in zip(numbers, texts, strict=True) if text]
-    assert list(read_bible([listed], references, by="verse")) == expected
+    assert list(read_bible([listed], references=references, by="verse")) == expected
     assert list(read_bible([numbered], by="verse")) == expected
     for by in ("chapter", "book"):
-        found = list(read_bible([listed], references, by=by))
+        found = list(read_bible([listed], references=references, by=by))
         assert list(read_bible([numbered], by=by)) == found
         assert "\n".join(document.text for document in found) == "\n".join(filter(None, texts))
         assert all(a.concept != b.concept for a, b in pairwise(found))
@@ -127,10 +126,10 @@ def test_random_verses_come_back_equal_in_either_form(
 @pytest.mark.parametrize("rows", [[], ENGLISH[:-1], [*ENGLISH, "more"]])
 def test_a_file_of_another_length_is_named_with_both_numbers(tmp_path: Path, references: Path, rows: list[str]) -> None:
     path, good = put(tmp_path / "eng.txt", rows), put(tmp_path / "da.txt", DANISH)
-    expected = f"{path}: {len(rows)} lines, but the list of references has 6; pass the list it was made with"
+    expected = f"{path}: {len(rows)} lines, but 6 references; pass the list of references it was made with"
     assert message([path], references) == expected
     skipped = Skipped()
-    found = list(read_bible([path, good], references, handle_error=skipped.add))
+    found = list(read_bible([path, good], references=references, handle_error=skipped.add))
     assert {document.lang for document in found} == {"da"}
     assert skipped.examples == {"wrong number of lines": expected}
 
@@ -138,7 +137,7 @@ def test_a_file_of_another_length_is_named_with_both_numbers(tmp_path: Path, ref
 @pytest.mark.parametrize("line", ["GEN 1", "", "GEN one:1", "1:1"])
 def test_a_list_with_a_line_that_names_no_verse_is_refused(tmp_path: Path, line: str) -> None:
     path, references = put(tmp_path / "eng.txt", ENGLISH), put(tmp_path / "vref.txt", ["GEN 1:1", line])
-    assert message([path], references) == f"{references}:2: {line!r} names no verse; write it as GEN 1:1"
+    assert message([path], references) == f"{references}:2: {line!r} is not a verse; write it as GEN 1:1"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +148,7 @@ def test_a_line_without_its_verse_is_named(tmp_path: Path, line: str) -> None:
     shown = line if len(line) < 40 else "x" * 40 + "..."
     expected = (
         f"{path}:2: {shown!r} does not start with a verse and a tab; "
-        f"write GEN 1:1<TAB>text, or pass a list of references"
+        "write GEN 1:1<TAB>text, or pass a list of `references`"
     )
     assert message([path], None) == expected
     skipped = Skipped()
@@ -166,7 +165,7 @@ def test_files_that_cannot_be_read_are_named_and_do_not_stop_the_others(tmp_path
     assert message([broken], references) == f"{broken}:2: byte 1 is no UTF-8; convert it with iconv"
     assert message([good], missing) == f"{missing}: cannot be read, no such file or directory; check the name"
     skipped = Skipped()
-    found = list(read_bible([missing, cut, broken, good], references, handle_error=skipped.add))
+    found = list(read_bible([missing, cut, broken, good], references=references, handle_error=skipped.add))
     assert [(document.lang, document.concept) for document in found] == [
         ("sv", "GEN 1"), ("da", "GEN 1"), ("da", "GEN 2"), ("da", "EXO 1")
     ]  # fmt: skip
@@ -179,7 +178,7 @@ def test_wrong_arguments_are_named(tmp_path: Path, references: Path) -> None:
         f"{tmp_path}: no verse file in this folder; their names end in .txt or .tsv"
     )
     assert message([tmp_path], references, by="page") == (  # type: ignore[arg-type]
-        "documents by 'page' are unknown; choose verse, chapter or book"
+        "`by='page'` is unknown; choose verse, chapter or book"
     )
 
 
@@ -192,11 +191,11 @@ def test_any_bytes_are_verses_or_complaints(tmp_path: Path, content: bytes) -> N
     path, references = tmp_path / "eng.txt", put(tmp_path / "vref.txt", REFERENCES)
     path.write_bytes(content)
     for listed in (references, None):
-        for document in read_bible([path], listed, handle_error=Skipped().add):
+        for document in read_bible([path], references=listed, handle_error=Skipped().add):
             assert document.concept.strip()
             assert document.text.strip()
     with contextlib.suppress(CorpusError):
-        list(read_bible([references], path, handle_error=Skipped().add))
+        list(read_bible([references], references=path, handle_error=Skipped().add))
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
@@ -204,7 +203,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path = put(tmp_path / "eng.txt", ["word " * 200] * 3000)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in read_bible([path], references)) == 100
+        assert sum(1 for _ in read_bible([path], references=references)) == 100
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -11,10 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from timing import seconds
 
-from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
-from cr5.sources import europarl
 from cr5.sources.europarl import read_europarl
 
 TEXT = """<CHAPTER ID=1>
@@ -202,7 +200,7 @@ def test_random_sessions_come_back_equal_in_either_form(
 def test_a_folder_without_sessions_is_named(tmp_path: Path) -> None:
     put(tmp_path, "en/other.xml", XML)
     assert message(tmp_path) == (
-        f"{tmp_path}: no session in it; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml"
+        f"{tmp_path}: no session file; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml"
     )
     assert message(tmp_path / "txt") == f"{tmp_path}/txt: no such folder or .zip; check the spelling"
 
@@ -221,19 +219,19 @@ def test_a_language_without_sessions_is_named(tmp_path: Path) -> None:
             "ep-1.txt",
             b"Nothing but text.\n",
             "no session",
-            ": no CHAPTER and no SPEAKER in it; remove it, or give it a name without ep-",
+            ": no CHAPTER and no SPEAKER; remove it, or give it a name without ep-",
         ),
         (
             "ep-1.xml",
             b'<text>\n<SPEAKER NAME="A">Lost</SPEAKER>',
             "no id",
-            ":2: a SPEAKER without an ID, so its translations cannot be found; add one",
+            ":2: a SPEAKER without an ID, which translations share; add one",
         ),
         (
             "ep-1.txt",
             b'<CHAPTER>\nLost\n<SPEAKER ID="" NAME="A">',
             "no id",
-            ":1: a CHAPTER without an ID, so its translations cannot be found; add one",
+            ":1: a CHAPTER without an ID, which translations share; add one",
         ),
         (
             "ep-1.xml.gz",
@@ -273,13 +271,12 @@ def test_an_encrypted_member_is_named(tmp_path: Path) -> None:
     assert message(path) == f"{path}: ep-1.txt: encrypted; unpack it first"
 
 
-def test_a_speech_without_an_end_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(europarl, "LONGEST_SPEECH", 10_000)
+def test_a_speech_without_an_end_is_left_out(tmp_path: Path) -> None:
     path = put(tmp_path, "en/ep-00-01-17.txt", speech(0) + "word word\n" * 20_000 + speech())
     skipped = Skipped()
     tracemalloc.start()
     try:
-        assert list(read_europarl(tmp_path, handle_error=skipped.add)) == [SPEECH]
+        assert list(read_europarl(tmp_path, handle_error=skipped.add, max_speech_characters=10_000)) == [SPEECH]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

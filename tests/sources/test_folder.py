@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
 from cr5.sources import folder
 from cr5.sources.folder import read_folder
@@ -116,10 +115,9 @@ def test_lines_of_more_than_half_the_pages_are_dropped(tmp_path: Path) -> None:
     assert list(read_folder(tmp_path, keep_repeated=True))[1].text == "Sosteneteci!\npagina 0\nmeno"
 
 
-def test_a_sample_of_many_pages_tells_what_all_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "SAMPLE", 12)
+def test_a_sample_of_many_pages_tells_what_all_repeat(tmp_path: Path) -> None:
     tree(tmp_path, {f"it/{i:03}.txt": f"menu\npagina {i}" for i in range(100)})
-    assert [d.text for d in read_folder(tmp_path)] == [f"pagina {i}" for i in range(100)]
+    assert [d.text for d in read_folder(tmp_path, sample_pages=12)] == [f"pagina {i}" for i in range(100)]
 
 
 # Faults
@@ -142,17 +140,16 @@ def test_faults_of_pages_are_named_and_the_others_read(tmp_path: Path, monkeypat
     tree(tmp_path, {"en/a.html": "<p>x", "en/bad.txt": b"caf\xe9", "en/large.md": "x" * 5000})
     tree(tmp_path, {"en/named.html": b"<meta charset=cp1252>\x81"})
     (tmp_path / "en" / "gone.html").symlink_to("nowhere")
-    monkeypatch.setattr(folder, "LARGEST", 4096)
     skipped = Skipped()
-    assert [d.concept for d in read_folder(tmp_path, handle_error=skipped.add)] == ["a"]
+    assert [d.concept for d in read_folder(tmp_path, handle_error=skipped.add, max_page_bytes=4096)] == ["a"]
     assert skipped.counts == {"invalid UTF-8": 2, "page too large": 1, "unreadable file": 1}
     examples = {reason: text.replace(str(tmp_path), "ROOT") for reason, text in skipped.examples.items()}
     assert examples == {
-        "invalid UTF-8": "ROOT/en/bad.txt: byte 4 is no UTF-8; convert it with iconv",
-        "page too large": "ROOT/en/large.md: a page of more than 0 MB; break it up or remove it",
+        "invalid UTF-8": "ROOT/en/bad.txt: byte 4 is not valid UTF-8; convert it with iconv",
+        "page too large": "ROOT/en/large.md: a page of more than 0 MB; split it or remove it",
         "unreadable file": "ROOT/en/gone.html: cannot be read, no such file or directory; check its permissions",
     }
-    assert message(tmp_path) == "ROOT/en/bad.txt: byte 4 is no UTF-8; convert it with iconv"
+    assert message(tmp_path) == "ROOT/en/bad.txt: byte 4 is not valid UTF-8; convert it with iconv"
 
 
 def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,16 +168,16 @@ def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: py
 def test_a_pattern_that_fits_nothing_shows_what_there_is(tmp_path: Path) -> None:
     tree(tmp_path, {"docs/a.html": "x", "docs/b.html": "x", "docs/c/d.md": "x", "docs/e.md": "x", "x.png": "x"})
     assert message(tmp_path) == (
-        "ROOT: no page fits the pattern {lang}/{concept}, there are docs/a.html, docs/b.html, docs/e.md; say with "
-        "--pattern where a path has the code of the language and the name of the page, as in docs/{lang}/{concept} or "
+        "ROOT: no page matches `pattern={lang}/{concept}`, there are docs/a.html, docs/b.html, docs/e.md; show in "
+        "`pattern` where a path has the language code and the name of the page, as in docs/{lang}/{concept} or "
         "{concept}.{lang}.md"
     )
 
 
 def test_a_folder_without_pages_is_named(tmp_path: Path) -> None:
     assert message(tree(tmp_path, {"en/x.png": "x"})) == (
-        "ROOT: no page fits the pattern {lang}/{concept}, and no file ends in .html, .htm, .xhtml, .md, .markdown, "
-        ".mdx, .rst, .txt; say with --pattern where a path has the code of the language and the name of the page, "
+        "ROOT: no page matches `pattern={lang}/{concept}`, and no file ends in .html, .htm, .xhtml, .md, .markdown, "
+        ".mdx, .rst, .txt; show in `pattern` where a path has the language code and the name of the page, "
         "as in docs/{lang}/{concept} or {concept}.{lang}.md"
     )
 
@@ -188,15 +185,15 @@ def test_a_folder_without_pages_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [
-        ("docs/{concept}", "the pattern docs/{concept} has no {lang}; it needs one, as in {lang}/{concept}"),
-        ("{lang}/x", "the pattern {lang}/x has no {concept}; it needs one, as in {lang}/{concept}"),
+        ("docs/{concept}", "`pattern=docs/{concept}` has no {lang}; it needs one, as in {lang}/{concept}"),
+        ("{lang}/x", "`pattern={lang}/x` has no {concept}; it needs one, as in {lang}/{concept}"),
         (
             "{lang}/{lang}/{concept}",
-            "the pattern {lang}/{lang}/{concept} has 2 {lang}; it needs one, as in {lang}/{concept}",
+            "`pattern={lang}/{lang}/{concept}` has 2 {lang}; it needs one, as in {lang}/{concept}",
         ),
         (
             "{lang}/{page}/{concept}",
-            "the pattern {lang}/{page}/{concept} has {page}; only {lang}, {concept}, * and ** have a meaning",
+            "`pattern={lang}/{page}/{concept}` has {page}; only {lang}, {concept}, * and ** are placeholders",
         ),
     ],
 )
@@ -220,8 +217,8 @@ def test_any_pattern_is_a_pattern_or_refused(path: str, pattern: str) -> None:
         left, right = folder._compile(pattern)
     except CorpusError:
         return
-    place = folder._place(path, left, right)
-    assert place is None or all(place)
+    match = folder._match(path, left, right)
+    assert match is None or all(match)
 
 
 def test_memory_does_not_grow_with_the_pages(tmp_path: Path) -> None:
@@ -239,4 +236,4 @@ def test_only_languages_that_are_asked_for_are_read(tmp_path: Path) -> None:
     assert [d.text for d in read_folder(tmp_path, langs=["pt-BR", "eng"])] == ["one", "um"]
     with pytest.raises(CorpusError) as caught:
         list(read_folder(tmp_path, langs=["da"]))
-    assert str(caught.value) == f"{tmp_path}: no page in da, only in en, it, pt_BR; name one of these"
+    assert str(caught.value) == f"{tmp_path}: no page in da, only in en, it, pt_BR; change `langs`"

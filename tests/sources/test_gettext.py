@@ -12,11 +12,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from timing import seconds
 
-from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
-from cr5.sources import gettext as module
-from cr5.sources.gettext import Message, Unit, plain, read_gettext, read_mo, read_po
+from cr5.sources.catalogue_files import MAX_MO_BYTES, Message, read_mo, read_po
+from cr5.sources.gettext import Unit, plain, read_gettext
 
 GERMAN = r"""# Ein Übersetzer <a@b.c>, 2026.
 #, fuzzy
@@ -354,17 +353,17 @@ def test_time_is_linear(unit: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ("nonsense", "4: 'nonsense' is no line of a catalogue; check it with msgfmt -c"),
-        ("x" * 50, f"4: '{'x' * 40}...' is no line of a catalogue; check it with msgfmt -c"),
-        ('"a"', "4: '\"a\"' is no line of a catalogue; check it with msgfmt -c"),
-        ('msgid "a"', "4: a message without its msgstr; check it with msgfmt -c"),
-        ('msgstr "a"', "4: a message without its msgid; check it with msgfmt -c"),
-        ('msgid "a"\nmsgstr "b', "5: '\"b' is no string in quotes; check it with msgfmt -c"),
-        ('msgid "a"\nmsgstr "b\\"', "5: '\"b\\\\\"' is no string in quotes; check it with msgfmt -c"),
-        ('msgid "a"b"\nmsgstr "b"', '4: \'"a"b"\' is no string in quotes; check it with msgfmt -c'),
+        ("nonsense", "4: 'nonsense' does not belong in a catalogue; check the file with msgfmt -c"),
+        ("x" * 50, f"4: '{'x' * 40}...' does not belong in a catalogue; check the file with msgfmt -c"),
+        ('"a"', "4: '\"a\"' does not belong in a catalogue; check the file with msgfmt -c"),
+        ('msgid "a"', "4: a message without msgstr; check the file with msgfmt -c"),
+        ('msgstr "a"', "4: a message without msgid; check the file with msgfmt -c"),
+        ('msgid "a"\nmsgstr "b', "5: '\"b' is not a quoted string; check the file with msgfmt -c"),
+        ('msgid "a"\nmsgstr "b\\"', "5: '\"b\\\\\"' is not a quoted string; check the file with msgfmt -c"),
+        ('msgid "a"b"\nmsgstr "b"', '4: \'"a"b"\' is not a quoted string; check the file with msgfmt -c'),
         (
             'msgid "a"\nmsgstr "\udcff"',
-            "5: not in utf-8, as the catalogue's header has it; convert it with msgconv -t UTF-8",
+            "5: not utf-8, which the header declares; convert the file with msgconv -t UTF-8",
         ),
     ],
 )
@@ -378,11 +377,12 @@ def test_a_damaged_entry_is_named_and_does_not_stop_the_others(tmp_path: Path, e
     assert skipped.examples == {"unreadable message": f"{path}:{words}"}
 
 
-def test_a_message_without_an_end_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LONGEST_MESSAGE", 1000)
-    path = put(tmp_path, "it.po", 'msgid "a"\nmsgstr ""\n' + '"word "\n' * 1000 + 'msgid "Quit"\nmsgstr "Esci"\n')
-    assert message([path]) == f"{path}:143: a message of more than 1,000 bytes; check it with msgfmt -c"
-    assert [document.text for document in read_gettext([path], handle_error=Skipped().add)] == ["Quit", "Esci"]
+def test_a_message_without_an_end_is_left_out() -> None:
+    content = 'msgid "a"\nmsgstr ""\n' + '"word "\n' * 1000 + 'msgid "Quit"\nmsgstr "Esci"\n'
+    skipped = Skipped()
+    messages = list(read_po(io.BytesIO(content.encode()), "it.po", skipped.add, max_message_bytes=1000))
+    assert messages == [Message("", "Quit", "", ("Esci",))]
+    assert skipped.examples["unreadable message"].startswith("it.po:143: a message of more than 1,000 bytes")
 
 
 @pytest.mark.parametrize("name", ["UTF-16", "rot13", "unicode_escape", "x-unknown", "cp0"])
@@ -390,53 +390,54 @@ def test_an_unknown_charset_is_named(tmp_path: Path, name: str) -> None:
     content = po([Message("", "a", "", ("b",))]).replace(b"UTF-8", name.encode())
     compiled = mo([Message("", "a", "", ("b",))]).replace(b"UTF-8", name.encode()[:5].ljust(5))
     path = put(tmp_path, "da.po", content)
-    assert message([path]) == f"{path}: its charset {name!r} is unknown; convert it with msgconv -t UTF-8"
+    assert message([path]) == f"{path}: unknown charset {name!r}; convert the file with msgconv -t UTF-8"
     path = put(tmp_path, "da.mo", compiled)
-    assert message([path]) == f"{path}: its charset {name[:5]!r} is unknown; convert it with msgconv -t UTF-8"
+    assert message([path]) == f"{path}: unknown charset {name[:5]!r}; convert the file with msgconv -t UTF-8"
     skipped = Skipped()
     assert list(read_gettext([tmp_path / "da.po", path], handle_error=skipped.add)) == []
     assert skipped.counts == {"unknown charset": 2}
 
 
-def mo_message(content: bytes) -> str:
+def mo_message(content: bytes, max_bytes: int = MAX_MO_BYTES) -> str:
     with pytest.raises(CorpusError) as caught:
-        list(read_mo(io.BytesIO(content), "da.mo"))
+        list(read_mo(io.BytesIO(content), "da.mo", max_bytes=max_bytes))
     return str(caught.value)
 
 
-def test_what_is_no_compiled_catalogue_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_compiled_catalogue_is_named() -> None:
     whole = mo([Message("", "a", "", ("b",))])
     for content in (b"", b"msgid", whole[:19], whole[1:]):
         assert mo_message(content) == (
-            "da.mo: no compiled catalogue, which starts with 950412de; check the name or make it again"
+            "da.mo: not a compiled catalogue, which starts with 950412de; check the name or compile it again"
         )
-    assert mo_message(whole[:40]) == "da.mo: 2 messages of revision 0 do not fit its 40 bytes; make it again"
+    assert mo_message(whole[:40]) == "da.mo: 2 messages of revision 0 do not fit in its 40 bytes; compile it again"
     newer = whole[:4] + struct.pack("<I", 2 << 16) + whole[8:]
-    assert mo_message(newer) == f"da.mo: 2 messages of revision 2 do not fit its {len(whole)} bytes; make it again"
+    assert (
+        mo_message(newer) == f"da.mo: 2 messages of revision 2 do not fit in its {len(whole)} bytes; compile it again"
+    )
     many = whole[:8] + struct.pack("<I", 2**32 - 1) + whole[12:]
     assert (
         mo_message(many)
-        == f"da.mo: {2**32 - 1} messages of revision 0 do not fit its {len(whole)} bytes; make it again"
+        == f"da.mo: {2**32 - 1} messages of revision 0 do not fit in its {len(whole)} bytes; compile it again"
     )
-    monkeypatch.setattr(module, "LONGEST_MO", 50)
-    assert mo_message(whole) == "da.mo: more than 0 MB; pass its .po instead"
+    assert mo_message(whole, max_bytes=50) == "da.mo: more than 0 MB; pass its .po instead"
 
 
 def test_wild_offsets_in_a_compiled_catalogue_are_named() -> None:
     whole = mo([Message("", "a", "", ("b",)), Message("", "c", "", ("d",))])
     wild = whole[:36] + struct.pack("<2I", 1, 2**32 - 1) + whole[44:]
-    assert mo_message(wild) == "da.mo: message 2 lies outside of the file; make it again"
+    assert mo_message(wild) == "da.mo: message 2 is outside the file; compile it again"
     found = list(read_mo(io.BytesIO(wild), "da.mo", Skipped().add))
     assert [message.id for message in found] == ["", "c"]
     broken = whole.replace(b"\0b\0", b"\0\xff\0")
-    assert mo_message(broken) == "da.mo: message 2 is not in utf-8, as its header has it; make it again"
+    assert mo_message(broken) == "da.mo: message 2 is not utf-8, which the header declares; compile it again"
 
 
 def test_a_small_file_does_not_become_an_endless_text() -> None:
     count = 1000
     table = struct.pack("<2I", 8 * count, 28) * count
     content = struct.pack("<7I", 0x950412DE, 0, count, 28, 28, 0, 0) + table
-    assert mo_message(content) == "da.mo: its messages lie upon one another from 3 on; make it again"
+    assert mo_message(content) == "da.mo: messages overlap from number 3 on; compile it again"
     assert len(list(read_mo(io.BytesIO(content), "da.mo", Skipped().add))) == 2
 
 
@@ -452,7 +453,8 @@ def test_files_that_cannot_be_read_are_named_and_do_not_stop_the_others(tmp_path
 def test_a_catalogue_without_references_cannot_be_read_by_them(tmp_path: Path) -> None:
     path = put(tmp_path, "it.po", ITALIAN)
     assert message([path], "reference") == (
-        f"{path}: its messages name no source files; pass a .po that was made with them, or choose message or catalogue"
+        f"{path}: its messages have no references to source files; pass a .po that has them, or choose `by=message` "
+        "or `by=catalogue`"
     )
 
 
@@ -460,7 +462,7 @@ def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     assert message([]) == "no catalogue given; name .po and .mo files, or their folder"
     assert message([tmp_path]) == f"{tmp_path}: no catalogue in this folder; their names end in .po, .mo or .gmo"
     assert message([tmp_path], "page") == (  # type: ignore[arg-type]
-        "documents by 'page' are unknown; choose message, reference or catalogue"
+        "`by='page'` is unknown; choose message, reference or catalogue"
     )
 
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
 from cr5.sources import files
 from cr5.sources.moses import read_moses
@@ -170,14 +169,14 @@ def test_pairs_meet_in_the_pivot_however_each_spells_its_code(tmp_path: Path) ->
 
 def test_a_pivot_needs_single_lines(tmp_path: Path) -> None:
     assert message(tmp_path, join=20, pivot="en") == (
-        "20 joined lines of one pair are hardly ever those of another, so they cannot meet in 'en'; "
-        "join 1 line with a pivot"
+        "`join=20` does not work with `pivot=en`, because hardly ever do two pairs share 20 consecutive lines; "
+        "use `join=1`"
     )
 
 
 def test_files_without_the_pivot_are_named(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", x__de="eins\n", x__fr="un\n")
-    assert message(folder, pivot="en") == "x: only de, fr, not the pivot 'en'; leave it out"
+    assert message(folder, pivot="en") == "x: has de, fr, not `pivot=en`; leave these files out"
 
 
 # What is written comes back
@@ -224,8 +223,8 @@ def test_files_of_unequal_length_give_nothing_and_both_counts(tmp_path: Path, su
     english = gzip.compress(b"one\ntwo") if suffix else b"one\ntwo"
     folder = put(tmp_path / "a", **{f"x__en{suffix}": english}, x__fr="un\ndeux\ntrois\n", y__en="a\n", y__fr="b\n")
     expected = (
-        f"{folder}/x.fr: 3 lines, but 2 in {folder}/x.en{suffix.replace('__', '.')}, so it is unknown which belong "
-        "together; copy or download both again"
+        f"{folder}/x.fr: 3 lines, but 2 in {folder}/x.en{suffix.replace('__', '.')}, so that "
+        "their lines cannot be matched; copy or download both again"
     )
     assert message(folder) == expected
     skipped = Skipped()
@@ -250,7 +249,7 @@ def test_a_language_alone_is_named(tmp_path: Path) -> None:
         f"{folder}/train.en: no file of this name in another language; add it or leave this one out"
     )
     path = pack(tmp_path / "en-it.txt.zip", E__en_0it__en="one\n")
-    assert message(path) == f"{path}: E.en-it.en: E.en-it.it is not beside it; add it or leave this one out"
+    assert message(path) == f"{path}: E.en-it.en: E.en-it.it is missing; add it or leave this one out"
     skipped = Skipped()
     put(folder, y__en="a\n", y__fr="b\n")
     assert len(list(read_moses([folder, path], handle_error=skipped.add))) == 2
@@ -260,14 +259,14 @@ def test_a_language_alone_is_named(tmp_path: Path) -> None:
 def test_no_pair_at_all_is_an_error(tmp_path: Path) -> None:
     path = pack(tmp_path / "x.zip", README="?", x__en__gz="?")
     folder = put(tmp_path / "empty")
-    ending = "name them like train.en and train.fr"
-    assert message(path, folder) == f"no two files of a name in two languages in {path}, {folder}; {ending}"
-    assert message() == f"no two files of a name in two languages in nothing; {ending}"
+    ending = "their names must differ only in the language, like train.en and train.fr"
+    assert message(path, folder) == f"no aligned files in {path}, {folder}; {ending}"
+    assert message() == f"no aligned files in an empty list; {ending}"
 
 
 def test_two_files_of_a_language_are_named(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", x__en="one\n", x__en__gz=gzip.compress(b"one\n"), x__fr="un\n")
-    assert message(folder) == f"{folder}/x.en.gz: the same text as {folder}/x.en, it seems; keep one of them"
+    assert message(folder) == f"{folder}/x.en.gz: seems to be the same text as {folder}/x.en; keep one of them"
 
 
 def test_a_path_that_leads_nowhere_is_named(tmp_path: Path) -> None:
@@ -275,7 +274,7 @@ def test_a_path_that_leads_nowhere_is_named(tmp_path: Path) -> None:
 
 
 def test_fewer_than_one_line_cannot_be_joined(tmp_path: Path) -> None:
-    assert message(tmp_path, join=0) == "0 lines cannot be joined to a document; pass 1 or more"
+    assert message(tmp_path, join=0) == "`join=0` is less than 1; join 1 line or more into a document"
 
 
 def test_an_encrypted_zip_is_named(tmp_path: Path) -> None:

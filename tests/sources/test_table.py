@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
 from cr5.sources.table import read_table
 
@@ -103,7 +102,7 @@ def test_the_language_may_be_said_or_unknown(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("concept,text\n1,uno\n")
     assert list(read_table([path], lang="it")) == [Document("1", "it", "uno")]
-    assert list(read_table([path], lang_column=None)) == [Document("1", "", "uno")]
+    assert list(read_table([path], lang_column="-")) == [Document("1", "", "uno")]
     path.write_text("concept,text,lang\n1,uno,\n2,due,it\n")
     assert [d.lang for d in read_table([path])] == ["", "it"]
     assert [d.lang for d in read_table([path], lang="la")] == ["la", "la"]
@@ -112,7 +111,7 @@ def test_the_language_may_be_said_or_unknown(tmp_path: Path) -> None:
 def test_several_columns_of_text_are_joined(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"concept": 1, "head": "a", "body": "b"}\n{"concept": 2, "body": "c"}\n')
-    assert [d.text for d in read_table([path], lang_column=None, text_column=["head", "body"])] == ["a\nb", "c"]
+    assert [d.text for d in read_table([path], lang_column="-", text_column=["head", "body"])] == ["a\nb", "c"]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,7 @@ def test_several_columns_of_text_are_joined(tmp_path: Path) -> None:
 )
 def test_numbers_become_strings(tmp_path: Path, value: object, concept: str) -> None:
     path = written(tmp_path / "x.jsonl", [{"concept": value, "text": "a"}], [])
-    assert [d.concept for d in read_table([path], lang_column=None)] == [concept]
+    assert [d.concept for d in read_table([path], lang_column="-")] == [concept]
 
 
 def test_parquet_may_hold_numbers_bytes_and_words_by_number(tmp_path: Path) -> None:
@@ -135,7 +134,7 @@ def test_parquet_may_hold_numbers_bytes_and_words_by_number(tmp_path: Path) -> N
     skipped = Skipped()
     assert list(read_table([path], handle_error=skipped.add)) == [Document("1", "it", "uno", url="a")]
     assert {key: text.replace(f"{tmp_path}/", "") for key, text in skipped.examples.items()} == {
-        "invalid UTF-8": "x.parquet: row 2: column 'text' is not UTF-8 at byte 4; write it again as UTF-8",
+        "invalid UTF-8": "x.parquet: row 2: column 'text' is no UTF-8 at byte 4; write it again as UTF-8",
         "empty field": "x.parquet: row 3: column 'concept' is empty; every row needs a concept",
     }
 
@@ -145,7 +144,7 @@ def test_parquet_that_only_claims_to_be_text_is_named_by_the_row(tmp_path: Path)
     bad = pa.array([b"uno", b"caf\xe9"]).cast(pa.binary()).view(pa.string())
     pq.write_table(pa.table({"concept": ["1", "2"], "text": bad}), path)
     skipped = Skipped()
-    assert [d.text for d in read_table([path], lang_column=None, handle_error=skipped.add)] == ["uno"]
+    assert [d.text for d in read_table([path], lang_column="-", handle_error=skipped.add)] == ["uno"]
     assert skipped.counts == {"invalid UTF-8": 1}
 
 
@@ -161,8 +160,7 @@ def test_compressed_files_and_other_delimiters_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
 def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: str) -> None:
     path = written(tmp_path / f"x.{suffix}", [{"id": "1", "lang": "it", "text": "a"}], ["id", "lang", "text"])
-    remedy = "name the right ones with `concept_column`, `lang_column` and `text_column`"
-    about = f"x.{suffix}: no column '{{}}', only id, lang, text; {remedy}"
+    about = f"x.{suffix}: no column '{{}}', only id, lang, text; name the right one, e.g. with `text_column`"
     assert message(path) == about.format("concept")
     assert message(path, concept_column="id", text_column="body") == about.format("body")
     assert message(path, concept_column="id", lang_column="language") == about.format("language")
@@ -188,7 +186,7 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: 
         ),
         ("x.csv", "concept,lang,text\n1,it, \n", "x.csv:2: no text in 'text'; every row needs some"),
         ("x.csv", "concept,lang,text\n,it,a\n", "x.csv:2: column 'concept' is empty; every row needs a concept"),
-        ("x.jsonl", "[1]\n", "x.jsonl:1: a list, not a JSON object; write one object on every line"),
+        ("x.jsonl", "[1]\n", "x.jsonl:1: no JSON object; write one object on every line"),
         (
             "x.jsonl",
             '\n{"concept": }\n',
@@ -197,7 +195,7 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: 
         (
             "x.jsonl",
             "[" * 100_000 + "\n",
-            "x.jsonl:1: broken JSON, nested too deeply; write one object on every line",
+            "x.jsonl:1: broken JSON, a number too long or nested too deeply; write one object on every line",
         ),
         (
             "x.jsonl",
@@ -218,8 +216,8 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: 
         (
             "x.xlsx",
             "",
-            "x.xlsx: unknown suffix '.xlsx'; the formats are .csv, .tsv, .jsonl and .ndjson, which .gz, .bz2 or .xz "
-            "may follow, and .parquet",
+            "x.xlsx: unknown suffix '.xlsx'; the formats are .csv, .tsv, .jsonl and .ndjson, also with .gz, .bz2 or "
+            ".xz behind it, and .parquet",
         ),
     ],
 )
@@ -236,7 +234,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_no_column_of_text_is_refused(tmp_path: Path) -> None:
-    expected = "no column of text; name one, or in a wide table one for each language"
+    expected = "no text column; name one in `text_column`, or one for each language in `wide`"
     assert message(tmp_path / "x.csv", text_column=[]) == message(tmp_path / "x.csv", wide={}) == expected
 
 
@@ -270,7 +268,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path: Path, suffix: str) -> Non
     path = written(tmp_path / f"x.{suffix}", rows, ["concept", "text"])
     del rows
     tracemalloc.start()
-    assert sum(1 for _ in read_table([path], lang_column=None)) == 4000
+    assert sum(1 for _ in read_table([path], lang_column="-")) == 4000
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 << 20

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timing import seconds
 
-from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.documents import Document, Skipped
 from cr5.errors import CorpusError
 from cr5.sources import tmx
 from cr5.sources.tmx import read_tmx
@@ -80,9 +79,9 @@ def plain(documents: Iterable[Document]) -> list[tuple[str, str, str]]:
     return [(document.concept, document.lang, document.text) for document in documents]
 
 
-def message(*paths: Path, join: int = 1) -> str:
+def message(*paths: Path, join: int = 1, max_unit_bytes: int = tmx.MAX_UNIT_BYTES) -> str:
     with pytest.raises(CorpusError) as caught:
-        list(read_tmx(paths, join=join))
+        list(read_tmx(paths, join=join, max_unit_bytes=max_unit_bytes))
     return str(caught.value)
 
 
@@ -90,19 +89,22 @@ def message(*paths: Path, join: int = 1) -> str:
 
 
 def test_segments_come_without_markup_of_the_original(tmp_path: Path) -> None:
-    assert plain(read_tmx([put(tmp_path, MEMORY)])) == UNITS
+    assert plain(read_tmx([put(tmp_path, MEMORY)], join=1)) == UNITS
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1", "windows-1252"])
 def test_any_usual_encoding_is_understood(tmp_path: Path, encoding: str) -> None:
     name = encoding.removesuffix("-sig").removesuffix("-le").removesuffix("-be")
     content = MEMORY.replace("UTF-8", name).replace("hund<", "hønd<").encode(encoding)
-    assert plain(read_tmx([put(tmp_path, content)]))[3] == ("m:2", "da", "En hønd")
+    assert plain(read_tmx([put(tmp_path, content)], join=1))[3] == ("m:2", "da", "En hønd")
 
 
 def test_older_versions_name_languages_by_lang(tmp_path: Path) -> None:
     old = '<!DOCTYPE tmx SYSTEM "tmx11.dtd">\n' + wrap(unit(("EN", "one"), ("FR", "un"), attribute="lang"))
-    assert plain(read_tmx([put(tmp_path, old.replace("1.4", "1.1"))])) == [("m:1", "EN", "one"), ("m:1", "FR", "un")]
+    assert plain(read_tmx([put(tmp_path, old.replace("1.4", "1.1"))], join=1)) == [
+        ("m:1", "EN", "one"),
+        ("m:1", "FR", "un"),
+    ]
 
 
 def test_units_can_be_joined(tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ def test_units_can_be_joined(tmp_path: Path) -> None:
 def test_entities_of_html_are_understood_where_a_dtd_might_declare_them(tmp_path: Path) -> None:
     doctype = '<!DOCTYPE tmx SYSTEM "tmx14.dtd">'
     content = wrap('<tu><tuv xml:lang="fr"><seg>caf&eacute;&nbsp;noir</seg></tuv></tu>', doctype=doctype)
-    assert plain(read_tmx([put(tmp_path, content)])) == [("m:1", "fr", "café noir")]
+    assert plain(read_tmx([put(tmp_path, content)], join=1)) == [("m:1", "fr", "café noir")]
 
 
 def test_files_may_be_compressed_or_lie_in_folders_and_zips(tmp_path: Path) -> None:
@@ -131,13 +133,15 @@ def test_files_may_be_compressed_or_lie_in_folders_and_zips(tmp_path: Path) -> N
         archive.writestr("sub/m.TMX", MEMORY)
         archive.writestr("n.tmx", MEMORY)
         archive.writestr("README", "?")
-    found = plain(read_tmx([tmp_path / "a", tmp_path / "a" / "m.tmx.gz"]))
+    found = plain(read_tmx([tmp_path / "a", tmp_path / "a" / "m.tmx.gz"], join=1))
     expected = [[(c.replace("m", name), lang, text) for c, lang, text in UNITS] for name in ("a/m", "n", "sub/m")]
     assert found == [document for documents in expected for document in documents]
 
 
 def test_a_file_that_is_named_itself_may_have_any_name(tmp_path: Path) -> None:
-    assert plain(read_tmx([put(tmp_path, wrap(unit(("en", "one"))), "export.xml")])) == [("export.xml:1", "en", "one")]
+    assert plain(read_tmx([put(tmp_path, wrap(unit(("en", "one"))), "export.xml")], join=1)) == [
+        ("export.xml:1", "en", "one")
+    ]
 
 
 # What is written comes back
@@ -148,20 +152,18 @@ def test_a_file_that_is_named_itself_may_have_any_name(tmp_path: Path) -> None:
 def test_random_units_come_back_equal(memory: list[list[tuple[str, str]]], encoding: str) -> None:
     content = f'<?xml version="1.0" encoding="{encoding}"?>' + wrap(*(unit(*pairs) for pairs in memory))
     with tempfile.TemporaryDirectory() as name:
-        found = plain(read_tmx([put(Path(name), content.encode(encoding))]))
+        found = plain(read_tmx([put(Path(name), content.encode(encoding))], join=1))
     expected = [(f"m:{n}", lang, " ".join(text.split())) for n, pairs in enumerate(memory, 1) for lang, text in pairs]
     assert found == [document for document in expected if document[2]]
 
 
 @given(memories, st.integers(1, 9))
 @relaxed
-def test_chunks_do_not_matter(memory: list[list[tuple[str, str]]], chunk: int) -> None:
+def test_the_size_of_chunks_does_not_change_the_documents(memory: list[list[tuple[str, str]]], chunk: int) -> None:
     content = wrap(*(unit(*pairs) for pairs in memory)).encode()
-    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+    with tempfile.TemporaryDirectory() as name:
         path = put(Path(name), content)
-        whole = plain(read_tmx([path]))
-        patch.setattr(tmx, "_CHUNK", chunk)
-        assert plain(read_tmx([path])) == whole
+        assert plain(read_tmx([path], join=1, chunk_bytes=chunk)) == plain(read_tmx([path], join=1))
 
 
 # What is wrong
@@ -171,30 +173,30 @@ def test_malformed_xml_is_named_behind_all_units_before_it(tmp_path: Path) -> No
     path = put(tmp_path, MEMORY.replace("<seg>Hunden</seg>", "<seg>Hunden</sag>"))
     got: list[Document] = []
     with pytest.raises(CorpusError) as caught:
-        got.extend(read_tmx([path]))
+        got.extend(read_tmx([path], join=1))
     assert plain(got) == UNITS[:2]
-    assert str(caught.value) == f"{path}:16:35: mismatched tag; mend it there or export it again"
+    assert str(caught.value) == f"{path}:16:35: mismatched tag; correct it there or export it again"
     skipped = Skipped()
     other = put(tmp_path, wrap(unit(("en", "one"))), "n.tmx")
-    assert plain(read_tmx([path, other], handle_error=skipped.add)) == [*UNITS[:2], ("n:1", "en", "one")]
+    assert plain(read_tmx([path, other], join=1, handle_error=skipped.add)) == [*UNITS[:2], ("n:1", "en", "one")]
     assert skipped.examples == {"unreadable file": str(caught.value)}
 
 
 def test_a_memory_cut_anywhere_gives_whole_units_and_an_error(tmp_path: Path) -> None:
     content = wrap(*(unit(("en", f"one {n}"), ("it", f"uno {n}")) for n in range(2))).encode()
-    whole = plain(read_tmx([put(tmp_path, content)]))
+    whole = plain(read_tmx([put(tmp_path, content)], join=1))
     for cut in range(len(content)):
         skipped = Skipped()
-        found = plain(read_tmx([put(tmp_path, content[:cut])], handle_error=skipped.add))
+        found = plain(read_tmx([put(tmp_path, content[:cut])], join=1, handle_error=skipped.add))
         assert found == whole[: len(found)]
         assert len(found) == 2 * content[:cut].count(b"</tu>")
         assert skipped.counts == {"unreadable file": 1}
     cut = content.index(b"</tu>") + 5
     assert message(put(tmp_path, content[:cut])) == (
-        f"{tmp_path}/m.tmx:1:{cut + 1}: cut short, no element found; mend it there or export it again"
+        f"{tmp_path}/m.tmx:1:{cut + 1}: cut short, no element found; correct it there or export it again"
     )
     assert message(put(tmp_path, b"")) == (
-        f"{tmp_path}/m.tmx:1:1: cut short, no element found; mend it there or export it again"
+        f"{tmp_path}/m.tmx:1:1: cut short, no element found; correct it there or export it again"
     )
 
 
@@ -202,7 +204,7 @@ def test_a_compressed_file_that_is_cut_gives_the_units_before(tmp_path: Path) ->
     content = wrap(*(unit(("en", str(n**5))) for n in range(20_000))).encode()
     path = put(tmp_path, gzip.compress(content)[:-20_000], "m.tmx.gz")
     skipped = Skipped()
-    found = plain(read_tmx([path], handle_error=skipped.add))
+    found = plain(read_tmx([path], join=1, handle_error=skipped.add))
     assert 1000 < len(found) < 20_000
     assert skipped.examples == {
         "unreadable file": f"{path}: cut short, the compressed data has no end; copy or download it again"
@@ -211,9 +213,9 @@ def test_a_compressed_file_that_is_cut_gives_the_units_before(tmp_path: Path) ->
 
 def test_a_segment_without_a_language_is_named(tmp_path: Path) -> None:
     path = put(tmp_path, wrap('\n<tu><tuv><seg>who?</seg></tuv><tuv xml:lang="it"><seg>io</seg></tuv></tu>'))
-    assert message(path) == f"{path}:2: a <tuv> without xml:lang; say its language there"
+    assert message(path) == f"{path}:2: a <tuv> without xml:lang; add its language there"
     skipped = Skipped()
-    assert plain(read_tmx([path], handle_error=skipped.add)) == [("m:1", "it", "io")]
+    assert plain(read_tmx([path], join=1, handle_error=skipped.add)) == [("m:1", "it", "io")]
     assert skipped.counts == {"no language": 1}
 
 
@@ -222,9 +224,9 @@ def test_an_entity_that_nobody_knows_is_named(tmp_path: Path) -> None:
     path = put(tmp_path, wrap(units, doctype='<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n'))
     assert message(path) == f"{path}:2: '&xyz;' is unknown; write its text instead"
     skipped = Skipped()
-    assert plain(read_tmx([path], handle_error=skipped.add)) == [("m:1", "it", "io tu")]
+    assert plain(read_tmx([path], join=1, handle_error=skipped.add)) == [("m:1", "it", "io tu")]
     assert message(put(tmp_path, wrap(units))) == (
-        f"{path}:1:{wrap(units).index('&xyz') + 1}: undefined entity; mend it there or export it again"
+        f"{path}:1:{wrap(units).index('&xyz') + 1}: undefined entity; correct it there or export it again"
     )
 
 
@@ -236,7 +238,7 @@ def test_no_entity_may_be_declared(tmp_path: Path, declaration: str, column: int
     units = '<tu><tuv xml:lang="en"><seg>&lol;</seg></tuv></tu>'
     path = put(tmp_path, wrap(units, doctype=f"<!DOCTYPE tmx [\n{declaration}\n]>\n"))
     assert message(path) == (
-        f"{path}:2:{column}: an entity is declared, 'lol', and could grow without end; write its text instead"
+        f"{path}:2:{column}: declares the entity 'lol', which may expand without limit; write its text instead"
     )
 
 
@@ -245,14 +247,16 @@ def test_a_billion_laughs_are_refused_at_once(tmp_path: Path) -> None:
     doctype = f'<!DOCTYPE tmx [<!ENTITY l0 "ha">{laughs}]>'
     path = put(tmp_path, wrap('<tu><tuv xml:lang="en"><seg>&l9;</seg></tuv></tu>', doctype=doctype))
     assert message(path) == (
-        f"{path}:1:28: an entity is declared, 'l0', and could grow without end; write its text instead"
+        f"{path}:1:28: declares the entity 'l0', which may expand without limit; write its text instead"
     )
     assert seconds(lambda: message(path), 1) < 1
 
 
 def test_the_five_entities_may_be_declared(tmp_path: Path) -> None:
     doctype = '<!DOCTYPE tmx [<!ELEMENT tmx ANY><!ENTITY lt "&#38;#60;"><!ENTITY gt "&#62;">]>'
-    assert plain(read_tmx([put(tmp_path, wrap(unit(("en", "a < b")), doctype=doctype))])) == [("m:1", "en", "a < b")]
+    assert plain(read_tmx([put(tmp_path, wrap(unit(("en", "a < b")), doctype=doctype))], join=1)) == [
+        ("m:1", "en", "a < b")
+    ]
 
 
 def test_what_is_no_memory_is_named(tmp_path: Path) -> None:
@@ -269,16 +273,16 @@ def test_encodings_that_expat_does_not_know_are_named(tmp_path: Path) -> None:
 
 def test_paths_without_a_memory_are_named(tmp_path: Path) -> None:
     put(tmp_path / "a", "?", "README")
-    assert message(tmp_path / "a") == f"no TMX file in {tmp_path}/a; its name should end in .tmx"
-    assert message() == "no TMX file in nothing; its name should end in .tmx"
+    assert message(tmp_path / "a") == f"no TMX file in {tmp_path}/a; its name must end in .tmx"
+    assert message() == "no TMX file in an empty list; its name must end in .tmx"
     assert message(tmp_path / "b.tmx") == f"{tmp_path}/b.tmx: no such file or folder; check the spelling"
-    assert message(tmp_path, join=0) == "0 units cannot be joined to a document; pass 1 or more"
+    assert message(tmp_path, join=0) == "`join=0` is less than 1; join 1 unit or more into a document"
 
 
 def test_a_memory_that_is_there_twice_is_named(tmp_path: Path) -> None:
     put(tmp_path, MEMORY)
     put(tmp_path, gzip.compress(MEMORY.encode()), "m.tmx.gz")
-    assert message(tmp_path) == f"{tmp_path}/m.tmx.gz: the same text as {tmp_path}/m.tmx, it seems; keep one of them"
+    assert message(tmp_path) == f"{tmp_path}/m.tmx.gz: seems to be the same text as {tmp_path}/m.tmx; keep one of them"
 
 
 def test_zips_that_are_damaged_or_encrypted_are_named(tmp_path: Path) -> None:
@@ -302,7 +306,7 @@ def test_any_tags_are_units_or_an_error(tags: str, dtd: bool) -> None:
     skipped = Skipped()
     with tempfile.TemporaryDirectory() as name:
         path = put(Path(name), wrap(tags, doctype='<!DOCTYPE tmx SYSTEM "x">' if dtd else ""))
-        for document in read_tmx([path], handle_error=skipped.add):
+        for document in read_tmx([path], join=1, handle_error=skipped.add):
             assert document.text.strip()
             assert document.lang in ("en", "it")
     assert set(skipped.counts) <= {"unreadable file", "no language", "unknown entity"}
@@ -324,28 +328,25 @@ def test_any_bytes_are_units_or_an_error(junk: bytes, place: int) -> None:
         ("<hi/>" * 220_000, "no unit ends within 1 MB"),
         ("<!--" + "x" * 1_200_000, "no unit ends within 1 MB"),
         ("<x y='" + "z" * 1_200_000, "no unit ends within 1 MB"),
-        ("<x>" * 50_000, "more than 1000 elements in one another"),
+        ("<x>" * 50_000, "more than 1000 nested elements"),
     ],
     ids=["text", "elements", "comment", "attribute", "depth"],
 )
-def test_what_never_ends_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endless: str, explanation: str
-) -> None:
-    monkeypatch.setattr(tmx, "_LONGEST", 1 << 20)
+def test_an_element_that_never_ends_is_an_error(tmp_path: Path, endless: str, explanation: str) -> None:
     path = put(tmp_path, '<tmx><body><tu><tuv xml:lang="en"><seg>' + endless)
     tracemalloc.start()
     try:
-        shown = message(path)
+        shown = message(path, max_unit_bytes=1 << 20)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert shown.endswith(f": {explanation}; mend it there or export it again")
+    assert shown.endswith(f": {explanation}; correct it there or export it again")
     assert peak < 4 << 20
 
 
 def test_endless_new_names_are_given_up(tmp_path: Path) -> None:
     path = put(tmp_path, wrap(*(f"<tu><x{n}/></tu>" for n in range(30_000))))
-    assert message(path).endswith(": more than 10000 names of elements; pass a TMX file")
+    assert message(path).endswith(": more than 10000 different element names; pass a TMX file")
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:

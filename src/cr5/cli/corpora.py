@@ -1,9 +1,8 @@
-"""The commands that make corpora, and look into them."""
+"""``cr5 corpus``: the commands that make corpora, inspect them and convert them."""
 
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Literal
@@ -15,22 +14,9 @@ from cr5.cli.options import Changes, Corpora, Json, Langs, OnError, Preset, comm
 from cr5.cli.render import console
 from cr5.cli.render import corpora as rendering
 from cr5.cli.render.console import err
-from cr5.corpus.documents import Batch, Document
-from cr5.corpus.languages import normalise
-from cr5.corpus.skipped import Skipped
-from cr5.corpus.writing import write
-from cr5.errors import Cr5Error
-from cr5.progress import Progress
-from cr5.settings import settings
-from cr5.sources.bible import read_bible
-from cr5.sources.clean import SourceSummary, clean
-from cr5.sources.europarl import read_europarl
-from cr5.sources.files import ErrorHandler, raise_error
-from cr5.sources.folder import read_folder
-from cr5.sources.gettext import read_gettext
-from cr5.sources.moses import read_moses
-from cr5.sources.table import read_table
-from cr5.sources.tmx import read_tmx
+from cr5.cli.source_commands import Dedupe, DropForeign, Output, add_source_command
+from cr5.corpus.documents import Skipped, write
+from cr5.sources.registry import SOURCES
 from cr5.sources.wikipedia import build as encyclopedias
 from cr5.sources.wikipedia.dump_listing import DUMPS, HUB
 from cr5.sources.wikipedia.executor import open_executor
@@ -40,33 +26,13 @@ from cr5.sources.wikipedia.wiki import Kind
 from cr5.training.inspection import inspect as inspect_corpus
 
 app = typer.Typer(help="Make a corpus from what you have, or look into one.", no_args_is_help=True)
-SOURCES = "Make a corpus"
-AT_HAND = "Use one that is there"
-TRAIN_SHORTER = "train with a lower --set min_unique=N"
-
-Output = Annotated[
-    str,
-    typer.Option(
-        "--output",
-        "-o",
-        help="File to write: .parquet, .jsonl, .csv or .tsv, the last three also .gz or .xz; - for JSONL on standard "
-        "output.",
-        metavar="FILE",
-    ),
-]
-Paths = Annotated[list[Path], typer.Argument(help="Files or folders.", metavar="PATH", show_default=False)]
-DropForeign = Annotated[
-    bool, typer.Option("--drop-foreign", help="Leave out texts that are evidently in another language than they say.")
-]
-Dedupe = Annotated[
-    bool, typer.Option("--dedupe", help="Leave out texts that nearly repeat one of another concept in their language.")
-]
-
+MAKE = "Make a corpus"
+USE = "Use an existing corpus"
 
 CONTACT = "https://pypi.org/project/cr5"
 
 
-@app.command(rich_help_panel=SOURCES)
+@app.command(rich_help_panel=MAKE)
 def wikipedia(
     langs: Annotated[str, typer.Option(help="Wikipedias by their codes, e.g. da,en,it,vi.", metavar="CODES")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.", metavar="FOLDER")],
@@ -167,309 +133,13 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-@app.command(rich_help_panel=SOURCES)
-def folder(
-    root: Annotated[Path, typer.Argument(help="The folder.", metavar="FOLDER")],
-    output: Output,
-    pattern: Annotated[
-        str, typer.Option(help="Where language and concept stand in a path; * is any part, ** any parts.")
-    ] = "{lang}/{concept}",
-    keep_repeated: Annotated[
-        bool, typer.Option("--keep-repeated", help="Keep lines that most pages of a language have, such as menus.")
-    ] = False,
-    langs: Langs = None,
-    drop_foreign: DropForeign = False,
-    dedupe: Dedupe = False,
-    on_error: OnError = "raise",
-    json: Json = False,
-) -> None:
-    """A folder tree with one subfolder per language: HTML, Markdown or text.
+for source in SOURCES.values():
+    add_source_command(app, source, MAKE)
 
-    Pages of the same path are about the same: docs/en/install.html and
-    docs/it/install.html. Elsewhere a pattern says what is what. Examples:
-
-        cr5 corpus folder docs/ -o corpus.parquet
-
-        cr5 corpus folder pages/ --pattern "{concept}.{lang}.md" -o corpus.jsonl
-    """
-    skipped, handle_error = _error_handler(on_error)
-    chosen = comma_separated(langs)
-    found = read_folder(root, pattern=pattern, keep_repeated=keep_repeated, langs=chosen, handle_error=handle_error)
-    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json)
+# Corpora on disk
 
 
-@app.command(rich_help_panel=SOURCES)
-def moses(
-    paths: Paths,
-    output: Output,
-    join: Annotated[
-        int | None,
-        typer.Option(min=1, help="Lines that make one document.", show_default="20, with --pivot 1", metavar="N"),
-    ] = None,
-    pivot: Annotated[
-        str | None,
-        typer.Option(help="Join several pairs where their lines in this language are equal.", metavar="CODE"),
-    ] = None,
-    langs: Langs = None,
-    drop_foreign: DropForeign = False,
-    dedupe: Dedupe = False,
-    on_error: OnError = "raise",
-    json: Json = False,
-) -> None:
-    """Line-aligned files as OPUS publishes them for Moses: plain, .gz, or in a .zip.
-
-    Files belong together whose names differ in the language at their end.
-    A sentence alone teaches little, so 20 are joined. Examples:
-
-        cr5 corpus moses Europarl.en-it.en Europarl.en-it.it -o corpus.parquet
-
-        cr5 corpus moses en-it.txt.zip --join 50 -o corpus.parquet
-
-        cr5 corpus moses da-en.txt.zip en-it.txt.zip --pivot en -o corpus.parquet
-    """
-    skipped, handle_error = _error_handler(on_error)
-    found = read_moses(paths, join=join or (1 if pivot else 20), pivot=pivot, handle_error=handle_error)
-    longer = TRAIN_SHORTER if pivot else f"join more lines with --join, or {TRAIN_SHORTER}"
-    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json, longer)
-
-
-@app.command(rich_help_panel=SOURCES)
-def tmx(
-    paths: Paths,
-    output: Output,
-    join: Annotated[int, typer.Option(min=1, help="Units that make one document.", metavar="N")] = 20,
-    langs: Langs = None,
-    drop_foreign: DropForeign = False,
-    dedupe: Dedupe = False,
-    on_error: OnError = "raise",
-    json: Json = False,
-) -> None:
-    """Translation memories: .tmx, .tmx.gz, or in a .zip.
-
-    A segment alone teaches little, so those of 20 units are joined.
-    Examples:
-
-        cr5 corpus tmx memory.tmx -o corpus.parquet
-
-        cr5 corpus tmx en-it.tmx.gz da-en.tmx.gz --join 50 -o corpus.parquet
-    """
-    skipped, handle_error = _error_handler(on_error)
-    found = read_tmx(paths, join=join, handle_error=handle_error)
-    longer = f"join more units with --join, or {TRAIN_SHORTER}"
-    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json, longer)
-
-
-@app.command(rich_help_panel=SOURCES)
-def europarl(
-    root: Annotated[Path, typer.Argument(help="A folder or .zip with a subfolder per language.", metavar="PATH")],
-    output: Output,
-    langs: Langs = None,
-    drop_foreign: DropForeign = False,
-    dedupe: Dedupe = False,
-    on_error: OnError = "raise",
-    json: Json = False,
-) -> None:
-    """Sessions of the European Parliament, XML or the older text form.
-
-    Every speech is a document. Some files are damaged as they are published;
-    --on-error skip passes over that and counts it. Example:
-
-        cr5 corpus europarl Europarl/raw -o corpus.parquet --on-error skip
-    """
-    skipped, handle_error = _error_handler(on_error)
-    found = read_europarl(root, langs=comma_separated(langs), handle_error=handle_error)
-    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json)
-
-
-@app.command(rich_help_panel=SOURCES)
-def gettext(
-    paths: Paths,
-    output: Output,
-    by: Annotated[
-        Literal["message", "reference", "catalogue"],
-        typer.Option(
-            help="A document is a message, or all of a source file (reference), or a catalogue.", metavar="UNIT"
-        ),
-    ] = "message",
-    source_lang: Annotated[str, typer.Option(help="Language of the messages themselves.", metavar="CODE")] = "en",
-    langs: Langs = None,
-    drop_foreign: DropForeign = False,
-    dedupe: Dedupe = False,
-    on_error: OnError = "raise",
-    json: Json = False,
-) -> None:
-    """Message catalogues of gettext, .po and .mo.
-
-    A message is often too short to learn from: take all messages of a source
-    file as a document, or where no files are named (.mo), all of a catalogue.
-    Examples:
-
-        cr5 corpus gettext po/ --by reference -o corpus.parquet
-
-        cr5 corpus gettext /usr/share/locale --by catalogue -o corpus.parquet
-    """
-    skipped, handle_error = _error_handler(on_error)
-    found = read_gettext(paths, by=by, source_lang=source_lang, handle_error=handle_error)
-    longer = f"join messages with --by reference or catalogue, or {TRAIN_SHORTER}"
-    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json, longer)
-
-
-@app.command(rich_help_panel=SOURCES)
-def bible(
-    paths: Paths,
-    output: Output,
-    references: Annotated[
-        Path | None, typer.Option(help="The verse of every line, e.g. vref.txt.", metavar="FILE")
-    ] = None,
-    by: Annotated[Literal["verse", "chapter", "book"], typer.Option(help="What a document is.")] = "chapter",
-    langs: Langs = None,
-    drop_foreign: DropForeign = False,
-    dedupe: Dedupe = False,
-    on_error: OnError = "raise",
-    json: Json = False,
-) -> None:
-    """Bibles with a verse a line, and a list that names the verses.
-
-    A file's name begins with its language: eng-web.txt. Without a list every
-    line begins with its reference and a tab. Examples:
-
-        cr5 corpus bible verses/ --references vref.txt -o corpus.parquet
-
-        cr5 corpus bible eng-web.tsv dan-1931.tsv --by book -o corpus.parquet
-    """
-    skipped, handle_error = _error_handler(on_error)
-    found = read_bible(paths, references, by=by, handle_error=handle_error)
-    longer = f"join verses with --by chapter or book, or {TRAIN_SHORTER}"
-    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json, longer)
-
-
-@app.command(rich_help_panel=SOURCES)
-def table(
-    paths: Annotated[list[Path], typer.Argument(help="Files.", metavar="FILE", show_default=False)],
-    output: Output,
-    concept_column: Annotated[str, typer.Option(help="What a row is about.", metavar="NAME")] = "concept",
-    lang_column: Annotated[str, typer.Option(help="Its language; - has it guessed.", metavar="NAME")] = "lang",
-    text_column: Annotated[
-        list[str] | None,
-        typer.Option(help="Its text; may be repeated, the texts are joined.", metavar="NAME", show_default="text"),
-    ] = None,
-    title_column: Annotated[str, typer.Option(help="Its title.", metavar="NAME")] = "title",
-    url_column: Annotated[str, typer.Option(help="Its address.", metavar="NAME")] = "url",
-    lang: Annotated[str | None, typer.Option(help="The language of all rows.", metavar="CODE")] = None,
-    wide: Annotated[
-        list[str] | None,
-        typer.Option(help="One column a language, e.g. --wide it=testo; may be repeated.", metavar="CODE=NAME"),
-    ] = None,
-    langs: Langs = None,
-    drop_foreign: DropForeign = False,
-    dedupe: Dedupe = False,
-    on_error: OnError = "raise",
-    json: Json = False,
-) -> None:
-    """Tables with columns of any names: .csv, .tsv, .jsonl or .parquet.
-
-    Rows that are about the same have the same concept. A wide table has all
-    languages of it in one row, each in a column. Examples:
-
-        cr5 corpus table news.csv --concept-column story -o corpus.parquet
-
-        cr5 corpus table news.csv --text-column head --text-column body -o a.csv
-
-        cr5 corpus table pairs.tsv --wide en=english --wide it=testo -o b.csv
-
-        cr5 corpus table it.csv --lang it -o it.parquet
-    """
-    skipped, handle_error = _error_handler(on_error)
-    found = read_table(
-        paths,
-        concept_column=concept_column,
-        lang_column=None if lang_column == "-" else lang_column,
-        text_column=text_column or ["text"],
-        title_column=title_column,
-        url_column=url_column,
-        lang=lang or "",
-        wide=dict(_pair(item) for item in wide) if wide else None,
-        handle_error=handle_error,
-    )
-    _make(found, output, skipped, langs, drop_foreign, dedupe, handle_error, json)
-
-
-def _pair(item: str) -> tuple[str, str]:
-    code, equals, name = item.partition("=")
-    if not (code and equals and name):
-        raise typer.BadParameter(f"{item!r} is not of the form CODE=NAME", param_hint="--wide")
-    return code, name
-
-
-def _error_handler(on_error: str) -> tuple[Skipped, ErrorHandler]:
-    skipped = Skipped()
-    return skipped, skipped.add if on_error == "skip" else raise_error
-
-
-def _make(
-    documents: Iterator[Document],
-    output: str,
-    skipped: Skipped,
-    langs: str | None,
-    drop_foreign: bool,
-    dedupe: bool,
-    handle_error: ErrorHandler,
-    json: bool,
-    longer: str = TRAIN_SHORTER,
-) -> None:
-    """Write a source's documents as a corpus, and tell what it is; ``longer`` says what to do about short ones."""
-    if json and output == "-":
-        raise typer.BadParameter("standard output is the corpus already; name a file with -o", param_hint="--json")
-    summary, wanted = SourceSummary(), comma_separated(langs)
-    min_unique = settings().weighting.min_unique
-    began = time.perf_counter()
-    with console.progress_bars(json) as progress:
-
-        def found() -> Iterator[Batch]:
-            count = 0
-            for batch in clean(
-                documents, summary, langs=wanted, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique,
-                handle_error=handle_error,
-            ):  # fmt: skip
-                count += batch.rows.num_rows
-                progress(Progress("documents", count, None))
-                yield batch
-            if not count:
-                raise Cr5Error(_nothing(skipped, summary, wanted or []))
-
-        count = write(output, found())
-    seconds = time.perf_counter() - began
-    if json:
-        about = {"corpus": output, "documents": count, "seconds": seconds, "skipped": skipped.counts}
-        console.as_json(about | summary.to_json())
-        return
-    rendering.source_summary(
-        summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique, longer=longer
-    )
-    console.skipped_lines(skipped)
-    if missing := _missing(summary, wanted or []):
-        console.warn(f"no document is in {', '.join(missing)}; there are {', '.join(sorted(summary.passed))}")
-
-
-def _nothing(skipped: Skipped, summary: SourceSummary, wanted: list[str]) -> str:
-    """Why no document is left."""
-    if summary.passed and len(_missing(summary, wanted)) < max(len(wanted), 1):
-        return "all documents are foreign or similar, so none is left; leave out --drop-foreign or --dedupe"
-    if summary.passed:
-        return f"no document is in {', '.join(wanted)}; there are {', '.join(sorted(summary.passed))}; change --langs"
-    if skipped.total:
-        return f"no document is left, {skipped.total:,} could not be used; the first: {skipped.first}"
-    return "there is no text in what you named; check the files, and the options in -h"
-
-
-def _missing(summary: SourceSummary, wanted: list[str]) -> list[str]:
-    return [lang for lang in wanted if not summary.passed[normalise(lang)]]
-
-
-# A corpus that is there
-
-
-@app.command("inspect", rich_help_panel=AT_HAND)
+@app.command("inspect", rich_help_panel=USE)
 def inspect(
     corpora: Corpora,
     langs: Langs = None,
@@ -497,7 +167,7 @@ def inspect(
     console.skipped_lines(skipped)
 
 
-@app.command("convert", rich_help_panel=AT_HAND)
+@app.command("convert", rich_help_panel=USE)
 def convert(
     corpora: Corpora,
     output: Output,

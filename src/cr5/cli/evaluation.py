@@ -28,10 +28,8 @@ from cr5.cli.options import (
     settings_of,
 )
 from cr5.cli.render import console, scores
-from cr5.corpus.documents import Document
+from cr5.corpus.documents import Document, Skipped, write
 from cr5.corpus.languages import find_language
-from cr5.corpus.skipped import Skipped
-from cr5.corpus.writing import write
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned import read_aligned
 from cr5.evaluate.report.files import write_reports

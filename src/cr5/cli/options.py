@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cr5.corpus.reading import CorpusReader, read_batches
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.documents import Reading, Skipped, read_batches
 from cr5.data import FOLDER
 from cr5.settings import PRESETS, Settings, settings
 
@@ -58,7 +57,7 @@ def comma_separated(text: str | None) -> list[str] | None:
 
 def read_corpora(
     corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped
-) -> CorpusReader:
+) -> Reading:
     """Read files, folders and the built-in encyclopedia in batches."""
     paths = [str(FOLDER) if path == BUILTIN and not Path(path).exists() else path for path in corpora]
     return read_batches(paths, langs=comma_separated(langs), on_error=on_error, skipped=skipped)

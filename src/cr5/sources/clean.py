@@ -1,4 +1,4 @@
-"""On the way into a corpus: one code per language, a language for every text, and what is out of place."""
+"""Cleaning the documents of a source: language codes, languages that are missing or wrong, near-duplicates."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -11,41 +11,43 @@ import numpy as np
 import pyarrow as pa
 
 from cr5.corpus import identification, languages
-from cr5.corpus.documents import Batch, Document, in_batches
+from cr5.corpus.documents import Batch, Document, batches
 from cr5.corpus.duplicates import Duplicates
 from cr5.errors import CorpusError
 from cr5.features.tokeniser import Tokeniser
 from cr5.sources.files import ErrorHandler, raise_error
 
-SAMPLE = 1000  # documents of a language that tell how many are short
+SAMPLE_DOCUMENTS = 1000
+"""How many documents of each language are tokenised to estimate the share of short ones."""
 
 
 @dataclass
 class SourceSummary:
-    """What passed by, per language, what became ``documents``, and what was out of place.
+    """Counts of documents by language: what was read from a source, what was kept, and what looked wrong.
 
-    ``guessed``: the source did not name the language; ``confidence`` sums how sure the guesses were. ``foreign``:
-    texts evidently in another language than they say, counted by both, each with the concept of its first case in
-    ``examples``. ``duplicates``: texts that nearly repeat one of another concept. ``short``: documents with too few
-    different words, among the ``judged``. ``concepts`` counts all, and ``shared`` those in two languages or more.
-    ``renamed``: codes as the source wrote them.
+    ``read``: all documents of the source. ``documents``: those that were kept. ``guessed``: those whose language the
+    source did not name; ``confidence`` is the sum of the probabilities of these guesses. ``foreign``: texts that are
+    evidently in another language, by declared and evident language, each with the concept of the first in
+    ``foreign_examples``. ``duplicates``: texts that nearly repeat a text of another concept. ``short``: documents with
+    too few different words, among the ``sampled`` ones. ``concepts`` and ``shared``: all concepts, and those in two
+    languages or more. ``renamed``: language codes that the source spells differently.
     """
 
-    passed: Counter[str] = field(default_factory=Counter)
+    read: Counter[str] = field(default_factory=Counter)
     documents: Counter[str] = field(default_factory=Counter)
     guessed: Counter[str] = field(default_factory=Counter)
     confidence: dict[str, float] = field(default_factory=dict)
     foreign: Counter[tuple[str, str]] = field(default_factory=Counter)
+    foreign_examples: dict[tuple[str, str], str] = field(default_factory=dict)
     duplicates: Counter[str] = field(default_factory=Counter)
-    examples: dict[tuple[str, str], str] = field(default_factory=dict)
-    judged: Counter[str] = field(default_factory=Counter)
+    sampled: Counter[str] = field(default_factory=Counter)
     short: Counter[str] = field(default_factory=Counter)
     concepts: int = 0
     shared: int = 0
     renamed: dict[str, str] = field(default_factory=dict)
 
     def by_language(self) -> dict[str, "LanguageSummary"]:
-        """All of it by language."""
+        """The counts of every language."""
         langs = sorted({*self.documents, *self.guessed, *self.duplicates, *(lang for lang, _ in self.foreign)})
         return {
             lang: LanguageSummary(
@@ -54,23 +56,27 @@ class SourceSummary:
                 self.confidence[lang] / self.guessed[lang] if self.guessed[lang] else None,
                 {other: count for (declared, other), count in self.foreign.items() if declared == lang},
                 self.duplicates[lang],
-                self.short[lang] / self.judged[lang] if self.judged[lang] else None,
+                self.short[lang] / self.sampled[lang] if self.sampled[lang] else None,
             )
             for lang in langs
         }
 
+    def missing(self, langs: Collection[str]) -> list[str]:
+        """Those of these languages, in any spelling, of which the source has no document."""
+        return [lang for lang in langs if not self.read[languages.normalise(lang)]]
+
     def to_json(self) -> dict[str, object]:
-        """Plain values."""
+        """The counts as plain values."""
         return {
             "concepts": self.concepts,
             "shared": self.shared,
-            "languages": {lang: figures._asdict() for lang, figures in self.by_language().items()},
+            "languages": {lang: counts._asdict() for lang, counts in self.by_language().items()},
             "renamed": self.renamed,
         }
 
 
 class LanguageSummary(NamedTuple):
-    """One language of an summary; ``short`` is a share, by a sample."""
+    """The counts of one language; ``confidence`` is a mean, ``short`` a share, estimated from a sample."""
 
     documents: int
     guessed: int
@@ -90,27 +96,28 @@ def clean(
     min_unique: int = 0,
     handle_error: ErrorHandler = raise_error,
 ) -> Iterator[Batch]:
-    """Documents with their languages by BCP 47, in batches; what is out of place is counted and may be dropped.
+    """Yield the documents in batches, with BCP 47 language codes, and count them in ``summary``.
 
-    ``langs`` keeps these languages only, however they are spelled. Documents with fewer different words than
-    ``min_unique`` are short, which is looked at in the first 1,000 of every language.
+    ``langs`` keeps only these languages, in any spelling. ``drop_foreign`` drops texts that are evidently not in their
+    declared language, ``dedupe`` those that nearly repeat a text of another concept; otherwise both are only counted.
+    Documents with fewer different words than ``min_unique`` are counted as short, in a sample of each language.
     """
     wanted = None if langs is None else {languages.normalise(lang) for lang in langs}
-    seen = Duplicates()
-    found: dict[int, str] = {}
-    for batch in in_batches(_in_language(documents, summary, wanted, drop_foreign, handle_error)):
-        marked = seen.mark(batch.rows)
-        rows = batch.rows.filter(pa.array(~marked)) if dedupe and marked.any() else batch.rows
+    duplicates = Duplicates()
+    language_of_concept: dict[int, str] = {}
+    for batch in batches(_in_known_languages(documents, summary, wanted, drop_foreign, handle_error)):
+        is_duplicate = duplicates.mark(batch.rows)
+        rows = batch.rows.filter(pa.array(~is_duplicate)) if dedupe and is_duplicate.any() else batch.rows
         summary.documents.update(rows["lang"].to_pylist())
-        summary.duplicates.update(batch.rows["lang"].filter(pa.array(marked)).to_pylist())
-        _count_concepts(rows, found, summary)
+        summary.duplicates.update(batch.rows["lang"].filter(pa.array(is_duplicate)).to_pylist())
+        _count_concepts(rows, language_of_concept, summary)
         if min_unique:
             _count_short(rows, min_unique, summary)
         if rows.num_rows:
-            yield Batch(rows, batch.source, batch.lines if rows is batch.rows else batch.lines[~marked])
+            yield Batch(rows, batch.source, batch.lines if rows is batch.rows else batch.lines[~is_duplicate])
 
 
-def _in_language(
+def _in_known_languages(
     documents: Iterable[Document],
     summary: SourceSummary,
     wanted: set[str] | None,
@@ -125,7 +132,8 @@ def _in_language(
             if lang == identification.UNKNOWN:
                 handle_error(
                     "language unknown",
-                    f"{document.concept}: the language of its text cannot be told; name it or pass --on-error skip",
+                    f"{document.concept}: its text does not show its language; name the language in the source, or "
+                    'skip such documents with `on_error="skip"`',
                 )
                 continue
         else:
@@ -134,7 +142,7 @@ def _in_language(
             except CorpusError as error:
                 handle_error("no language code", f"{document.concept}: {error}")
                 continue
-        summary.passed[lang] += 1
+        summary.read[lang] += 1
         if wanted is not None and lang not in wanted:
             continue
         if guess is not None:
@@ -145,30 +153,30 @@ def _in_language(
                 summary.renamed[declared] = lang
             if (evident := identification.find_foreign_language(document.text, lang)) is not None:
                 summary.foreign[lang, evident.lang] += 1
-                summary.examples.setdefault((lang, evident.lang), document.concept)
+                summary.foreign_examples.setdefault((lang, evident.lang), document.concept)
                 if drop_foreign:
                     continue
         yield Document(document.concept, lang, document.text, document.title, document.url)
 
 
-def _count_concepts(rows: pa.RecordBatch, found: dict[int, str], summary: SourceSummary) -> None:
-    """Count concepts and those of several languages; ``found`` has the language of each, "" for several."""
+def _count_concepts(rows: pa.RecordBatch, language_of_concept: dict[int, str], summary: SourceSummary) -> None:
+    """Count concepts; ``language_of_concept`` has the language of each by its hash, "" for several languages."""
     for concept, lang in zip(rows["concept"].to_pylist(), rows["lang"].to_pylist(), strict=True):
-        before = found.setdefault(hash(concept), lang)
-        if before not in ("", lang):
-            found[hash(concept)] = ""
+        previous = language_of_concept.setdefault(hash(concept), lang)
+        if previous not in ("", lang):
+            language_of_concept[hash(concept)] = ""
             summary.shared += 1
-    summary.concepts = len(found)
+    summary.concepts = len(language_of_concept)
 
 
 def _count_short(rows: pa.RecordBatch, min_unique: int, summary: SourceSummary) -> None:
     langs = rows["lang"].dictionary_encode()
     for i, lang in enumerate(langs.dictionary.to_pylist()):
-        places = np.flatnonzero(langs.indices.to_numpy() == i)[: SAMPLE - summary.judged[lang]]
-        _, ids, offsets = Tokeniser()(rows["text"].take(pa.array(places)), lang)
-        different = (len(set(ids[start:end].tolist())) for start, end in pairwise(offsets))
-        summary.short[lang] += sum(count < min_unique for count in different)
-        summary.judged[lang] += len(places)
+        sample = np.flatnonzero(langs.indices.to_numpy() == i)[: SAMPLE_DOCUMENTS - summary.sampled[lang]]
+        _, ids, offsets = Tokeniser()(rows["text"].take(pa.array(sample)), lang)
+        unique_words = (len(set(ids[start:end].tolist())) for start, end in pairwise(offsets))
+        summary.short[lang] += sum(count < min_unique for count in unique_words)
+        summary.sampled[lang] += len(sample)
 
 
 _normalise = lru_cache(1024)(languages.normalise)

@@ -18,7 +18,7 @@ _BREAK = 1 << 20  # bytes that are read at a time within a line that is too long
 
 
 def raise_error(reason: str, message: str) -> None:
-    """ErrorHandler by raising."""
+    """Raise a ``CorpusError`` at the first problem."""
     raise CorpusError(message)
 
 

@@ -1,4 +1,4 @@
-"""Places: where a source's files lie, as files of their own, below folders, or in zips."""
+"""Input files of a source: files, all files below a folder, and the members of zips."""
 
 import os
 import zipfile
@@ -25,27 +25,27 @@ class InputFile(NamedTuple):
 
     @property
     def folder(self) -> tuple[str, ...]:
-        """Where it lies, a zip being a folder too."""
+        """The folders above it; a zip is a folder too."""
         if self.member is None:
             return self.path.resolve().parent.parts
         return self.path.resolve().parts + PurePosixPath(self.member).parent.parts
 
     @property
     def name(self) -> str:
-        """Its name without what tells its compression: train.en."""
+        """Its name without the suffix of a compression: train.en."""
         if self.member is not None:
             return PurePosixPath(self.member).name
         return split_suffix(self.path.name)[0]
 
     def open(self) -> AbstractContextManager[IO[bytes]]:
-        """Its bytes."""
+        """Open it for reading decompressed bytes."""
         return opened(self.path, self.member)
 
 
 def find_files(paths: Sequence[Path], handle_error: ErrorHandler) -> Iterator[InputFile]:
-    """All files that the paths name, once each, those below folders and in zips among them, hidden ones not."""
+    """Yield every file once: the given ones, those below folders and those in zips, without hidden ones."""
     seen: set[tuple[Path, str | None]] = set()
-    for path in chain.from_iterable(map(_below, paths)):
+    for path in chain.from_iterable(map(_files_below, paths)):
         try:
             members = _members(path) if path.suffix.lower() == ".zip" else [None]
         except CorpusError as error:
@@ -57,23 +57,23 @@ def find_files(paths: Sequence[Path], handle_error: ErrorHandler) -> Iterator[In
                 yield InputFile(path, member)
 
 
-def unique_names(found: Sequence[tuple[tuple[str, ...], str]]) -> list[str]:
-    """For each folder and name, the name, with as many folders before it as tell it from its namesakes."""
-    namesakes: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for folder, name in found:
-        namesakes[name].append(folder)
+def unique_names(files: Sequence[tuple[tuple[str, ...], str]]) -> list[str]:
+    """The name of each folder and name, preceded by as many folders as make it unique."""
+    folders_of: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for folder, name in files:
+        folders_of[name].append(folder)
     depths = {
         name: next(n for n in count() if len({_tail(folder, n) for folder in folders}) == len(folders))
-        for name, folders in namesakes.items()
+        for name, folders in folders_of.items()
     }
-    return ["/".join([*_tail(folder, depths[name]), name]) for folder, name in found]
+    return ["/".join([*_tail(folder, depths[name]), name]) for folder, name in files]
 
 
 def _tail(parts: tuple[str, ...], length: int) -> tuple[str, ...]:
     return parts[max(len(parts) - length, 0) :]
 
 
-def _below(path: Path) -> list[Path]:
+def _files_below(path: Path) -> list[Path]:
     if not path.exists():
         raise CorpusError(f"{path}: no such file or folder; check the spelling")
     if not path.is_dir():
@@ -82,11 +82,11 @@ def _below(path: Path) -> list[Path]:
     def fail(error: OSError) -> None:
         raise error
 
-    found = []
+    files = []
     with reading(str(path)):
         for folder, _, names in os.walk(path, onerror=fail):
-            found += [Path(folder, name) for name in names if not name.startswith(".")]
-    return sorted(found)
+            files += [Path(folder, name) for name in names if not name.startswith(".")]
+    return sorted(files)
 
 
 def _members(path: Path) -> Sequence[str | None]:

@@ -94,10 +94,9 @@ def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterat
         yield "guessed: the source names no language; sure: how sure the guesses are, on average"
     if summary.foreign:
         (lang, other), count = summary.foreign.most_common(1)[0]
-        yield (
-            f"foreign: evidently in another language ({lang}: {count:,} in {other}, such as "
-            f"{summary.examples[lang, other]}); {'left out' if drop_foreign else 'leave them out with --drop-foreign'}"
-        )
+        done = "left out" if drop_foreign else "leave them out with --drop-foreign"
+        example = summary.foreign_examples[lang, other]
+        yield f"foreign: evidently in another language ({lang}: {count:,} in {other}, such as {example}); {done}"
     if summary.duplicates:
         done = "left out" if dedupe else "leave them out with --dedupe"
         yield f"similar: nearly repeat a text of another concept; {done}"

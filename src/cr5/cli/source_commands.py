@@ -1,0 +1,131 @@
+"""``cr5 corpus NAME``: one command per registered source, made from the signature of its reader."""
+
+import inspect
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+
+from cr5.cli.messages import in_command_line_terms
+from cr5.cli.options import Json, Langs, OnError, comma_separated
+from cr5.cli.render import console
+from cr5.cli.render import corpora as rendering
+from cr5.corpus.documents import Skipped
+from cr5.settings import settings
+from cr5.sources.make_corpus import make_corpus
+from cr5.sources.source import Parameter, Source
+
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        help="File to write: .parquet, .jsonl, .csv or .tsv, the last three also .gz or .xz; - for JSONL on standard "
+        "output.",
+        metavar="FILE",
+    ),
+]
+DropForeign = Annotated[
+    bool, typer.Option("--drop-foreign", help="Leave out texts that are evidently not in their declared language.")
+]
+Dedupe = Annotated[
+    bool, typer.Option("--dedupe", help="Leave out texts that nearly repeat one of another concept in their language.")
+]
+TRAIN_ON_SHORT = "train with a lower --set min_unique=N"
+
+
+def add_source_command(app: typer.Typer, source: Source, panel: str) -> None:
+    """Add the command of a source: its input, --output, the options of its reader, and those of every source."""
+    (input_name, described), *options = source.parameters.items()
+
+    def command(**given: Any) -> None:
+        inputs = given.pop(input_name)
+        own = {name: _parsed(given.pop(name), name, *parameter) for name, parameter in options}
+        _run(app, source, inputs, own, **given)
+
+    common = list(inspect.signature(_run).parameters.values())[4:]
+    parameters = [
+        _typer_parameter(input_name, *described),
+        common[0],
+        *(_typer_parameter(name, *parameter) for name, parameter in options),
+        *common[1:],
+    ]
+    # typer reads the options of a command from its signature.
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    )
+    app.command(source.name, help=source.help, rich_help_panel=panel)(command)
+
+
+def _run(
+    app: typer.Typer,
+    source: Source,
+    inputs: Any,
+    options: Mapping[str, Any],
+    output: Output,
+    langs: Langs = None,
+    drop_foreign: DropForeign = False,
+    dedupe: Dedupe = False,
+    on_error: OnError = "raise",
+    json: Json = False,
+) -> None:
+    if json and output == "-":
+        raise typer.BadParameter("standard output is the corpus already; name a file with -o", param_hint="--json")
+    skipped, wanted = Skipped(), comma_separated(langs)
+    min_unique = settings().weighting.min_unique
+    start = time.perf_counter()
+    with console.progress_bars(json) as progress:
+        summary = make_corpus(
+            source, inputs, output, options, langs=wanted, drop_foreign=drop_foreign, dedupe=dedupe,
+            min_unique=min_unique, on_error=on_error, skipped=skipped, progress=progress,
+        )  # fmt: skip
+    seconds = time.perf_counter() - start
+    if json:
+        about = {"corpus": output, "documents": summary.documents.total(), "seconds": seconds}
+        console.as_json(about | {"skipped": skipped.counts} | summary.to_json())
+        return
+    advice = ", or ".join(filter(None, [in_command_line_terms(source.longer_documents, app), TRAIN_ON_SHORT]))
+    rendering.source_summary(
+        summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique, longer=advice
+    )
+    console.skipped_lines(skipped)
+    if missing := summary.missing(wanted or []):
+        console.warn(f"no document is in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}")
+
+
+def _typer_parameter(name: str, parameter: inspect.Parameter, described: Parameter) -> inspect.Parameter:
+    """The parameter of a reader as typer declares it: an argument if it is positional, else an option."""
+    kind, default = get_args(parameter.annotation)[0], parameter.default
+    if get_origin(kind) is Sequence:
+        kind = list[get_args(kind)[0]]  # type: ignore[misc]
+        default = [default] if isinstance(default, str) else default
+    elif _is_mapping(kind):
+        kind = list[str] | None
+    shown: dict[str, Any] = {"help": described.help, "metavar": described.metavar}
+    if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+        return parameter.replace(annotation=Annotated[kind, typer.Argument(**shown, show_default=False)])
+    option = typer.Option(
+        f"--{name.replace('_', '-')}", **shown, min=described.minimum, show_default=described.show_default or True
+    )
+    return parameter.replace(annotation=Annotated[kind, option], default=default)
+
+
+def _parsed(value: Any, name: str, parameter: inspect.Parameter, described: Parameter) -> Any:
+    """The value of an option as the reader takes it: KEY=VALUE, given several times, becomes a mapping."""
+    if not _is_mapping(get_args(parameter.annotation)[0]):
+        return value
+    if not value:
+        return None
+    pairs = [item.partition("=") for item in value]
+    for key, equals, meaning in pairs:
+        if not (key and equals and meaning):
+            raise typer.BadParameter(
+                f"{key + equals + meaning!r} is not of the form {described.metavar}",
+                param_hint=f"--{name.replace('_', '-')}",
+            )
+    return {key: meaning for key, _, meaning in pairs}
+
+
+def _is_mapping(kind: Any) -> bool:
+    return any(get_origin(one) is Mapping for one in (kind, *get_args(kind)))

@@ -1,0 +1,136 @@
+"""Line-aligned files, one per language: line i of one file is the translation of line i of the others.
+
+OPUS calls this the Moses format: Europarl.en-it.en and Europarl.en-it.it, packed in en-it.txt.zip. Files of more than
+two languages, train.de, train.en and train.fr, work the same.
+
+One missing line would misalign all lines after it, without any sign of it. The lines of all files are therefore
+counted before the first one is used, and files of different length are rejected. Everything is read twice, which
+costs little: counting is much faster than all later steps.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import PurePosixPath
+from typing import IO, NamedTuple, TypeAlias, cast
+
+from cr5.corpus.languages import is_registered
+from cr5.errors import CorpusError
+from cr5.sources.files import ErrorHandler, lines
+from cr5.sources.input_files import InputFile
+
+Row: TypeAlias = tuple[str | None, ...]
+"""Line i of every file, stripped; None if it cannot be read."""
+
+_CHUNK_BYTES = 1 << 20
+_CODE = re.compile(r"[a-z]{2,3}(?:[-_][a-z0-9]{2,8})*", re.IGNORECASE)
+# Endings that could be language codes, and mean something else in practice.
+_NOT_LANGUAGES = {
+    "bak", "bin", "bpe", "bz2", "cfg", "csv", "doc", "gz", "ids", "log", "md", "out", "pdf", "py", "rst", "src", "tgt",
+    "tmp", "trg", "tsv", "txt", "xml", "xz", "zip",
+}  # fmt: skip
+
+
+class AlignedFiles(NamedTuple):
+    """The files of a text, by language code as in their names; ``stem`` is the name without the language."""
+
+    stem: str
+    files: dict[str, InputFile]
+
+    @property
+    def folder(self) -> tuple[str, ...]:
+        """The folder or zip of the files."""
+        return next(iter(self.files.values())).folder
+
+    @property
+    def source(self) -> str:
+        """The path of the files without the language, for messages."""
+        path, member = next(iter(self.files.values()))
+        if member is None:
+            return str(path.with_name(self.stem))
+        return f"{path}: {PurePosixPath(member).with_name(self.stem)}"
+
+    @property
+    def missing_partner(self) -> str:
+        """The second language of a stem that names a pair, if only one is there: Europarl.en-it, en -> it."""
+        return _partner(self.stem, next(iter(self.files))) if len(self.files) == 1 else ""
+
+
+def group_files(files: Iterable[InputFile], *, any_code: bool = False) -> list[AlignedFiles]:
+    """Group files by folder and stem; files whose names do not end in a language are left out.
+
+    A group of a single file has no partner. With ``any_code``, codes of languages that are not registered count too.
+    """
+    groups: dict[tuple[tuple[str, ...], str], AlignedFiles] = {}
+    for file in files:
+        stem, lang = split_name(file.name, any_code=any_code)
+        if not lang:
+            continue
+        group = groups.setdefault((file.folder, stem), AlignedFiles(stem, {}))
+        other = group.files.setdefault(lang, file)
+        if other != file:
+            raise CorpusError(f"{file}: seems to be the same text as {other}; keep one of them")
+    return list(groups.values())
+
+
+def read_rows(group: AlignedFiles, handle_error: ErrorHandler) -> Iterator[Row]:
+    """Yield the lines of all files side by side; nothing if their lengths differ or one cannot be read."""
+    if not _have_equal_length(group, handle_error):
+        return
+    with ExitStack() as stack:
+        columns = []
+        for file in group.files.values():
+            stream = stack.enter_context(file.open())
+            # Reading lines from the stream of a zip or gzip file is slow without a buffer.
+            buffered = stack.enter_context(io.BufferedReader(cast(io.RawIOBase, stream), _CHUNK_BYTES))
+            columns.append(lines(buffered, str(file), handle_error))
+        for row in zip(*columns, strict=True):
+            yield tuple(line and line.strip() for line in row)
+
+
+def split_name(name: str, *, any_code: bool = False) -> tuple[str, str]:
+    """The stem and the language of a file name, "" if it has none: train.en -> train, en."""
+    name = name.removesuffix(".txt")
+    stem, _, last = name.rpartition(".")
+    return (stem, last) if stem and (_partner(stem, last) or _is_language(last, any_code)) else (name, "")
+
+
+def _is_language(code: str, any_code: bool) -> bool:
+    return bool(_CODE.fullmatch(code)) and code.lower() not in _NOT_LANGUAGES and (any_code or is_registered(code))
+
+
+def _partner(stem: str, lang: str) -> str:
+    """The other language of a stem that names a pair: Europarl.en-it, en -> it."""
+    pair = stem.rpartition(".")[2]
+    if pair.startswith(f"{lang}-"):
+        return pair.removeprefix(f"{lang}-")
+    return pair.removesuffix(f"-{lang}") if pair.endswith(f"-{lang}") else ""
+
+
+def _have_equal_length(group: AlignedFiles, handle_error: ErrorHandler) -> bool:
+    counts: dict[str, int] = {}
+    for lang, file in group.files.items():
+        try:
+            with file.open() as stream:
+                counts[lang] = _count_lines(stream)
+        except CorpusError as error:
+            handle_error("unreadable file", str(error))
+            return False
+    shortest, longest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
+    if counts[shortest] != counts[longest]:
+        handle_error(
+            "unequal files",
+            f"{group.files[longest]}: {counts[longest]} lines, but {counts[shortest]} in {group.files[shortest]}, so "
+            "that their lines cannot be matched; copy or download both again",
+        )
+    return counts[shortest] == counts[longest]
+
+
+def _count_lines(stream: IO[bytes]) -> int:
+    """The number of lines, with a last one that has no line feed."""
+    count, last = 0, b"\n"
+    while chunk := stream.read(_CHUNK_BYTES):
+        count += chunk.count(b"\n")
+        last = chunk[-1:]
+    return count + (last != b"\n")
