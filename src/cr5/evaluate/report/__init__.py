@@ -1,1 +1,1 @@
-"""Runs as tables, CSV, Markdown and HTML."""
+"""Reports on runs: one set of contents, rendered as HTML, Markdown, CSV and in the terminal."""

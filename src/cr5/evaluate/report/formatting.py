@@ -15,7 +15,7 @@ MEASURE_NAMES: dict[Measure, str] = {"cosine": "cosine", "csls": "CSLS"}
 TRAINED_ELSEWHERE: Regime = "as given"  # the regime of models that the evaluation did not train
 REGIME_NOTES: dict[str, str] = {
     "joint": "one model for all languages",
-    "pairwise": "a model for each pair, which saw no other language",
+    "pairwise": "one model for each language pair, trained on these two languages only",
     "low-resource": "pairwise, with fewer shared concepts",
     "transitive": "the two languages share no training concept; other languages link them",
     TRAINED_ELSEWHERE: "models that were trained elsewhere",
