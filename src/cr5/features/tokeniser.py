@@ -21,11 +21,16 @@ from cr5.corpus.languages import primary_subtag
 UNSPACED = frozenset({"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"})
 """Languages written without spaces between words."""
 
+# Joiners are part of words in Indic scripts and in Persian.
+WORD_CHARACTERS = r"\p{L}\p{M}\p{N}\x{200c}\x{200d}"
+"""The characters of words, as inside the brackets of a regular expression: letters, marks, digits and joiners."""
+
+SOFT_HYPHEN = "\u00ad"
+"""A hint where a word may be broken, not a character of it: it is removed."""
+
 # Separators in two moves, five times as fast as one: bytes for ASCII, an expression for the rest.
 _ASCII_BLANKED = bytes(c if c >= 128 or chr(c).isalnum() else 32 for c in range(256))
-# Joiners live inside words of Indic and Persian script; a soft hyphen is no character at all.
-_OTHER_SEPARATORS = r"[^\x00-\x7f\p{L}\p{M}\p{N}\x{200c}\x{200d}]+"
-_SOFT_HYPHEN = "\u00ad"
+_OTHER_SEPARATORS = rf"[^\x00-\x7f{WORD_CHARACTERS}]+"
 # Characters that NFKC never touches, alone or side by side: most texts hold no others and are only looked at.
 STABLE = (
     "\x00-\x7f\xa1\xa7\xa9\xab\xac\xae\xb0\xb1\xb6\xb7\xbb\xbf-\xff"  # ASCII, Latin-1
@@ -108,7 +113,7 @@ def needs_segmenting(lang: str) -> bool:
 
 def _normalise(array: pa.LargeStringArray, unsure: pa.BooleanArray) -> pa.LargeStringArray:
     """NFKC without soft hyphens, for the texts that may need it."""
-    texts = [unicodedata.normalize("NFKC", text).replace(_SOFT_HYPHEN, "") for text in array.filter(unsure).to_pylist()]
+    texts = [unicodedata.normalize("NFKC", text).replace(SOFT_HYPHEN, "") for text in array.filter(unsure).to_pylist()]
     return pc.replace_with_mask(array, unsure, pa.array(texts, pa.large_string()))
 
 

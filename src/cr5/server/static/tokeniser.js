@@ -1,0 +1,56 @@
+// Text -> words, in the same way as the model splits it: normalise, segment, split, lower-case.
+//
+// Generated from cr5/features/tokeniser.py by `python -m cr5.server.tokeniser_script`. Do not edit.
+
+const UNSPACED = new Set(["ja", "km", "lo", "my", "th", "wuu", "yue", "zh"]); // languages written without spaces between words
+const SOFT_HYPHEN = "\u00ad";
+const WORD = /[\p{L}\p{M}\p{N}\u{200c}\u{200d}]+/gu;
+const LETTER_OR_DIGIT = /[\p{L}\p{N}]/u;
+// A character with those after it that NFKC may merge with it; ASCII merges with marks only.
+const CLUSTER = /[\0-\x7f]\p{M}*|[^][\p{M}\u{1160}-\u{11ff}\u{3131}-\u{318e}\u{ff9e}-\u{ffdc}]*/gu;
+
+/** Whether a text has a word: a letter or a digit. */
+export const hasWord = (text) => LETTER_OR_DIGIT.test(text);
+
+/** The words of a text as [start, end, word]: `word` as the model knows it, written as `text.slice(start, end)`. */
+export function* tokenise(text, lang) {
+  const { normalised, startOf, endOf } = normalise(text);
+  for (const [offset, segment] of segments(normalised, lang)) {
+    for (const match of segment.matchAll(WORD)) {
+      if (!hasWord(match[0])) continue; // only marks or joiners
+      const start = offset + match.index;
+      yield [startOf(start), endOf(start + match[0].length - 1), lowerCase(match[0])];
+    }
+  }
+}
+
+/** NFKC without soft hyphens, and where each of its UTF-16 code units comes from in the text. */
+function normalise(text) {
+  const whole = simplify(text);
+  if (whole === text) return { normalised: text, startOf: (i) => i, endOf: (i) => i + 1 };
+  const [parts, starts, ends] = [[], [], []];
+  for (const { 0: cluster, index } of text.matchAll(CLUSTER)) {
+    const part = simplify(cluster);
+    parts.push(part);
+    for (let i = 0; i < part.length; i += 1) {
+      starts.push(part === cluster ? index + i : index);
+      ends.push(part === cluster ? index + i + 1 : index + cluster.length);
+    }
+  }
+  return { normalised: parts.join(""), startOf: (i) => starts[i], endOf: (i) => ends[i] };
+}
+
+const simplify = (text) => text.normalize("NFKC").replaceAll(SOFT_HYPHEN, "");
+
+/** The text as [offset, segment]; languages without spaces are segmented into words by the browser's dictionaries. */
+function* segments(text, lang) {
+  const language = (lang ?? "").split(/[-_]/)[0].toLowerCase();
+  if (!UNSPACED.has(language) || !Intl.Segmenter) {
+    yield [0, text];
+    return;
+  }
+  for (const { segment, index } of new Intl.Segmenter(language, { granularity: "word" }).segment(text)) yield [index, segment];
+}
+
+/** Lower case character by character, without the rules for special contexts such as the final sigma. */
+const lowerCase = (word) => Array.from(word, (character) => String.fromCodePoint(character.toLowerCase().codePointAt(0))).join("");

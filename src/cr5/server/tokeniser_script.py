@@ -1,0 +1,93 @@
+"""The page's tokeniser: ``static/tokeniser.js``, generated from the rule in ``cr5.features.tokeniser``.
+
+``python -m cr5.server.tokeniser_script`` writes the file.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from cr5.features.tokeniser import SOFT_HYPHEN, UNSPACED, WORD_CHARACTERS
+
+PATH = Path(__file__).parent / "static" / "tokeniser.js"
+
+JOINING_CHARACTERS = r"\p{M}\x{1160}-\x{11ff}\x{3131}-\x{318e}\x{ff9e}-\x{ffdc}"
+"""Characters that NFKC may merge with the one before: marks, Hangul letters, half-width kana and Hangul marks."""
+
+_TEMPLATE = r"""// Text -> words, in the same way as the model splits it: normalise, segment, split, lower-case.
+//
+// Generated from cr5/features/tokeniser.py by `python -m cr5.server.tokeniser_script`. Do not edit.
+
+const UNSPACED = new Set(<unspaced>); // languages written without spaces between words
+const SOFT_HYPHEN = <soft_hyphen>;
+const WORD = /[<word_characters>]+/gu;
+const LETTER_OR_DIGIT = /[\p{L}\p{N}]/u;
+// A character with those after it that NFKC may merge with it; ASCII merges with marks only.
+const CLUSTER = /[\0-\x7f]\p{M}*|[^][<joining_characters>]*/gu;
+
+/** Whether a text has a word: a letter or a digit. */
+export const hasWord = (text) => LETTER_OR_DIGIT.test(text);
+
+/** The words of a text as [start, end, word]: `word` as the model knows it, written as `text.slice(start, end)`. */
+export function* tokenise(text, lang) {
+  const { normalised, startOf, endOf } = normalise(text);
+  for (const [offset, segment] of segments(normalised, lang)) {
+    for (const match of segment.matchAll(WORD)) {
+      if (!hasWord(match[0])) continue; // only marks or joiners
+      const start = offset + match.index;
+      yield [startOf(start), endOf(start + match[0].length - 1), lowerCase(match[0])];
+    }
+  }
+}
+
+/** NFKC without soft hyphens, and where each of its UTF-16 code units comes from in the text. */
+function normalise(text) {
+  const whole = simplify(text);
+  if (whole === text) return { normalised: text, startOf: (i) => i, endOf: (i) => i + 1 };
+  const [parts, starts, ends] = [[], [], []];
+  for (const { 0: cluster, index } of text.matchAll(CLUSTER)) {
+    const part = simplify(cluster);
+    parts.push(part);
+    for (let i = 0; i < part.length; i += 1) {
+      starts.push(part === cluster ? index + i : index);
+      ends.push(part === cluster ? index + i + 1 : index + cluster.length);
+    }
+  }
+  return { normalised: parts.join(""), startOf: (i) => starts[i], endOf: (i) => ends[i] };
+}
+
+const simplify = (text) => text.normalize("NFKC").replaceAll(SOFT_HYPHEN, "");
+
+/** The text as [offset, segment]; languages without spaces are segmented into words by the browser's dictionaries. */
+function* segments(text, lang) {
+  const language = (lang ?? "").split(/[-_]/)[0].toLowerCase();
+  if (!UNSPACED.has(language) || !Intl.Segmenter) {
+    yield [0, text];
+    return;
+  }
+  for (const { segment, index } of new Intl.Segmenter(language, { granularity: "word" }).segment(text)) yield [index, segment];
+}
+
+/** Lower case character by character, without the rules for special contexts such as the final sigma. */
+const lowerCase = (word) => Array.from(word, (character) => String.fromCodePoint(character.toLowerCase().codePointAt(0))).join("");
+"""
+
+
+def tokeniser_script() -> str:
+    """The content of ``static/tokeniser.js``."""
+    values = {
+        "unspaced": json.dumps(sorted(UNSPACED)),
+        "soft_hyphen": json.dumps(SOFT_HYPHEN),
+        "word_characters": _javascript(WORD_CHARACTERS),
+        "joining_characters": _javascript(JOINING_CHARACTERS),
+    }
+    return re.sub("<([a-z_]+)>", lambda match: values[match[1]], _TEMPLATE)
+
+
+def _javascript(characters: str) -> str:
+    r"""Characters of a regular expression as JavaScript writes them: \x{200c} -> \u{200c}."""
+    return characters.replace(r"\x{", r"\u{")
+
+
+if __name__ == "__main__":
+    PATH.write_text(tokeniser_script(), encoding="utf-8")
