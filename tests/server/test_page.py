@@ -174,7 +174,7 @@ def test_what_is_typed_before_the_page_has_begun_is_not_lost(visit: Open, api: F
 
 def test_the_start_page_tells_what_is_there_and_offers_examples(visit: Open) -> None:
     page = visit()
-    expect(page.locator("#lede")).to_contain_text("18 documents in 8 languages")
+    expect(page.locator("#intro")).to_contain_text("18 documents in 8 languages")
     page.locator("#examples a", has_text="Cane").click()
     expect(page.locator("#q")).to_have_value("Cane")
     shown(page, 6)
@@ -202,7 +202,7 @@ def test_the_guessed_language_is_shown_and_can_be_changed(visit: Open, api: Fake
     page = visit("?q=cane")
     expect(page.locator("#lang option:checked")).to_have_text("Italian, 98\u00a0%")
     page.get_by_label("Language of the query").select_option("da")
-    expect(page.locator("#notice")).to_contain_text("No word of this is known in Danish.")
+    expect(page.locator("#notice")).to_contain_text("None of these words is known in Danish.")
     assert given(page) == {"q": "cane", "lang": "da"}
     page.go_back()
     shown(page, 6)
@@ -262,19 +262,21 @@ def test_words_that_matched_across_languages_are_marked_in_query_and_results(vis
     page = visit("?q=cane+verde")
     dog = page.locator(".hit", has=page.get_by_role("link", name="Dog", exact=True))
     expect(dog.locator(".snippet mark")).to_have_text(["dog", "dogs"])
-    expect(page.locator("#echo mark")).to_have_text(["cane"])
+    expect(page.locator("#query-highlights mark")).to_have_text(["cane"])
     explained(page)
     dog.locator(".snippet mark").first.hover()
-    expect(page.locator("#tip")).to_have_text("cane ~ dog +0.12")
-    box = page.evaluate("document.querySelector('#echo mark').getBoundingClientRect().toJSON()")
+    expect(page.locator("#tooltip")).to_have_text("cane ~ dog +0.12")
+    box = page.evaluate("document.querySelector('#query-highlights mark').getBoundingClientRect().toJSON()")
     page.mouse.move(box["x"] + 4, box["y"] + box["height"] / 2)
-    expect(page.locator("#tip")).to_contain_text("cane ~ ")
+    expect(page.locator("#tooltip")).to_contain_text("cane ~ ")
 
 
 def test_marks_lie_exactly_under_the_words_of_the_field(visit: Open) -> None:
     page = visit("?q=" + "il+cane+fa+la+guardia+" * 12)
-    page.wait_for_selector("#echo mark")
-    sizes = page.evaluate("[echo, q].map(e => [e.clientWidth, e.scrollHeight, getComputedStyle(e).font])")
+    page.wait_for_selector("#query-highlights mark")
+    sizes = page.evaluate(
+        "[document.getElementById('query-highlights'), q].map(e => [e.clientWidth, e.scrollHeight, getComputedStyle(e).font])"
+    )
     assert sizes[0] == sizes[1]
 
 
@@ -298,45 +300,47 @@ def test_words_of_languages_without_spaces_are_marked(visit: Open) -> None:
 def test_a_document_opens_beside_the_query_and_back_closes_it(visit: Open) -> None:
     page = visit("?q=cane")
     page.get_by_role("link", name="Dog", exact=True).click()
-    expect(page.locator("#paper h2")).to_have_text("Dog")
-    expect(page.locator("#paper .body p")).to_have_text(["A dog guards the house.", "Many dogs sleep by the door."])
-    expect(page.locator("#paper .asked-text mark")).to_have_text(["cane"])
-    expect(page.locator("#paper .body mark")).to_have_text(["dog", "dogs"])
-    expect(page.locator("#paper .source a")).to_have_attribute("href", "https://example.org/dog")
-    expect(page.locator("#paper .source a")).to_have_attribute("rel", "noopener noreferrer")
+    expect(page.locator("#document-panel h2")).to_have_text("Dog")
+    expect(page.locator("#document-panel .document-text p")).to_have_text(
+        ["A dog guards the house.", "Many dogs sleep by the door."]
+    )
+    expect(page.locator("#document-panel .query-text mark")).to_have_text(["cane"])
+    expect(page.locator("#document-panel .document-text mark")).to_have_text(["dog", "dogs"])
+    expect(page.locator("#document-panel .source a")).to_have_attribute("href", "https://example.org/dog")
+    expect(page.locator("#document-panel .source a")).to_have_attribute("rel", "noopener noreferrer")
     assert given(page) == {"q": "cane", "doc": "en:dog"}
     shown(page, 6)
     page.go_back()
-    expect(page.locator("#paper")).to_be_hidden()
+    expect(page.locator("#document-panel")).to_be_hidden()
     page.go_forward()
-    expect(page.locator("#paper h2")).to_have_text("Dog")
+    expect(page.locator("#document-panel h2")).to_have_text("Dog")
 
 
 def test_a_click_anywhere_in_a_hit_opens_it(visit: Open) -> None:
     page = visit("?q=cane")
     hund = page.locator(".hit", has=page.get_by_role("link", name="Hund", exact=True))
     hund.locator(".snippet mark").first.click()
-    expect(page.locator("#paper h2")).to_have_text("Hund")
+    expect(page.locator("#document-panel h2")).to_have_text("Hund")
     page.locator(".hit", has=page.get_by_role("link", name="Dog", exact=True)).click(position={"x": 250, "y": 14})
-    expect(page.locator("#paper h2")).to_have_text("Dog")
+    expect(page.locator("#document-panel h2")).to_have_text("Dog")
     page.keyboard.press("Escape")
-    expect(page.locator("#paper")).to_be_hidden()
+    expect(page.locator("#document-panel")).to_be_hidden()
     assert given(page) == {"q": "cane"}
 
 
 def test_more_like_this_searches_by_the_document(visit: Open) -> None:
     page = visit("?q=cane&doc=it:dog")
-    page.locator("#paper").get_by_role("link", name="More like this").click()
-    expect(page.locator("#like-of")).to_contain_text("Like Cane")
+    page.locator("#document-panel").get_by_role("link", name="More like this").click()
+    expect(page.locator("#similar-to")).to_contain_text("Similar to Cane")
     expect(page.locator("#status")).to_contain_text("10 documents")
     assert "Cane" not in titles(page)
     assert given(page) == {"like": "it:dog"}
     page.get_by_role("link", name="Hund", exact=True).click()
-    expect(page.locator("#paper .asked-text")).to_contain_text("Il cane fa la guardia")
+    expect(page.locator("#document-panel .query-text")).to_contain_text("Il cane fa la guardia")
     page.go_back()
     page.go_back()
     expect(page.locator("#q")).to_have_value("cane")
-    expect(page.locator("#paper h2")).to_have_text("Cane")
+    expect(page.locator("#document-panel h2")).to_have_text("Cane")
 
 
 def test_back_goes_through_searches_and_not_through_letters(visit: Open) -> None:
@@ -360,7 +364,7 @@ def test_an_address_carries_the_whole_state(visit: Open) -> None:
     expect(page.locator("#q")).to_have_value("casa")
     expect(page.locator("#lang")).to_have_value("it")
     expect(page.locator("#measure")).to_have_value("cosine")
-    expect(page.locator("#paper h2")).to_have_text("Moon")
+    expect(page.locator("#document-panel h2")).to_have_text("Moon")
     pressed = page.locator("#filters [aria-pressed=true]")
     expect(pressed).to_have_text([re.compile("English"), re.compile("Danish")])
     expect(page.locator("#map")).to_be_hidden()
@@ -370,22 +374,23 @@ def test_the_address_can_be_copied(visit: Open) -> None:
     page = visit("?q=cane", permissions=["clipboard-read", "clipboard-write"])
     page.evaluate(
         """() => {
-            window.said = [];
-            new MutationObserver(() => said.push(share.textContent)).observe(share, {childList: true});
+            window.texts = [];
+            const button = document.getElementById('copy-link');
+            new MutationObserver(() => texts.push(button.textContent)).observe(button, {childList: true});
         }"""
     )  # it is said for a moment only
     page.get_by_role("button", name="Copy link").click()
-    page.wait_for_function("said.length")
-    assert page.evaluate("said[0]") == "Copied"
+    page.wait_for_function("texts.length")
+    assert page.evaluate("texts[0]") == "Copied"
     assert page.evaluate("navigator.clipboard.readText()") == page.evaluate("location.href")
 
 
 def test_a_document_that_is_gone_says_so(visit: Open, witness: Witness) -> None:
     witness.failures = True
     page = visit("?q=cane&doc=en:gone")
-    expect(page.locator("#paper h2")).to_have_text("This document is gone.")
+    expect(page.locator("#document-panel h2")).to_have_text("This document is gone.")
     page.get_by_role("button", name="Close the document").click()
-    expect(page.locator("#paper")).to_be_hidden()
+    expect(page.locator("#document-panel")).to_be_hidden()
     shown(page, 6)
 
 
@@ -393,7 +398,7 @@ def test_more_like_a_document_that_is_gone_says_so(visit: Open, witness: Witness
     witness.failures = True
     page = visit("?like=en:gone")
     expect(page.locator("#notice")).to_contain_text("This document is gone.")
-    expect(page.locator("#like-of")).to_be_hidden()
+    expect(page.locator("#similar-to")).to_be_hidden()
     page.get_by_role("button", name="Start again").click()
     expect(page.locator("#examples")).to_be_visible()
 
@@ -403,22 +408,22 @@ def test_more_like_a_document_that_is_gone_says_so(visit: Open, witness: Witness
 
 def test_the_map_shows_every_hit_with_its_title_and_opens_it(visit: Open) -> None:
     page = visit("?q=cane")
-    expect(page.locator(".spot")).to_have_count(6)
+    expect(page.locator(".map-point")).to_have_count(6)
     spot = page.get_by_role("button", name="Hund, Danish")
     spot.hover()
-    expect(page.locator("#tip")).to_contain_text("Hund\nDanish", use_inner_text=True)
-    expect(page.locator(".hit.lit h2")).to_have_text("Hund")
+    expect(page.locator("#tooltip")).to_contain_text("Hund\nDanish", use_inner_text=True)
+    expect(page.locator(".hit.active h2")).to_have_text("Hund")
     spot.click()
-    expect(page.locator("#paper h2")).to_have_text("Hund")
+    expect(page.locator("#document-panel h2")).to_have_text("Hund")
 
 
 def test_points_of_the_map_never_cover_each_other(visit: Open, api: FakeApi) -> None:
     same = [Entry(f"en:{n}", "en", f"Dog {n}", "dog") for n in range(60)]
     api.documents = {entry.id: entry for entry in same}
     page = visit("?q=dog&k=100")
-    expect(page.locator(".spot")).to_have_count(60)
+    expect(page.locator(".map-point")).to_have_count(60)
     places = page.evaluate(
-        "[...document.querySelectorAll('.spot .near')].map(e => [+e.getAttribute('cx'), +e.getAttribute('cy')])"
+        "[...document.querySelectorAll('.map-point .hit-area')].map(e => [+e.getAttribute('cx'), +e.getAttribute('cy')])"
     )
     gaps = [abs(complex(*a) - complex(*b)) for i, a in enumerate(places) for b in places[:i]]
     assert min(gaps) > 9
@@ -447,10 +452,10 @@ def test_everything_can_be_done_from_the_keyboard(visit: Open) -> None:
     page.keyboard.press("ArrowDown")
     expect(page.locator(".hit h2 a").nth(1)).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator("#paper-title")).to_be_focused()
-    expect(page.locator("#paper-title")).to_have_text("Cane")
+    expect(page.locator("#document-title")).to_be_focused()
+    expect(page.locator("#document-title")).to_have_text("Cane")
     page.keyboard.press("Escape")
-    expect(page.locator("#paper")).to_be_hidden()
+    expect(page.locator("#document-panel")).to_be_hidden()
     expect(page.locator(".hit h2 a").nth(1)).to_be_focused()
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowUp")
@@ -459,18 +464,18 @@ def test_everything_can_be_done_from_the_keyboard(visit: Open) -> None:
     page.keyboard.press("/")
     expect(page.locator("#q")).to_be_focused()
     expect(page.locator("#q")).to_have_value("cane")
-    page.locator(".spot").first.focus()
+    page.locator(".map-point").first.focus()
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".spot").nth(1)).to_be_focused()
+    expect(page.locator(".map-point").nth(1)).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator("#paper-title")).to_have_text("Cane")
+    expect(page.locator("#document-title")).to_have_text("Cane")
 
 
 BARE = """() => {
   const e = document.activeElement;
   const parts = [e, e.closest('.pill'), e.closest('.search')].filter(Boolean);
   const looks = parts.flatMap(part => [getComputedStyle(part), getComputedStyle(part, '::after')]);
-  const elsewhere = e === document.body || e.closest('.spot') || e.id === 'q';  // these change colour
+  const elsewhere = e === document.body || e.closest('.map-point') || e.id === 'q';  // these change colour
   return elsewhere || looks.some(look => look.outlineStyle === 'solid') ? null : e.outerHTML;
 }"""
 
@@ -500,7 +505,7 @@ def background(page: Page) -> int:
 def test_colours_follow_the_system_and_can_be_changed_for_good(visit: Open) -> None:
     page = visit("?q=cane", color_scheme="dark")
     assert background(page) < 60
-    page.get_by_role("button", name="Colours: as the system").click()
+    page.get_by_role("button", name="Colours: same as system").click()
     assert background(page) > 200
     page.reload()
     expect(page.get_by_role("button", name="Colours: light")).to_be_visible()
@@ -511,7 +516,7 @@ def test_colours_follow_the_system_and_can_be_changed_for_good(visit: Open) -> N
 
 def test_the_chosen_colours_are_there_before_anything_is_drawn(visit: Open, api: FakeApi) -> None:
     page = visit(color_scheme="dark")
-    page.get_by_role("button", name="Colours: as the system").click()
+    page.get_by_role("button", name="Colours: same as system").click()
     late(api, "/static/app.js")
     page.goto(api.url, wait_until="commit")
     page.wait_for_selector("main", state="attached")
@@ -529,7 +534,7 @@ def test_paper_shows_what_was_asked_and_found_and_nothing_to_press(visit: Open) 
     expect(page.locator("#q")).to_be_visible()
     expect(page.locator("body").get_by_role("button")).to_have_count(0)
     page.get_by_role("link", name="Dog", exact=True).click()
-    expect(page.locator("#paper .body")).to_be_visible()
+    expect(page.locator("#document-panel .document-text")).to_be_visible()
     expect(page.locator("#results")).to_be_hidden()
 
 
@@ -549,12 +554,12 @@ def test_on_a_phone_a_document_covers_the_page_which_cannot_be_reached_behind_it
     page = visit("?q=cane", **PHONE)
     expect(page.locator("#map")).to_be_hidden()
     page.get_by_role("link", name="Dog", exact=True).tap()
-    expect(page.locator("#paper-title")).to_be_focused()
+    expect(page.locator("#document-title")).to_be_focused()
     assert page.evaluate("document.querySelector('#results').inert")
-    box = page.locator("#paper").bounding_box()
+    box = page.locator("#document-panel").bounding_box()
     assert box == {"x": 0, "y": 0, "width": 360, "height": 740}
     page.get_by_role("button", name="Close the document").tap()
-    expect(page.locator("#paper")).to_be_hidden()
+    expect(page.locator("#document-panel")).to_be_hidden()
     assert not page.evaluate("document.querySelector('#results').inert")
 
 
@@ -568,13 +573,13 @@ def test_scripts_from_right_to_left_run_from_right_to_left(visit: Open) -> None:
         assert hit.locator("h2").evaluate(direction) == way
         assert hit.locator(".snippet").evaluate(direction) == way
     page.locator("h2 a", has_text="שומר").click()
-    expect(page.locator("#paper .body p")).to_have_css("direction", "rtl")
+    expect(page.locator("#document-panel .document-text p")).to_have_css("direction", "rtl")
 
 
 def test_nothing_moves_for_those_who_asked_for_that(visit: Open, api: FakeApi) -> None:
     late(api, "/search")
     page = visit("?q=cane", reduced_motion="reduce")
-    page.wait_for_selector(".bone")
+    page.wait_for_selector(".skeleton")
     assert page.evaluate("document.getAnimations().length") == 0
 
 
@@ -602,7 +607,7 @@ def test_a_click_counts_though_an_answer_comes_between_press_and_release(
             gate.set()
         page.wait_for_timeout(150)
         page.mouse.up()
-    expect(page.locator("#paper-title")).to_have_text(title)
+    expect(page.locator("#document-title")).to_have_text(title)
     expect(page.locator(".hit h2").first).to_have_text("Moon")
     expect(page.locator(".hit mark").first).to_be_visible()
 
@@ -647,10 +652,10 @@ def test_a_document_is_not_explained_by_the_answer_before(visit: Open, api: Fake
     with page.expect_request(lambda asked: asked.url.endswith("/search?q=luna&k=10")):
         page.locator("#q").fill("luna")
     page.get_by_role("link", name="storm", exact=True).click()
-    expect(page.locator("#paper .body")).to_be_visible()
+    expect(page.locator("#document-panel .document-text")).to_be_visible()
     page.wait_for_timeout(150)
     gate.set()
-    expect(page.locator("#paper .asked-text .label")).to_have_text("You asked in Italian")
+    expect(page.locator("#document-panel .query-text .label")).to_have_text("Your query, in Italian")
     assert not any(path.startswith("/explain?q=luna&lang=en") for path in api.requests)
 
 
@@ -658,10 +663,10 @@ def test_a_document_that_comes_late_does_not_take_the_focus_from_the_field(visit
     gate = late(api, "/documents/en%3Adog")
     page = visit("?q=cane")
     page.get_by_role("link", name="Dog", exact=True).click()
-    expect(page.locator("#paper-title")).to_have_text("Opening…")
+    expect(page.locator("#document-title")).to_have_text("Opening…")
     page.locator("#q").focus()
     gate.set()
-    expect(page.locator("#paper-title")).to_have_text("Dog")
+    expect(page.locator("#document-title")).to_have_text("Dog")
     expect(page.locator("#q")).to_be_focused()
 
 
@@ -695,7 +700,7 @@ def test_hits_that_are_drawn_anew_keep_the_focus(visit: Open, api: FakeApi) -> N
     page.keyboard.press("ArrowDown")
     expect(page.locator(".hit h2 a").nth(1)).to_be_focused()
     gate.set()
-    expect(page.locator(".hit .sign[data-shape='2']")).to_have_count(0)  # languages have got their colours
+    expect(page.locator(".hit .language-marker[data-shape='2']")).to_have_count(0)  # languages have got their colours
     expect(page.locator(".hit h2 a").nth(1)).to_be_focused()
     with page.expect_response(lambda answer: "/search?" in answer.url):
         page.evaluate("q.value = 'luna'; q.dispatchEvent(new Event('input'))")
@@ -716,10 +721,10 @@ def test_closing_a_document_twice_goes_back_once(visit: Open) -> None:
     page = visit("?q=luna")
     page.locator("#q").fill("cane")
     page.get_by_role("link", name="Dog", exact=True).click()
-    expect(page.locator("#paper .body mark").first).to_be_visible()
+    expect(page.locator("#document-panel .document-text mark").first).to_be_visible()
     page.evaluate("const key = {key: 'Escape', bubbles: true};"
                   "for (const _ of [1, 2]) document.body.dispatchEvent(new KeyboardEvent('keydown', key))")  # fmt: skip
-    expect(page.locator("#paper")).to_be_hidden()
+    expect(page.locator("#document-panel")).to_be_hidden()
     page.wait_for_timeout(150)
     assert given(page) == {"q": "cane"}
 
@@ -743,7 +748,7 @@ def test_waiting_is_shown_and_a_later_answer_never_replaces_a_newer_one(visit: O
     api.faults["/search"] = [Fault(status=200, until=gate)]
     page = visit("?q=luna")
     expect(page.locator("#status")).to_have_text("Searching…")
-    expect(page.locator(".bone").first).to_be_visible()
+    expect(page.locator(".skeleton").first).to_be_visible()
     expect(page.locator("#hits")).to_have_attribute("aria-busy", "true")
     page.locator("#q").fill("pane")
     expect(page.locator(".hit h2").first).to_have_text("Bread")
@@ -759,7 +764,7 @@ def test_nothing_found_says_why(visit: Open) -> None:
     page.get_by_role("button", name="Search all languages").click()
     shown(page, 4)
     page.locator("#q").fill("zzz")
-    expect(page.locator("#notice")).to_contain_text("No word of this is known in English.")
+    expect(page.locator("#notice")).to_contain_text("None of these words is known in English.")
 
 
 def test_a_failing_server_is_told_in_its_words_and_can_be_asked_again(
@@ -789,7 +794,7 @@ def test_results_stand_without_their_explanation(visit: Open, api: FakeApi, witn
     api.faults["/explain"] = [Fault(500)] * 20
     page = visit("?q=luna&doc=en:moon")
     shown(page, 4)
-    expect(page.locator("#paper .body")).to_contain_text("The moon lights")
+    expect(page.locator("#document-panel .document-text")).to_contain_text("The moon lights")
     expect(page.locator("#notice")).to_be_hidden()
 
 
@@ -833,7 +838,7 @@ def test_an_unknown_language_in_the_address_is_explained(visit: Open, witness: W
     witness.failures = True
     page = visit("?q=luna&lang=xx")
     expect(page.get_by_role("alert")).to_contain_text("the model has no language 'xx'; its languages are ar, da, en")
-    page.get_by_role("button", name="Without filters").click()
+    page.get_by_role("button", name="Remove the filters").click()
     shown(page, 4)
 
 
@@ -842,8 +847,8 @@ def test_a_locked_server_asks_for_its_key(visit: Open, api: FakeApi, witness: Wi
     api.key = "opensesame"
     page = visit("?q=luna")
     page.get_by_label("Key").fill("wrong")
-    page.get_by_role("button", name="Open").click()
-    expect(page.locator("#notice")).to_contain_text("That key does not open it.")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.locator("#notice")).to_contain_text("The key is wrong.")
     page.get_by_label("Key").fill("opensesame")
     page.keyboard.press("Enter")
     shown(page, 4)
@@ -867,14 +872,14 @@ def test_documents_stay_text_whatever_they_hold(visit: Open) -> None:
     for entry in HOSTILE:
         page.locator(".hit", has=page.get_by_role("link", name=entry.title, exact=True)).locator("h2 a").hover()
         page.get_by_role("link", name=entry.title, exact=True).first.click()
-        expect(page.locator("#paper .body")).to_have_text(entry.text)
-        page.wait_for_selector("#paper mark")
-        assert page.locator("#paper :is(img, script, iframe, style, b, .body a)").count() == 0
+        expect(page.locator("#document-panel .document-text")).to_have_text(entry.text)
+        page.wait_for_selector("#document-panel mark")
+        assert page.locator("#document-panel :is(img, script, iframe, style, b, .document-text a)").count() == 0
         page.keyboard.press("Escape")
-        expect(page.locator("#paper")).to_be_hidden()
-    for spot in page.locator(".spot").all():
+        expect(page.locator("#document-panel")).to_be_hidden()
+    for spot in page.locator(".map-point").all():
         spot.hover()
-        expect(page.locator("#tip")).to_be_visible()
+        expect(page.locator("#tooltip")).to_be_visible()
     assert page.evaluate("window.pwned") is None
 
 
@@ -891,9 +896,9 @@ def test_queries_stay_text_whatever_they_hold(visit: Open, attack: str) -> None:
     page = begun(visit())
     page.keyboard.insert_text(f"{attack} storm")
     shown(page, 4)
-    page.wait_for_selector("#echo mark")
+    page.wait_for_selector("#query-highlights mark")
     page.get_by_role("link", name="storm", exact=True).click()
-    expect(page.locator(".asked-body")).to_have_text(f"{attack} storm")
+    expect(page.locator(".query-text-body")).to_have_text(f"{attack} storm")
     expect(page.locator("h1")).to_have_text(f"Results for “{attack} storm”")
     assert page.evaluate("window.pwned") is None
 
@@ -946,7 +951,7 @@ def test_axe_finds_no_serious_barrier(visit: Open, witness: Witness, path: str, 
     page.wait_for_selector(
         "#notice:not([hidden])"
         if "zzz" in path or "xx" in path
-        else "#paper .body mark"
+        else "#document-panel .document-text mark"
         if "doc" in path
         else "mark"
         if path

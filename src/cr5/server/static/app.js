@@ -1,119 +1,122 @@
-// The search page begins here: what each piece of news leads to.
+// The entry point of the search page: which event leads to what.
 //
-// what the page knows     state (the address), server, search (the answer that is shown), explanations
-// what it draws           field, options, results, notices, map, paper (an open document), tip; theme before anything else
-// what it is done with    elements, languages, wording, news, hands (clicks and keys), still (no change under a pressed pointer)
+// data        state (the URL), api (the server), search (the current result), explanations
+// views       search-field, options, results, notices, map, document-view, tooltip; theme, before everything else
+// helpers     elements, languages, highlights, tokeniser (generated), format, events, navigation (clicks and keys), pointer
 //
-// What the server sends is only ever text.
+// Whatever the server sends is shown as text, never as markup.
 
-import { at, make, wide } from "./elements.js";
-import { forget } from "./explanations.js";
-import { echo, field, showField } from "./field.js";
-import "./hands.js";
-import { colour, nameOf, sign } from "./languages.js";
+import { ApiError, documentCount, info, loadInfo } from "./api.js";
+import { showDocument, showOpenHit } from "./document-view.js";
+import { byId, make, wideScreen } from "./elements.js";
+import { on } from "./events.js";
+import { resetExplanations } from "./explanations.js";
+import { formatList, pluralise } from "./format.js";
+import { assignMarkers, languageMarker, languageName } from "./languages.js";
 import { showMap } from "./map.js";
-import { on } from "./news.js";
-import { complain, nothing, quiet } from "./notices.js";
-import { showFilters, showLanguage } from "./options.js";
-import { showOpen, showPaper } from "./paper.js";
-import { markHit, showHits, waiting } from "./results.js";
-import { answer, search, settled, unsettle } from "./search.js";
-import { Failure, info, inquire, total } from "./server.js";
-import { START, asksNothing, spoken, state, write } from "./state.js";
-import { listed, several } from "./wording.js";
+import "./navigation.js";
+import { cancelRetry, showError, showNothingFound } from "./notices.js";
+import { showFilters, showQueryLanguage } from "./options.js";
+import { highlightHit, showHits, showLoading } from "./results.js";
+import { invalidate, isCurrent, result, search } from "./search.js";
+import { field, highlightQuery, showField } from "./search-field.js";
+import { INITIAL_STATE, hasNoQuery, queryOf, state, urlOf } from "./state.js";
 
-let [beginning, introduced] = [false, false];
+let [starting, introduced] = [false, false];
 
-on("travel", () => (field.value = state.q));
+on("history", () => (field.value = state.q));
 on("state", show);
-on("asking", () => {
-  quiet();
-  forget();
+on("search", () => {
+  cancelRetry();
+  resetExplanations();
 });
-on("waiting", waiting);
-on("answer", () => {
+on("loading", showLoading);
+on("result", () => {
   showHits();
-  showOpen();
-  showLanguage();
-  echo();
+  showOpenHit();
+  showQueryLanguage();
+  highlightQuery();
   showMap();
-  entitle();
-  if (answer && !answer.hits.length) nothing(answer);
-  if (answer && !introduced && !beginning) begin(); // the server is back
+  showTitle();
+  if (result && !result.hits.length) showNothingFound(result);
+  if (result && !introduced && !starting) start(); // the server is back
 });
-on("failure", complain);
-on("explained", (id) => {
-  markHit(id);
-  echo();
+on("error", showError);
+on("explanation", (id) => {
+  highlightHit(id);
+  highlightQuery();
 });
-on("lit", echo);
-wide.addEventListener("change", show);
+on("active", highlightQuery);
+wideScreen.addEventListener("change", show);
+
+const currentView = () => (hasNoQuery() && !state.doc ? "landing" : "results");
 
 function show() {
-  const view = asksNothing() && !state.doc ? "landing" : "results";
+  const view = currentView();
   document.body.dataset.view = view;
   showField();
-  at("options").hidden = view === "landing";
-  at("share").hidden = view === "landing" || !navigator.clipboard;
+  byId("options").hidden = view === "landing";
+  byId("copy-link").hidden = view === "landing" || !navigator.clipboard;
   showFilters();
-  if (settled()) showMap();
+  if (isCurrent()) showMap();
   else search();
-  showPaper();
-  entitle();
+  showDocument();
+  showTitle();
 }
 
-function entitle() {
-  const what = state.like ? `Like “${answer?.query ?? "…"}”` : spoken(state.q);
-  const heading = at("heading");
-  if (what) heading.textContent = state.like ? what : `Results for “${what}”`;
+function showTitle() {
+  const title = state.like ? `Similar to “${result?.query ?? "…"}”` : queryOf(state.q);
+  const heading = byId("heading");
+  if (title) heading.textContent = state.like ? title : `Results for “${title}”`;
   else heading.replaceChildren("Ask in one language, ", make("br"), "find in all of them.");
-  document.title = what ? `${what.slice(0, 80)} – cr5` : "cr5";
+  document.title = title ? `${title.slice(0, 80)} – cr5` : "cr5";
 }
 
-/** Say what there is to be found. */
-function introduce() {
+/** Describe the index and offer example queries. */
+function showIntroduction() {
   introduced = true;
   const langs = Object.keys(info.documents).filter((lang) => info.documents[lang] > 0);
-  colour([...info.languages, ...langs]);
-  const where = langs.length > 6 ? `${langs.length} languages` : listed(langs.map(nameOf).sort());
-  const sentences = [`${several(total(), "document")} in ${where}. `, "Type a word, a question or a whole paragraph."];
-  at("lede").replaceChildren(...(total() ? sentences.map((sentence) => make("span", {}, sentence)) : []));
-  at("about").textContent = info.version ? `cr5 ${info.version} · ${several(info.languages.length, "language")}${info.rank ? ` · rank ${info.rank}` : ""}` : "";
-  at("examples").hidden = !info.examples.length;
-  at("examples").replaceChildren(
+  assignMarkers([...info.languages, ...langs]);
+  const languages = langs.length > 6 ? `${langs.length} languages` : formatList(langs.map(languageName).sort());
+  const sentences = [`${pluralise(documentCount(), "document")} in ${languages}. `, "Type a word, a question or a whole paragraph."];
+  byId("intro").replaceChildren(...(documentCount() ? sentences.map((sentence) => make("span", {}, sentence)) : []));
+  const rank = info.rank ? ` · rank ${info.rank}` : "";
+  byId("about").textContent = info.version ? `cr5 ${info.version} · ${pluralise(info.languages.length, "language")}${rank}` : "";
+  byId("examples").hidden = !info.examples.length;
+  byId("examples").replaceChildren(
     "Try ",
     ...info.examples.map(({ lang, text }) =>
-      make("a", { href: write({ ...START, q: text }), "data-go": "" }, sign(lang), make("span", { dir: "auto", lang }, text), make("span", { class: "number" }, nameOf(lang))),
+      make("a", { href: urlOf({ ...INITIAL_STATE, q: text }), "data-internal": "" }, languageMarker(lang), make("span", { dir: "auto", lang }, text), make("span", { class: "count" }, languageName(lang))),
     ),
   );
 }
 
-async function begin() {
-  beginning = true;
-  quiet();
-  at("notice").hidden = true;
+async function start() {
+  starting = true;
+  cancelRetry();
+  byId("notice").hidden = true;
   try {
-    await inquire();
+    await loadInfo();
   } catch (error) {
-    if (!(error instanceof Failure)) throw error;
+    if (!(error instanceof ApiError)) throw error;
     showFilters();
-    complain(error, begin);
+    showError(error, start);
     return;
   } finally {
-    beginning = false;
+    starting = false;
   }
-  introduce();
-  unsettle(); // what was found before had no colours
+  showIntroduction();
+  invalidate(); // hits that were shown before have no language markers yet
   show();
-  const idle = document.activeElement === document.body || at("notice").contains(document.activeElement);
+  const idle = document.activeElement === document.body || byId("notice").contains(document.activeElement);
   if (idle && document.body.dataset.view === "landing") field.focus({ preventScroll: true });
 }
 
 new ResizeObserver(() => {
-  document.documentElement.style.setProperty("--under", `${at("ask").offsetHeight + 12}px`);
-}).observe(at("ask"));
+  document.documentElement.style.setProperty("--sticky-offset", `${byId("query-section").offsetHeight + 12}px`);
+}).observe(byId("query-section"));
 
-document.body.dataset.view = asksNothing() && !state.doc ? "landing" : "results";
+document.body.dataset.view = currentView();
 field.value = state.q;
-echo();
-begin();
+highlightQuery();
+start();

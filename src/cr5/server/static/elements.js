@@ -1,14 +1,15 @@
-// Elements: made from attributes and text, never from markup.
+// DOM elements, created from attributes and text, never from markup.
 
-export const at = (id) => document.getElementById(id);
-export const wide = matchMedia("(min-width: 62rem)"); // as in style.css: there is room for two columns
+export const byId = (id) => document.getElementById(id);
+export const wideScreen = matchMedia("(min-width: 62rem)"); // as in style.css: room for two columns
 
-/** An element with attributes and children; a string becomes text, a function listens. */
+/** An HTML element. An attribute that is a function becomes an event listener; a child that is a string becomes text. */
 export function make(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-export function draw(tag, attributes = {}, ...children) {
+/** The same for SVG. */
+export function makeSvg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
@@ -21,18 +22,18 @@ function fill(element, attributes, children) {
   return element;
 }
 
-export const act = (label, click) => make("button", { type: "button", class: "solid", click }, label);
+export const makeButton = (label, click) => make("button", { type: "button", class: "button-solid", click }, label);
 
-/** What stands where text will be. */
-export function bone(tag) {
-  return make(tag, { class: "bone", "aria-hidden": "true" }, ...[1, 2, 3, 4].map(() => make("i")));
+/** A placeholder for text that is being loaded. */
+export function makeSkeleton(tag) {
+  return make(tag, { class: "skeleton", "aria-hidden": "true" }, ...[1, 2, 3, 4].map(() => make("i")));
 }
 
-/** A document's address, if it is one of the web: nothing else becomes a link. */
-export function webAddress(url) {
+/** The URL of a document if it is http or https, or null: nothing else becomes a link. */
+export function webUrl(url) {
   try {
-    const address = new URL(url);
-    return ["http:", "https:"].includes(address.protocol) ? address : null;
+    const parsed = new URL(url);
+    return ["http:", "https:"].includes(parsed.protocol) ? parsed : null;
   } catch {
     return null;
   }

@@ -1,4 +1,4 @@
-// Languages: their names, and the look that each has everywhere on the page.
+// Languages: their names, and the marker that each has everywhere on the page.
 
 import { make } from "./elements.js";
 
@@ -6,32 +6,32 @@ const HUES = 6; // as in style.css
 const names = new Intl.DisplayNames(["en"], { type: "language" });
 let palette = [];
 
-export function nameOf(lang) {
+export function languageName(lang) {
   try {
     return names.of(lang) ?? lang;
   } catch {
-    return lang; // no code of a language
+    return lang; // not a valid language code
   }
 }
 
-export const byName = (a, b) => (nameOf(a) < nameOf(b) ? -1 : 1);
+export const compareNames = (a, b) => (languageName(a) < languageName(b) ? -1 : 1);
 
-/** Give all languages their looks, which depend on nothing but which there are. */
-export function colour(langs) {
+/** Assign markers to all languages; they depend only on which languages there are. */
+export function assignMarkers(langs) {
   palette = [...new Set(langs)].sort();
 }
 
-/** The look of a language: a colour, and a shape that changes where the colours begin again. */
-export function lookOf(lang) {
-  const place = palette.indexOf(lang);
-  return place < 0 ? [HUES - 1, 2] : [place % HUES, Math.floor(place / HUES) % 3];
+/** [hue, shape] of a language; another shape is used each time the hues repeat. */
+export function markerStyle(lang) {
+  const position = palette.indexOf(lang);
+  return position < 0 ? [HUES - 1, 2] : [position % HUES, Math.floor(position / HUES) % 3];
 }
 
-export function sign(lang) {
-  const [hue, shape] = lookOf(lang);
-  return make("span", { class: "sign", "data-hue": hue, "data-shape": shape, "aria-hidden": "true" });
+export function languageMarker(lang) {
+  const [hue, shape] = markerStyle(lang);
+  return make("span", { class: "language-marker", "data-hue": hue, "data-shape": shape, "aria-hidden": "true" });
 }
 
-export function tongue(lang) {
-  return make("span", { class: "tongue" }, sign(lang), nameOf(lang));
+export function languageLabel(lang) {
+  return make("span", { class: "language-label" }, languageMarker(lang), languageName(lang));
 }

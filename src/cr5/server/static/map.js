@@ -1,78 +1,78 @@
-// The map: hits as points, near where their meanings are near.
+// The map: hits as points; similar documents lie close together.
 
-import { at, draw, make, wide } from "./elements.js";
-import { lookOf, nameOf, sign } from "./languages.js";
-import { open } from "./paper.js";
-import { answer } from "./search.js";
-import { go, state } from "./state.js";
-import { titled } from "./wording.js";
+import { openDocument } from "./document-view.js";
+import { byId, make, makeSvg, wideScreen } from "./elements.js";
+import { titleOf } from "./format.js";
+import { languageMarker, languageName, markerStyle } from "./languages.js";
+import { result } from "./search.js";
+import { navigate, state } from "./state.js";
 
 const [WIDTH, HEIGHT, MARGIN] = [420, 400, 44];
 
-const mapWanted = () => (state.map === "" ? wide.matches : state.map === "1");
+const isMapWanted = () => (state.map === "" ? wideScreen.matches : state.map === "1");
 
 export function showMap() {
-  const hits = (answer?.hits ?? []).filter((hit) => Number.isFinite(hit.x) && Number.isFinite(hit.y));
-  at("map-toggle").setAttribute("aria-pressed", String(mapWanted()));
-  at("map-toggle").hidden = hits.length === 0 || (state.doc !== "" && wide.matches); // the document is in its place
-  at("map").hidden = !mapWanted() || hits.length === 0;
-  if (!at("map").hidden) drawMap(hits, answer.at);
+  const hits = (result?.hits ?? []).filter((hit) => Number.isFinite(hit.x) && Number.isFinite(hit.y));
+  byId("map-toggle").setAttribute("aria-pressed", String(isMapWanted()));
+  byId("map-toggle").hidden = hits.length === 0 || (state.doc !== "" && wideScreen.matches); // where the document takes its place
+  byId("map").hidden = !isMapWanted() || hits.length === 0;
+  if (!byId("map").hidden) drawMap(hits, result.at);
 }
 
-function drawMap(hits, origin) {
+/** Draw the hits around the position of the query, if it has one. */
+function drawMap(hits, queryPosition) {
   const radius = hits.length > 40 ? 5 : 7;
-  const origins = Array.isArray(origin) && origin.every(Number.isFinite) ? [origin] : [];
-  const points = spread([...hits.map(({ x, y }) => [x, y]), ...origins], 2.6 * radius);
-  const here = origins.length ? points.at(-1) : null;
-  const web = [1, 2, 3, 4].map((step) =>
-    draw("circle", { class: "web", cx: here ? here[0] : WIDTH / 2, cy: here ? here[1] : HEIGHT / 2, r: step * 85 }),
-  );
-  const threads = here
-    ? hits.map((hit, i) => draw("line", { class: "thread", "data-id": hit.id, x1: here[0], y1: here[1], x2: points[i][0], y2: points[i][1] }))
+  const queryPositions = Array.isArray(queryPosition) && queryPosition.every(Number.isFinite) ? [queryPosition] : [];
+  const points = spread([...hits.map(({ x, y }) => [x, y]), ...queryPositions], 2.6 * radius);
+  const query = queryPositions.length ? points.at(-1) : null;
+  const [centreX, centreY] = query ?? [WIDTH / 2, HEIGHT / 2];
+  const rings = [1, 2, 3, 4].map((step) => makeSvg("circle", { class: "map-ring", cx: centreX, cy: centreY, r: step * 85 }));
+  const connectors = query
+    ? hits.map((hit, i) => makeSvg("line", { class: "map-connector", "data-id": hit.id, x1: query[0], y1: query[1], x2: points[i][0], y2: points[i][1] }))
     : [];
-  const spots = hits.map((hit, i) => spot(hit, points[i], radius, i));
-  const captions = label(hits, points, radius);
-  const core = here
-    ? [draw("circle", { class: "here", cx: here[0], cy: here[1], r: radius + 2 }), draw("circle", { class: "here-core", cx: here[0], cy: here[1], r: 2.5 })]
+  const hitPoints = hits.map((hit, i) => hitPoint(hit, points[i], radius, i));
+  const captions = placeCaptions(hits, points, radius);
+  const queryPoint = query
+    ? [makeSvg("circle", { class: "query-ring", cx: query[0], cy: query[1], r: radius + 2 }), makeSvg("circle", { class: "query-dot", cx: query[0], cy: query[1], r: 2.5 })]
     : [];
-  at("chart").replaceChildren(...web, ...threads, ...core, ...spots, ...captions);
+  byId("chart").replaceChildren(...rings, ...connectors, ...queryPoint, ...hitPoints, ...captions);
   const langs = [...new Set(hits.map((hit) => hit.lang))];
-  at("legend").replaceChildren(
-    ...(here ? [make("li", {}, make("span", { class: "asked", "aria-hidden": "true" }), state.like ? "The document" : "Your query")] : []),
-    ...langs.map((lang) => make("li", {}, sign(lang), nameOf(lang))),
+  byId("legend").replaceChildren(
+    ...(query ? [make("li", {}, make("span", { class: "legend-query", "aria-hidden": "true" }), state.like ? "The document" : "Your query")] : []),
+    ...langs.map((lang) => make("li", {}, languageMarker(lang), languageName(lang))),
   );
 }
 
-function spot(hit, [x, y], radius, i) {
-  const [hue, shape] = lookOf(hit.lang);
+function hitPoint(hit, [x, y], radius, i) {
+  const [hue, shape] = markerStyle(hit.lang);
   const side = radius * 1.75;
-  const body =
+  const marker =
     shape === 0
-      ? draw("circle", { class: "shape", cx: x, cy: y, r: radius })
-      : draw("rect", { class: "shape", x: x - side / 2, y: y - side / 2, width: side, height: side, transform: shape === 2 ? `rotate(45 ${x} ${y})` : undefined });
-  return draw(
+      ? makeSvg("circle", { class: "shape", cx: x, cy: y, r: radius })
+      : makeSvg("rect", { class: "shape", x: x - side / 2, y: y - side / 2, width: side, height: side, transform: shape === 2 ? `rotate(45 ${x} ${y})` : undefined });
+  return makeSvg(
     "g",
     {
-      class: `spot${hit.id === state.doc ? " open" : ""}`, role: "button", tabindex: i ? -1 : 0, "data-id": hit.id, "data-hue": hue,
-      "aria-label": `${titled(hit)}, ${nameOf(hit.lang)}`, "data-tip": `${titled(hit)}\n${nameOf(hit.lang)}, ${Number(hit.score).toFixed(2)}`,
+      class: `map-point${hit.id === state.doc ? " open" : ""}`, role: "button", tabindex: i ? -1 : 0, "data-id": hit.id, "data-hue": hue,
+      "aria-label": `${titleOf(hit)}, ${languageName(hit.lang)}`, "data-tip": `${titleOf(hit)}\n${languageName(hit.lang)}, ${Number(hit.score).toFixed(2)}`,
     },
-    draw("circle", { class: "near", cx: x, cy: y, r: radius * 1.7 }),
-    body,
+    makeSvg("circle", { class: "hit-area", cx: x, cy: y, r: radius * 1.7 }),
+    marker,
   );
 }
 
-/** Points scaled to the map and moved apart until none covers another; the same points always end alike. */
+/** Points scaled to the map and moved apart until they do not overlap; the result is deterministic. */
 function spread(points, gap) {
   const range = (axis) => {
     const values = points.map((point) => point[axis]);
     return [Math.min(...values), Math.max(...values)];
   };
-  const [[left, right], [low, high]] = [range(0), range(1)];
+  const [[left, right], [bottom, top]] = [range(0), range(1)];
   // One scale for both axes, so that distances can be compared.
-  const scale = Math.min((WIDTH - 2 * MARGIN) / (right - left || 1e-9), (HEIGHT - 2 * MARGIN) / (high - low || 1e-9));
+  const scale = Math.min((WIDTH - 2 * MARGIN) / (right - left || 1e-9), (HEIGHT - 2 * MARGIN) / (top - bottom || 1e-9));
   const placed = points.map(([x, y]) => [
     WIDTH / 2 + (x - (left + right) / 2) * scale,
-    HEIGHT / 2 - (y - (low + high) / 2) * scale,
+    HEIGHT / 2 - (y - (bottom + top) / 2) * scale,
   ]);
   for (let round = 0, moved = true; round < 120 && moved; round += 1) {
     moved = false;
@@ -83,9 +83,9 @@ function spread(points, gap) {
         if (distance >= gap) continue;
         if (distance < 1e-6) [dx, dy, distance] = [Math.cos(2.4 * i), Math.sin(2.4 * i), 1];
         const push = (gap - Math.min(distance, gap) + 0.5) / 2 / distance;
-        for (const [k, way] of [[i, push], [j, -push]]) {
-          placed[k][0] = Math.min(WIDTH - 14, Math.max(14, placed[k][0] + dx * way));
-          placed[k][1] = Math.min(HEIGHT - 14, Math.max(14, placed[k][1] + dy * way));
+        for (const [k, shift] of [[i, push], [j, -push]]) {
+          placed[k][0] = Math.min(WIDTH - 14, Math.max(14, placed[k][0] + dx * shift));
+          placed[k][1] = Math.min(HEIGHT - 14, Math.max(14, placed[k][1] + dy * shift));
         }
         moved = true;
       }
@@ -94,53 +94,53 @@ function spread(points, gap) {
   return placed;
 }
 
-const ruler = document.createElement("canvas").getContext("2d");
+const measuringContext = document.createElement("canvas").getContext("2d");
 
-/** Titles beside their points, the best hits first, where they cover neither points nor each other. */
-function label(hits, points, radius) {
-  ruler.font = `600 11.5px ${getComputedStyle(document.body).fontFamily}`;
-  const taken = points.map(([x, y]) => [x - radius, y - radius, x + radius, y + radius]);
+/** Titles next to their points, best hits first, wherever they overlap neither points nor each other. */
+function placeCaptions(hits, points, radius) {
+  measuringContext.font = `600 11.5px ${getComputedStyle(document.body).fontFamily}`;
+  const occupied = points.map(([x, y]) => [x - radius, y - radius, x + radius, y + radius]);
   const captions = [];
   hits.forEach((hit, i) => {
-    const letters = [...titled(hit)];
-    const text = letters.length > 22 ? `${letters.slice(0, 21).join("")}…` : letters.join("");
+    const characters = [...titleOf(hit)];
+    const text = characters.length > 22 ? `${characters.slice(0, 21).join("")}…` : characters.join("");
     const [x, y] = points[i];
-    const length = ruler.measureText(text).width;
-    const places = [
+    const length = measuringContext.measureText(text).width;
+    const positions = [
       [x + radius + 5, y + 4], [x - radius - 5 - length, y + 4], [x - length / 2, y - radius - 6], [x - length / 2, y + radius + 14],
     ];
-    for (const [left, base] of places) {
+    for (const [left, base] of positions) {
       const box = [left - 2, base - 10, left + length + 2, base + 4];
       const inside = box[0] > 2 && box[2] < WIDTH - 2 && box[1] > 2 && box[3] < HEIGHT - 2;
-      if (!inside || taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
-      taken.push(box);
-      captions.push(draw("text", { class: "caption", "data-id": hit.id, x: left, y: base, "aria-hidden": "true" }, text));
+      if (!inside || occupied.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
+      occupied.push(box);
+      captions.push(makeSvg("text", { class: "map-caption", "data-id": hit.id, x: left, y: base, "aria-hidden": "true" }, text));
       return;
     }
   });
   return captions;
 }
 
-at("chart").addEventListener("click", (event) => {
-  const element = event.target.closest(".spot");
-  if (element) open(element.dataset.id);
+byId("chart").addEventListener("click", (event) => {
+  const element = event.target.closest(".map-point");
+  if (element) openDocument(element.dataset.id);
 });
-at("chart").addEventListener("keydown", (event) => {
-  const spots = [...at("chart").querySelectorAll(".spot")];
-  const here = spots.indexOf(event.target.closest(".spot"));
+byId("chart").addEventListener("keydown", (event) => {
+  const elements = [...byId("chart").querySelectorAll(".map-point")];
+  const position = elements.indexOf(event.target.closest(".map-point"));
   const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-  if (here >= 0 && step) {
-    const next = spots[(here + step + spots.length) % spots.length];
-    spots[here].setAttribute("tabindex", "-1");
+  if (position >= 0 && step) {
+    const next = elements[(position + step + elements.length) % elements.length];
+    elements[position].setAttribute("tabindex", "-1");
     next.setAttribute("tabindex", "0");
     next.focus();
     event.preventDefault();
-  } else if (here >= 0 && (event.key === "Enter" || event.key === " ")) {
-    open(spots[here].dataset.id);
+  } else if (position >= 0 && (event.key === "Enter" || event.key === " ")) {
+    openDocument(elements[position].dataset.id);
     event.preventDefault();
   }
 });
-at("map-toggle").addEventListener("click", () => {
-  const next = mapWanted() ? "0" : "1";
-  go({ map: (next === "1") === wide.matches ? "" : next });
+byId("map-toggle").addEventListener("click", () => {
+  const next = isMapWanted() ? "0" : "1";
+  navigate({ map: (next === "1") === wideScreen.matches ? "" : next });
 });

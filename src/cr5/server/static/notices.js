@@ -1,84 +1,86 @@
-// Notices: what stands in place of results.
+// Notices, which are shown in place of results: nothing found, or an error.
 
-import { act, at, make } from "./elements.js";
-import { nameOf } from "./languages.js";
-import { unsure } from "./search.js";
-import { key, keepKey, reachable, total } from "./server.js";
-import { START, chosen, go, state } from "./state.js";
-import { listed } from "./wording.js";
+import { apiKey, documentCount, isReachable, storeApiKey } from "./api.js";
+import { byId, make, makeButton } from "./elements.js";
+import { formatList } from "./format.js";
+import { languageName } from "./languages.js";
+import { isLanguageUnclear } from "./search.js";
+import { INITIAL_STATE, navigate, selectedLanguages, state } from "./state.js";
 
-const EVERY = 3000; // milliseconds between two looks whether a lost server is back
+const RECONNECT_INTERVAL = 3000; // milliseconds between checks whether the server is back
 
-let waiting = 0; // the timer that will try again
-let retrying = null; // what it will try
+let timer = 0; // of the next retry
+let pendingRetry = null; // the function that will be called
 
-function notice(kind, title, text, ...actions) {
-  const box = at("notice");
-  const given = actions.filter(Boolean);
+function showNotice(kind, title, text, ...actions) {
+  const box = byId("notice");
+  const shown = actions.filter(Boolean);
   box.className = `notice ${kind}`;
-  box.role = kind === "bad" ? "alert" : null;
+  box.role = kind === "error" ? "alert" : null;
   box.hidden = false;
-  box.replaceChildren(make("h2", {}, title), ...(text ? [make("p", {}, text)] : []), ...(given.length ? [make("div", { class: "row" }, ...given)] : []));
+  box.replaceChildren(make("h2", {}, title), ...(text ? [make("p", {}, text)] : []), ...(shown.length ? [make("div", { class: "row" }, ...shown)] : []));
 }
 
-/** Something else is being tried. */
-export function quiet() {
-  clearInterval(waiting);
-  retrying = null;
+/** Stop retrying, because something else is being tried. */
+export function cancelRetry() {
+  clearInterval(timer);
+  pendingRetry = null;
 }
 
-export function nothing(found) {
-  if (total() === 0) notice("", "The index is empty.", "Add documents to it, then ask again.");
-  else if (found.known === 0 && state.q) {
-    const where = unsure(found) ? "" : ` in ${nameOf(found.lang)}`;
-    notice("", `No word of this is known${where}.`, "Try other words, or choose the language of the query above.");
+export function showNothingFound(result) {
+  if (documentCount() === 0) showNotice("", "The index is empty.", "Add documents to it, then search again.");
+  else if (result.known === 0 && state.q) {
+    const where = isLanguageUnclear(result) ? "" : ` in ${languageName(result.lang)}`;
+    showNotice("", `None of these words is known${where}.`, "Try other words, or choose the language of the query above.");
   } else if (state.in) {
-    notice("", `Nothing found in ${listed(chosen().map(nameOf), "disjunction")}.`, "", act("Search all languages", () => go({ in: "" })));
-  } else notice("", "Nothing found.", "Try other words, or more of them.");
+    const langs = formatList(selectedLanguages().map(languageName), "disjunction");
+    showNotice("", `Nothing found in ${langs}.`, "", makeButton("Search all languages", () => navigate({ in: "" })));
+  } else showNotice("", "Nothing found.", "Try other words, or more of them.");
 }
 
-export function complain(failure, retry) {
-  quiet();
-  retrying = retry;
-  const again = act("Try again", retry);
-  at("status").textContent = "";
-  if (failure.status === 401 || failure.status === 403) {
+export function showError(error, retry) {
+  cancelRetry();
+  pendingRetry = retry;
+  const retryButton = makeButton("Try again", retry);
+  byId("status").textContent = "";
+  if (error.status === 401 || error.status === 403) {
     const input = make("input", { type: "password", name: "key", autocomplete: "off", "aria-label": "Key", required: "" });
-    const form = make("form", { class: "row" }, input, make("button", { class: "solid" }, "Open"));
+    const form = make("form", { class: "row" }, input, make("button", { class: "button-solid" }, "Continue"));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      keepKey(input.value);
+      storeApiKey(input.value);
       retry();
     });
-    const refused = key() !== null;
-    notice(refused ? "bad" : "", refused ? "That key does not open it." : "This search is locked.", "Enter its key; it is kept until this tab is closed.", form);
+    const wrong = apiKey() !== null;
+    showNotice(wrong ? "error" : "", wrong ? "The key is wrong." : "This server needs a key.", "Enter the key. It is kept until this tab is closed.", form);
     return;
   }
-  if (failure.status === 429) {
-    let left = Math.min(600, Math.max(1, Math.ceil(failure.wait) || 10));
-    const count = () => (again.textContent = `Try again (${left} s)`);
-    at("status").textContent = "The server is busy.";
-    notice("", "One moment, please.", "Too many questions in a short time; the server answers again soon.", again);
-    count();
-    waiting = setInterval(() => {
-      left -= 1;
-      count();
-      if (left <= 0) retry();
+  if (error.status === 429) {
+    let seconds = Math.min(600, Math.max(1, Math.ceil(error.retryAfter) || 10));
+    const showSeconds = () => (retryButton.textContent = `Try again (${seconds} s)`);
+    byId("status").textContent = "The server is busy.";
+    showNotice("", "One moment, please.", "Too many requests in a short time. This page tries again soon.", retryButton);
+    showSeconds();
+    timer = setInterval(() => {
+      seconds -= 1;
+      showSeconds();
+      if (seconds <= 0) retry();
     }, 1000);
     return;
   }
-  if (failure.status === 404 && state.like) {
-    notice("", "This document is gone.", "It is no longer in the index.", act("Start again", () => go(START)));
+  if (error.status === 404 && state.like) {
+    showNotice("", "This document is gone.", "It is no longer in the index.", makeButton("Start again", () => navigate(INITIAL_STATE)));
     return;
   }
-  const title = failure.status === 0 ? "No connection." : failure.status < 500 ? "That cannot be answered." : "Something went wrong on the server.";
-  const reset = failure.status >= 400 && failure.status < 500 && (state.lang || state.in || state.like);
-  notice("bad", title, failure.message.replace(/[^.!?…]$/, "$&."), again, reset ? act("Without filters", () => go({ ...START, q: state.q, map: state.map })) : null);
-  if (failure.status === 0) {
-    waiting = setInterval(async () => {
-      if ((await reachable()) && retrying === retry) retry();
-    }, EVERY);
+  const title = error.status === 0 ? "No connection." : error.status < 500 ? "The search is not valid." : "Something went wrong on the server.";
+  const resettable = error.status >= 400 && error.status < 500 && (state.lang || state.in || state.like);
+  const reset = resettable ? makeButton("Remove the filters", () => navigate({ ...INITIAL_STATE, q: state.q, map: state.map })) : null;
+  showNotice("error", title, error.message.replace(/[^.!?…]$/, "$&."), retryButton, reset);
+  if (error.status === 0) {
+    timer = setInterval(async () => {
+      if ((await isReachable()) && pendingRetry === retry) retry();
+    }, RECONNECT_INTERVAL);
   }
 }
 
-addEventListener("online", () => retrying?.());
+addEventListener("online", () => pendingRetry?.());

@@ -1,73 +1,73 @@
-// The options: the language of the query, the languages to find, the ranking.
+// The options of a search: language of the query, languages to search in, ranking.
 
-import { at, make } from "./elements.js";
-import { byName, nameOf, sign } from "./languages.js";
-import { answer, unsure } from "./search.js";
-import { info } from "./server.js";
-import { MEASURES, STEPS, chosen, go, spoken, state } from "./state.js";
-import { percent, whole } from "./wording.js";
+import { info } from "./api.js";
+import { byId, make } from "./elements.js";
+import { formatCount, formatPercent } from "./format.js";
+import { compareNames, languageMarker, languageName } from "./languages.js";
+import { isLanguageUnclear, result } from "./search.js";
+import { HIT_COUNTS, MEASURES, navigate, queryOf, selectedLanguages, state } from "./state.js";
 
 const SHOWN_FILTERS = 9;
-let unfolded = false;
+let showAll = false;
 
 export function showFilters() {
-  const counts = Object.entries(info.documents).sort(([a, n], [b, m]) => m - n || byName(a, b));
-  const on = new Set(chosen());
-  const shown = unfolded || counts.length <= SHOWN_FILTERS + 1 ? counts : counts.filter(([lang], i) => i < SHOWN_FILTERS || on.has(lang));
+  const counts = Object.entries(info.documents).sort(([a, n], [b, m]) => m - n || compareNames(a, b));
+  const selected = new Set(selectedLanguages());
+  const shown = showAll || counts.length <= SHOWN_FILTERS + 1 ? counts : counts.filter(([lang], i) => i < SHOWN_FILTERS || selected.has(lang));
   const button = (lang, pressed, ...content) =>
     make("button", { type: "button", "aria-pressed": String(pressed), "data-filter": lang }, ...content);
   const focused = document.activeElement?.dataset?.filter;
   const buttons = shown.map(([lang, count]) =>
-    button(lang, on.has(lang), sign(lang), nameOf(lang), " ", make("span", { class: "number" }, whole(count))),
+    button(lang, selected.has(lang), languageMarker(lang), languageName(lang), " ", make("span", { class: "count" }, formatCount(count))),
   );
   if (shown.length < counts.length) {
-    buttons.push(make("button", { type: "button", "data-unfold": "", "aria-expanded": "false" }, `${counts.length - shown.length} more`));
+    buttons.push(make("button", { type: "button", "data-show-all": "", "aria-expanded": "false" }, `${counts.length - shown.length} more`));
   }
-  at("filters").replaceChildren(...(counts.length > 1 ? [button("", on.size === 0, "All languages"), ...buttons] : []));
+  byId("filters").replaceChildren(...(counts.length > 1 ? [button("", selected.size === 0, "All languages"), ...buttons] : []));
   if (focused !== undefined) {
-    [...at("filters").children].find((element) => element.dataset.filter === focused)?.focus();
+    [...byId("filters").children].find((element) => element.dataset.filter === focused)?.focus();
   }
-  offer(at("measure"), info.measures.map((measure) => [measure, MEASURES[measure] ?? measure]), state.measure || info.measures[0]);
-  at("ranked-by").hidden = info.measures.length < 2;
-  showLanguage();
+  fillSelect(byId("measure"), info.measures.map((measure) => [measure, MEASURES[measure] ?? measure]), state.measure || info.measures[0]);
+  byId("ranking").hidden = info.measures.length < 2;
+  showQueryLanguage();
 }
 
-export function showLanguage() {
-  at("asked-in").hidden = Boolean(state.like) || !spoken(state.q);
-  let guess = "Guess the language";
-  if (!state.lang && answer && unsure(answer)) guess = "Language unclear";
-  else if (!state.lang && answer?.lang && answer.guessed !== false && state.q) {
-    guess = nameOf(answer.lang) + (typeof answer.confidence === "number" ? `, ${percent(answer.confidence)}` : "");
+export function showQueryLanguage() {
+  byId("query-language").hidden = Boolean(state.like) || !queryOf(state.q);
+  let detected = "Detect the language";
+  if (!state.lang && result && isLanguageUnclear(result)) detected = "Language unclear";
+  else if (!state.lang && result?.lang && result.guessed !== false && state.q) {
+    detected = languageName(result.lang) + (typeof result.confidence === "number" ? `, ${formatPercent(result.confidence)}` : "");
   }
-  const langs = [...info.languages].sort(byName);
+  const langs = [...info.languages].sort(compareNames);
   if (state.lang && !langs.includes(state.lang)) langs.push(state.lang);
-  offer(at("lang"), [["", guess], ...langs.map((lang) => [lang, nameOf(lang)])], state.lang);
+  fillSelect(byId("lang"), [["", detected], ...langs.map((lang) => [lang, languageName(lang)])], state.lang);
 }
 
-/** Fill a list. It may be unfolded, and would fold if its options were replaced: those that stay are kept. */
-function offer(list, choices, chosen) {
-  const same = list.options.length === choices.length && choices.every(([value], i) => list.options[i].value === value);
-  if (!same) list.replaceChildren(...choices.map(([value]) => make("option", { value })));
+/** Set the options of a select element. Existing ones are kept, because replacing them would close an open list. */
+function fillSelect(select, choices, chosen) {
+  const same = select.options.length === choices.length && choices.every(([value], i) => select.options[i].value === value);
+  if (!same) select.replaceChildren(...choices.map(([value]) => make("option", { value })));
   choices.forEach(([, label], i) => {
-    if (list.options[i].text !== label) list.options[i].text = label;
+    if (select.options[i].text !== label) select.options[i].text = label;
   });
-  if (list.value !== chosen) list.value = chosen;
+  if (select.value !== chosen) select.value = chosen;
 }
 
-at("filters").addEventListener("click", (event) => {
+byId("filters").addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (!button) return;
-  if ("unfold" in button.dataset) {
-    unfolded = true;
+  if ("showAll" in button.dataset) {
+    showAll = true;
     showFilters();
-    at("filters").children[SHOWN_FILTERS + 1]?.focus();
+    byId("filters").children[SHOWN_FILTERS + 1]?.focus();
     return;
   }
   const lang = button.dataset.filter;
-  const on = new Set(lang === "" ? [] : chosen());
-  if (lang && !on.delete(lang)) on.add(lang);
-  const all = Object.keys(info.documents).every((other) => on.has(other));
-  go({ in: all ? "" : [...on].sort().join(","), k: STEPS[0] });
+  const selected = new Set(lang === "" ? [] : selectedLanguages());
+  if (lang && !selected.delete(lang)) selected.add(lang);
+  const all = Object.keys(info.documents).every((other) => selected.has(other));
+  navigate({ in: all ? "" : [...selected].sort().join(","), k: HIT_COUNTS[0] });
 });
-at("lang").addEventListener("change", () => go({ lang: at("lang").value }));
-at("measure").addEventListener("change", () => go({ measure: at("measure").value === info.measures[0] ? "" : at("measure").value }));
+byId("lang").addEventListener("change", () => navigate({ lang: byId("lang").value }));
+byId("measure").addEventListener("change", () => navigate({ measure: byId("measure").value === info.measures[0] ? "" : byId("measure").value }));

@@ -1,123 +1,125 @@
-// The results: the list of hits, and the line above it.
+// The results: the list of hits, and the status line above it.
 
-import { at, bone, make, webAddress } from "./elements.js";
-import { couple, explanationOf, marked, sight, varied } from "./explanations.js";
-import { tongue } from "./languages.js";
-import { answer } from "./search.js";
-import { PATIENCE } from "./server.js";
-import { MEASURES, STEPS, asked, asksNothing, go, likeState, state, write } from "./state.js";
-import { percent, several, titled } from "./wording.js";
+import { TIMEOUT } from "./api.js";
+import { byId, make, makeSkeleton, webUrl } from "./elements.js";
+import { explanationOf, visibilityObserver } from "./explanations.js";
+import { formatPercent, pluralise, titleOf } from "./format.js";
+import { diversified, highlighted, wordPair } from "./highlights.js";
+import { languageLabel } from "./languages.js";
+import { result } from "./search.js";
+import { HIT_COUNTS, MEASURES, hasNoQuery, navigate, searchKey, similarState, state, urlOf } from "./state.js";
 
-export function waiting(is) {
-  at("progress").hidden = !is;
-  at("hits").setAttribute("aria-busy", String(is));
-  if (!is) return;
-  at("status").textContent = "Searching…";
-  at("notice").hidden = true;
-  if (!answer) {
-    at("hits").hidden = false;
-    at("hits").replaceChildren(bone("li"), bone("li"), bone("li"));
+export function showLoading(loading) {
+  byId("progress").hidden = !loading;
+  byId("hits").setAttribute("aria-busy", String(loading));
+  if (!loading) return;
+  byId("status").textContent = "Searching…";
+  byId("notice").hidden = true;
+  if (!result) {
+    byId("hits").hidden = false;
+    byId("hits").replaceChildren(makeSkeleton("li"), makeSkeleton("li"), makeSkeleton("li"));
   }
 }
 
 export function showHits() {
-  const hits = answer?.hits ?? [];
-  at("notice").hidden = true;
-  at("status").textContent = answer ? summary(answer) : "";
-  if (!answer && state.doc && asksNothing()) at("status").textContent = "Ask something to see it beside this document.";
-  const rows = hits.map(row);
-  const focused = document.activeElement?.closest(".hit")?.dataset.id;
-  at("hits").replaceChildren(...rows);
-  at("hits").hidden = !rows.length;
-  if (focused !== undefined) ((hitRow(focused) ?? rows[0])?.querySelector("h2 a") ?? at("results")).focus({ preventScroll: true });
-  rows.forEach((element) => sight.observe(element));
-  at("more").hidden = !(hits.length >= state.k && state.k < STEPS.at(-1));
-  showLike();
+  const hits = result?.hits ?? [];
+  byId("notice").hidden = true;
+  byId("status").textContent = result ? summary(result) : "";
+  if (!result && state.doc && hasNoQuery()) byId("status").textContent = "Search for something to compare it with this document.";
+  const items = hits.map(hitItem);
+  const focusedId = document.activeElement?.closest(".hit")?.dataset.id;
+  byId("hits").replaceChildren(...items);
+  byId("hits").hidden = !items.length;
+  if (focusedId !== undefined) ((hitElement(focusedId) ?? items[0])?.querySelector("h2 a") ?? byId("results")).focus({ preventScroll: true });
+  items.forEach((element) => visibilityObserver.observe(element));
+  byId("more").hidden = !(hits.length >= state.k && state.k < HIT_COUNTS.at(-1));
+  showSimilarTo();
 }
 
 function summary({ hits, milliseconds, known }) {
   const langs = new Set(hits.map((hit) => hit.lang)).size;
-  const parts = [`${several(hits.length, "document")} in ${several(langs, "language")}`];
+  const parts = [`${pluralise(hits.length, "document")} in ${pluralise(langs, "language")}`];
   if (hits.length === 0) parts[0] = "No documents";
-  if (typeof known === "number" && known < 0.995 && state.q) parts.push(`${percent(known)} of the words known`);
+  if (typeof known === "number" && known < 0.995 && state.q) parts.push(`${formatPercent(known)} of the words known`);
   if (typeof milliseconds === "number") parts.push(`${milliseconds < 10 ? milliseconds.toFixed(1) : Math.round(milliseconds)} ms`);
   return parts.join(" · ");
 }
 
-function showLike() {
-  const line = at("like-of");
-  line.hidden = !state.like || !answer;
+/** Name the document that the hits are similar to, if there is one. */
+function showSimilarTo() {
+  const line = byId("similar-to");
+  line.hidden = !state.like || !result;
   if (line.hidden) return;
   line.replaceChildren(
-    make("span", {}, "Like ", make("a", { href: write({ ...state, doc: state.like }), "data-go": "", dir: "auto" }, answer.query || "this document")),
-    make("span", { class: "meta" }, tongue(answer.lang)),
+    make("span", {}, "Similar to ", make("a", { href: urlOf({ ...state, doc: state.like }), "data-internal": "", dir: "auto" }, result.query || "this document")),
+    make("span", { class: "meta" }, languageLabel(result.lang)),
   );
 }
 
 /** One hit of the list. */
-function row(hit) {
-  const url = webAddress(hit.url);
-  const best = Math.max(1, ...answer.hits.map((other) => other.score));
-  const share = Math.min(1, Math.max(0, hit.score / best)) || 0;
+function hitItem(hit) {
+  const url = webUrl(hit.url);
+  const bestScore = Math.max(1, ...result.hits.map((other) => other.score));
+  const share = Math.min(1, Math.max(0, hit.score / bestScore)) || 0;
   const bar = make("i");
   bar.style.setProperty("--share", share.toFixed(4));
-  const scored = Number(hit.score).toFixed(2);
+  const score = Number(hit.score).toFixed(2);
   return make(
     "li",
     { class: "hit", "data-id": hit.id },
     make(
       "div",
       { class: "meta" },
-      tongue(hit.lang),
+      languageLabel(hit.lang),
       make(
         "span",
-        { class: "score", "data-tip": `${MEASURES[answer.measure] ? answer.measure.toUpperCase() : "score"} ${scored}\ncosine ${Number(hit.cosine).toFixed(2)}` },
+        { class: "score", "data-tip": `${MEASURES[result.measure] ? result.measure.toUpperCase() : "score"} ${score}\ncosine ${Number(hit.cosine).toFixed(2)}` },
         make(
           "span",
-          { class: "bar", role: "meter", "aria-label": "Score", "aria-valuemin": 0, "aria-valuemax": 1, "aria-valuenow": share.toFixed(2), "aria-valuetext": scored },
+          { class: "bar", role: "meter", "aria-label": "Score", "aria-valuemin": 0, "aria-valuemax": 1, "aria-valuenow": share.toFixed(2), "aria-valuetext": score },
           bar,
         ),
-        make("span", { "aria-hidden": "true" }, scored),
+        make("span", { "aria-hidden": "true" }, score),
       ),
     ),
-    make("h2", { dir: "auto", lang: hit.lang }, make("a", { href: write({ ...state, doc: hit.id }), "data-go": "" }, titled(hit))),
+    make("h2", { dir: "auto", lang: hit.lang }, make("a", { href: urlOf({ ...state, doc: hit.id }), "data-internal": "" }, titleOf(hit))),
     make("p", { class: "snippet", dir: "auto", lang: hit.lang }, hit.snippet ?? ""),
     make(
       "div",
-      { class: "foot" },
-      make("span", { class: "pairs unseen" }),
+      { class: "hit-footer" },
+      make("span", { class: "pairs visually-hidden" }),
       make(
         "span",
-        { class: "acts" },
-        url ? make("a", { class: "act", href: url.href, target: "_blank", rel: "noopener noreferrer", "aria-label": `Source of ${titled(hit)}` }, "Source") : null,
-        make("a", { class: "act", href: write(likeState(hit.id)), "data-go": "", "aria-label": `More like ${titled(hit)}` }, "More like this"),
+        { class: "hit-actions" },
+        url ? make("a", { class: "hit-action", href: url.href, target: "_blank", rel: "noopener noreferrer", "aria-label": `Source of ${titleOf(hit)}` }, "Source") : null,
+        make("a", { class: "hit-action", href: urlOf(similarState(hit.id)), "data-internal": "", "aria-label": `More like ${titleOf(hit)}` }, "More like this"),
       ),
     ),
   );
 }
 
-at("more").addEventListener("click", async () => {
-  const before = answer.hits.length;
-  go({ k: STEPS.find((step) => step > state.k) });
-  const [which, end] = [asked(state), Date.now() + PATIENCE];
-  while (Date.now() < end && asked(state) === which && links().length <= before && !at("more").hidden) {
+byId("more").addEventListener("click", async () => {
+  const before = result.hits.length;
+  navigate({ k: HIT_COUNTS.find((count) => count > state.k) });
+  const [key, deadline] = [searchKey(state), Date.now() + TIMEOUT];
+  while (Date.now() < deadline && searchKey(state) === key && hitLinks().length <= before && !byId("more").hidden) {
     await new Promise((resolve) => setTimeout(resolve, 30));
   }
-  // Whoever has gone elsewhere meanwhile is left there.
-  const stayed = [at("more"), at("results"), document.body].includes(document.activeElement);
-  if (stayed && asked(state) === which) links()[before]?.focus();
+  // Leave the focus where it is if the user has moved it meanwhile.
+  const stayed = [byId("more"), byId("results"), document.body].includes(document.activeElement);
+  if (stayed && searchKey(state) === key) hitLinks()[before]?.focus();
 });
 
-export const hitRow = (id) => [...at("hits").children].find((element) => element.dataset.id === id);
-export const links = () => [...at("hits").querySelectorAll("h2 a")];
+export const hitElement = (id) => [...byId("hits").children].find((element) => element.dataset.id === id);
+export const hitLinks = () => [...byId("hits").querySelectorAll("h2 a")];
 
-/** Mark the words that made a hit similar, once they are known. */
-export function markHit(id) {
-  const element = hitRow(id);
-  const hit = answer?.hits.find((other) => other.id === id);
+/** Highlight the words that made a hit similar, once its explanation has arrived. */
+export function highlightHit(id) {
+  const element = hitElement(id);
+  const hit = result?.hits.find((other) => other.id === id);
   if (!element || !hit) return;
   const { document: weights, pairs, snippet } = explanationOf(id);
-  element.querySelector("h2 a").replaceChildren(marked(titled(hit), hit.lang, weights));
-  element.querySelector(".snippet").replaceChildren(marked(snippet || hit.snippet || "", hit.lang, weights));
-  element.querySelector(".foot .pairs")?.replaceWith(...varied(pairs).slice(0, 3).map(couple));
+  element.querySelector("h2 a").replaceChildren(highlighted(titleOf(hit), hit.lang, weights));
+  element.querySelector(".snippet").replaceChildren(highlighted(snippet || hit.snippet || "", hit.lang, weights));
+  element.querySelector(".hit-footer .pairs")?.replaceWith(...diversified(pairs).slice(0, 3).map(wordPair));
 }

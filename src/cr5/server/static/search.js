@@ -1,64 +1,64 @@
-// The search: one at a time, and only the newest is answered.
+// The search: one at a time, and only the response to the newest is used.
 
-import { tell } from "./news.js";
-import { Failure, address, ask } from "./server.js";
-import { asked, asksNothing, spoken, state } from "./state.js";
-import { still } from "./still.js";
+import { ApiError, fetchJson, withParameters } from "./api.js";
+import { emit } from "./events.js";
+import { pointerReleased } from "./pointer.js";
+import { hasNoQuery, queryOf, searchKey, state } from "./state.js";
 
-const SOON = 140; // milliseconds within which an answer needs no sign of waiting
+const PROGRESS_DELAY = 140; // milliseconds; faster responses need no progress bar
 
-export let answer = null; // that is shown
-export let pending = false; // whether another is on its way
-let answered = ""; // what it answers
-let current = new AbortController();
+export let result = null; // the response that is shown
+export let loading = false; // whether another is on its way
+let resultKey = ""; // the search that `result` belongs to
+let controller = new AbortController();
 
-/** Whether what is shown answers what is asked. */
-export const settled = () => asked(state) === answered;
+/** Whether the results belong to the current state. */
+export const isCurrent = () => searchKey(state) === resultKey;
 
-/** Whether there is no answer, so that asking again makes sense. */
-export const unanswered = () => answered === "";
+/** Whether there is no result, so that searching again makes sense. */
+export const hasNoResult = () => resultKey === "";
 
-/** What is shown counts no longer. */
-export function unsettle() {
-  answered = "";
+/** Make the next change of state search again. */
+export function invalidate() {
+  resultKey = "";
 }
 
-/** Whether the language of the query is hardly known: no word of it is, and the letters do not tell. */
-export const unsure = ({ known, guessed, confidence }) => known === 0 && guessed && confidence < 0.5;
+/** Whether the language of the query is unclear: no word of it is known, and the identifier is not confident. */
+export const isLanguageUnclear = ({ known, guessed, confidence }) => known === 0 && guessed && confidence < 0.5;
 
 export async function search() {
-  current.abort();
-  const mine = (current = new AbortController());
-  answered = asked(state);
-  pending = !asksNothing();
-  tell("asking");
-  if (!pending) {
-    answer = null;
-    tell("answer");
-    tell("waiting", false); // for what was asked before
+  controller.abort();
+  const mine = (controller = new AbortController());
+  resultKey = searchKey(state);
+  loading = !hasNoQuery();
+  emit("search");
+  if (!loading) {
+    result = null;
+    emit("result");
+    emit("loading", false); // of the search before
     return;
   }
   setTimeout(async () => {
-    await still();
-    if (pending && !mine.signal.aborted) tell("waiting", true);
-  }, SOON);
+    await pointerReleased();
+    if (loading && !mine.signal.aborted) emit("loading", true);
+  }, PROGRESS_DELAY);
   try {
     const options = { in: state.in, k: state.k, measure: state.measure };
     const path = state.like
-      ? address("similar", { id: state.like, ...options })
-      : address("search", { q: spoken(state.q), lang: state.lang, ...options });
-    const found = await ask(path, mine.signal);
+      ? withParameters("similar", { id: state.like, ...options })
+      : withParameters("search", { q: queryOf(state.q), lang: state.lang, ...options });
+    const response = await fetchJson(path, mine.signal);
     if (mine.signal.aborted) return;
-    [answer, pending] = [found, false];
-    tell("answer");
+    [result, loading] = [response, false];
+    emit("result");
   } catch (error) {
     if (mine.signal.aborted) return;
-    [answer, pending] = [null, false];
-    answered = "";
-    tell("answer");
-    if (!(error instanceof Failure)) throw error;
-    tell("failure", error, search);
+    [result, loading] = [null, false];
+    resultKey = "";
+    emit("result");
+    if (!(error instanceof ApiError)) throw error;
+    emit("error", error, search);
   } finally {
-    if (!mine.signal.aborted) tell("waiting", false);
+    if (!mine.signal.aborted) emit("loading", false);
   }
 }

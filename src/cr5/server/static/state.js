@@ -1,63 +1,65 @@
-// The state, which is the address: what is asked, how, and what is open. All changes go through `go`.
+// The state of the page, which is the query string of its URL. All changes go through `navigate`.
 
-import { tell } from "./news.js";
+import { emit } from "./events.js";
+import { hasWord } from "./tokeniser.js";
 
-export const STEPS = [10, 20, 50, 100]; // how many hits, each time more are wanted
+export const HIT_COUNTS = [10, 20, 50, 100]; // how many hits are shown, each time more are requested
 export const MEASURES = { csls: "By CSLS", cosine: "By cosine" };
-export const START = { q: "", like: "", lang: "", in: "", k: STEPS[0], measure: "", doc: "", map: "" };
+export const INITIAL_STATE = { q: "", like: "", lang: "", in: "", k: HIT_COUNTS[0], measure: "", doc: "", map: "" };
 
-export let state = read(location.search);
-export let unsaid = null; // what has been typed, until it is asked
+export let state = parseState(location.search);
+export let pendingText = null; // what has been typed and not yet searched for, or null
 
-/** What a text asks: nothing, unless it has a letter or a digit. */
-export function spoken(text) {
-  return /[\p{L}\p{N}]/u.test(text) ? text.trim() : "";
+/** The query that a text stands for: empty unless it has a letter or a digit. */
+export function queryOf(text) {
+  return hasWord(text) ? text.trim() : "";
 }
 
-export function read(search) {
-  const given = new URLSearchParams(search);
-  const found = { ...START };
-  for (const name of Object.keys(START)) found[name] = given.get(name) ?? START[name];
-  found.k = Math.min(STEPS.at(-1), Math.max(1, Math.trunc(Number(found.k)) || STEPS[0]));
-  if (!(found.measure in MEASURES)) found.measure = "";
-  if (found.like || !spoken(found.q)) found.q = "";
-  return found;
+export function parseState(queryString) {
+  const parameters = new URLSearchParams(queryString);
+  const parsed = { ...INITIAL_STATE };
+  for (const name of Object.keys(INITIAL_STATE)) parsed[name] = parameters.get(name) ?? INITIAL_STATE[name];
+  parsed.k = Math.min(HIT_COUNTS.at(-1), Math.max(1, Math.trunc(Number(parsed.k)) || HIT_COUNTS[0]));
+  if (!(parsed.measure in MEASURES)) parsed.measure = "";
+  if (parsed.like || !queryOf(parsed.q)) parsed.q = "";
+  return parsed;
 }
 
-export function write(what) {
-  const told = Object.entries(what).filter(([name, value]) => value !== START[name]);
-  return told.length ? `?${new URLSearchParams(told)}` : "./";
+/** The relative URL of a state. */
+export function urlOf(target) {
+  const changed = Object.entries(target).filter(([name, value]) => value !== INITIAL_STATE[name]);
+  return changed.length ? `?${new URLSearchParams(changed)}` : "./";
 }
 
-/** What a search depends on: while it stays the same, the results stay. */
-export const asked = ({ q, like, lang, in: langs, k, measure }) => JSON.stringify([spoken(q), like, lang, langs, k, measure]);
+/** Identifies a search: while it stays the same, the results stay. */
+export const searchKey = ({ q, like, lang, in: langs, k, measure }) => JSON.stringify([queryOf(q), like, lang, langs, k, measure]);
 
-export const asksNothing = () => !spoken(state.q) && !state.like;
-export const chosen = () => state.in.split(",").filter(Boolean);
-export const likeState = (id) => ({ ...state, q: "", like: id, lang: "", doc: "", k: STEPS[0] });
+export const hasNoQuery = () => !queryOf(state.q) && !state.like;
+export const selectedLanguages = () => state.in.split(",").filter(Boolean);
+export const similarState = (id) => ({ ...state, q: "", like: id, lang: "", doc: "", k: HIT_COUNTS[0] });
 
-/** Remember what is being typed, or, with null, that there is nothing more to ask. */
-export function note(text) {
-  unsaid = text;
+/** Remember what is being typed or, with null, that there is nothing left to search for. */
+export function setPendingText(text) {
+  pendingText = text;
 }
 
-/** Go to another state. What is typed in one go is one step back, and so are documents opened one after the other. */
-export function go(changes, { typing = false } = {}) {
-  const typed = unsaid !== null && !("q" in changes) && spoken(unsaid) ? { q: unsaid, like: "" } : {};
-  unsaid = null;
+/** Change the state. Text typed without a pause is one entry of the history, and so are documents opened in a row. */
+export function navigate(changes, { typing = false } = {}) {
+  const typed = pendingText !== null && !("q" in changes) && queryOf(pendingText) ? { q: pendingText, like: "" } : {};
+  pendingText = null;
   const next = { ...state, ...typed, ...changes };
   const opening = next.doc !== "" && next.doc !== state.doc;
   const opened = opening && (state.doc === "" || history.state?.opened === true);
-  const same = write(next) === write(state);
-  const instead = same || (typing && history.state?.typing) || (opened && state.doc !== "");
-  history[instead ? "replaceState" : "pushState"](same ? history.state : { typing, opened }, "", write(next));
+  const same = urlOf(next) === urlOf(state);
+  const replace = same || (typing && history.state?.typing) || (opened && state.doc !== "");
+  history[replace ? "replaceState" : "pushState"](same ? history.state : { typing, opened }, "", urlOf(next));
   state = next;
-  tell("state");
+  emit("state");
 }
 
 addEventListener("popstate", () => {
-  unsaid = null;
-  state = read(location.search);
-  tell("travel");
-  tell("state");
+  pendingText = null;
+  state = parseState(location.search);
+  emit("history");
+  emit("state");
 });

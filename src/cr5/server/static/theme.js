@@ -1,39 +1,39 @@
-// The theme. No module: it runs before the page is drawn, or the wrong colours would flash.
+// The colour theme. Not a module, so that it runs before the page is drawn and the wrong colours never flash.
 
 {
-  const NAME = "cr5-theme";
+  const STORAGE_KEY = "cr5-theme";
   const THEMES = ["auto", "light", "dark"];
   let theme = "auto";
 
-  // Storage may be forbidden: then nothing is remembered.
+  // The storage may be forbidden; then the choice is not remembered.
   try {
-    const kept = localStorage.getItem(NAME);
-    if (THEMES.includes(kept)) theme = kept;
+    const stored = localStorage.getItem(STORAGE_KEY);
+    if (THEMES.includes(stored)) theme = stored;
   } catch {}
 
-  const dress = () => {
+  const apply = () => {
     if (theme === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
-    // What the browser itself draws before the style sheet has come.
+    // For what the browser draws before the style sheet is loaded.
     document.querySelector("meta[name=color-scheme]").content = theme === "auto" ? "light dark" : theme;
   };
 
   const label = (button) => {
-    const said = `Colours: ${theme === "auto" ? "as the system" : theme}`;
-    button.setAttribute("aria-label", said);
-    button.dataset.tip = said;
+    const text = `Colours: ${theme === "auto" ? "same as system" : theme}`;
+    button.setAttribute("aria-label", text);
+    button.dataset.tip = text;
   };
 
-  dress();
+  apply();
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.getElementById("theme");
     label(button);
     button.addEventListener("click", () => {
       theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
-      dress();
+      apply();
       label(button);
       try {
-        localStorage.setItem(NAME, theme);
+        localStorage.setItem(STORAGE_KEY, theme);
       } catch {}
     });
   });

@@ -1,0 +1,154 @@
+// The document panel: a document next to the query that found it.
+
+import { ApiError, TIMEOUT, fetchJson } from "./api.js";
+import { byId, make, makeButton, makeSkeleton, makeSvg, webUrl, wideScreen } from "./elements.js";
+import { explain, explanationOf } from "./explanations.js";
+import { titleOf } from "./format.js";
+import { diversified, highlighted, wordPair } from "./highlights.js";
+import { languageLabel, languageName } from "./languages.js";
+import { hitElement } from "./results.js";
+import { loading, result } from "./search.js";
+import { field } from "./search-field.js";
+import { hasNoQuery, navigate, queryOf, searchKey, similarState, state, urlOf } from "./state.js";
+
+const LONG_TITLE = 80; // characters from which a title is set in a smaller size
+
+let shownKey = ""; // identifies the document and the search that the panel shows
+let takeFocus = false; // whether the panel gets the focus when it is filled
+let closingId = ""; // the document that is being closed
+
+export function openDocument(id) {
+  takeFocus ||= id !== state.doc;
+  navigate({ doc: id });
+}
+
+export function closeDocument() {
+  if (closingId) return; // going back takes a moment, and a second time would go too far
+  closingId = state.doc;
+  // Opening a document added an entry to the history, which closing takes back.
+  if (history.state?.opened) history.back();
+  else navigate({ doc: "" });
+}
+
+function focusHit(id) {
+  (hitElement(id)?.querySelector("h2 a") ?? field).focus();
+}
+
+/** Move the focus into the panel, unless the user has begun to type. */
+function focusPanel() {
+  if (takeFocus && document.activeElement !== field) byId("document-title").focus({ preventScroll: true });
+  takeFocus = false;
+}
+
+/** Emphasise the hit whose document is open. */
+export function showOpenHit() {
+  for (const element of byId("hits").children) element.classList.toggle("open", state.doc !== "" && element.dataset.id === state.doc);
+}
+
+export async function showDocument() {
+  const panel = byId("document-panel");
+  const closedId = closingId;
+  closingId = "";
+  showOpenHit();
+  if (!state.doc) {
+    panel.hidden = true;
+    shownKey = "";
+    takeFocus = false;
+    disablePage(false);
+    if (closedId) focusHit(closedId);
+    return;
+  }
+  const key = JSON.stringify([state.doc, searchKey(state)]);
+  if (key === shownKey) return;
+  shownKey = key;
+  const id = state.doc;
+  const closeButton = make("button", { type: "button", class: "button-plain icon", "aria-label": "Close the document", click: closeDocument });
+  closeButton.append(
+    makeSvg("svg", { viewBox: "0 0 24 24", width: 20, height: 20, "aria-hidden": "true" }, makeSvg("path", { d: "m6 6 12 12M18 6 6 18", stroke: "currentColor", "stroke-width": 1.75, "stroke-linecap": "round" })),
+  );
+  const header = make("div", { class: "panel-header" }, make("span"), closeButton);
+  const title = (text) => make("h2", { id: "document-title", tabindex: -1, dir: "auto" }, text);
+  panel.replaceChildren(header, title("Opening…"), makeSkeleton("div"));
+  panel.hidden = false;
+  panel.scrollTop = 0;
+  disablePage(!wideScreen.matches);
+  try {
+    const found = await fetchJson(`documents/${encodeURIComponent(id)}`);
+    if (shownKey !== key) return;
+    header.firstChild.replaceWith(languageLabel(found.lang));
+    const showExplanation = fillPanel(found, header);
+    focusPanel();
+    if (!hasNoQuery()) showExplanation(await loadExplanation(found.id, key));
+  } catch (error) {
+    if (shownKey !== key) return;
+    if (!(error instanceof ApiError)) throw error;
+    const gone = error.status === 404;
+    panel.replaceChildren(
+      header,
+      title(gone ? "This document is gone." : "The document cannot be shown."),
+      make("p", { class: "source" }, gone ? "It is no longer in the index." : error.message),
+      make("div", { class: "document-actions" }, makeButton("Try again", () => { shownKey = ""; showDocument(); })),
+    );
+    focusPanel();
+  }
+}
+
+/** On a narrow screen the document covers the page, which must not be reachable behind it. */
+function disablePage(disabled) {
+  const covered = [byId("query-section"), byId("results"), byId("map"), document.querySelector(".page-header"), document.querySelector(".page-footer")];
+  for (const element of covered) element.inert = disabled;
+}
+
+/** Show a document; returns a function that highlights its words when the explanation is there. */
+function fillPanel(found, header) {
+  const url = webUrl(found.url);
+  const size = titleOf(found).length > LONG_TITLE ? "long" : undefined;
+  const title = make("h2", { id: "document-title", class: size, tabindex: -1, dir: "auto", lang: found.lang }, titleOf(found));
+  const comparison = make("div", {}, queryOf(state.q) ? queryText(queryOf(state.q), result?.lang, "Your query") : null);
+  const lines = found.text.split(/\n+/).filter((line) => line.trim());
+  const paragraphs = lines.map((line) => make("p", { dir: "auto" }, line));
+  byId("document-panel").replaceChildren(
+    header,
+    title,
+    ...(url ? [make("p", { class: "source" }, make("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" }, url.host))] : []),
+    comparison,
+    make("div", { class: "document-text", lang: found.lang }, ...paragraphs),
+    make("div", { class: "document-actions" }, make("a", { class: "button-solid", href: urlOf(similarState(found.id)), "data-internal": "" }, "More like this")),
+  );
+  return (loaded) => {
+    if (!loaded) return;
+    const { explanation, source } = loaded;
+    title.replaceChildren(highlighted(titleOf(found), found.lang, explanation.document));
+    paragraphs.forEach((paragraph, i) => paragraph.replaceChildren(highlighted(lines[i], found.lang, explanation.document)));
+    const pairs = diversified(explanation.pairs).slice(0, 8).map(wordPair);
+    comparison.replaceChildren(
+      source
+        ? queryText(source.text, source.lang, `Compared with ${titleOf(source)}, in ${languageName(source.lang)}`, explanation.query)
+        : queryText(queryOf(state.q), result?.lang, `Your query, in ${languageName(result?.lang ?? "")}`, explanation.query),
+      ...(pairs.length ? [make("div", { class: "explanation" }, make("span", { class: "label" }, "Matching words"), ...pairs)] : []),
+    );
+  };
+}
+
+function queryText(text, lang, label, weights) {
+  // A long text can be scrolled, so it must be reachable by keyboard.
+  const scrollable = text.length > 300 ? { tabindex: 0, role: "group", "aria-label": label } : {};
+  return make(
+    "div",
+    { class: "query-text" },
+    make("span", { class: "label" }, label),
+    make("div", { class: "query-text-body", dir: "auto", lang, ...scrollable }, highlighted(text, lang, weights)),
+  );
+}
+
+/** The explanation of a document and, in a search for similar ones, the document it is compared with; null if there is none. */
+async function loadExplanation(id, key) {
+  // The language of the query is known only when the search has finished.
+  for (let waited = 0; (!result || loading) && waited < TIMEOUT && shownKey === key; waited += 50) await new Promise((resolve) => setTimeout(resolve, 50));
+  if (shownKey !== key || !result || id === state.like) return null;
+  const [explanation, source] = await Promise.all([
+    explanationOf(id) ?? explain(id).then((first) => first ?? explain(id)), // searching again cancels the first request
+    state.like ? fetchJson(`documents/${encodeURIComponent(state.like)}`).catch(() => null) : null,
+  ]);
+  return explanation && shownKey === key && (source || !state.like) ? { explanation, source } : null;
+}
