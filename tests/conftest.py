@@ -14,6 +14,8 @@ import pytest
 
 from cr5 import Cr5, Document
 
+pytest_plugins = ["browser_fixtures"]
+
 # A job in the background begins with Ctrl-C ignored, and so would every process that a test starts to interrupt it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
