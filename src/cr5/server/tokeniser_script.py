@@ -65,11 +65,15 @@ function* segments(text, lang) {
     yield [0, text];
     return;
   }
-  for (const { segment, index } of new Intl.Segmenter(language, { granularity: "word" }).segment(text)) yield [index, segment];
+  const segmenter = new Intl.Segmenter(language, { granularity: "word" });
+  for (const { segment, index } of segmenter.segment(text)) yield [index, segment];
 }
 
 /** Lower case character by character, without the rules for special contexts such as the final sigma. */
-const lowerCase = (word) => Array.from(word, (character) => String.fromCodePoint(character.toLowerCase().codePointAt(0))).join("");
+function lowerCase(word) {
+  const characters = Array.from(word, (character) => String.fromCodePoint(character.toLowerCase().codePointAt(0)));
+  return characters.join("");
+}
 """
 
 
