@@ -1,4 +1,4 @@
-"""The main job on the built-in corpus: train, measure on concepts never seen, search."""
+"""The demo: train on the built-in encyclopedia, evaluate on held-out concepts, and search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ import numpy as np
 from cr5.corpus.documents import Document, batches, read
 from cr5.data import FOLDER
 from cr5.evaluate.runs import Run
-from cr5.evaluate.splits import LanguagePair, Split
-from cr5.evaluate.systems.baselines import shared_tokens
-from cr5.evaluate.systems.own import cr5_system
+from cr5.evaluate.splits import PairQueries, Split
+from cr5.evaluate.systems.registry import SYSTEMS, make_systems
 from cr5.evaluate.tasks.documents import evaluate_documents, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.model import Cr5
@@ -21,37 +20,17 @@ from cr5.retrieval.top_k import search
 from cr5.settings import settings
 
 SETTINGS: dict[str, Any] = {"rank": 200, "min_documents": 2}
-"""A small corpus: fewer dimensions, and a word counts from its second document on."""
+"""For a small corpus: fewer dimensions, and a vocabulary of words that occur in two documents or more."""
 
-HELD_OUT = 64
-SEEDS = 5
+HELD_OUT = 64  # concepts
+SEEDS = 5  # random splits
 QUERIES = (
     ("vi", "chó"),
     ("it", "montagna da cui escono lava e cenere"),
     ("da", "ost og mælk fra køer"),
     ("en", "fever caused by a mosquito bite"),
 )
-
-
-MODEL, FLOOR = "cr5", "shared tokens (floor)"
-
-
-def figures(run: Run) -> dict[str, float]:
-    """The mean P@1 of model and floor over all directions, in percent, and what guessing would score."""
-    found = {(mean.system, mean.measure): mean.precision[1] for mean in run.means()}
-    return {
-        "p1_cosine": found[MODEL, "cosine"],
-        "p1_csls": found[MODEL, "csls"],
-        "p1_floor": found[FLOOR, "cosine"],
-        "p1_floor_csls": found[FLOOR, "csls"],
-        "chance": float(np.mean([100 / score.candidates for score in run.scores])),
-    }
-
-
-def means(runs: Sequence[Run]) -> dict[str, float]:
-    """The same figures, over several splits."""
-    each = [figures(run) for run in runs]
-    return {name: float(np.mean([one[name] for one in each])) for name in each[0]}
+MODEL, BASELINE = SYSTEMS["cr5"].name, SYSTEMS["floor"].name
 
 
 @dataclass(frozen=True)
@@ -68,41 +47,59 @@ def encyclopedia() -> list[Document]:
     return list(read(FOLDER))
 
 
-def split(material: EvaluationCorpus, seed: int, held_out: int = HELD_OUT) -> Split:
-    """Some concepts, all of them asked about and all of them candidates; training never sees them."""
-    langs = list(material.languages)
-    names = sorted(np.random.default_rng(seed).permutation(material.concepts)[:held_out].tolist())
-    pairs = [LanguagePair((a, b), names, []) for a, b in combinations(langs, 2)]
-    return Split(material.digest, seed, 0, 10**9, langs, pairs, dict.fromkeys(langs, names))
+def draw_split(corpus: EvaluationCorpus, seed: int, held_out: int = HELD_OUT) -> Split:
+    """Hold out some concepts; each is a query and a candidate in every language."""
+    langs = list(corpus.languages)
+    names = sorted(np.random.default_rng(seed).permutation(corpus.concepts)[:held_out].tolist())
+    pairs = [PairQueries((a, b), names, []) for a, b in combinations(langs, 2)]
+    return Split(corpus.digest, seed, 0, 10**9, langs, pairs, dict.fromkeys(langs, names))
 
 
-def trial(material: EvaluationCorpus, seed: int, ridge: float | str = "auto") -> Run:
-    """Train without some concepts, and see how well their documents find each other."""
+def trial(corpus: EvaluationCorpus, seed: int, ridge: float | str = "auto") -> Run:
+    """Train the model and the shared-token baseline without some concepts, and evaluate on the documents of these."""
     chosen = settings(ridge=ridge, seed=seed, **SETTINGS)
-    systems = {MODEL: cr5_system(chosen), FLOOR: shared_tokens}
-    asked = hold_out(material, split(material, seed))
-    return evaluate_documents(asked, systems, title="the built-in encyclopedia", rank=chosen.rank, seed=seed)
+    held_out = hold_out(corpus, draw_split(corpus, seed))
+    systems = make_systems([SYSTEMS["cr5"], SYSTEMS["floor"]], chosen, {})
+    return evaluate_documents(held_out, systems, title="the built-in encyclopedia", rank=chosen.rank, seed=seed)
 
 
 def trials(documents: Sequence[Document], seeds: int = SEEDS, progress: ProgressCallback = silent) -> list[Run]:
-    """Several splits; the first chooses the ridge, on its own training concepts, for all of them."""
-    material = read_texts(batches(documents), settings().tokeniser)
-    found = [trial(material, 0)]
+    """Evaluate on several splits; the ridge is chosen on the training concepts of the first."""
+    corpus = read_texts(batches(documents), settings().tokeniser)
+    runs = [trial(corpus, 0)]
     for seed in range(1, seeds):
         progress(Progress("measure on held-out concepts", seed, seeds, f"split {seed + 1}"))
-        found.append(trial(material, seed, found[0].trained[0].report["ridge"]))
-    return found
+        runs.append(trial(corpus, seed, runs[0].trained[0].report["ridge"]))
+    return runs
 
 
-def find(model: Cr5, documents: Sequence[Document], text: str, lang: str, k: int = 1) -> list[SearchResult]:
-    """The k best documents of every other language."""
+def figures(run: Run) -> dict[str, float]:
+    """The mean P@1 of model and baseline over all directions, in percent, and that of random guessing."""
+    found = {(mean.system, mean.measure): mean.precision[1] for mean in run.means()}
+    return {
+        "p1_cosine": found[MODEL, "cosine"],
+        "p1_csls": found[MODEL, "csls"],
+        "p1_floor": found[BASELINE, "cosine"],
+        "p1_floor_csls": found[BASELINE, "csls"],
+        "chance": float(np.mean([100 / score.candidates for score in run.scores])),
+    }
+
+
+def means(runs: Sequence[Run]) -> dict[str, float]:
+    """The means of these figures over several runs."""
+    each = [figures(run) for run in runs]
+    return {name: float(np.mean([one[name] for one in each])) for name in each[0]}
+
+
+def search_documents(model: Cr5, documents: Sequence[Document], text: str, lang: str, k: int = 1) -> list[SearchResult]:
+    """The k best documents in every other language."""
     query = model.encode([text], lang)
-    hits = []
+    results = []
     for target in model.langs:
         if target == lang:
             continue
-        there = [document for document in documents if document.lang == target]
-        ranking = search(query, model.encode([d.text for d in there], target), k)
-        pairs = zip(ranking.indices[0], ranking.scores[0], strict=True)
-        hits += [SearchResult(target, there[i].title, float(score)) for i, score in pairs]
-    return hits
+        candidates = [document for document in documents if document.lang == target]
+        ranking = search(query, model.encode([document.text for document in candidates], target), k)
+        best = zip(ranking.indices[0], ranking.scores[0], strict=True)
+        results += [SearchResult(target, candidates[i].title, float(score)) for i, score in best]
+    return results

@@ -1,4 +1,4 @@
-"""``cr5 eval`` and ``cr5 reproduce``: what they print and write, and how they complain."""
+"""``cr5 eval`` and ``cr5 reproduce``: what they print and write, and their error messages."""
 
 import csv
 import json
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import madeup
@@ -16,8 +17,9 @@ import pytest
 from miniature import write_miniature
 
 from cr5 import Cr5, Document, read, write
-from cr5.cli import evaluation, run
-from cr5.evaluate.systems import baselines
+from cr5.cli import run
+from cr5.evaluate.systems.registry import SYSTEMS
+from cr5.evaluate.systems.shared_tokens import shared_tokens
 from cr5.evaluate.systems.space import Space
 from cr5.features.tokeniser import Tokeniser
 
@@ -211,7 +213,9 @@ def test_the_paper_is_reproduced_on_a_miniature(tmp_path: Path, done: Callable[.
     assert "37.7" in printed[: printed.index("(b) joint")]
 
 
-def test_wrong_names_are_told_with_the_right_ones(corpus: Path, tmp_path: Path, fails: Callable[..., str]) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(
+    corpus: Path, tmp_path: Path, fails: Callable[..., str]
+) -> None:
     assert fails("eval", "documents", corpus, "--regime", "alone") == (
         "there is no regime 'alone'; the regimes are joint, pairwise, low-resource, transitive, or all"
     )
@@ -220,14 +224,14 @@ def test_wrong_names_are_told_with_the_right_ones(corpus: Path, tmp_path: Path, 
         "or all"
     )
     assert fails("eval", "documents", corpus, "--systems", "dictionary") == (
-        "the system dictionary needs a bilingual dictionary; name one with --dictionary en-it.tsv"
+        "the system dictionary needs a bilingual dictionary; give one with --dictionary en-it.tsv"
     )
     (tmp_path / "words.tsv").write_text("a\tb\n")
-    assert fails("eval", "documents", corpus, "--dictionary", tmp_path / "words.tsv") == (
-        f"{tmp_path / 'words.tsv'}: the name does not tell the languages; call it like en-it.tsv"
+    assert fails("eval", "documents", corpus, "--dictionary", tmp_path / "words.tsv").startswith(
+        f"{tmp_path / 'words.tsv'}: the file name does not say which languages"
     )
     assert fails("eval", "--compare", tmp_path, tmp_path) == (
-        f"{tmp_path / 'run.json'} does not exist; name a folder that cr5 eval wrote with -o"
+        f"{tmp_path / 'run.json'} does not exist; name a folder that an evaluation wrote as its --output"
     )
     assert fails("eval", "documents", corpus, "--langs", "aa,xx").startswith(
         "the corpus has no document in language xx"
@@ -259,14 +263,14 @@ def test_a_failed_run_writes_nothing(corpus: Path, tmp_path: Path, fails: Callab
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--split SPLIT --seed 1", "--split SPLIT has its own --seed; leave it out"),
-        ("--split SPLIT --queries 20", "--split SPLIT has its own --queries; leave it out"),
-        ("--low-resource 20", "only the regime low-resource takes --low-resource; leave it out"),
-        ("--bridge aa", "only the regime transitive takes --bridge; leave it out"),
-        ("--drop", "only the regime transitive takes --drop; leave it out"),
-        ("--texts there --json", "--texts only writes texts and takes no --json; leave it out"),
-        ("--systems ,", "--systems names none; the systems are"),
-        ("--regime ,", "--regime names none; the regimes are joint, pairwise, low-resource, transitive, or all"),
+        ("--split SPLIT --seed 1", "--seed is determined by the split SPLIT; leave it out"),
+        ("--split SPLIT --queries 20", "--queries is determined by the split SPLIT; leave it out"),
+        ("--low-resource 20", "--low-resource only applies to the regime low-resource; leave it out"),
+        ("--bridge aa", "--bridge only applies to the regime transitive; leave it out"),
+        ("--drop", "--drop only applies to the regime transitive; leave it out"),
+        ("--texts there --json", "--texts only writes texts; leave out --json"),
+        ("--systems ,", "--systems is empty; the systems are"),
+        ("--regime ,", "--regime is empty; the regimes are joint, pairwise, low-resource, transitive, or all"),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(
@@ -277,23 +281,23 @@ def test_options_that_would_be_ignored_are_refused(
     assert fails("eval", "documents", corpus, *given).startswith(message.replace("SPLIT", split))
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_any_work(
+def test_a_folder_that_cannot_be_written_is_reported_before_any_work(
     corpus: Path, model_folder: Path, tmp_path: Path, fails: Callable[..., str]
 ) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "aa-bb.tsv").write_text("a\tb\n")
-    expected = f"{tmp_path / 'file'} cannot be written to (file exists); name another folder with -o"
+    expected = f"{tmp_path / 'file'} cannot be written to (file exists); name another folder as --output"
     assert fails("eval", "documents", tmp_path / "nothing.jsonl", "-o", tmp_path / "file") == expected
     assert fails("eval", "words", model_folder, tmp_path / "aa-bb.tsv", "-o", tmp_path / "file") == expected
     assert fails("reproduce", "wsdm19", tmp_path, "-o", tmp_path / "file") == expected
 
 
-def test_eval_alone_says_what_there_is(corpus: Path, results: Path, fails: Callable[..., str]) -> None:
+def test_eval_without_a_subcommand_lists_them(corpus: Path, results: Path, fails: Callable[..., str]) -> None:
     assert fails("eval", "--json") == (
         "name what to measure: documents, sentences or words; or two runs with --compare A B"
     )
     assert fails("eval", "--compare", results, results, "documents", corpus) == (
-        "--compare stands alone; leave out documents"
+        "--compare cannot be combined with documents; leave one of them out"
     )
     assert fails("eval", "--compare", results, results, "--systems", "cr5") == (
         "--systems is 'cr5'; with --compare it must be two names, one of each run"
@@ -322,12 +326,12 @@ def test_a_cr5_trained_beside_the_model_does_not_take_its_place(
     assert first["cr5"]["signature"] == alone["scores"][-1]["signature"]
     assert "|trained on " in first["cr5 (trained here)"]["signature"]
     assert fails("eval", "sentences", model_folder, *files, "--systems", "floor") == (
-        "without --train there is nothing to train: --systems; leave it out"
+        "--systems needs documents to train on, which --train names; leave it out"
     )
     (tmp_path / "s.xx").write_text((tmp_path / "s.aa").read_text())
     (tmp_path / "s.yy").write_text((tmp_path / "s.aa").read_text())
     assert fails("eval", "sentences", model_folder, tmp_path / "s.xx", tmp_path / "s.yy") == (
-        "the model has none of the languages xx, yy; its own are aa, bb, cc"
+        "the model has none of the languages xx, yy; its languages are aa, bb, cc"
     )
 
 
@@ -338,10 +342,10 @@ def test_ctrl_c_keeps_what_was_measured(corpus: Path, tmp_path: Path, capsys: py
         if not once:
             once.append(True)
             signal.raise_signal(signal.SIGINT)
-        return baselines.shared_tokens({}, rank=1, seed=0)
+        return shared_tokens({}, rank=1, seed=0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(baselines, "bm25", interrupt)
+        patch.setitem(SYSTEMS, "bm25", replace(SYSTEMS["bm25"], make=lambda options: interrupt))
         code = run(
             ["eval", "documents", str(corpus), *SETTINGS, "--systems", "floor,bm25,esa", "-o", str(tmp_path / "o")]
         )
@@ -352,17 +356,17 @@ def test_ctrl_c_keeps_what_was_measured(corpus: Path, tmp_path: Path, capsys: py
     assert "interrupted; what was measured by then is kept" in capsys.readouterr().err
 
 
-def test_a_missing_extra_is_told_before_any_work(
+def test_a_missing_optional_dependency_is_reported_before_any_work(
     corpus: Path, monkeypatch: pytest.MonkeyPatch, fails: Callable[..., str]
 ) -> None:
-    monkeypatch.setattr(evaluation, "find_spec", lambda name: None)
-    for system, package in (("lsi", "scikit-learn"), ("words", "gensim")):
+    for system, package, module in (("lsi", "scikit-learn", "sklearn"), ("words", "gensim", "gensim")):
+        monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
         assert fails("eval", "documents", corpus, "--systems", f"cr5,{system}") == (
             f"the system {system} needs {package}; install it with pip install 'cr5[eval]'"
         )
 
 
-def test_a_reader_that_has_seen_enough_costs_no_file(corpus: Path, tmp_path: Path) -> None:
+def test_all_files_are_written_when_the_reader_of_the_output_closes_it(corpus: Path, tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("cr5")
     given = [command, "eval", "documents", corpus, *SETTINGS, "--systems", "floor", "-o", tmp_path / "out"]
     done = subprocess.run(f"{shlex.join(map(str, given))} | head -c 1", shell=True, capture_output=True, check=False)
@@ -373,10 +377,11 @@ def test_a_reader_that_has_seen_enough_costs_no_file(corpus: Path, tmp_path: Pat
     }  # fmt: skip
 
 
-def test_paragraphs_are_dealt_out_in_the_order_of_the_split(
+def test_a_comparable_corpus_must_have_the_language_order_of_the_split(
     corpus: Path, results: Path, fails: Callable[..., str]
 ) -> None:
     given = ["--comparable", "--split", results / "split.json", "--langs", "cc,bb,aa"]
     assert fails("eval", "documents", corpus, *given) == (
-        "with --comparable the order of languages decides who gets which paragraph; use --langs aa,bb,cc"
+        "with --comparable the order of the languages decides which paragraphs each gets; "
+        "use --langs aa,bb,cc, the order of the split"
     )

@@ -71,15 +71,15 @@ def test_the_demo_has_every_figure(figures: dict[str, Any], articles: list[Docum
     pairs = [(a, b) for a in LANGS for b in LANGS if a != b]
     for trial in figures["trials"]:
         assert trial["chance"] == 100 / 64
-        for system in (demo.MODEL, demo.FLOOR):
+        for system in (demo.MODEL, demo.BASELINE):
             for measure in ("cosine", "csls"):
                 own = [s for s in trial["scores"] if (s["system"], s["measure"]) == (system, measure)]
                 assert sorted((s["source"], s["target"]) for s in own) == pairs
                 for score in own:
                     assert (score["queries"], score["candidates"]) == (64, 64)
                     assert 0 <= score["precision"]["1"] <= score["precision"]["5"] <= score["precision"]["10"] <= 100
-                name = {"cosine": "", "csls": "_csls"}[measure] if system == demo.FLOOR else measure
-                key = f"p1_floor{name}" if system == demo.FLOOR else f"p1_{name}"
+                name = {"cosine": "", "csls": "_csls"}[measure] if system == demo.BASELINE else measure
+                key = f"p1_floor{name}" if system == demo.BASELINE else f"p1_{name}"
                 assert trial[key] == pytest.approx(np.mean([s["precision"]["1"] for s in own]))
     for name, value in figures["mean"].items():
         assert value == pytest.approx(np.mean([trial[name] for trial in figures["trials"]]))
@@ -117,17 +117,17 @@ def material(articles: list[Document]) -> EvaluationCorpus:
 
 @pytest.mark.parametrize("seed", range(demo.SEEDS))
 def test_no_concept_is_on_both_sides_of_a_split(material: EvaluationCorpus, seed: int) -> None:
-    made = demo.split(material, seed)
+    made = demo.draw_split(material, seed)
     assert len(made.held_out) == 64
     rows = training_rows(made, material, "joint")
     for lang, own in rows.items():
         trained = {material.concepts[i] for i in material.languages[lang].concepts[own]}
         assert trained == set(material.concepts) - made.held_out
-    assert demo.split(material, seed) == made
+    assert demo.draw_split(material, seed) == made
 
 
 def test_seeds_split_differently(material: EvaluationCorpus) -> None:
-    assert len({demo.split(material, seed).held_out for seed in range(5)}) == 5
+    assert len({demo.draw_split(material, seed).held_out for seed in range(5)}) == 5
 
 
 def test_shuffled_concepts_fall_to_chance(articles: list[Document]) -> None:
@@ -140,7 +140,7 @@ def test_shuffled_concepts_fall_to_chance(articles: list[Document]) -> None:
 def test_a_model_of_shuffled_concepts_finds_no_true_counterpart(
     articles: list[Document], material: EvaluationCorpus
 ) -> None:
-    held_out = demo.split(material, 0).held_out
+    held_out = demo.draw_split(material, 0).held_out
     training, test = ([d for d in articles if (d.concept in held_out) == side] for side in (False, True))
     model = Cr5(**demo.SETTINGS | {"ridge": 3.0, "rank": 50}).fit(madeup.shuffled(training))
     vectors = {lang: model.encode(madeup.texts(test, lang), lang) for lang in LANGS}
@@ -150,7 +150,7 @@ def test_a_model_of_shuffled_concepts_finds_no_true_counterpart(
 
 def test_searching_finds_an_article_by_its_own_text(articles: list[Document]) -> None:
     model = Cr5(**demo.SETTINGS | {"ridge": 3.0, "rank": 50}).fit(articles)
-    hits = demo.find(model, articles, articles[0].text, articles[0].lang, k=3)
+    hits = demo.search_documents(model, articles, articles[0].text, articles[0].lang, k=3)
     assert [hit.lang for hit in hits] == [lang for lang in LANGS if lang != articles[0].lang for _ in range(3)]
     for i in range(0, len(hits), 3):
         scores = [hit.score for hit in hits[i : i + 3]]

@@ -16,10 +16,13 @@ from cr5 import Document
 from cr5._typing import Array, Ints
 from cr5.corpus.documents import batches
 from cr5.errors import Cr5Error
-from cr5.evaluate.systems import baselines
-from cr5.evaluate.systems.baselines import bm25, cl_esa, cl_lsi, inverted, shared_tokens, within
+from cr5.evaluate.systems.bm25 import bm25
+from cr5.evaluate.systems.esa import cl_esa
+from cr5.evaluate.systems.inverted_index import inverted
+from cr5.evaluate.systems.lsi import cl_lsi
+from cr5.evaluate.systems.shared_tokens import shared_tokens
 from cr5.evaluate.systems.space import NotApplicableError, Space, System
-from cr5.evaluate.tasks.words import WordVectors
+from cr5.evaluate.systems.within_language import within_language
 from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.retrieval.top_k import counterpart_ranks
@@ -198,7 +201,7 @@ def test_texts_without_words_get_empty_rows(system: System, training: dict[str, 
 
 @pytest.mark.parametrize(
     ("system", "name"),
-    [(cl_lsi, "CL-LSI"), (cl_esa, "CL-ESA"), (inverted, "inverted indexing"), (within, "TF-IDF")],
+    [(cl_lsi, "CL-LSI"), (cl_esa, "CL-ESA"), (inverted, "inverted indexing"), (within_language, "TF-IDF")],
 )
 def test_a_language_without_training_is_refused(system: System, name: str, training: dict[str, TokenisedTexts]) -> None:
     space = system({lang: training[lang] for lang in ("aa", "bb")}, rank=20, seed=0)
@@ -216,10 +219,9 @@ def test_reports_are_plain_values(training: dict[str, TokenisedTexts]) -> None:
 def test_a_word_s_vector_is_where_a_text_of_that_word_alone_is(training: dict[str, TokenisedTexts]) -> None:
     for system in (cl_lsi, inverted):
         space = system(training, rank=20, seed=0)
-        assert isinstance(space, WordVectors)
         words = space.words("aa")[:9]
         texts = TokenisedTexts(Tokeniser()(words, "aa"), np.arange(len(words)), words)
-        rows, vectors = np.asarray(space.embed(texts, "aa")), space.vectors("aa")[:9]
+        rows, vectors = np.asarray(space.embed(texts, "aa")), space.word_vectors("aa")[:9]
         np.testing.assert_allclose(rows, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), atol=1e-5)
 
 
@@ -299,29 +301,29 @@ def esa(own: TokenisedTexts, known: TokenisedTexts, index: Sequence[int], strong
 
 @pytest.mark.parametrize("strongest", [500, 10])
 def test_esa_is_the_cosines_with_the_documents_that_both_languages_have(
-    held_out: dict[str, TokenisedTexts], strongest: int, monkeypatch: pytest.MonkeyPatch
+    held_out: dict[str, TokenisedTexts], strongest: int
 ) -> None:
-    monkeypatch.setattr(baselines, "STRONGEST", strongest)
-    monkeypatch.setattr(baselines, "ROWS", 17)
     training = several()
     index = sorted(set(training["bb"].concepts.tolist()) & set(training["cc"].concepts.tolist()))
     assert len(index) == 25
-    left, right = cl_esa(training, rank=1, seed=0).pair(held_out["cc"], "cc", held_out["bb"], "bb")
+    space = cl_esa(training, rank=1, seed=0, top_cosines=strongest, batch_texts=17)
+    left, right = space.pair(held_out["cc"], "cc", held_out["bb"], "bb")
     np.testing.assert_allclose(dense(left), esa(held_out["cc"], training["cc"], index, strongest), atol=1e-5)
     np.testing.assert_allclose(dense(right), esa(held_out["bb"], training["bb"], index, strongest), atol=1e-5)
 
 
 def test_esa_draws_a_large_index_by_its_seed(
-    training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts], monkeypatch: pytest.MonkeyPatch
+    training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
     def rows(seed: int, source: str, target: str) -> list[Array]:
-        space = cl_esa(training, rank=1, seed=seed)
+        space = cl_esa(training, rank=1, seed=seed, index_size=60)
         return [dense(X) for X in space.pair(held_out[source], source, held_out[target], target)]
 
-    monkeypatch.setattr(baselines, "INDEX", 60)
     left, right = rows(0, "aa", "bb")
     assert left.shape == right.shape == (madeup.HELD_OUT, 60)
-    assert precision(cl_esa(training, rank=1, seed=0), held_out, "aa", "bb") > 50  # both languages have the same
+    assert (
+        precision(cl_esa(training, rank=1, seed=0, index_size=60), held_out, "aa", "bb") > 50
+    )  # both languages have the same
     for one, other in zip((right, left), rows(0, "bb", "aa"), strict=True):
         np.testing.assert_array_equal(one, other)
     assert not np.array_equal(left, rows(1, "aa", "bb")[0])
@@ -441,7 +443,7 @@ def test_the_floor_knows_no_languages() -> None:
 def test_the_ceiling_is_tfidf_of_each_language(
     training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
-    space = within(training, rank=1, seed=0)
+    space = within_language(training, rank=1, seed=0)
     for lang in madeup.LANGS:
         X = dense(space.embed(held_out[lang], lang))
         expected = tfidf(held_out[lang], training[lang])[1]

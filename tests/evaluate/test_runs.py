@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from cr5.errors import Cr5Error
+from cr5.evaluate.comparison import Comparison, compare
 from cr5.evaluate.runs import (
-    FILE,
-    Comparison,
+    RUN_FILE,
     ExampleQuery,
     Queries,
     RankedCandidate,
@@ -21,7 +21,6 @@ from cr5.evaluate.runs import (
     Run,
     Score,
     TrainedSystem,
-    compare,
     load_run,
     save_run,
     write_text,
@@ -153,9 +152,9 @@ def test_json_holds_the_figures_that_follow_beside_the_ranks() -> None:
 def test_a_run_is_loaded_from_its_folder_or_its_file(tmp_path: Path) -> None:
     run, folder = small_run(), tmp_path / "some" / "folder"
     save_run(run, folder)
-    assert [path.name for path in folder.iterdir()] == [FILE] == ["run.json"]
-    assert load_run(folder) == load_run(folder / FILE) == run
-    assert (folder / FILE).read_text(encoding="utf-8").endswith("}\n")
+    assert [path.name for path in folder.iterdir()] == [RUN_FILE] == ["run.json"]
+    assert load_run(folder) == load_run(folder / RUN_FILE) == run
+    assert (folder / RUN_FILE).read_text(encoding="utf-8").endswith("}\n")
 
 
 def test_saving_again_replaces_the_run(tmp_path: Path) -> None:
@@ -174,7 +173,7 @@ def test_a_file_that_cannot_be_finished_leaves_nothing_and_the_old_one_untouched
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_run(small_run(), tmp_path)
-    before = (tmp_path / FILE).read_bytes()
+    before = (tmp_path / RUN_FILE).read_bytes()
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
@@ -184,15 +183,15 @@ def test_a_file_that_cannot_be_finished_leaves_nothing_and_the_old_one_untouched
         save_run(two_directions("cr5", 0.5), tmp_path)
     with pytest.raises(OSError, match="No space left"):
         write_text(tmp_path / "report.md", "text")
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
-    assert (tmp_path / FILE).read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [RUN_FILE]
+    assert (tmp_path / RUN_FILE).read_bytes() == before
 
 
 def test_a_run_that_is_not_there_is_named(tmp_path: Path) -> None:
     for given, file in ((tmp_path, tmp_path / "run.json"), (tmp_path / "other", tmp_path / "other")):
         with pytest.raises(Cr5Error) as error:
             load_run(given)
-        assert str(error.value) == f"{file} does not exist; name a folder that cr5 eval wrote with -o"
+        assert str(error.value).startswith(f"{file} does not exist")
 
 
 @pytest.mark.parametrize("content", [b"", b"concept\tlang\n", b"{'format': 1}", b"\xff\xfe", b'{"format": 1'])
@@ -201,14 +200,14 @@ def test_a_file_that_is_not_json_is_no_run(tmp_path: Path, content: bytes) -> No
     file.write_bytes(content)
     with pytest.raises(Cr5Error) as error:
         load_run(tmp_path)
-    assert str(error.value) == f"{file} is not a run of cr5 eval; name a folder that it wrote with -o"
+    assert str(error.value).startswith(f"{file} is not a run")
 
 
 def test_a_folder_in_place_of_the_file_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "run.json").mkdir()
     with pytest.raises(Cr5Error) as error:
         load_run(tmp_path)
-    assert str(error.value) == f"{tmp_path / 'run.json'} is not a run of cr5 eval; name a folder that it wrote with -o"
+    assert str(error.value).startswith(f"{tmp_path / 'run.json'} is not a run")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +218,7 @@ def test_another_format_is_refused(tmp_path: Path, values: Any, found: str) -> N
     file.write_text(json.dumps(values))
     with pytest.raises(Cr5Error) as error:
         load_run(file)
-    assert str(error.value) == f"{file} has the format {found}, this version reads 1; evaluate again"
+    assert str(error.value).startswith(f"{file} has the format {found}, but this version reads format 1")
 
 
 DAMAGE: dict[str, tuple[dict[str, Any], str]] = {

@@ -18,12 +18,11 @@ from cr5._typing import Array
 from cr5.corpus.languages import short_code
 from cr5.errors import CorpusError, Cr5Error
 from cr5.evaluate.aligned import Aligned, read_aligned
-from cr5.evaluate.runs import Run
+from cr5.evaluate.runs import CslsOver, Run
 from cr5.evaluate.splits import QueryRole
-from cr5.evaluate.systems.own import Cr5Space
+from cr5.evaluate.systems.own import Cr5Space, model_space
 from cr5.evaluate.systems.space import NotApplicableError, Space
-from cr5.evaluate.tasks.documents import CslsOver
-from cr5.evaluate.tasks.sentences import divide, evaluate_sentences, reweigh, same, space_of, spoken
+from cr5.evaluate.tasks.sentences import equivalent_sentences, evaluate_sentences, sample_sentences
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import count_words
 from cr5.features.tokeniser import Tokeniser
@@ -193,7 +192,7 @@ def test_separate_sentences_and_candidates_have_no_text_in_common(role: QueryRol
     # Of 500 sentences 200 share their texts with one another, and the others are said once.
     left, right = ([f"{side}{i}" for i in [*random.integers(0, 150, 200), *range(1000, 1300)]] for side in "ab")
     pair = Aligned(("aa", "bb"), (left, right), "made up")
-    drawn = divide(pair, queries=50, separate=200, seed=3, role=role)
+    drawn = sample_sentences(pair, queries=50, separate=200, seed=3, role=role)
     assert len(drawn.weights)
     assert len(drawn.queries) == 50
     assert np.isin(drawn.queries, drawn.candidates).all()
@@ -206,8 +205,8 @@ def test_separate_sentences_and_candidates_have_no_text_in_common(role: QueryRol
 
 def test_validation_draws_from_what_the_test_keeps_apart() -> None:
     pair = sentences(300)
-    test = divide(pair, queries=40, separate=100, seed=3)
-    other = divide(pair, queries=40, separate=100, seed=3, role="validation")
+    test = sample_sentences(pair, queries=40, separate=100, seed=3)
+    other = sample_sentences(pair, queries=40, separate=100, seed=3, role="validation")
     assert sorted([*other.weights, *other.candidates]) == test.weights.tolist()
     assert len(test.weights) == 100
     assert len(other.weights) == 50
@@ -215,31 +214,25 @@ def test_validation_draws_from_what_the_test_keeps_apart() -> None:
 
 def test_a_share_is_kept_apart_of_large_pairs_only() -> None:
     small, large = (sentences(n, words=3) for n in (9_999, 10_000))
-    sizes = [len(divide(pair, queries=1, separate=0.25, seed=0).weights) for pair in (small, large)]
+    sizes = [len(sample_sentences(pair, queries=1, separate=0.25, seed=0).weights) for pair in (small, large)]
     assert sizes[0] == 0
     assert 2400 < sizes[1] <= 2500  # three words are sometimes said twice, and these stay together
 
 
 def test_sentences_that_share_a_text_on_either_side_say_the_same() -> None:
     pair = Aligned(("aa", "bb"), (["x", "y", "x", "z", "w", "v"], ["p", "q", "r", "q", "s", "r"]), "made up")
-    assert same(pair).tolist() == [0, 1, 0, 1, 4, 0]
+    assert equivalent_sentences(pair).tolist() == [0, 1, 0, 1, 4, 0]
 
 
 def test_what_cannot_be_divided_is_refused() -> None:
     pair = sentences(100)
-    message = "separate is 100, and aa-bb has 100 sentences; leave some of them as candidates"
-    with pytest.raises(Cr5Error, match=quoted(message)):
-        divide(pair, queries=10, separate=100, seed=0)
-    message = "aa-bb has no separate sentences to validate with; give 10,000 sentences or more, or set separate"
-    with pytest.raises(Cr5Error, match=quoted(message)):
-        divide(pair, queries=10, separate=0.25, seed=0, role="validation")
-    message = "made up: there is another pair bb-aa; measure one at a time"
-    with pytest.raises(Cr5Error, match=quoted(message)):
+    with pytest.raises(Cr5Error, match=r"`separate=100`.*100 sentences of aa-bb"):
+        sample_sentences(pair, queries=10, separate=100, seed=0)
+    with pytest.raises(Cr5Error, match=r"aa-bb.*10,000 sentences"):
+        sample_sentences(pair, queries=10, separate=0.25, seed=0, role="validation")
+    with pytest.raises(Cr5Error, match="other sentences of bb-aa"):
         evaluate_sentences({}, [pair, replace(pair, langs=("bb", "aa"))], tokeniser=TOKENISER)
-    message = (
-        "there is no background for aa-bb: every candidate is a query; use --csls-over queries, or fewer --queries"
-    )
-    with pytest.raises(Cr5Error, match=quoted(message)):
+    with pytest.raises(Cr5Error, match="no background for queries in aa-bb"):
         evaluate_sentences({}, [pair], tokeniser=TOKENISER, csls_over="background")
 
 
@@ -247,7 +240,7 @@ def test_what_cannot_be_divided_is_refused() -> None:
 
 
 def test_the_space_of_a_model_encodes_as_the_model_does(model: Cr5) -> None:
-    space, pair = space_of(model), sentences(20)
+    space, pair = model_space(model), sentences(20)
     own = texts(pair.texts[1], "bb")
     np.testing.assert_allclose(np.asarray(space.embed(own, "bb")), model.encode(pair.texts[1], "bb"), atol=1e-6)
     assert re.fullmatch(
@@ -255,9 +248,9 @@ def test_the_space_of_a_model_encodes_as_the_model_does(model: Cr5) -> None:
         space.report["signature"],
     )
     other = Cr5(**madeup.SETTINGS | {"seed": 1}).fit(madeup.split(madeup.corpus())[0])
-    assert space_of(other).report["signature"].split("|")[0] != space.report["signature"].split("|")[0]
+    assert model_space(other).report["signature"].split("|")[0] != space.report["signature"].split("|")[0]
     assert "eigenvalues" not in space.report
-    assert list(space_of(model, ["bb"]).features) == ["bb"]
+    assert list(model_space(model, ["bb"]).features) == ["bb"]
 
 
 def texts(strings: list[str], lang: str) -> TokenisedTexts:
@@ -268,8 +261,8 @@ def texts(strings: list[str], lang: str) -> TokenisedTexts:
 def test_recomputed_idf_follows_the_formula_of_the_model(preset: str) -> None:
     documents = madeup.corpus(("aa", "bb"), concepts=60)
     fitted = Cr5(preset, rank=20, ridge=0.3, min_documents=2, min_unique=5).fit(documents)
-    space, pair = space_of(fitted), sentences(40)
-    other = reweigh(space, {"aa": texts(pair.texts[0], "aa")})
+    space, pair = model_space(fitted), sentences(40)
+    other = space.with_idf_of({"aa": texts(pair.texts[0], "aa")})
     containing = count_words(pair.texts[0], "aa", TOKENISER)
     for i in range(0, len(space.words("aa")), 7):
         word = space.words("aa")[i]
@@ -279,7 +272,7 @@ def test_recomputed_idf_follows_the_formula_of_the_model(preset: str) -> None:
     assert len(containing.words) < len(space.words("aa"))  # some words are in no sentence
     assert other.words("aa") == space.words("aa")
     assert other.languages["bb"] is space.languages["bb"]
-    np.testing.assert_array_equal(other.vectors("aa"), space.vectors("aa"))
+    np.testing.assert_array_equal(other.word_vectors("aa"), space.word_vectors("aa"))
     assert other.features["aa"].weighting == space.features["aa"].weighting
 
 
@@ -292,16 +285,16 @@ class Norwegian(Space):
 
 
 def test_bokmal_and_norwegian_stand_for_each_other(model: Cr5) -> None:
-    space = space_of(model)
+    space = model_space(model)
     own = space.languages["aa"]
     both = Cr5Space({"nb": own, "no": own}, model.settings, {})
     one = Cr5Space({"no": own, "bb": space.languages["bb"]}, model.settings, {})
-    assert [spoken(both, lang) for lang in ("nb", "no")] == ["nb", "no"]
-    assert [spoken(one, lang) for lang in ("nb", "no")] == ["no", "no"]
-    assert [spoken(Norwegian(), lang) for lang in ("nb", "no")] == ["nb", "nb"]
-    assert spoken(Space(), "no") == "no"
+    assert [both.code_of(lang) for lang in ("nb", "no")] == ["nb", "no"]
+    assert [one.code_of(lang) for lang in ("nb", "no")] == ["no", "no"]
+    assert [Norwegian().code_of(lang) for lang in ("nb", "no")] == ["nb", "nb"]
+    assert Space().code_of("no") == "no"
     with pytest.raises(NotApplicableError, match=quoted("it has no language it; its languages are no, bb")):
-        spoken(one, "it")
+        one.code_of("it")
     pair = replace(sentences(50), langs=("nb", "bb"))
     run = evaluate_sentences({"cr5": one}, [pair], tokeniser=TOKENISER)
     assert "cr5, nb-bb: nb is asked as no" in run.notes
@@ -316,7 +309,7 @@ def test_bokmal_and_norwegian_stand_for_each_other(model: Cr5) -> None:
 def run(model: Cr5) -> Run:
     pair = sentences(500)
     return evaluate_sentences(
-        {"cr5": space_of(model)}, [pair], tokeniser=TOKENISER, queries=100, separate=200, title="made up"
+        {"cr5": model_space(model)}, [pair], tokeniser=TOKENISER, queries=100, separate=200, title="made up"
     )
 
 
@@ -357,7 +350,7 @@ def test_a_run_is_the_same_after_reading_it_again(run: Run) -> None:
 
 
 def test_a_seed_gives_the_same_run_again_and_another_one_does_not(model: Cr5) -> None:
-    space, pair = space_of(model), sentences(200)
+    space, pair = model_space(model), sentences(200)
     first, second, other = (
         evaluate_sentences({"cr5": space}, [pair], tokeniser=TOKENISER, queries=30, separate=50, seed=seed)
         for seed in (5, 5, 6)
@@ -370,7 +363,7 @@ def test_shuffled_alignment_scores_at_chance(model: Cr5) -> None:
     pair = sentences(400)
     shuffled = np.random.default_rng(2).permutation(pair.texts[1]).tolist()
     run = evaluate_sentences(
-        {"cr5": space_of(model)}, [replace(pair, texts=(pair.texts[0], shuffled))], tokeniser=TOKENISER
+        {"cr5": model_space(model)}, [replace(pair, texts=(pair.texts[0], shuffled))], tokeniser=TOKENISER
     )
     for score in run.scores:
         assert score.precision(10) < 100 * 10 / 400 + 4 * 0.8  # four standard errors of 400 questions
@@ -384,14 +377,14 @@ def test_ranks_equal_those_of_all_comparisons(model: Cr5, csls_over: CslsOver, s
     left = pair.texts[0] + [pair.texts[0][i] for i in copies]
     right = pair.texts[1] + [pair.texts[1][i] for i in copies[:4]] + [pair.texts[1][0][::-1]]
     pair = replace(pair, texts=(left, right))
-    space = space_of(model)
+    space = model_space(model)
     run = evaluate_sentences(
         {"cr5": space}, [pair], tokeniser=TOKENISER, queries=60, separate=separate, seed=1, csls_over=csls_over
     )
-    drawn = divide(pair, queries=60, separate=separate, seed=1)
+    drawn = sample_sentences(pair, queries=60, separate=separate, seed=1)
     if separate:
         apart = {lang: [own[i] for i in drawn.weights] for lang, own in zip(pair.langs, pair.texts, strict=True)}
-        space = reweigh(space, {lang: texts(own, lang) for lang, own in apart.items()})
+        space = space.with_idf_of({lang: texts(own, lang) for lang, own in apart.items()})
     for source, target, here, there in (("aa", "bb", left, right), ("bb", "aa", right, left)):
         A, B = (np.asarray(space.embed(texts(own, lang), lang)) for own, lang in ((here, source), (there, target)))
         concepts = drawn.concepts[drawn.candidates]
@@ -410,7 +403,9 @@ def test_ranks_equal_those_of_all_comparisons(model: Cr5, csls_over: CslsOver, s
 def test_any_copy_of_a_translation_is_right(model: Cr5) -> None:
     pair = sentences(60)
     twice = replace(pair, texts=(pair.texts[0] * 3, pair.texts[1] * 3))
-    once, thrice = (evaluate_sentences({"cr5": space_of(model)}, [one], tokeniser=TOKENISER) for one in (pair, twice))
+    once, thrice = (
+        evaluate_sentences({"cr5": model_space(model)}, [one], tokeniser=TOKENISER) for one in (pair, twice)
+    )
     for a, b in zip(once.scores, thrice.scores, strict=True):
         if a.measure == "cosine":  # a rank counts every copy of a wrong answer, and none of the right one
             assert b.ranks == [3 * (rank - 1) + 1 for rank in a.ranks] * 3
@@ -434,7 +429,7 @@ class Constant(Space):
 
 def test_spaces_that_lack_a_language_are_skipped_with_a_note(model: Cr5) -> None:
     seen: list[Progress] = []
-    spaces = {"constant": Constant(), "half": space_of(model, ["aa", "cc"]), "cr5": space_of(model)}
+    spaces = {"constant": Constant(), "half": model_space(model, ["aa", "cc"]), "cr5": model_space(model)}
     run = evaluate_sentences(spaces, [sentences(80)], tokeniser=TOKENISER, queries=20, progress=seen.append)
     assert "half, aa-bb: it has no language bb; its languages are aa, cc" in run.notes
     assert list(dict.fromkeys(score.system for score in run.scores)) == ["constant", "cr5"]
@@ -444,7 +439,7 @@ def test_spaces_that_lack_a_language_are_skipped_with_a_note(model: Cr5) -> None
 
 
 def test_a_pair_that_the_first_system_does_not_know_is_asked_of_none(model: Cr5) -> None:
-    spaces = {"half": space_of(model, ["aa", "cc"]), "constant": Constant()}
+    spaces = {"half": model_space(model, ["aa", "cc"]), "constant": Constant()}
     pairs = [sentences(80), sentences(60, ("cc", "aa"))]
     run = evaluate_sentences(spaces, pairs, tokeniser=TOKENISER, queries=20)
     assert {(s.source, s.target) for s in run.scores} == {("cc", "aa"), ("aa", "cc")}
@@ -454,7 +449,7 @@ def test_a_pair_that_the_first_system_does_not_know_is_asked_of_none(model: Cr5)
 
 def test_several_pairs_are_measured_in_one_run(model: Cr5) -> None:
     pairs = [sentences(80), sentences(60, ("cc", "aa"))]
-    run = evaluate_sentences({"cr5": space_of(model)}, pairs, tokeniser=TOKENISER, queries=20)
+    run = evaluate_sentences({"cr5": model_space(model)}, pairs, tokeniser=TOKENISER, queries=20)
     assert [(q.source, q.target) for q in run.queries] == [("aa", "bb"), ("bb", "aa"), ("cc", "aa"), ("aa", "cc")]
     assert min(score.precision(5) for score in run.scores) > 50
     assert all(score.shared is None for score in run.scores)  # the model has three languages
@@ -462,7 +457,7 @@ def test_several_pairs_are_measured_in_one_run(model: Cr5) -> None:
 
 def test_validation_asks_within_the_separate_sentences(model: Cr5) -> None:
     run = evaluate_sentences(
-        {"cr5": space_of(model)}, [sentences(300)], tokeniser=TOKENISER, queries=30, separate=120, role="validation"
+        {"cr5": model_space(model)}, [sentences(300)], tokeniser=TOKENISER, queries=30, separate=120, role="validation"
     )
     assert run.facts["pairs"]["aa-bb"]["separate"] == 60
     assert run.facts["queries"] == "validation"

@@ -117,7 +117,7 @@ def test_documents_of_the_wrong_length_are_neither_asked_nor_found() -> None:
         for i in range(300)
         for lang in ("en", "it")
     ]
-    made = make_split(read_texts(batches(documents), Tokeniser()), smallest=6, largest=9)
+    made = make_split(read_texts(batches(documents), Tokeniser()), min_unique=6, max_unique=9)
     assert made.held_out
     assert {int(name[1:]) % 2 for name in made.held_out} == {0}
 
@@ -185,19 +185,13 @@ def test_the_bridge_is_the_language_that_shares_most() -> None:
 
 def test_transitive_training_needs_a_third_language() -> None:
     there = material([(True, True)] * 200, ("da", "vi"))
-    with pytest.raises(Cr5Error) as caught:
+    with pytest.raises(Cr5Error, match=r"third language.*`langs`"):
         training_rows(make_split(there), there, "transitive", ("da", "vi"))
-    assert str(caught.value) == "transitive training needs a third language as a bridge; give one more with --langs"
 
 
 def test_a_corpus_too_small_to_ask_about_is_refused() -> None:
-    with pytest.raises(Cr5Error) as caught:
-        make_split(material([(True, True, True)] * 99), smallest=2, largest=50)
-    assert str(caught.value) == (
-        "no two languages share enough documents that are neither too short nor too long to be asked about: at most "
-        "99 concepts, and a tenth of them must be 10; add documents, or widen the limits (min_unique, max_unique); "
-        "comparable documents need a paragraph a line"
-    )
+    with pytest.raises(Cr5Error, match=r"at most 99 concepts, but 10 queries.*`min_unique`"):
+        make_split(material([(True, True, True)] * 99), min_unique=2, max_unique=50)
 
 
 def test_a_stored_split_is_the_same_split(split: Split, tmp_path: Path) -> None:
@@ -216,16 +210,12 @@ def test_files_that_are_no_splits_are_named(tmp_path: Path, split: Split) -> Non
             Split.load(path)
         return str(caught.value)
 
-    assert message() == f"{path} does not exist; leave out --split to make a new one"
+    assert message().startswith(f"{path} does not exist; leave out `split`")
     listed = json.dumps(split.to_json() | {"candidates": []})
     for content in ("{", "[]", "{}", '{"format": 1}', listed, json.dumps(split.to_json() | {"concepts": []})):
         path.write_text(content)
-        assert message() == f"{path} is not a split of cr5 eval; leave out --split to make a new one"
+        assert message().startswith(f"{path} is not a split")
     path.write_text('{"format": 9}')
-    assert message() == f"{path} has the format 9, this version reads 1; make it anew"
-    with pytest.raises(Cr5Error) as caught:
+    assert message().startswith(f"{path} has the format 9, but this version reads 1")
+    with pytest.raises(Cr5Error, match=f"the folder {tmp_path / 'no'} does not exist"):
         split.save(tmp_path / "no" / "split.json")
-    expected = (
-        f"{tmp_path / 'no' / 'split.json'} cannot be written: there is no folder {tmp_path / 'no'}; make it first"
-    )
-    assert str(caught.value) == expected

@@ -86,7 +86,7 @@ def plain_bootstrap(directions: list[tuple[Ints, Ints]], gain: Gain, draws: int,
 def test_the_interval_is_that_of_a_plain_bootstrap(name: str) -> None:
     random = np.random.default_rng(5)
     directions = [(some_ranks(n, seed=n, worst=3), random.integers(0, 30, n)) for n in (40, 25)]
-    found = bootstrap_interval(directions, GAINS[name], draws=40_000)
+    found = bootstrap_interval(directions, GAINS[name], samples=40_000)
     drawn = plain_bootstrap(directions, GAINS[name], draws=2000, seed=1)
     # As much of what the plain one drew lies below, between and above.
     assert np.mean(drawn < found.low) == pytest.approx(0.025, abs=0.012)
@@ -101,7 +101,7 @@ def test_the_interval_holds_the_true_share_in_95_of_100_samples() -> None:
     for seed in range(rounds):
         easy = random.random(150) < truth
         both = [np.where(random.random(150) < 0.8, easy, random.random(150) < truth).astype(int) for _ in range(2)]
-        found = bootstrap_interval([(ranks, concepts) for ranks in both], hit_at(1), draws=500, seed=seed)
+        found = bootstrap_interval([(ranks, concepts) for ranks in both], hit_at(1), samples=500, seed=seed)
         held += found.low <= 100 * truth <= found.high
     assert held / rounds == pytest.approx(0.95, abs=0.03)  # three times the error of 500 rounds
 
@@ -166,7 +166,7 @@ def test_the_p_value_is_the_share_of_all_exchanges_that_differ_as_much(name: str
     for a, b, own in zip(first, second, concepts, strict=True):
         for x, y, name_of in zip(gain(a), gain(b), own, strict=True):
             sums[name_of] += (y - x) / len(a) / 2
-    found = paired_difference(first, second, concepts, gain, draws=40_000)
+    found = paired_difference(first, second, concepts, gain, permutations=40_000)
     assert found.value == pytest.approx(100 * sums.sum())
     assert found.p_value == pytest.approx(enumerated(sums), abs=0.012)
 
@@ -176,7 +176,7 @@ def test_the_p_value_of_precision_is_that_of_mcnemars_exact_test(worst: int) -> 
     a, b = some_ranks(120, 1, worst=4), some_ranks(120, 2, worst)
     won, lost = int(((b == 1) & (a != 1)).sum()), int(((a == 1) & (b != 1)).sum())
     expected = stats.binomtest(won, won + lost).pvalue
-    found = paired_difference([a], [b], [np.arange(120)], hit_at(1), draws=40_000)
+    found = paired_difference([a], [b], [np.arange(120)], hit_at(1), permutations=40_000)
     assert found.value == pytest.approx(100 * (won - lost) / 120)
     assert found.p_value == pytest.approx(expected, abs=0.012)
 
@@ -191,7 +191,7 @@ def test_the_p_value_of_reciprocal_ranks_is_that_of_scipys_paired_permutation_te
         vectorized=True,
         rng=np.random.default_rng(0),
     )
-    found = paired_difference([a], [b], [np.arange(60)], reciprocal_ranks, draws=40_000)
+    found = paired_difference([a], [b], [np.arange(60)], reciprocal_ranks, permutations=40_000)
     assert found.value == pytest.approx(100 * expected.statistic)
     assert found.p_value == pytest.approx(expected.pvalue, abs=0.015)
 
@@ -204,7 +204,9 @@ def test_the_p_value_of_systems_that_are_alike_is_uniform_unless_a_concepts_quer
     for seed in range(200):
         alike = some_ranks(60, 2 * seed, worst=6), some_ranks(60, 2 * seed + 1, worst=6)
         first, second = ([np.maximum(ranks + random.integers(0, 2, 60), 1) for _ in range(2)] for ranks in alike)
-        p_values.append(paired_difference(first, second, concepts, reciprocal_ranks, draws=499, seed=seed).p_value)
+        p_values.append(
+            paired_difference(first, second, concepts, reciprocal_ranks, permutations=499, seed=seed).p_value
+        )
     share = np.mean(np.array(p_values) < 0.05)
     assert share > 0.1 if apart else share == pytest.approx(0.05, abs=0.045)  # three times the error of 200
     assert (stats.kstest(p_values, "uniform").pvalue > 0.01) != apart
@@ -219,8 +221,8 @@ def test_a_real_difference_has_a_small_p_value_and_an_interval_without_zero() ->
 
 def test_a_second_direction_that_says_the_same_proves_nothing_more() -> None:
     a, b, concepts = some_ranks(100, 1, worst=4), some_ranks(100, 2, worst=3), np.arange(100)
-    once = paired_difference([a], [b], [concepts], hit_at(1), draws=40_000)
-    twice = paired_difference([a, a], [b, b], [concepts, concepts], hit_at(1), draws=40_000)
+    once = paired_difference([a], [b], [concepts], hit_at(1), permutations=40_000)
+    twice = paired_difference([a, a], [b, b], [concepts, concepts], hit_at(1), permutations=40_000)
     assert twice.value == pytest.approx(once.value)
     assert twice.interval == pytest.approx(once.interval)
     assert twice.p_value == pytest.approx(once.p_value, abs=0.012)
@@ -249,7 +251,7 @@ def test_systems_that_differ_only_below_the_cutoff_differ_by_nothing() -> None:
 
 def test_the_p_value_is_never_zero() -> None:
     n = 300
-    found = paired_difference([np.zeros(n, int)], [np.ones(n, int)], [np.arange(n)], hit_at(1), draws=99)
+    found = paired_difference([np.zeros(n, int)], [np.ones(n, int)], [np.arange(n)], hit_at(1), permutations=99)
     assert (found.value, found.p_value) == (100, 0.01)
 
 
@@ -282,27 +284,28 @@ def test_a_seed_gives_the_same_paired_difference() -> None:
 # Memory
 
 
-def test_drawing_bit_by_bit_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drawing_in_chunks_changes_nothing_but_chance() -> None:
     random = np.random.default_rng(0)
     sizes = (80, 61)
     a, b = ([random.integers(0, 20, n) for n in sizes] for _ in range(2))
     concepts = [random.integers(0, 70, n) for n in sizes]
-    asked = list(zip(a, concepts, strict=True))
-    spread = (
-        bootstrap_interval(asked, reciprocal_ranks),
-        paired_difference(a, b, concepts, reciprocal_ranks, draws=40_000),
+    directions = list(zip(a, concepts, strict=True))
+    at_once, in_chunks = (
+        (
+            bootstrap_interval(directions, reciprocal_ranks, chunk_cells=cells),
+            paired_difference(a, b, concepts, reciprocal_ranks, permutations=40_000, chunk_cells=cells),
+        )
+        for cells in (10**9, 5000)
     )
-    monkeypatch.setattr(statistics, "_chunks", lambda draws, width: [draws // 40] * 40)
-    assert bootstrap_interval(asked, reciprocal_ranks) == pytest.approx(spread[0])
-    found = paired_difference(a, b, concepts, reciprocal_ranks, draws=40_000)
-    assert found.interval == pytest.approx(spread[1].interval)
-    assert found.p_value == pytest.approx(spread[1].p_value, abs=0.015)
+    assert in_chunks[0] == pytest.approx(at_once[0])
+    assert in_chunks[1].interval == pytest.approx(at_once[1].interval)
+    assert in_chunks[1].p_value == pytest.approx(at_once[1].p_value, abs=0.015)
 
 
-@pytest.mark.parametrize(("draws", "width"), [(2000, 0), (2000, 1), (2001, 5000), (7, 4_000_000), (3, 10**9), (0, 5)])
-def test_as_many_are_drawn_at_a_time_as_memory_holds_and_all_are_drawn(draws: int, width: int) -> None:
-    sizes = statistics._chunks(draws, width)
-    assert sum(sizes) == draws
+@pytest.mark.parametrize(("samples", "width"), [(2000, 0), (2000, 1), (2001, 5000), (7, 4_000_000), (3, 10**9), (0, 5)])
+def test_chunks_fit_into_memory_and_add_up_to_all_samples(samples: int, width: int) -> None:
+    sizes = statistics._chunks(samples, width, 4_000_000)
+    assert sum(sizes) == samples
     assert all(size >= 1 and (size == 1 or size * width <= 4_000_000) for size in sizes)
 
 
@@ -311,13 +314,13 @@ def test_a_hundred_thousand_concepts_have_a_sane_interval_and_p_value() -> None:
     n = 100_000
     a = np.arange(n) + 2
     concepts = np.arange(n)
-    low, high = bootstrap_interval([(a, concepts)], reciprocal_ranks, draws=45)
+    low, high = bootstrap_interval([(a, concepts)], reciprocal_ranks, samples=45)
     assert low < mean_reciprocal_rank(a) < high
-    found = paired_difference([a], [a - 1], [concepts], reciprocal_ranks, draws=45)
+    found = paired_difference([a], [a - 1], [concepts], reciprocal_ranks, permutations=45)
     assert 0 < found.interval.low < found.value < found.interval.high
     assert found.value == pytest.approx(100 * (1 - 1 / (n + 1)) / n)
     shuffled = np.random.default_rng(0).permutation(a)
-    assert paired_difference([a], [shuffled], [concepts], hit_at(n // 2), draws=45).p_value > 0.05
+    assert paired_difference([a], [shuffled], [concepts], hit_at(n // 2), permutations=45).p_value > 0.05
 
 
 # Several tests at once

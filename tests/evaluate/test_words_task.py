@@ -1,7 +1,6 @@
 """The word task: a dictionary whose answers are known, on made-up languages."""
 
 import json
-import re
 from pathlib import Path
 
 import madeup
@@ -11,12 +10,11 @@ import pytest
 from cr5 import Cr5
 from cr5._typing import Array
 from cr5.errors import Cr5Error
-from cr5.evaluate.runs import Run
-from cr5.evaluate.systems.own import Cr5Space
+from cr5.evaluate.dictionaries import dictionary_languages
+from cr5.evaluate.runs import CslsOver, Run
+from cr5.evaluate.systems.own import Cr5Space, model_space
 from cr5.evaluate.systems.space import Space
-from cr5.evaluate.tasks.documents import CslsOver
-from cr5.evaluate.tasks.sentences import space_of
-from cr5.evaluate.tasks.words import answer_ranks, evaluate_words, languages_of
+from cr5.evaluate.tasks.words import answer_ranks, evaluate_words
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
 from cr5.retrieval.csls import NEIGHBOURS
@@ -38,16 +36,11 @@ def unit(n: int, size: int = 6, seed: int = 0) -> Array:
     return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True))
 
 
-def quoted(message: str) -> str:
-    return f"^{re.escape(message)}$"
-
-
 # Ranks
 
 
-@pytest.mark.parametrize("cells", [7, 500, 2**24])
-def test_ranks_equal_those_of_all_comparisons(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
-    monkeypatch.setattr("cr5.evaluate.tasks.words.CELLS", cells)  # blocks of one candidate, of a few, of all
+@pytest.mark.parametrize("cells", [7, 500, 2**24])  # blocks of one candidate, of a few, of all
+def test_ranks_equal_those_of_all_comparisons(cells: int) -> None:
     random = np.random.default_rng(1)
     Q, C = unit(40, seed=2), unit(90, seed=3)
     C[50:60] = C[40:50]  # some candidates are the same
@@ -59,7 +52,7 @@ def test_ranks_equal_those_of_all_comparisons(monkeypatch: pytest.MonkeyPatch, c
         for own, row in zip(answers, scores, strict=True):
             others = np.delete(row, own)
             expected.append(1 + int((others >= row[own].max() - 2e-6).sum()))
-        assert answer_ranks(Q, C, answers, penalty=cost).tolist() == expected
+        assert answer_ranks(Q, C, answers, penalty=cost, block_cells=cells).tolist() == expected
 
 
 def test_a_word_may_answer_several_queries_and_a_query_have_several_answers() -> None:
@@ -84,17 +77,22 @@ def test_no_queries_have_no_ranks() -> None:
 @pytest.mark.parametrize(
     ("name", "langs"),
     [("en-it.test.tsv", ("en", "it")), ("a/b/eng-ita.txt", ("en", "it")), ("en-it", ("en", "it")),
-     ("en-it.5000-6500.txt", ("en", "it")), ("words.tsv", None), ("en_it.tsv", None), ("word-list.tsv", None)],
+     ("en-it.5000-6500.txt", ("en", "it"))],
 )  # fmt: skip
-def test_a_dictionary_is_named_after_its_languages(name: str, langs: tuple[str, str] | None) -> None:
-    assert languages_of(name) == langs
+def test_the_file_name_of_a_dictionary_says_its_languages(name: str, langs: tuple[str, str]) -> None:
+    assert dictionary_languages(name) == langs
+
+
+@pytest.mark.parametrize("name", ["words.tsv", "en_it.tsv", "word-list.tsv"])
+def test_a_dictionary_whose_file_name_does_not_say_its_languages_is_refused(name: str) -> None:
+    with pytest.raises(Cr5Error, match=name):
+        dictionary_languages(name)
 
 
 def test_two_dictionaries_of_one_direction_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.tsv", translations())
-    message = f"{path}: there is another dictionary aa-bb; measure one at a time"
-    with pytest.raises(Cr5Error, match=quoted(message)):
-        evaluate_words({}, [("aa", "bb", path), ("aa", "bb", path)], tokeniser=TOKENISER)
+    path = write(tmp_path / "aa-bb.tsv", translations())
+    with pytest.raises(Cr5Error, match="aa>bb"):
+        evaluate_words({}, [path, path], tokeniser=TOKENISER)
 
 
 # The task
@@ -103,10 +101,8 @@ def test_two_dictionaries_of_one_direction_are_refused(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def run(model: Cr5, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("dictionaries")
-    there, back = write(folder / "aa-bb.tsv", translations()), write(folder / "bb-aa.tsv", translations("bb", "aa"))
-    return evaluate_words(
-        {"cr5": space_of(model)}, [("aa", "bb", there), ("bb", "aa", back)], tokeniser=TOKENISER, title="made up"
-    )
+    paths = [write(folder / f"{a}-{b}.tsv", translations(a, b)) for a, b in (("aa", "bb"), ("bb", "aa"))]
+    return evaluate_words({"cr5": model_space(model)}, paths, tokeniser=TOKENISER, title="made up")
 
 
 def test_words_find_their_translation(run: Run, model: Cr5) -> None:
@@ -140,8 +136,8 @@ def test_a_run_is_the_same_after_reading_it_again(run: Run) -> None:
 def test_a_shuffled_dictionary_scores_at_chance(model: Cr5, tmp_path: Path) -> None:
     pairs = translations(meanings=range(madeup.MEANINGS))
     targets = np.random.default_rng(4).permutation([b for _, b in pairs]).tolist()
-    path = write(tmp_path / "x.tsv", [(a, b) for (a, _), b in zip(pairs, targets, strict=True)])
-    run = evaluate_words({"cr5": space_of(model)}, [("aa", "bb", path)], tokeniser=TOKENISER)
+    path = write(tmp_path / "aa-bb.tsv", [(a, b) for (a, _), b in zip(pairs, targets, strict=True)])
+    run = evaluate_words({"cr5": model_space(model)}, [path], tokeniser=TOKENISER)
     for score in run.scores:
         assert score.precision(10) < 100 * 10 / 250 + 4 * 1.25  # four standard errors of 250 questions
 
@@ -153,8 +149,8 @@ def test_the_task_ranks_as_comparing_everything_does(model: Cr5, tmp_path: Path,
         *translations(meanings=range(60)),
         *((a, b) for (a, _), (_, b) in zip(translations(), translations()[9:30], strict=False)),
     ]
-    path = write(tmp_path / "x.tsv", [*pairs, (pairs[0][0], "ничто")])  # fmt: skip
-    run = evaluate_words({"cr5": space_of(model)}, [("aa", "bb", path)], tokeniser=TOKENISER, csls_over=csls_over)
+    path = write(tmp_path / "aa-bb.tsv", [*pairs, (pairs[0][0], "ничто")])  # fmt: skip
+    run = evaluate_words({"cr5": model_space(model)}, [path], tokeniser=TOKENISER, csls_over=csls_over)
     own, others = model.words("aa"), model.words("bb")
     A, B = (V / np.linalg.norm(V, axis=1, keepdims=True) for V in map(model.word_vectors, ("aa", "bb")))
     asked = list(dict.fromkeys(a for a, _ in pairs))
@@ -174,8 +170,8 @@ def test_the_task_ranks_as_comparing_everything_does(model: Cr5, tmp_path: Path,
 def test_words_that_are_not_known_are_misses_and_counted(model: Cr5, tmp_path: Path) -> None:
     pairs = translations(meanings=range(30))
     bad = [("neverheard", pairs[0][1]), ("two words", pairs[1][1]), (madeup.word("aa", 200), "неслыханно")]
-    path = write(tmp_path / "x.tsv", [*bad, *pairs, (pairs[3][0].upper(), "неслыханно")])
-    run = evaluate_words({"cr5": space_of(model)}, [("aa", "bb", path)], tokeniser=TOKENISER)
+    path = write(tmp_path / "aa-bb.tsv", [*bad, *pairs, (pairs[3][0].upper(), "неслыханно")])
+    run = evaluate_words({"cr5": model_space(model)}, [path], tokeniser=TOKENISER)
     cosine, csls = run.scores
     assert len(cosine.ranks) == 33  # the word in capitals is one of the thirty
     assert cosine.ranks[:3] == csls.ranks[:3] == [0, 0, 0]
@@ -192,26 +188,25 @@ def test_words_that_are_not_known_are_misses_and_counted(model: Cr5, tmp_path: P
 
 
 def test_a_dictionary_of_unknown_words_scores_nothing(model: Cr5, tmp_path: Path) -> None:
-    path = write(tmp_path / "x.tsv", [("neverheard", "неслыханно")])
-    run = evaluate_words({"cr5": space_of(model)}, [("aa", "bb", path)], tokeniser=TOKENISER)
+    path = write(tmp_path / "aa-bb.tsv", [("neverheard", "неслыханно")])
+    run = evaluate_words({"cr5": model_space(model)}, [path], tokeniser=TOKENISER)
     assert [score.ranks for score in run.scores] == [[0], [0]]
     assert run.examples == []
 
 
 def test_a_background_needs_words_that_are_no_queries(model: Cr5, tmp_path: Path) -> None:
-    path = write(tmp_path / "x.tsv", translations(meanings=range(madeup.MEANINGS)))
-    message = "there is no background for queries in aa: every word of the vocabulary is one; use --csls-over queries"
-    with pytest.raises(Cr5Error, match=quoted(message)):
-        evaluate_words({"cr5": space_of(model)}, [("aa", "bb", path)], tokeniser=TOKENISER, csls_over="background")
+    path = write(tmp_path / "aa-bb.tsv", translations(meanings=range(madeup.MEANINGS)))
+    with pytest.raises(Cr5Error, match=r"background for queries in aa.*`csls_over"):
+        evaluate_words({"cr5": model_space(model)}, [path], tokeniser=TOKENISER, csls_over="background")
 
 
 def test_spaces_without_words_or_without_a_language_are_skipped_with_a_note(model: Cr5, tmp_path: Path) -> None:
     seen: list[Progress] = []
-    path = write(tmp_path / "x.tsv", translations())
-    spaces = {"texts": Space(), "half": space_of(model, ["aa", "cc"]), "cr5": space_of(model)}
-    run = evaluate_words(spaces, [("aa", "bb", path)], tokeniser=TOKENISER, progress=seen.append)
+    path = write(tmp_path / "aa-bb.tsv", translations())
+    spaces = {"texts": Space(), "half": model_space(model, ["aa", "cc"]), "cr5": model_space(model)}
+    run = evaluate_words(spaces, [path], tokeniser=TOKENISER, progress=seen.append)
     assert run.notes[:2] == [
-        "texts, aa>bb: it has no words with vectors of their own, only texts",
+        "texts, aa>bb: it embeds texts only, and has no vectors of single words",
         "half, aa>bb: it has no language bb; its languages are aa, cc",
     ]
     assert {score.system for score in run.scores} == {"cr5"}
@@ -220,9 +215,9 @@ def test_spaces_without_words_or_without_a_language_are_skipped_with_a_note(mode
 
 
 def test_bokmal_is_asked_as_norwegian_where_a_space_has_only_that(model: Cr5, tmp_path: Path) -> None:
-    space = space_of(model)
+    space = model_space(model)
     space = Cr5Space({"no": space.languages["aa"], "bb": space.languages["bb"]}, model.settings, space.report)
-    path = write(tmp_path / "x.tsv", translations())
-    run = evaluate_words({"cr5": space}, [("nb", "bb", path)], tokeniser=TOKENISER)
+    path = write(tmp_path / "nb-bb.tsv", translations())
+    run = evaluate_words({"cr5": space}, [path], tokeniser=TOKENISER)
     assert run.notes[0] == "cr5, nb>bb: nb is asked as no"
     assert run.scores[0].precision(1) > 50

@@ -37,7 +37,7 @@ def run_demo(
         runs = demo.trials(documents, seeds, progress)
         first = runs[0].trained[0].report
         model = Cr5(ridge=first["ridge"], **demo.SETTINGS).fit(documents, progress=progress)
-    searches = [(lang, text, demo.find(model, documents, text, lang)) for lang, text in demo.QUERIES]
+    searches = [(lang, text, demo.search_documents(model, documents, text, lang)) for lang, text in demo.QUERIES]
     mean = demo.means(runs)
     if json:
         console.as_json(

@@ -55,12 +55,16 @@ def comma_separated(text: str | None) -> list[str] | None:
     return parts or None
 
 
+def corpus_paths(corpora: list[str]) -> list[str]:
+    """Replace builtin by the folder of the built-in encyclopedia."""
+    return [str(FOLDER) if path == BUILTIN and not Path(path).exists() else path for path in corpora]
+
+
 def read_corpora(
     corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped
 ) -> Reading:
     """Read files, folders and the built-in encyclopedia in batches."""
-    paths = [str(FOLDER) if path == BUILTIN and not Path(path).exists() else path for path in corpora]
-    return read_batches(paths, langs=comma_separated(langs), on_error=on_error, skipped=skipped)
+    return read_batches(corpus_paths(corpora), langs=comma_separated(langs), on_error=on_error, skipped=skipped)
 
 
 def ridge_of(text: str | None) -> float | str | None:

@@ -1,8 +1,8 @@
-"""A split: which concepts are asked about, which are candidates, which train. Made once, stored, shared.
+"""A split: which concepts are queries, which are candidates, and which train. Drawn once, stored, and reused.
 
-Concepts are shuffled once. Every second one may become a test query, the others validation queries; each
-pair of languages takes the first that both have, and each language takes the first that it has as
-candidates. No concept that is query or candidate anywhere trains anything.
+The concepts are shuffled once. Every second one may become a test query, the others validation queries. Each pair of
+languages takes the first concepts that both have, and each language takes the first that it has as candidates. A
+concept that is a query or a candidate anywhere is never trained on.
 """
 
 import hashlib
@@ -22,18 +22,18 @@ from cr5.evaluate.runs import Regime, write_text
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
 
 QueryRole: TypeAlias = Literal["test", "validation"]
-MAX_QUERIES, MAX_QUERY_SHARE = (
-    1000,
-    0.1,
-)  # of each role and pair: so many, but no larger a share of what the pair shares
-MAX_CANDIDATES, MAX_CANDIDATE_SHARE = 200_000, 0.4  # for each language: so many, but no larger a share of what it has
-MIN_QUERIES = 10  # queries that a pair must have to be asked
+MAX_QUERIES = 1000  # test queries of a language pair, and as many validation queries
+MAX_QUERY_SHARE = 0.1  # of the concepts that the pair shares, for either role
+MIN_QUERIES = 10  # a pair with fewer is not evaluated
+MAX_CANDIDATES = 200_000  # of a language
+MAX_CANDIDATE_SHARE = 0.4  # of the concepts of a language
+LOW_RESOURCE = 1000  # training concepts of a pair in the regime low-resource
 FORMAT = 1
 
 
 @dataclass(frozen=True)
-class LanguagePair:
-    """Two languages and the concepts to ask about in both directions."""
+class PairQueries:
+    """Two languages and the concepts of their queries, which are asked in both directions."""
 
     langs: tuple[str, str]
     test: list[str]
@@ -46,40 +46,44 @@ class LanguagePair:
 
 @dataclass(frozen=True)
 class Split:
-    """Queries of every pair and candidates of every language, of documents with ``smallest`` to ``largest`` words."""
+    """The queries of every language pair and the candidates of every language.
+
+    ``corpus`` is the digest of the corpus that was split. Only documents of ``min_unique`` to ``max_unique`` distinct
+    words are used. With ``candidates_train`` the candidates that are not queries are trained on.
+    """
 
     corpus: str
     seed: int
-    smallest: int
-    largest: int
+    min_unique: int
+    max_unique: int
     langs: list[str]
-    pairs: list[LanguagePair]
+    pairs: list[PairQueries]
     candidates: dict[str, list[str]]
     candidates_train: bool = False
 
     @cached_property
     def held_out(self) -> frozenset[str]:
-        """Concepts that no training may see: queries and, unless ``candidates_train``, candidates."""
-        asked = [name for pair in self.pairs for name in (*pair.test, *pair.validation)]
-        return frozenset(asked).union(*([] if self.candidates_train else self.candidates.values()))
+        """The concepts that are never trained on: queries and, unless ``candidates_train``, candidates."""
+        queries = [name for pair in self.pairs for name in (*pair.test, *pair.validation)]
+        return frozenset(queries).union(*([] if self.candidates_train else self.candidates.values()))
 
     @cached_property
     def digest(self) -> str:
-        """A few letters that stand for all of it, in whatever order the languages are named."""
+        """A short digest of the whole split, independent of the order of the languages."""
         plain = self.to_json() | {"langs": sorted(self.langs)}
         plain["pairs"] = sorted(({**pair, "langs": sorted(pair["langs"])} for pair in plain["pairs"]), key=str)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:8]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; concepts are named once and then numbered."""
+        """Plain values; concepts are listed once and then referred to by number."""
         names = sorted(self.held_out.union(*self.candidates.values()))
         number = {name: i for i, name in enumerate(names)}
         return {
             "format": FORMAT,
             "corpus": self.corpus,
             "seed": self.seed,
-            "smallest": self.smallest,
-            "largest": self.largest,
+            "smallest": self.min_unique,
+            "largest": self.max_unique,
             "langs": self.langs,
             "concepts": names,
             "pairs": [
@@ -99,112 +103,121 @@ class Split:
         """The split that ``to_json`` wrote."""
         names: list[str] = values["concepts"]
         pairs = [
-            LanguagePair(
+            PairQueries(
                 (pair["langs"][0], pair["langs"][1]),
                 [names[i] for i in pair["test"]],
                 [names[i] for i in pair["validation"]],
             )
             for pair in values["pairs"]
         ]
-        own = {k: v for k, v in values.items() if k not in ("format", "concepts")}
         candidates = {lang: [names[i] for i in chosen] for lang, chosen in values["candidates"].items()}
-        return cls(**own | {"pairs": pairs, "candidates": candidates})
+        return cls(
+            corpus=values["corpus"],
+            seed=values["seed"],
+            min_unique=values["smallest"],
+            max_unique=values["largest"],
+            langs=values["langs"],
+            pairs=pairs,
+            candidates=candidates,
+            candidates_train=values.get("candidates_train", False),
+        )
 
     def save(self, path: Path) -> None:
-        """Write it to a file, as a whole or not at all."""
+        """Write the split to a file, atomically."""
         if not path.parent.is_dir():
-            raise Cr5Error(f"{path} cannot be written: there is no folder {path.parent}; make it first")
+            raise Cr5Error(f"{path} cannot be written: the folder {path.parent} does not exist; create it first")
         write_text(path, json.dumps(self.to_json(), ensure_ascii=False) + "\n")
 
     @classmethod
-    def load(cls, path: Path) -> "Split":
-        """Read it from a file."""
+    def load(cls, path: str | Path) -> "Split":
+        """Read a split from a file."""
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            form = values["format"]
-            if form == FORMAT:
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
+            stored_format = values["format"]
+            if stored_format == FORMAT:
                 return cls.from_json(values)
         except FileNotFoundError:
-            raise Cr5Error(f"{path} does not exist; leave out --split to make a new one") from None
+            raise Cr5Error(f"{path} does not exist; leave out `split` to draw a new one") from None
         except (AttributeError, ValueError, TypeError, KeyError, IndexError, IsADirectoryError) as error:
-            raise Cr5Error(f"{path} is not a split of cr5 eval; leave out --split to make a new one") from error
-        raise Cr5Error(f"{path} has the format {form}, this version reads {FORMAT}; make it anew")
+            raise Cr5Error(f"{path} is not a split of an evaluation; leave out `split` to draw a new one") from error
+        raise Cr5Error(f"{path} has the format {stored_format}, but this version reads {FORMAT}; draw a new split")
 
 
 def make_split(
-    material: EvaluationCorpus,
+    corpus: EvaluationCorpus,
     *,
     seed: int = 0,
     queries: int = MAX_QUERIES,
     candidates: int = MAX_CANDIDATES,
-    smallest: int = 0,
-    largest: int = 10**9,
+    min_unique: int = 0,
+    max_unique: int = 10**9,
     query_corpus: EvaluationCorpus | None = None,
     candidate_share: float = MAX_CANDIDATE_SHARE,
     candidates_train: bool = False,
 ) -> Split:
-    """Draw queries and candidates from documents of ``smallest`` to ``largest`` different words.
+    """Draw queries and candidates from documents of ``min_unique`` to ``max_unique`` distinct words.
 
-    A pair has at most ``queries`` test queries and as many for validation, a language at most ``candidates``;
-    and neither takes more than a share, so that a small corpus still has something to train on. Queries
-    come from ``askable`` where it is given: the same concepts, fewer documents.
+    A pair gets at most ``queries`` test queries and as many validation queries, a language at most ``candidates``;
+    both are limited to a share of the concepts, so that a small corpus has enough left to train on. If
+    ``query_corpus`` is given, queries come from its documents: the same concepts, but fewer documents.
     """
-    sized = material.sized(smallest, largest)
-    langs = list(sized.languages)
-    presence = {lang: _marked(texts.concepts, len(sized.concepts)) for lang, texts in sized.languages.items()}
-    fit_to_ask = {
-        lang: _marked(texts.concepts, len(sized.concepts)) & presence[lang]
-        for lang, texts in (query_corpus or sized).languages.items()
+    filtered = corpus.with_unique_words(min_unique, max_unique)
+    langs, size = list(filtered.languages), len(filtered.concepts)
+    present = {lang: _mask(texts.concepts, size) for lang, texts in filtered.languages.items()}
+    eligible = {
+        lang: _mask(texts.concepts, size) & present[lang]
+        for lang, texts in (query_corpus or filtered).languages.items()
     }
-    order = np.random.default_rng(seed).permutation(len(sized.concepts))
-    roles = {"test": order[::2], "validation": order[1::2]}
-    pairs, asked = [], np.zeros(len(order), bool)
+    order = np.random.default_rng(seed).permutation(size)
+    order_by_role = {"test": order[::2], "validation": order[1::2]}
+    pairs, is_query = [], np.zeros(size, bool)
     for a, b in combinations(langs, 2):
-        both = fit_to_ask[a] & fit_to_ask[b]
-        size = min(queries, int(MAX_QUERY_SHARE * both.sum()))
-        if size < MIN_QUERIES:
+        both = eligible[a] & eligible[b]
+        count = min(queries, int(MAX_QUERY_SHARE * both.sum()))
+        if count < MIN_QUERIES:
             continue
-        chosen = {role: own[both[own]][:size] for role, own in roles.items()}
-        for own in chosen.values():
-            asked[own] = True
-        names = {role: [sized.concepts[i] for i in own] for role, own in chosen.items()}
-        pairs.append(LanguagePair((a, b), names["test"], names["validation"]))
+        chosen = {role: numbers[both[numbers]][:count] for role, numbers in order_by_role.items()}
+        for numbers in chosen.values():
+            is_query[numbers] = True
+        names = {role: [filtered.concepts[i] for i in numbers] for role, numbers in chosen.items()}
+        pairs.append(PairQueries((a, b), names["test"], names["validation"]))
     if not pairs:
-        most = max((int((fit_to_ask[a] & fit_to_ask[b]).sum()) for a, b in combinations(langs, 2)), default=0)
+        most = max((int((eligible[a] & eligible[b]).sum()) for a, b in combinations(langs, 2)), default=0)
         raise Cr5Error(
-            "no two languages share enough documents that are neither too short nor too long to be asked about: "
-            f"at most {most} concepts, and a tenth of them must be {MIN_QUERIES}; add documents, or widen the limits "
-            "(min_unique, max_unique); comparable documents need a paragraph a line"
+            f"no two languages share enough documents of suitable length: at most {most} concepts, but {MIN_QUERIES} "
+            f"queries, a tenth of the concepts, are needed; add documents, or change `min_unique` or `max_unique`. "
+            "With `comparable=True`, documents need one paragraph a line"
         )
     chosen_candidates = {}
-    for lang, there in presence.items():
-        own = order[there[order]]
-        wanted = min(candidates, int(candidate_share * len(own)))
-        first = own[asked[own]]  # what is asked about must be there to be found
-        more = own[~asked[own]][: max(0, wanted - len(first))]
-        chosen_candidates[lang] = [sized.concepts[i] for i in sorted([*first.tolist(), *more.tolist()])]
-    return Split(material.digest, seed, smallest, largest, langs, pairs, chosen_candidates, candidates_train)
+    for lang, there in present.items():
+        numbers = order[there[order]]
+        wanted = min(candidates, int(candidate_share * len(numbers)))
+        first = numbers[is_query[numbers]]  # the counterparts of all queries must be candidates
+        more = numbers[~is_query[numbers]][: max(0, wanted - len(first))]
+        chosen_candidates[lang] = [filtered.concepts[i] for i in sorted([*first.tolist(), *more.tolist()])]
+    return Split(corpus.digest, seed, min_unique, max_unique, langs, pairs, chosen_candidates, candidates_train)
 
 
 def training_rows(
     split: Split,
-    material: EvaluationCorpus,
+    corpus: EvaluationCorpus,
     regime: Regime,
     pair: tuple[str, str] | None = None,
     *,
-    low_resource: int = 1000,
+    low_resource: int = LOW_RESOURCE,
     bridge: str | None = None,
     drop_shared: bool = False,
 ) -> dict[str, Ints]:
-    """The documents that a regime trains on, as rows of ``material`` by language; never a held-out concept.
+    """The documents that a regime trains on, as rows of ``corpus`` by language; never a held-out concept.
 
-    joint: all languages. pairwise: the two of a pair, what both have. low-resource: only ``cut`` concepts of
-    that. transitive: the two share no concept, and each shares some with ``bridge``; concepts that both
-    have are dealt out between them, or dropped, as in the paper, with ``deal`` off.
+    joint: all languages. pairwise: the concepts that both languages of ``pair`` have. low-resource: only
+    ``low_resource`` of these. transitive: the two languages share no concept, but each shares some with ``bridge``.
+    Concepts that both have are then assigned to one of the two in turn or, with ``drop_shared``, dropped as in the
+    paper.
     """
-    held_out = np.array([name in split.held_out for name in material.concepts], bool)
-    free = {lang: _marked(texts.concepts, len(held_out)) & ~held_out for lang, texts in material.languages.items()}
-    # The same shuffle in every language, apart from the one that made the split.
+    held_out = np.array([name in split.held_out for name in corpus.concepts], bool)
+    free = {lang: _mask(texts.concepts, len(held_out)) & ~held_out for lang, texts in corpus.languages.items()}
+    # One shuffle for all languages, different from the one that made the split.
     order = np.random.default_rng([split.seed, 1]).permutation(len(held_out))
     if pair is None:
         kept = {lang: free[lang] for lang in split.langs}
@@ -212,43 +225,41 @@ def training_rows(
         a, b = pair
         both = free[a] & free[b]
         if regime == "transitive":
-            third = choose_bridge(split, material, pair, bridge)
-            turn = np.zeros(len(order), bool)
-            turn[order[both[order]][::2]] = not drop_shared
-            other = both & ~turn & (not drop_shared)
-            kept = {
-                a: (free[a] & ~both) | turn,
-                b: (free[b] & ~both) | other,
-                third: free[third] & (~both | (not drop_shared)),
-            }
+            third = choose_bridge(split, corpus, pair, bridge)
+            only_a, only_b, with_third = free[a] & ~both, free[b] & ~both, free[third]
+            if drop_shared:
+                kept = {a: only_a, b: only_b, third: with_third & ~both}
+            else:
+                assigned_to_a = _mask(order[both[order]][::2], len(order))
+                kept = {a: only_a | assigned_to_a, b: only_b | (both & ~assigned_to_a), third: with_third}
         elif regime == "low-resource":
-            few = _marked(order[both[order]][:low_resource], len(order))
+            few = _mask(order[both[order]][:low_resource], len(order))
             kept = {a: few, b: few}
         else:
             kept = {a: both, b: both}
-    shared = np.sum(list(kept.values()), axis=0) > 1  # what one language has alone trains nothing
-    return {lang: np.flatnonzero((there & shared)[material.languages[lang].concepts]) for lang, there in kept.items()}
+    shared = np.sum(list(kept.values()), axis=0) > 1  # a concept of a single language trains nothing
+    return {lang: np.flatnonzero((mask & shared)[corpus.languages[lang].concepts]) for lang, mask in kept.items()}
 
 
-def choose_bridge(split: Split, material: EvaluationCorpus, pair: tuple[str, str], wanted: str | None = None) -> str:
-    """The third language: the wanted one unless it is of the pair, otherwise that which shares most with the two."""
+def choose_bridge(split: Split, corpus: EvaluationCorpus, pair: tuple[str, str], wanted: str | None = None) -> str:
+    """The third language: ``wanted`` unless it is one of the pair, otherwise the one that shares most with both."""
     others = [lang for lang in split.langs if lang not in pair]
     if not others:
-        raise Cr5Error("transitive training needs a third language as a bridge; give one more with --langs")
+        raise Cr5Error("transitive training needs a third language as a bridge; add one with `langs`")
     if wanted is not None and wanted not in split.langs:
-        raise Cr5Error(f"the bridge {wanted} is none of the languages {', '.join(split.langs)}; name one of these")
+        raise Cr5Error(f"`bridge={wanted}` is not one of the languages {', '.join(split.langs)}; name one of these")
     if wanted in others:
         return wanted
-    own = {lang: set(material.languages[lang].concepts.tolist()) for lang in split.langs}
-    return max(others, key=lambda lang: min(len(own[lang] & own[a]) for a in pair))
+    concepts = {lang: set(corpus.languages[lang].concepts.tolist()) for lang in split.langs}
+    return max(others, key=lambda lang: min(len(concepts[lang] & concepts[a]) for a in pair))
 
 
-def shared_concepts(training: Mapping[str, TokenisedTexts], a: str, b: str) -> int:
-    """How many concepts two languages share in training."""
+def count_shared_concepts(training: Mapping[str, TokenisedTexts], a: str, b: str) -> int:
+    """The number of concepts that two languages share in training."""
     return len(np.intersect1d(training[a].concepts, training[b].concepts))
 
 
-def _marked(numbers: Ints, size: int) -> Mask:
-    marks = np.zeros(size, bool)
-    marks[numbers] = True
-    return marks
+def _mask(numbers: Ints, size: int) -> Mask:
+    mask = np.zeros(size, bool)
+    mask[numbers] = True
+    return mask

@@ -17,12 +17,12 @@ from cr5.features.tokeniser import Tokeniser, Tokens, as_arrow
 from cr5.machine import available_cores
 from cr5.progress import Progress, ProgressCallback, silent
 
-CHUNK = 2000  # texts that a thread splits into words at a time
+TITLE_WIDTH = 60  # characters of a text that stand for a missing title
 
 
 @dataclass(frozen=True)
 class TokenisedTexts:
-    """Some documents of one language: their words in order, and for each its concept number and its title."""
+    """Some documents of one language: their tokens in order, and the concept number and title of each."""
 
     tokens: Tokens
     concepts: Ints
@@ -37,60 +37,65 @@ class TokenisedTexts:
         return count_tokens(self.tokens)
 
     def rows(self, chosen: Ints) -> "TokenisedTexts":
-        """Some of the documents."""
+        """The chosen documents."""
         words, ids, offsets = self.tokens
         lengths = np.diff(offsets)[chosen]
         ends = np.cumsum(lengths)
-        places = np.arange(lengths.sum()) + np.repeat(offsets[:-1][chosen] - (ends - lengths), lengths)
+        positions = np.arange(lengths.sum()) + np.repeat(offsets[:-1][chosen] - (ends - lengths), lengths)
         return TokenisedTexts(
-            Tokens(words, ids[places], np.concatenate([[0], ends])),
+            Tokens(words, ids[positions], np.concatenate([[0], ends])),
             self.concepts[chosen],
             [self.titles[i] for i in chosen],
         )
 
-    def keep(self, kept: Mask) -> "TokenisedTexts":
-        """The same documents, some of their tokens."""
+    def keep_tokens(self, kept: Mask) -> "TokenisedTexts":
+        """The same documents with some of their tokens."""
         words, ids, offsets = self.tokens
-        before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
-        return replace(self, tokens=Tokens(words, ids[kept], before[offsets]))
+        kept_before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
+        return replace(self, tokens=Tokens(words, ids[kept], kept_before[offsets]))
 
 
 @dataclass(frozen=True)
 class EvaluationCorpus:
-    """All documents that an evaluation may use; ``concepts`` gives the names behind the numbers.
+    """All documents that an evaluation may use.
 
-    ``digest`` stands for the corpus as it was read, ``raw`` holds its texts. Where the languages of a parallel
-    corpus are made ``comparable``, the documents are parts of these.
+    ``concepts`` are the names behind the concept numbers, ``digest`` identifies the corpus as it was read, and
+    ``raw_texts`` are its texts. If a parallel corpus was made ``comparable``, ``languages`` holds some paragraphs of
+    these texts.
     """
 
     concepts: list[str]
     languages: dict[str, TokenisedTexts]
     digest: str
     tokeniser: Tokeniser
-    raw: dict[str, pa.StringArray]
+    raw_texts: dict[str, pa.StringArray]
     comparable: bool
 
-    def sized(self, smallest: int, largest: int) -> "EvaluationCorpus":
-        """Only documents of ``smallest`` to ``largest`` different words."""
+    def with_unique_words(self, least: int, most: int) -> "EvaluationCorpus":
+        """Only documents of ``least`` to ``most`` distinct words."""
         unique = {lang: texts.counts.unique for lang, texts in self.languages.items()}
-        kept = {lang: np.flatnonzero((own >= smallest) & (own <= largest)) for lang, own in unique.items()}
+        kept = {lang: np.flatnonzero((sizes >= least) & (sizes <= most)) for lang, sizes in unique.items()}
         return replace(
             self,
             languages={lang: texts.rows(kept[lang]) for lang, texts in self.languages.items()},
-            raw={lang: texts.take(pa.array(kept[lang])) for lang, texts in self.raw.items()},
+            raw_texts={lang: texts.take(pa.array(kept[lang])) for lang, texts in self.raw_texts.items()},
         )
 
-    def written(self, lang: str, rows: Ints, facing: str | None = None) -> list[str]:
-        """Some documents of a language as text; where comparable, the paragraphs that it, or ``facing``, keeps."""
-        texts = self.raw[lang].take(pa.array(rows)).to_pylist()
-        turn = list(self.languages).index(facing or lang)
-        return [_every(text, turn, len(self.languages)) for text in texts] if self.comparable else texts
+    def plain_texts(self, lang: str, rows: Ints, paragraphs_of: str | None = None) -> list[str]:
+        """Some documents of a language as plain text.
 
-    def part(self, lang: str, facing: str, rows: Ints) -> TokenisedTexts:
-        """Some documents of a language, but of each the paragraphs that language ``facing`` keeps."""
-        own = self.languages[lang]
-        tokens = _tokenise(self.written(lang, rows, facing), lang, self.tokeniser)
-        return TokenisedTexts(tokens, own.concepts[rows], [own.titles[i] for i in rows])
+        In a comparable corpus these are the paragraphs that this language keeps, or those that language
+        ``paragraphs_of`` keeps.
+        """
+        texts = self.raw_texts[lang].take(pa.array(rows)).to_pylist()
+        first = list(self.languages).index(paragraphs_of or lang)
+        return [_every_nth_line(text, first, len(self.languages)) for text in texts] if self.comparable else texts
+
+    def counterparts(self, lang: str, target: str, rows: Ints) -> TokenisedTexts:
+        """Some documents of a language, with the paragraphs that language ``target`` keeps."""
+        texts = self.languages[lang]
+        tokens = _tokenise(self.plain_texts(lang, rows, target), lang, self.tokeniser)
+        return TokenisedTexts(tokens, texts.concepts[rows], [texts.titles[i] for i in rows])
 
 
 def read_texts(
@@ -99,55 +104,54 @@ def read_texts(
     *,
     langs: list[str] | None = None,
     comparable: bool = False,
+    chunk_texts: int = 2000,
     progress: ProgressCallback = silent,
 ) -> EvaluationCorpus:
-    """Read documents into memory and split them into words.
+    """Read documents into memory and tokenise them, ``chunk_texts`` at a time on all cores.
 
-    ``comparable`` is for parallel corpora with a paragraph a line: language i of L keeps the paragraphs
-    i, i + L, i + 2L, … of each document, so that no two languages say the same.
+    ``comparable`` is for parallel corpora with one paragraph a line: language i of L keeps the paragraphs
+    i, i + L, i + 2L, … of each document, so that no two languages have the same content.
     """
-    found: dict[str, list[list[str]]] = {}
-    seen = 0
+    columns_of: dict[str, list[list[str]]] = {}
+    count = 0
     for batch in batches:
         columns = [batch.rows[name].to_pylist() for name in ("lang", "concept", "title", "text")]
-        for lang, *others in zip(*columns, strict=True):
-            into = found.setdefault(lang, [[], [], []])
-            for column, value in zip(into, others, strict=True):
+        for lang, *values in zip(*columns, strict=True):
+            for column, value in zip(columns_of.setdefault(lang, [[], [], []]), values, strict=True):
                 column.append(value)
-        seen += len(columns[0])
-        progress(Progress("read", seen, None, f"{seen:,} documents"))
-    if not found:
-        raise CorpusError("no documents found; give documents in two languages or more")
-    order = list(dict.fromkeys(langs or sorted(found)))
+        count += len(columns[0])
+        progress(Progress("read", count, None, f"{count:,} documents"))
+    if not columns_of:
+        raise CorpusError("the corpus is empty; an evaluation needs documents in two or more languages")
+    order = list(dict.fromkeys(langs or sorted(columns_of)))
     for lang in order:
-        if lang not in found:
-            there = ", ".join(sorted(found))
-            raise CorpusError(f"the corpus has no document in language {lang}; its languages are {there}")
+        if lang not in columns_of:
+            present = ", ".join(sorted(columns_of))
+            raise CorpusError(f"the corpus has no document in language {lang}; its languages are {present}")
     if len(order) < 2:
         raise CorpusError(
-            f"the corpus has documents in one language only ({', '.join(order)}); give two languages or more"
+            f"an evaluation needs documents in two or more languages, and there is only {', '.join(order)}"
         )
-    number = {name: i for i, name in enumerate(sorted({name for lang in order for name in found[lang][0]}))}
-    digest = _digest(order, found)
-    languages, raw = {}, {}
+    number = {name: i for i, name in enumerate(sorted({name for lang in order for name in columns_of[lang][0]}))}
+    digest = _digest(order, columns_of)
+    languages, raw_texts = {}, {}
     for i, lang in enumerate(order):
-        names, titles, texts = found.pop(lang)
-        progress(Progress("split into words", i, len(order), lang))
-        raw[lang] = as_arrow(texts)
+        names, titles, texts = columns_of.pop(lang)
+        progress(Progress("tokenise", i, len(order), lang))
+        raw_texts[lang] = as_arrow(texts)
         if comparable:
-            texts = [_every(text, i, len(order)) for text in texts]
-        tokens = _tokenise(texts, lang, tokeniser)
+            texts = [_every_nth_line(text, i, len(order)) for text in texts]
+        tokens = _tokenise(texts, lang, tokeniser, chunk_texts)
         titles = [title or _beginning(text) for title, text in zip(titles, texts, strict=True)]
-        languages[lang] = TokenisedTexts(
-            tokens, np.fromiter(map(number.__getitem__, names), np.int64, len(names)), titles
-        )
-    return EvaluationCorpus(list(number), languages, digest, tokeniser, raw, comparable)
+        concepts = np.fromiter(map(number.__getitem__, names), np.int64, len(names))
+        languages[lang] = TokenisedTexts(tokens, concepts, titles)
+    return EvaluationCorpus(list(number), languages, digest, tokeniser, raw_texts, comparable)
 
 
 def mask_shared_words(texts: dict[str, TokenisedTexts]) -> dict[str, TokenisedTexts]:
-    """Take out of every document the words that another language's document of its concept has as well.
+    """Remove from every document the words that another language's document of the same concept has as well.
 
-    What is left cannot be found by names, numbers and borrowed words: the control for what they give away.
+    A control: what remains cannot be found by names, numbers and loanwords.
     """
     number: dict[str, int] = {}
     words = {
@@ -161,38 +165,38 @@ def mask_shared_words(texts: dict[str, TokenisedTexts]) -> dict[str, TokenisedTe
     distinct = [np.unique(key) for key in keys.values()]
     unique, languages = np.unique(np.concatenate(distinct), return_counts=True)
     shared = unique[languages > 1]
-    return {lang: own.keep(~np.isin(keys[lang], shared)) for lang, own in texts.items()}
+    return {lang: own.keep_tokens(~np.isin(keys[lang], shared)) for lang, own in texts.items()}
 
 
-def _tokenise(texts: list[str], lang: str, tokeniser: Tokeniser) -> Tokens:
-    """Split texts into words, chunk by chunk on all cores, over one vocabulary."""
-    chunks = [texts[i : i + CHUNK] for i in range(0, len(texts), CHUNK)]
+def _tokenise(texts: list[str], lang: str, tokeniser: Tokeniser, chunk_texts: int = 2000) -> Tokens:
+    """Tokenise texts, chunk by chunk on all cores, into one vocabulary."""
+    chunks = [texts[i : i + chunk_texts] for i in range(0, len(texts), chunk_texts)]
     column: dict[str, int] = {}
     ids, lengths = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
-    with ThreadPoolExecutor(available_cores()) as pool:
-        for part in pool.map(partial(tokeniser, lang=lang), chunks):
+    with ThreadPoolExecutor(available_cores()) as executor:
+        for part in executor.map(partial(tokeniser, lang=lang), chunks):
             moved = np.fromiter((column.setdefault(w, len(column)) for w in part.words), np.int32, len(part.words))
             ids.append(moved[part.ids])
             lengths.append(np.diff(part.offsets))
     return Tokens(list(column), np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
 
 
-def _every(text: str, turn: int, step: int) -> str:
-    return "\n".join([line for line in text.split("\n") if line.strip()][turn::step])
+def _every_nth_line(text: str, first: int, n: int) -> str:
+    return "\n".join([line for line in text.split("\n") if line.strip()][first::n])
 
 
-def _beginning(text: str, width: int = 60) -> str:
-    """The first words of a text that has no title."""
-    first = " ".join(text[: 4 * width].split())
-    return first if len(first) <= width else first[:width].rsplit(" ", 1)[0] + " …"
+def _beginning(text: str) -> str:
+    """The first words of a text, in place of a title."""
+    first = " ".join(text[: 4 * TITLE_WIDTH].split())
+    return first if len(first) <= TITLE_WIDTH else first[:TITLE_WIDTH].rsplit(" ", 1)[0] + " …"
 
 
-def _digest(langs: list[str], found: dict[str, list[list[str]]]) -> str:
-    """A digest of the documents, in whatever order and wherever they lie."""
+def _digest(langs: list[str], columns_of: dict[str, list[list[str]]]) -> str:
+    """A digest of the documents, independent of their order and of the files they are in."""
 
     def each() -> Iterator[bytes]:
         for lang in langs:
-            for name, _, text in zip(*found[lang], strict=True):
+            for name, _, text in zip(*columns_of[lang], strict=True):
                 parts = f"{len(lang)} {len(name)} {lang}{name}{text}".encode(errors="surrogatepass")
                 yield hashlib.blake2b(parts, digest_size=16).digest()
 

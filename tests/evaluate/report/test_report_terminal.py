@@ -11,9 +11,10 @@ import pytest
 from reports import as_json, big_run, expected_rows, make_run, mean_text, partial_run
 
 from cr5.cli.render import console, scores
+from cr5.evaluate.comparison import Comparison
 from cr5.evaluate.report.contents import Report
 from cr5.evaluate.report.formatting import MISSING
-from cr5.evaluate.runs import Comparison, Run
+from cr5.evaluate.runs import Run
 from cr5.evaluate.statistics import Difference, Interval
 
 

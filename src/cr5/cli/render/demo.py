@@ -3,7 +3,7 @@
 from cr5.cli.render.console import out, plain_table
 from cr5.cli.render.models import path_table
 from cr5.corpus.documents import Document
-from cr5.demo import FLOOR, HELD_OUT, MODEL, SearchResult
+from cr5.demo import BASELINE, HELD_OUT, MODEL, SearchResult
 from cr5.evaluate.runs import Run
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.model import Cr5
@@ -16,14 +16,14 @@ def demo_table(run: Run) -> None:
     parts = [
         run.select(MODEL, "joint", "cosine"),
         run.select(MODEL, "joint", "csls"),
-        run.select(FLOOR, "joint", "cosine"),
+        run.select(BASELINE, "joint", "cosine"),
     ]
     for cosine, csls, floor in zip(*parts, strict=True):
         figures = [score.precision(k) for score in (cosine, csls) for k in CUTOFFS] + [floor.precision()]
         table.add_row(f"{cosine.source} > {cosine.target}", *(f"{figure:.1f}" for figure in figures))
     table.add_section()
     mean = {(m.system, m.measure): m.precision for m in run.means()}
-    means = [mean[MODEL, m][k] for m in ("cosine", "csls") for k in CUTOFFS] + [mean[FLOOR, "cosine"][1]]
+    means = [mean[MODEL, m][k] for m in ("cosine", "csls") for k in CUTOFFS] + [mean[BASELINE, "cosine"][1]]
     table.add_row("mean", *(f"{figure:.1f}" for figure in means), style="bold")
     out.print(table)
     queries, candidates = len(parts[0][0].ranks), parts[0][0].candidates

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cr5.cli.render.console import out
+from cr5.evaluate.comparison import Comparison
 from cr5.evaluate.published.table1 import COLUMNS, PUBLISHED, PublishedRow
 from cr5.evaluate.report.contents import (
     PARTIAL_NOTE,
@@ -28,7 +29,7 @@ from cr5.evaluate.report.formatting import (
     format_percent,
     regime_name,
 )
-from cr5.evaluate.runs import Comparison, Regime, Run, Score
+from cr5.evaluate.runs import Regime, Run, Score
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.retrieval.top_k import Measure
 

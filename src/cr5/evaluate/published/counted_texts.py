@@ -42,6 +42,6 @@ class CountedTexts(TokenisedTexts):
         titles = [self.titles[i] for i in chosen]
         return CountedTexts(self.counts.rows(chosen), self.concepts[chosen], titles, self.frequent[chosen])
 
-    def keep(self, kept: Mask) -> TokenisedTexts:
+    def keep_tokens(self, kept: Mask) -> TokenisedTexts:
         """The same documents with some of their tokens."""
-        return TokenisedTexts(self.tokens, self.concepts, self.titles).keep(kept)
+        return TokenisedTexts(self.tokens, self.concepts, self.titles).keep_tokens(kept)

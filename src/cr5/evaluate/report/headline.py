@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cr5.evaluate.comparison import SIGNIFICANCE_LEVEL
 from cr5.evaluate.report.formatting import (
     MEASURE_NAMES,
     MEASURES,
@@ -14,7 +15,7 @@ from cr5.evaluate.report.formatting import (
     quantity,
 )
 from cr5.evaluate.report.roles import is_cr5, is_upper_bound
-from cr5.evaluate.runs import SIGNIFICANCE_LEVEL, MeanScore, Run, Score
+from cr5.evaluate.runs import MeanScore, Run, Score
 from cr5.evaluate.statistics import Difference, hit_at, paired_difference, precision
 
 ANSWER_NOUNS = {"documents": "document", "sentences": "sentence", "words": "translation"}

@@ -1,1 +1,1 @@
-"""What is measured against each other: the model and the baselines."""
+"""Systems that are compared with each other: cr5 itself, baselines and an upper bound; ``registry`` lists them."""

@@ -1,131 +1,116 @@
-"""Cr5 itself, and vectors from elsewhere, as systems to measure."""
+"""cr5 as a system: trained within an evaluation, or loaded as a finished model."""
 
 import hashlib
-from collections.abc import Mapping
-from pathlib import Path
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from cr5._typing import Array
-from cr5.errors import Cr5Error
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.features.tfidf import Vocabulary
+from cr5.features.tfidf import DocumentFrequencies, Vocabulary, document_frequencies, select_vocabulary
 from cr5.language_map import LanguageMap
+from cr5.model import Cr5
 from cr5.progress import ProgressCallback, silent
 from cr5.retrieval.block_products import Rows
-from cr5.retrieval.vectors import document_vectors, unit_rows
+from cr5.retrieval.vectors import document_vectors
 from cr5.settings import PRESETS, Settings
-from cr5.storage.vector_files import read
 from cr5.training.collection import Collection, Documents
 from cr5.training.engines import Engine
 from cr5.training.pipeline import train
 
 
 class Cr5Space(Space):
-    """A trained cr5 model that takes counted texts."""
+    """A trained cr5 model that takes tokenised texts."""
+
+    replaceable_idf = True
+    reports_coverage = True
 
     def __init__(self, languages: Mapping[str, LanguageMap], settings: Settings, report: Mapping[str, object]) -> None:
-        self.report = report
+        self.languages, self.settings, self.report = languages, settings, report
         self.features = {lang: Vocabulary(own.words, own.idf, settings.weighting) for lang, own in languages.items()}
-        self.languages = languages
 
     @property
     def langs(self) -> list[str]:
         return list(self.languages)
 
     def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
-        """Unit rows, as ``Cr5.encode`` gives them."""
-        own = self.languages[lang]
-        return document_vectors(self.features[lang].transform(texts.counts), own.map, own.offset)
+        """Unit rows, the same as those of ``Cr5.encode``."""
+        language = self.languages[lang]
+        return document_vectors(self.features[lang].transform(texts.counts), language.map, language.offset)
 
     def words(self, lang: str) -> list[str]:
-        """A language's vocabulary, most frequent word first."""
         return self.languages[lang].words
 
-    def vectors(self, lang: str) -> Array:
-        """words x rank: the vector of every word of ``words``."""
+    def word_vectors(self, lang: str) -> Array:
         return self.languages[lang].map
 
     def coverage(self, texts: TokenisedTexts, lang: str) -> Array:
-        """The share of each text's words, repetitions counted, that the model knows."""
         index = self.features[lang].index
         known = np.array([word in index for word in texts.counts.words], float)
         matrix = texts.counts.matrix
         return np.asarray((matrix @ known) / np.maximum(matrix.sum(axis=1), 1))
 
+    def with_idf_of(self, texts: Mapping[str, TokenisedTexts]) -> "Cr5Space":
+        """The IDF by the model's own formula; a word that the texts lack has document frequency 0."""
+        languages = dict(self.languages)
+        for lang, sample in texts.items():
+            words, index = self.words(lang), self.features[lang].index
+            sampled = document_frequencies(sample.counts)
+            columns = np.fromiter((index.get(word, -1) for word in sampled.words), np.int64, len(sampled.words))
+            documents = np.zeros(len(words), np.int64)
+            documents[columns[columns >= 0]] = sampled.document_frequency[columns >= 0]
+            # Falling totals make ``select_vocabulary`` keep the vocabulary in its order.
+            totals = -np.arange(len(words), dtype=float)
+            weighting = replace(self.settings.weighting, min_documents=0, max_words=len(words))
+            features = select_vocabulary(DocumentFrequencies(words, documents, totals, sampled.documents), weighting)
+            languages[lang] = replace(languages[lang], idf=features.idf)
+        return Cr5Space(languages, self.settings, self.report)
+
 
 def cr5_system(settings: Settings, *, engine: Engine | None = None, progress: ProgressCallback = silent) -> System:
-    """Cr5 with these settings; rank and seed are theirs."""
+    """cr5 with these settings, which also determine rank and seed."""
 
     def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
         size = 1 + max(int(texts.concepts.max(initial=-1)) for texts in training.values())
-        names = [f"{i:010d}" for i in range(size)]  # in the order of their numbers
+        names = [f"{i:010d}" for i in range(size)]  # sorted by their numbers
         documents = {
             lang: Documents(texts.counts, texts.concepts, np.zeros(len(texts), np.int64), np.arange(len(texts)))
             for lang, texts in training.items()
         }
-        languages, report = train(
-            Collection(names, ["evaluation"], documents), settings, engine=engine, progress=progress
-        )
-        kept = {name: value for name, value in report.items() if name != "eigenvalues"}
-        return Cr5Space(languages, settings, kept | {"signature": describe(settings, report["ridge"])})
+        collection = Collection(names, ["evaluation"], documents)
+        languages, report = train(collection, settings, engine=engine, progress=progress)
+        return Cr5Space(languages, settings, _plain(report) | {"signature": _describe(settings, report["ridge"])})
 
     return fit
 
 
-def describe(settings: Settings, ridge: float) -> str:
-    """The settings in a few words: the preset, what was changed from it, the rank and the ridge that was used."""
-    preset, own = PRESETS[settings.preset].to_json(), settings.to_json()
-    flat = {name: value for part in ("weighting", "tokeniser") for name, value in own[part].items()}
-    base = {name: value for part in ("weighting", "tokeniser") for name, value in preset[part].items()}
-    flat |= {name: own[name] for name in ("intercept", "metric", "tol", "max_steps", "seed")}
-    base |= {name: preset[name] for name in ("intercept", "metric", "tol", "max_steps", "seed")}
-    changed = [f"{name}={value}" for name, value in flat.items() if value != base[name]]
+def model_space(model: Cr5, langs: Sequence[str] | None = None) -> Cr5Space:
+    """A fitted or loaded model as a space, with all its languages or some."""
+    languages = {lang: model._language(lang) for lang in langs or model.langs}
+    identity = [
+        model.settings.to_json(),
+        *(model.report[key] for key in ("languages", "concepts", "energy", "eigenvalues")),
+    ]
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
+    signature = f"model {digest}|{_describe(model.settings, float(model.report['ridge']))}"
+    return Cr5Space(languages, model.settings, _plain(model.report) | {"signature": signature})
+
+
+def _plain(report: Mapping[str, object]) -> dict[str, object]:
+    """A training report without the eigenvalues, which would dominate run.json."""
+    return {name: value for name, value in report.items() if name != "eigenvalues"}
+
+
+def _describe(settings: Settings, ridge: float) -> str:
+    """The settings in a few words: the preset, what differs from it, the rank and the ridge that was used."""
+    names = ("intercept", "metric", "tol", "max_steps", "seed")
+
+    def flat(values: dict[str, dict[str, object]]) -> dict[str, object]:
+        return {**values["weighting"], **values["tokeniser"], **{name: values[name] for name in names}}
+
+    preset, actual = flat(PRESETS[settings.preset].to_json()), flat(settings.to_json())
+    changed = [f"{name}={value}" for name, value in actual.items() if value != preset[name]]
     return "|".join([f"preset {settings.preset}", *changed, f"rank {settings.rank}", f"ridge {ridge:g}"])
-
-
-class PrecomputedVectors(Space):
-    """Vectors from elsewhere: row i belongs to text i of what is compared."""
-
-    def __init__(self, vectors: Mapping[str, Array], folder: Path) -> None:
-        self.vectors, self.folder = vectors, folder
-        digest = hashlib.sha256()
-        for lang, rows in sorted(vectors.items()):
-            digest.update(lang.encode() + rows.tobytes())
-        size = next(iter(vectors.values())).shape[1]
-        signature = f"vectors {digest.hexdigest()[:8]} of {size} dimensions"
-        self.report = {"folder": str(folder), "signature": signature}
-
-    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
-        """The rows of a language, to length 1."""
-        if lang not in self.vectors:
-            raise Cr5Error(f"{self.folder} has no vectors for language {lang}; add {lang}.npy or {lang}.parquet")
-        vectors = self.vectors[lang]
-        if len(vectors) != len(texts):
-            raise Cr5Error(
-                f"{self.folder} has {len(vectors):,} vectors for language {lang}, and {len(texts):,} texts are to be "
-                "compared; encode those that --texts FOLDER writes, line by line"
-            )
-        return unit_rows(np.asarray(vectors, np.float32))
-
-
-def read_vectors(folder: Path) -> PrecomputedVectors:
-    """The vectors of a folder, a file for each language: row i belongs to line i of what ``--texts`` writes."""
-    found = {
-        path.stem: read(path)
-        for path in sorted(folder.iterdir() if folder.is_dir() else [])
-        if path.suffix in (".npy", ".parquet")
-    }
-    if not found:
-        raise Cr5Error(f"{folder} has no vectors; put a file for each language into it, e.g. en.npy or en.parquet")
-    sizes = {lang: vectors.shape[1] for lang, vectors in found.items()}
-    if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{size} in {lang}" for lang, size in sizes.items())
-        raise Cr5Error(f"{folder} has vectors of different dimensions, {told}; encode all languages alike")
-    return PrecomputedVectors(found, folder)
-
-
-def pretrained(space: Space) -> System:
-    """A system that needs no training any more."""
-    return lambda training, *, rank, seed: space

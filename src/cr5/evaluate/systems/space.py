@@ -1,49 +1,101 @@
-"""The seam between systems and tasks: a trained system places texts into a space."""
+"""The seam between systems and tasks: a system is trained on texts and returns a space that embeds texts."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from cr5._typing import Ints
+from cr5._typing import Array, Ints
+from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.retrieval.block_products import Rows
 
 
 class NotApplicableError(Cr5Error):
-    """A system that cannot be trained on, or asked about, what it is given; its text says why."""
+    """A system cannot be trained on, or queried with, what it was given; the message says why."""
+
+
+class System(Protocol):
+    """Anything that can be trained: documents by language, where equal concept numbers mean the same concept."""
+
+    def __call__(self, training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> "Space": ...
 
 
 class Space:
-    """Where a trained system puts texts. Similarity is the inner product of rows.
+    """A trained system: it embeds texts as rows, and the inner product of two rows is their similarity.
 
-    Most systems place a text by itself: they define ``embed``. A system whose rows depend on the other
-    language, or on who asks, defines ``pair`` instead. ``report`` holds plain values about the training, and
-    under "signature" whatever sets this system apart from another of the same name.
+    Most systems embed each text by itself and override ``embed``. A system whose rows depend on the other language
+    or on the candidates overrides ``pair`` instead. ``report`` holds plain values about the training; its
+    "signature" tells this system apart from another of the same name. The other methods are capabilities, which
+    a system has only if it overrides them.
     """
 
     report: Mapping[str, Any] = {}
+    monolingual = False
+    """Whether it compares texts of one language only. The candidates are then given in the query language."""
+    replaceable_idf = False
+    """Whether ``with_idf_of`` can replace its IDF weights."""
+    reports_coverage = False
+    """Whether ``coverage`` tells how much of a text the system knows."""
 
     @property
     def langs(self) -> list[str] | None:
-        """The languages that it was trained on; None where it takes any."""
+        """The languages that it was trained on; None if it takes any language."""
         return None
 
     @property
     def signature(self) -> str:
-        """The settings in a few words; nothing where there are none."""
+        """The settings in a few words; empty if there are none."""
         return str(self.report.get("signature", ""))
 
+    @property
+    def training_concepts(self) -> int | None:
+        """The training concepts that its two languages share; None if it has more languages or does not know."""
+        two = len(self.report.get("languages", ())) == 2
+        return int(self.report["concepts"]) if two and "concepts" in self.report else None
+
+    def code_of(self, lang: str) -> str:
+        """The code by which it knows a language: this one or an equivalent, such as no for nb."""
+        if self.langs is None:
+            return lang
+        if (code := find_language(lang, self.langs)) is not None:
+            return code
+        raise NotApplicableError(f"it has no language {lang}; its languages are {', '.join(self.langs)}")
+
     def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
-        """One row a text, of length 1 where the system compares by cosine."""
+        """One row for each text, of length 1 if the system compares by cosine."""
         raise NotImplementedError
 
     def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
         """The rows of queries and candidates, to be compared with each other."""
         return self.embed(queries, source), self.embed(candidates, target)
 
+    @property
+    def embeds_independently(self) -> bool:
+        """Whether a text's row depends on this text alone, so that it can be computed once and kept."""
+        return type(self).pair is Space.pair
+
+    def words(self, lang: str) -> list[str]:
+        """The vocabulary of a language, most frequent word first."""
+        raise NotApplicableError("it embeds texts only, and has no vectors of single words")
+
+    def word_vectors(self, lang: str) -> Array:
+        """words x dimensions: the vector of every word of ``words``."""
+        raise NotApplicableError("it embeds texts only, and has no vectors of single words")
+
+    def coverage(self, texts: TokenisedTexts, lang: str) -> Array:
+        """The share of each text's tokens that are in the vocabulary."""
+        raise NotImplementedError
+
+    def with_idf_of(self, texts: Mapping[str, TokenisedTexts]) -> "Space":
+        """The same system with IDF weights computed from other texts; languages without texts keep theirs."""
+        raise NotImplementedError
+
 
 class EmbeddingCache:
-    """Texts of several languages in a space; a language is placed once where its rows are its own."""
+    """Texts of several languages in one space; each language is embedded once if its rows are independent.
+
+    ``codes`` are the codes by which the space knows the languages, where these differ.
+    """
 
     def __init__(
         self, space: Space, texts: Mapping[str, TokenisedTexts], codes: Mapping[str, str] | None = None
@@ -52,17 +104,11 @@ class EmbeddingCache:
         self._rows: dict[str, Rows] = {}
 
     def pair(self, source: str, chosen: Ints, target: str) -> tuple[Rows, Rows]:
-        """The rows of some texts of one language, and of all texts of another, to be compared with each other."""
-        if type(self.space).pair is not Space.pair:
+        """The rows of the chosen texts of one language, and of all texts of another, to be compared."""
+        if not self.space.embeds_independently:
             queries = self.texts[source].rows(chosen)
             return self.space.pair(queries, self.codes[source], self.texts[target], self.codes[target])
         for lang in (source, target):
             if lang not in self._rows:
                 self._rows[lang] = self.space.embed(self.texts[lang], self.codes[lang])
         return self._rows[source][chosen], self._rows[target]
-
-
-class System(Protocol):
-    """What can be trained: documents by language, whose concept numbers tell which are about the same."""
-
-    def __call__(self, training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space: ...

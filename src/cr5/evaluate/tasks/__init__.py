@@ -1,1 +1,1 @@
-"""What is measured: documents, sentences, words, and the table of the paper."""
+"""Evaluation tasks: held-out documents, aligned sentences, translations of words, and the table of the paper."""

@@ -1,0 +1,366 @@
+"""The Python interface of the evaluation: ``documents``, ``sentences`` and ``words``, which the commands call."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from cr5.corpus.documents import Document, Skipped, write
+from cr5.errors import Cr5Error
+from cr5.evaluate.aligned import read_aligned
+from cr5.evaluate.dictionaries import dictionary_languages, read_dictionary
+from cr5.evaluate.preparation import (
+    CorpusInput,
+    Paths,
+    Systems,
+    check_output,
+    choose_baselines,
+    choose_regimes,
+    corpus_name,
+    model_and_baselines,
+    path_list,
+    prepare_documents,
+    reject,
+    title,
+    variant,
+)
+from cr5.evaluate.report.files import write_reports
+from cr5.evaluate.runs import CslsOver, Regime, Run
+from cr5.evaluate.splits import LOW_RESOURCE, Split
+from cr5.evaluate.systems.precomputed import pretrained, read_vectors
+from cr5.evaluate.systems.registry import KEYS, SYSTEMS, choose_systems, make_systems
+from cr5.evaluate.tasks.documents import evaluate_documents
+from cr5.evaluate.tasks.sentences import SENTENCE_QUERIES, SEPARATE_SHARE, evaluate_sentences
+from cr5.evaluate.tasks.words import evaluate_words
+from cr5.model import Cr5
+from cr5.progress import ProgressCallback, silent
+from cr5.settings import Settings
+from cr5.settings import settings as make_settings
+
+DOCUMENT_SYSTEMS = ("cr5", "floor", "bm25", "esa")
+
+
+def documents(
+    corpus: CorpusInput,
+    *,
+    systems: Systems = DOCUMENT_SYSTEMS,
+    regimes: Sequence[Regime] | Literal["all"] = ("joint",),
+    settings: Settings | None = None,
+    langs: Sequence[str] | None = None,
+    seed: int | None = None,
+    queries: int | None = None,
+    candidates: int | None = None,
+    split: Split | str | Path | None = None,
+    validation: bool = False,
+    comparable: bool = False,
+    mask_shared: bool = False,
+    csls_over: CslsOver = "queries",
+    low_resource: int | None = None,
+    bridge: str | None = None,
+    drop: bool = False,
+    dictionary: Paths = (),
+    vectors: Mapping[str, str | Path] | None = None,
+    name: str | None = None,
+    output: str | Path | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+    skipped: Skipped | None = None,
+    progress: ProgressCallback = silent,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Run:
+    """Hold documents out, train systems without them, and measure how well the documents find their counterparts.
+
+    Parameters
+    ----------
+    corpus
+        Paths, documents or batches of documents, in two or more languages.
+    systems
+        What to train and measure: keys of ``cr5.evaluate.SYSTEMS`` ("cr5", "wsdm19", "floor", "bm25", "lsi", "esa",
+        "inverted", "words", "dictionary"), your own ``SystemEntry``, or "all".
+    regimes
+        What to train on. "joint": all languages together. "pairwise": the concepts that both languages of a pair
+        have. "low-resource": ``low_resource`` of these. "transitive": the two languages share no training concept,
+        but each shares some with a third, the bridge. Several, or "all".
+    settings
+        The settings of cr5 (``cr5.settings.settings(rank=100)``). The other systems use its rank, seed and tokeniser,
+        and the limits of distinct words apply to the documents of all systems.
+    langs
+        Only these languages. With ``comparable`` their order decides which paragraphs a language gets.
+    seed
+        Seed of the split, 0 by default.
+    queries
+        Test queries of a language pair, 1000 by default and at most a tenth of the concepts that it shares.
+    candidates
+        Candidates of a language, 200,000 by default and at most two fifths of its concepts.
+    split
+        A stored split, or its file (split.json), instead of a new one; it determines the three values above.
+    validation
+        Use the validation queries, which are there for choosing settings, instead of the test queries.
+    comparable
+        Turn a parallel corpus with one paragraph a line into a comparable one: of L languages, language i keeps the
+        paragraphs i, i + L, … An upper bound is then measured as well, TF-IDF within the query language.
+    mask_shared
+        Remove from held-out documents the words that another language's version has as well.
+    csls_over
+        The texts over which CSLS takes the neighbourhoods of candidates: "queries", or "background", other held-out
+        texts in the query language.
+    low_resource
+        Training concepts of a pair in the regime "low-resource", 1000 by default.
+    bridge
+        The third language in the regime "transitive"; by default the one that shares most with both.
+    drop
+        In the regime "transitive", drop the concepts that both languages have, as in the paper, instead of assigning
+        each to one of the two.
+    dictionary
+        Bilingual dictionaries for the system "dictionary": files named like en-it.tsv with source, tab, target.
+    vectors
+        Vectors computed elsewhere, as further systems: a name and a folder with en.npy or en.parquet, …, whose row i
+        belongs to line i of what ``held_out_texts`` writes.
+    name
+        The name of the corpus in reports; by default the names of its files.
+    output
+        Folder for run.json, scores.csv, report.md, report.html and split.json.
+    on_error, skipped
+        With ``on_error="skip"``, unusable lines and files are skipped and counted in ``skipped``.
+    progress
+        Called with a ``Progress`` at every step.
+    should_stop
+        Called before each training. Once it returns true, the run has what was measured by then; if nothing was,
+        KeyboardInterrupt is raised.
+    """
+    settings = settings or make_settings()
+    chosen_regimes = choose_regimes(regimes)
+    if "low-resource" not in chosen_regimes:
+        reject("only applies to the regime low-resource", low_resource=low_resource)
+    if "transitive" not in chosen_regimes:
+        reject("only applies to the regime transitive", bridge=bridge, drop=drop)
+    dictionaries = path_list(dictionary)
+    entries = choose_systems(systems, dictionaries)
+    for path in dictionaries:
+        dictionary_languages(path)  # raise before any work, here and below
+        read_dictionary(path)
+    spaces = {system: read_vectors(Path(folder)) for system, folder in (vectors or {}).items()}
+    if not entries and not spaces:
+        raise Cr5Error(f"`systems` is empty; the systems are {', '.join(KEYS)}, or all")
+    check_output(output)
+    started = time.perf_counter()
+    skipped = Skipped() if skipped is None else skipped
+    held_out = prepare_documents(
+        corpus,
+        settings,
+        langs=langs,
+        seed=seed,
+        queries=queries,
+        candidates=candidates,
+        split=split,
+        validation=validation,
+        comparable=comparable,
+        mask_shared=mask_shared,
+        csls_over=csls_over,
+        on_error=on_error,
+        skipped=skipped,
+        progress=progress,
+        should_stop=should_stop,
+    )
+    for space in spaces.values():
+        for lang, texts in held_out.texts.items():
+            space.embed(texts, lang)  # raises if the vectors do not fit the texts
+    trainable = make_systems(entries, settings, held_out.free_texts(), dictionaries, progress)
+    trainable |= {system: pretrained(space) for system, space in spaces.items()}
+    if comparable and not mask_shared:
+        trainable |= make_systems([SYSTEMS["ceiling"]], settings, {})
+    run = evaluate_documents(
+        held_out,
+        trainable,
+        title=title(name or corpus_name(corpus), list(held_out.corpus.languages)),
+        variant=variant(held_out.corpus, mask_shared),
+        regimes=chosen_regimes,
+        rank=settings.rank,
+        seed=settings.seed,
+        low_resource=LOW_RESOURCE if low_resource is None else low_resource,
+        bridge=bridge,
+        drop_shared=drop,
+        facts={"settings": settings.to_json(), "skipped": skipped.counts},
+        progress=progress,
+        should_stop=should_stop,
+    )
+    if not run.scores and should_stop():
+        raise KeyboardInterrupt
+    return _finish(run, started, output, held_out.split)
+
+
+def held_out_texts(
+    corpus: CorpusInput,
+    folder: str | Path,
+    *,
+    settings: Settings | None = None,
+    langs: Sequence[str] | None = None,
+    seed: int | None = None,
+    queries: int | None = None,
+    candidates: int | None = None,
+    split: Split | str | Path | None = None,
+    comparable: bool = False,
+    mask_shared: bool = False,
+    on_error: Literal["raise", "skip"] = "raise",
+    skipped: Skipped | None = None,
+    progress: ProgressCallback = silent,
+) -> dict[str, int]:
+    """Write the texts that ``documents`` compares, en.jsonl, …, so that another program can encode them.
+
+    Returns the number of texts of each language. The parameters are those of ``documents``, which takes the
+    resulting files as ``vectors``.
+    """
+    held_out = prepare_documents(
+        corpus,
+        settings or make_settings(),
+        langs=langs,
+        seed=seed,
+        queries=queries,
+        candidates=candidates,
+        split=split,
+        comparable=comparable,
+        mask_shared=mask_shared,
+        on_error=on_error,
+        skipped=Skipped() if skipped is None else skipped,
+        progress=progress,
+    )
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for lang, texts in held_out.texts.items():
+        names = [held_out.filtered_corpus.concepts[i] for i in texts.concepts]
+        rows = map(Document, names, [lang] * len(names), held_out.plain_texts(lang), texts.titles)
+        write(Path(folder) / f"{lang}.jsonl", rows)
+    return {lang: len(texts) for lang, texts in held_out.texts.items()}
+
+
+def sentences(
+    model: Cr5 | str | Path,
+    files: Paths,
+    *,
+    langs: Sequence[str] | None = None,
+    queries: int = SENTENCE_QUERIES,
+    separate: float = SEPARATE_SHARE,
+    train: CorpusInput | None = None,
+    systems: Systems | None = None,
+    dictionary: Paths = (),
+    validation: bool = False,
+    csls_over: CslsOver = "queries",
+    seed: int = 0,
+    output: str | Path | None = None,
+    progress: ProgressCallback = silent,
+) -> Run:
+    """Measure how well sentences find their translations, with a model that was trained on other texts.
+
+    Parameters
+    ----------
+    model
+        A fitted model, or the folder of a saved one.
+    files
+        Line-aligned files NAME.en and NAME.it, Parquet files with a column for each language, or folders of these.
+    langs
+        Only pairs of these languages.
+    queries
+        Queries of a language pair; all its sentences are candidates.
+    separate
+        Share of the sentences that only serve for IDF weights, of pairs with 10,000 sentences or more; a number of 1
+        or more is how many. The model is evaluated with these weights, and with those of its training.
+    train
+        A corpus to train ``systems`` on; to be fair, the corpus of the model.
+    systems
+        Systems to compare the model with, as in ``documents``; ("floor", "words") by default. Needs ``train``.
+    dictionary
+        Bilingual dictionaries for the system "dictionary". Needs ``train``.
+    validation
+        Use the validation queries, which are there for choosing settings, instead of the test queries.
+    csls_over
+        As in ``documents``.
+    seed
+        Seed of the sample of sentences.
+    output
+        Folder for run.json, scores.csv, report.md and report.html.
+    progress
+        Called with a ``Progress`` at every step.
+    """
+    entries = choose_baselines(train, systems, dictionary)
+    check_output(output)
+    started = time.perf_counter()
+    paths = path_list(files)
+    pairs = read_aligned(paths, None if langs is None else list(langs))
+    loaded = model if isinstance(model, Cr5) else Cr5.load(model)
+    spoken = sorted({lang for pair in pairs for lang in pair.langs})
+    spaces, details = model_and_baselines(loaded, spoken, train, entries, dictionary, progress)
+    run = evaluate_sentences(
+        spaces,
+        pairs,
+        tokeniser=loaded.settings.tokeniser,
+        queries=queries,
+        separate=separate,
+        seed=seed,
+        csls_over=csls_over,
+        role="validation" if validation else "test",
+        title=title(corpus_name(paths), spoken),
+        training_details=details,
+        progress=progress,
+    )
+    return _finish(run, started, output)
+
+
+def words(
+    model: Cr5 | str | Path,
+    dictionaries: Paths,
+    *,
+    train: CorpusInput | None = None,
+    systems: Systems | None = None,
+    dictionary: Paths = (),
+    csls_over: CslsOver = "queries",
+    output: str | Path | None = None,
+    progress: ProgressCallback = silent,
+) -> Run:
+    """Measure how well words find their translations among all words of the other language.
+
+    Parameters
+    ----------
+    model
+        A fitted model, or the folder of a saved one.
+    dictionaries
+        The test words: files named like en-it.test.tsv, each for one direction, with source, tab, target. A source
+        word may have several translations, one on each line.
+    train, systems, dictionary
+        As in ``sentences``; ``dictionary`` has words to train with, not to test.
+    csls_over
+        The words over which CSLS takes the neighbourhoods of candidates: "queries", or "background", the most
+        frequent other words of the query language.
+    output
+        Folder for run.json, scores.csv, report.md and report.html.
+    progress
+        Called with a ``Progress`` at every step.
+    """
+    entries = choose_baselines(train, systems, dictionary)
+    check_output(output)
+    started = time.perf_counter()
+    paths = path_list(dictionaries)
+    for path in paths:
+        read_dictionary(path)  # raise before anything is trained
+    loaded = model if isinstance(model, Cr5) else Cr5.load(model)
+    spoken = sorted({lang for path in paths for lang in dictionary_languages(path)})
+    spaces, details = model_and_baselines(loaded, spoken, train, entries, dictionary, progress)
+    run = evaluate_words(
+        spaces,
+        paths,
+        tokeniser=loaded.settings.tokeniser,
+        csls_over=csls_over,
+        title=title(corpus_name(paths), spoken),
+        training_details=details,
+        progress=progress,
+    )
+    return _finish(run, started, output)
+
+
+def _finish(run: Run, started: float, output: str | Path | None, split: Split | None = None) -> Run:
+    """Add the duration to a run and write its files; raises Cr5Error if nothing could be measured."""
+    if not run.scores:
+        raise Cr5Error(run.notes[0] if run.notes else "nothing could be measured")
+    run.facts["seconds"] = time.perf_counter() - started
+    if output is not None:
+        write_reports(run, Path(output))
+        if split is not None:
+            split.save(Path(output) / "split.json")
+    return run

@@ -1,0 +1,62 @@
+"""Bilingual dictionaries: pairs of words in text files whose names say which languages they are of."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cr5.corpus.languages import short_code
+from cr5.errors import CorpusError, Cr5Error
+
+WordPairs: TypeAlias = Sequence[tuple[str, str]]
+_FILE_NAME = re.compile(r"([A-Za-z]{2,3})-([A-Za-z]{2,3})(?:\..*)?")
+
+
+def dictionary_languages(path: str | Path) -> tuple[str, str]:
+    """The source and target language in a dictionary's file name: en-it.test.tsv -> ("en", "it")."""
+    match = _FILE_NAME.fullmatch(Path(path).name)
+    if match is None:
+        raise Cr5Error(f"{path}: the file name does not say which languages it is of; name it like en-it.tsv")
+    return short_code(match[1]), short_code(match[2])
+
+
+def read_dictionary(path: str | Path) -> list[tuple[str, str]]:
+    """Read pairs of words, one a line: source, tab, target; or two words separated by white space.
+
+    Words are lower-cased as the tokeniser does it. A word may be on several lines, with a translation on each.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CorpusError(f"{path}: cannot be read, {reason}; check its name and permissions") from error
+    pairs = []
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            raise CorpusError(
+                f"{path}, line {number}: byte 0x{line[error.start]:02x} is not UTF-8; "
+                "convert the file with iconv -t utf-8"
+            ) from error
+        if not text.strip():
+            continue
+        fields = [part.strip() for part in text.split("\t")] if "\t" in text.strip() else text.split()
+        if len(fields) != 2:
+            noun = "word" if all(fields) else "column"
+            found = f"{len(fields)} {noun}" + ("" if len(fields) == 1 else "s")
+            raise CorpusError(f"{path}, line {number}: {found} instead of 2; write a word, a tab and its translation")
+        pairs.append(fields)
+    if not pairs:
+        raise CorpusError(f"{path}: no word pairs in this file; write a word, a tab and its translation on each line")
+    sources, targets = (_lower(column) for column in zip(*pairs, strict=True))
+    return list(zip(sources, targets, strict=True))
+
+
+def _lower(words: Sequence[str]) -> list[str]:
+    normalised = [unicodedata.normalize("NFKC", word).replace("\u00ad", "") for word in words]
+    return list(pc.utf8_lower(pa.array(normalised, pa.large_string())).to_pylist())

@@ -1,0 +1,190 @@
+"""What an evaluation prepares before it measures: its corpus and split, the systems beside a model, its folder."""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+from cr5.corpus.documents import Batch, Document, Skipped, in_batches, read_batches
+from cr5.corpus.languages import find_language
+from cr5.errors import Cr5Error
+from cr5.evaluate.runs import REGIMES, CslsOver, Regime
+from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES, Split, make_split
+from cr5.evaluate.systems.own import model_space
+from cr5.evaluate.systems.registry import SystemEntry, choose_systems, make_systems
+from cr5.evaluate.systems.space import Space
+from cr5.evaluate.tasks.documents import HeldOutDocuments, hold_out
+from cr5.evaluate.texts import EvaluationCorpus, read_texts
+from cr5.features.tokeniser import Tokeniser
+from cr5.model import Cr5
+from cr5.progress import Progress, ProgressCallback
+from cr5.settings import Settings
+
+Paths: TypeAlias = str | Path | Sequence[str | Path]
+CorpusInput: TypeAlias = Paths | Iterable[Document] | Iterable[Batch]
+"""Files, folders or globs, one or several; or documents; or the batches of ``read_batches``."""
+Systems: TypeAlias = Sequence[str | SystemEntry] | Literal["all"]
+"""Keys of the registry, entries of one's own, or all."""
+BASELINES_BESIDE_A_MODEL = ("floor", "words")
+
+
+def path_list(paths: Paths | None) -> list[str | Path]:
+    """One path or several as a list."""
+    return [paths] if isinstance(paths, str | Path) else list(paths or ())
+
+
+def choose_regimes(regimes: Sequence[Regime] | Literal["all"]) -> list[Regime]:
+    """The regimes in their usual order; raises Cr5Error for an unknown one or none."""
+    names = list(REGIMES) if regimes == "all" else list(regimes)
+    for name in names:
+        if name not in REGIMES:
+            raise Cr5Error(f"there is no regime {name!r}; the regimes are {', '.join(REGIMES)}, or all")
+    if not names:
+        raise Cr5Error(f"`regimes` is empty; the regimes are {', '.join(REGIMES)}, or all")
+    return [regime for regime in REGIMES if regime in names]
+
+
+def reject(reason: str, **parameters: object) -> None:
+    """Raise Cr5Error for parameters that would be ignored: all that are not None, False or empty."""
+    for name, value in parameters.items():
+        if value is not None and value is not False and value != ():
+            raise Cr5Error(f"`{name}` {reason}; leave it out")
+
+
+def read_documents(
+    corpus: CorpusInput, langs: Sequence[str] | None, on_error: Literal["raise", "skip"], skipped: Skipped
+) -> Iterator[Batch]:
+    """A corpus in batches; of files, only the documents in these languages."""
+    if isinstance(corpus, str | Path):
+        return read_batches(corpus, langs=langs, on_error=on_error, skipped=skipped)
+    if isinstance(corpus, Sequence) and all(isinstance(part, str | Path) for part in corpus):
+        paths = cast(Sequence[str | Path], corpus)
+        return read_batches(paths, langs=langs, on_error=on_error, skipped=skipped)
+    return in_batches(cast(Iterable[Document], corpus))
+
+
+def corpus_name(corpus: CorpusInput) -> str:
+    """The names of the first three files of a corpus; "documents" if it is not in files."""
+    if not isinstance(corpus, str | Path | Sequence):
+        return "documents"
+    paths = [corpus] if isinstance(corpus, str | Path) else list(corpus)
+    names = [Path(path).name or str(path) for path in paths[:3] if isinstance(path, str | Path)]
+    return ", ".join(names) + (", …" if len(paths) > 3 else "") if names else "documents"
+
+
+def title(name: str, langs: Sequence[str]) -> str:
+    """The title of a run: the name of its corpus and its languages."""
+    return f"{name}: {', '.join(langs) if len(langs) <= 8 else f'{len(langs)} languages'}"
+
+
+def variant(corpus: EvaluationCorpus, masked: bool) -> str:
+    """What was done to the texts, for signatures."""
+    parts = [f"comparable {'-'.join(corpus.languages)}" if corpus.comparable else "whole documents"]
+    parts += ["shared words masked"] if masked else []
+    default = asdict(Tokeniser())
+    parts += [f"{name}={value}" for name, value in asdict(corpus.tokeniser).items() if value != default[name]]
+    return ", ".join(parts)
+
+
+def prepare_documents(
+    corpus: CorpusInput,
+    settings: Settings,
+    *,
+    langs: Sequence[str] | None = None,
+    seed: int | None = None,
+    queries: int | None = None,
+    candidates: int | None = None,
+    split: Split | str | Path | None = None,
+    validation: bool = False,
+    comparable: bool = False,
+    mask_shared: bool = False,
+    csls_over: CslsOver = "queries",
+    on_error: Literal["raise", "skip"] = "raise",
+    skipped: Skipped,
+    progress: ProgressCallback,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> HeldOutDocuments:
+    """Read a corpus, draw or load its split, and hold the documents of the split out."""
+    if split is not None:
+        reject(f"is determined by the split {'' if isinstance(split, Split) else split}".rstrip(), seed=seed,
+               queries=queries, candidates=candidates)  # fmt: skip
+    stored = split if isinstance(split, Split) or split is None else Split.load(split)
+    order = list(langs) if langs is not None else stored.langs if stored else None
+    if stored and comparable and order != stored.langs:
+        raise Cr5Error(
+            "with `comparable=True` the order of the languages decides which paragraphs each gets; "
+            f"use `langs={','.join(stored.langs)}`, the order of the split"
+        )
+
+    def batches() -> Iterator[Batch]:
+        for batch in read_documents(corpus, order, on_error, skipped):
+            if should_stop():
+                raise KeyboardInterrupt
+            yield batch
+
+    texts = read_texts(batches(), settings.tokeniser, langs=order, comparable=comparable, progress=progress)
+    used = stored or make_split(
+        texts,
+        seed=seed or 0,
+        queries=MAX_QUERIES if queries is None else queries,
+        candidates=MAX_CANDIDATES if candidates is None else candidates,
+        min_unique=settings.weighting.min_unique,
+        max_unique=settings.weighting.max_unique,
+    )
+    role: Literal["test", "validation"] = "validation" if validation else "test"
+    return hold_out(texts, used, role=role, csls_over=csls_over, mask_shared=mask_shared)
+
+
+def choose_baselines(train: CorpusInput | None, systems: Systems | None, dictionary: Paths) -> list[SystemEntry]:
+    """The systems to train beside a model; raises Cr5Error if some are named without documents to train them on."""
+    if train is None:
+        reject("needs documents to train on, which `train` names", systems=systems, dictionary=dictionary or None)
+        return []
+    return choose_systems(BASELINES_BESIDE_A_MODEL if systems is None else systems, path_list(dictionary))
+
+
+def model_and_baselines(
+    model: Cr5,
+    langs: Sequence[str],
+    train: CorpusInput | None,
+    entries: Sequence[SystemEntry],
+    dictionary: Paths,
+    progress: ProgressCallback,
+) -> tuple[dict[str, Space], dict[str, str]]:
+    """The spaces of a model and of baselines trained beside it, and what signatures say about their training."""
+    known = [lang for lang in model.langs if find_language(lang, langs) is not None]
+    if not known:
+        raise Cr5Error(
+            f"the model has none of the languages {', '.join(langs)}; its languages are {', '.join(model.langs)}"
+        )
+    spaces: dict[str, Space] = {"cr5": model_space(model, known)}
+    if train is None:
+        return spaces, {}
+    batches = read_documents(train, known, "raise", Skipped())
+    corpus = read_texts(batches, model.settings.tokeniser, langs=known, progress=progress)
+    weighting = model.settings.weighting
+    texts = corpus.with_unique_words(weighting.min_unique, weighting.max_unique).languages
+    systems = make_systems(entries, model.settings, texts, path_list(dictionary), progress)
+    details = {}
+    for system, fit in systems.items():
+        name = f"{system} (trained here)" if system in spaces else system
+        progress(Progress("train", len(spaces) - 1, len(systems), system))
+        spaces[name] = fit(texts, rank=model.settings.rank, seed=model.settings.seed)
+        details[name] = f"trained on {corpus.digest}"
+    return spaces, details
+
+
+def check_output(output: str | Path | None) -> None:
+    """Create the folder for results and check that it can be written to, before any work is done."""
+    if output is None:
+        return
+    folder = Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".{secrets.token_hex(4)}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Cr5Error(f"{folder} cannot be written to ({reason}); name another folder as `output`") from error

@@ -1,0 +1,47 @@
+"""Okapi BM25 over the words that two languages share, as Lucene computes it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from cr5._typing import Sparse
+from cr5.evaluate.systems.space import Space
+from cr5.evaluate.texts import TokenisedTexts
+from cr5.features.tfidf import remap_columns
+from cr5.retrieval.block_products import Rows
+
+K1, B = 1.2, 0.75  # term-frequency saturation and length normalisation, the defaults of Lucene
+
+
+def bm25(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+    """score(q, d) = sum over the tokens of q of idf tf / (tf + k1 (1 - b + b length / mean length)).
+
+    idf = ln(1 + (n - df + 1/2) / (df + 1/2)) over the n candidates, which are the index; nothing is trained.
+    """
+    return _Bm25()
+
+
+class _Bm25(Space):
+    report: Mapping[str, Any] = {"k1": K1, "b": B, "signature": f"k1 {K1}, b {B}"}
+
+    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
+        """Query rows hold token counts, candidate rows BM25 weights, both over the words of the candidates."""
+        column = {word: i for i, word in enumerate(candidates.counts.words)}
+        words = queries.counts.words
+        columns = np.fromiter((column.get(word, -1) for word in words), np.int32, len(words))
+        query_rows = remap_columns(queries.counts.matrix, columns, len(column)).astype(np.float32)
+        return query_rows, _weights(candidates.counts.matrix)
+
+
+def _weights(counts: Sparse) -> Sparse:
+    """Documents x words: idf tf / (tf + k1 (1 - b + b length / mean length))."""
+    n, width = counts.shape
+    documents = np.bincount(counts.indices, minlength=width)
+    idf = np.log1p((n - documents + 0.5) / (documents + 0.5))
+    lengths = np.asarray(counts.sum(axis=1), np.float64)
+    limits = K1 * (1 - B + B * lengths / max(lengths.sum() / max(n, 1), 1e-12))
+    tf = counts.data.astype(np.float64)
+    data = idf[counts.indices] * tf / (tf + np.repeat(limits, np.diff(counts.indptr)))
+    return csr_array((data.astype(np.float32), counts.indices, counts.indptr), shape=counts.shape)

@@ -1,0 +1,127 @@
+"""Matrices of training concepts and words, which several baselines factorise or compare texts with.
+
+What the authors of the baselines leave open was chosen on held-out concepts of msdocs (en-it, da-vi), ddtp (da-it)
+and europarl-speeches (en-it); the reason stands beside each choice. Some of these concepts may be queries of
+published scores; if that helps any system, it helps the baselines.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from cr5._typing import Array, Ints, Sparse
+from cr5.errors import Cr5Error
+from cr5.evaluate.systems.space import NotApplicableError, Space
+from cr5.evaluate.texts import TokenisedTexts
+from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary
+from cr5.retrieval.block_products import Rows
+from cr5.retrieval.vectors import document_vectors
+
+
+@dataclass(frozen=True)
+class MappedSpace(Space):
+    """Texts -> TF-IDF rows, times a matrix of words x rank, normalised to length 1."""
+
+    name: str
+    features: Mapping[str, Vocabulary]
+    maps: Mapping[str, Array]
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def langs(self) -> list[str]:
+        return list(self.features)
+
+    def words(self, lang: str) -> list[str]:
+        require_language(self.name, lang, self.features)
+        return self.features[lang].words
+
+    def word_vectors(self, lang: str) -> Array:
+        require_language(self.name, lang, self.features)
+        return self.maps[lang]
+
+    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
+        require_language(self.name, lang, self.features)
+        V = self.maps[lang]
+        return document_vectors(self.features[lang].transform(texts.counts), V, np.zeros(V.shape[1], np.float32))
+
+
+def require_language(name: str, lang: str, features: Mapping[str, Vocabulary]) -> None:
+    """Raise NotApplicableError if the system was not trained on a language."""
+    if lang not in features:
+        raise NotApplicableError(f"{name} was not trained on language {lang}; its languages are {', '.join(features)}")
+
+
+def fit_tfidf(
+    training: Mapping[str, TokenisedTexts], weighting: Weighting
+) -> tuple[dict[str, Vocabulary], dict[str, Sparse]]:
+    """Every language's vocabulary and its documents' TF-IDF rows."""
+    features = {lang: fit_vocabulary(texts.counts, weighting) for lang, texts in training.items()}
+    return features, {lang: own.transform(training[lang].counts) for lang, own in features.items()}
+
+
+def shared_concepts(training: Mapping[str, TokenisedTexts], name: str) -> Ints:
+    """The concepts that two or more languages have, sorted; the others relate no languages to each other."""
+    every = np.concatenate([np.unique(texts.concepts) for texts in training.values()])
+    concepts, languages = np.unique(every, return_counts=True)
+    if not (languages > 1).any():
+        raise NotApplicableError(f"{name} needs training concepts that two languages share; there are none")
+    return np.asarray(concepts[languages > 1])
+
+
+def sum_by_concept(X: Sparse, concepts: Ints, chosen: Ints) -> Sparse:
+    """Chosen concepts x words: the sum of the rows of each concept. ``chosen`` must be sorted."""
+    documents = np.flatnonzero(np.isin(concepts, chosen))
+    positions = np.searchsorted(chosen, concepts[documents])
+    ones = np.ones(len(positions), np.float32)
+    members = csr_array((ones, (positions, documents)), shape=(len(chosen), len(concepts)))
+    return csr_array(members @ X)
+
+
+def sparse_unit_rows(X: Sparse) -> Sparse:
+    """x / |x| for every row x; an empty row stays empty."""
+    norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)))
+    data = X.data / np.repeat(np.where(norms > 0, norms, 1), np.diff(X.indptr))
+    return csr_array((data.astype(np.float32), X.indices, X.indptr), shape=X.shape)
+
+
+class TruncatedSvd(NamedTuple):
+    """X = left diag(values) right': left is rows x rank, right columns x rank."""
+
+    left: Array
+    values: Array
+    right: Array
+
+
+def truncated_svd(X: Sparse, rank: int, seed: int, name: str) -> TruncatedSvd:
+    """The first ``rank`` singular vectors of X, or as many as it has."""
+    try:
+        from sklearn.utils.extmath import randomized_svd
+    except ImportError:
+        raise Cr5Error(f"{name} needs scikit-learn; install it with pip install 'cr5[eval]'") from None
+    if not X.nnz:
+        raise NotApplicableError(f"{name} needs words that occur in {Weighting().min_documents} documents or more")
+    U, values, Vt = randomized_svd(X, min(rank, *X.shape), random_state=seed)
+    kept = values > 1e-5 * values[0]  # the others are rounding errors
+    # So are the entries for empty rows and columns; texts are normalised to length 1, which would blow them up.
+    U[np.diff(X.indptr) == 0] = 0
+    Vt[:, np.bincount(X.indices, minlength=X.shape[1]) == 0] = 0
+    return TruncatedSvd(U[:, kept], values[kept], Vt[kept].T)
+
+
+def split_by_language(stacked: Array, features: Mapping[str, Vocabulary]) -> dict[str, Array]:
+    """Words of all languages x rank -> each language's block of rows."""
+    ends = np.cumsum([len(own.words) for own in features.values()])
+    return dict(zip(features, np.split(stacked, ends[:-1]), strict=True))
+
+
+def svd_report(features: Mapping[str, Vocabulary], concepts: Ints, svd: TruncatedSvd) -> dict[str, Any]:
+    """The facts about a factorisation."""
+    return {
+        "concepts": len(concepts),
+        "words": {lang: len(own.words) for lang, own in features.items()},
+        "rank": len(svd.values),
+        "signature": f"rank {len(svd.values)}",
+    }

@@ -1,0 +1,86 @@
+"""Crosslingual explicit semantic analysis (CL-ESA)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from cr5._typing import Ints, Sparse
+from cr5.evaluate.systems.concept_matrices import fit_tfidf, require_language, sparse_unit_rows, sum_by_concept
+from cr5.evaluate.systems.space import NotApplicableError, Space
+from cr5.evaluate.texts import TokenisedTexts
+from cr5.features.tfidf import Vocabulary, Weighting
+from cr5.retrieval.block_products import Rows
+
+
+def cl_esa(
+    training: Mapping[str, TokenisedTexts],
+    *,
+    rank: int,
+    seed: int,
+    index_size: int = 10_000,
+    top_cosines: int = 500,
+    batch_texts: int = 1000,
+) -> Space:
+    """A text is described by its cosines with the documents of an index in its own language.
+
+    The index of two languages is the training concepts that both have, at most ``index_size`` of them drawn at
+    random; several documents of a concept are merged. Of a text's cosines only the ``top_cosines`` largest are
+    kept. ``batch_texts`` are compared with the index at once (1000 texts x 10,000 concepts take 40 MB).
+    """
+    # Squared IDF is better than IDF on all four corpora, by 1 to 15 points of P@1.
+    features, blocks = fit_tfidf(training, Weighting(idf_power=2.0))
+    concepts = {lang: texts.concepts for lang, texts in training.items()}
+    report = {
+        "words": {lang: len(own.words) for lang, own in features.items()},
+        "index": index_size,
+        "strongest": top_cosines,
+        "signature": f"index {index_size}, strongest {top_cosines}",
+    }
+    return _ClEsa(features, blocks, concepts, seed, index_size, top_cosines, batch_texts, report)
+
+
+@dataclass(frozen=True)
+class _ClEsa(Space):
+    features: Mapping[str, Vocabulary]
+    blocks: Mapping[str, Sparse]
+    concepts: Mapping[str, Ints]
+    seed: int
+    index_size: int
+    top_cosines: int
+    batch_texts: int
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def langs(self) -> list[str]:
+        return list(self.features)
+
+    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
+        for lang in (source, target):
+            require_language("CL-ESA", lang, self.features)
+        index = np.intersect1d(self.concepts[source], self.concepts[target])
+        if not len(index):
+            raise NotApplicableError(f"CL-ESA needs training concepts that {source} and {target} share; there are none")
+        if len(index) > self.index_size:
+            index = np.sort(np.random.default_rng(self.seed).choice(index, self.index_size, replace=False))
+        return self._describe(queries, source, index), self._describe(candidates, target, index)
+
+    def _describe(self, texts: TokenisedTexts, lang: str, index: Ints) -> Sparse:
+        """Texts x index: the largest cosines of each text, rows of length 1."""
+        X = self.features[lang].transform(texts.counts)
+        documents = sparse_unit_rows(sum_by_concept(self.blocks[lang], self.concepts[lang], index)).T.tocsr()
+        starts = range(0, X.shape[0], self.batch_texts)
+        parts = [_largest(X[i : i + self.batch_texts] @ documents, self.top_cosines) for i in starts]
+        return sparse_unit_rows(vstack(parts, format="csr")) if parts else csr_array((0, len(index)), dtype=np.float32)
+
+
+def _largest(X: Sparse, k: int) -> Sparse:
+    """The k largest entries of every row, and those that equal the k-th."""
+    # k = 500 is best or nearly best on all four corpora; with all entries, P@1 on msdocs da-vi falls from 90 to 76
+    # and on europarl from 31 to 5.
+    dense = X.toarray()
+    if k < dense.shape[1]:
+        dense[dense < np.partition(dense, -k, axis=1)[:, [-k]]] = 0
+    return csr_array(dense)

@@ -1,0 +1,146 @@
+"""The registry of systems: one line for each, with its key, its name in tables, its role and its factory.
+
+To add a baseline, write one module with a function of the ``System`` protocol and add one line to ``SYSTEMS``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from cr5.errors import Cr5Error
+from cr5.evaluate.dictionaries import WordPairs, dictionary_languages, read_dictionary
+from cr5.evaluate.systems.bm25 import bm25
+from cr5.evaluate.systems.esa import cl_esa
+from cr5.evaluate.systems.inverted_index import inverted
+from cr5.evaluate.systems.lsi import cl_lsi
+from cr5.evaluate.systems.own import cr5_system
+from cr5.evaluate.systems.shared_tokens import shared_tokens
+from cr5.evaluate.systems.space import System
+from cr5.evaluate.systems.within_language import within_language
+from cr5.evaluate.systems.word_vectors import MonolingualVectors, word_vectors
+from cr5.evaluate.texts import TokenisedTexts
+from cr5.progress import ProgressCallback, silent
+from cr5.settings import Settings, settings
+
+Role: TypeAlias = Literal["own", "baseline", "ceiling"]
+"""What a system is in a comparison: cr5 itself, a baseline, or the upper bound."""
+
+
+@dataclass(frozen=True)
+class SystemOptions:
+    """What the factories of systems may use."""
+
+    settings: Settings
+    dictionaries: Mapping[tuple[str, str], WordPairs]
+    monolingual: MonolingualVectors
+    progress: ProgressCallback = silent
+
+
+class Package(NamedTuple):
+    """An optional dependency: its name for pip and the module that it installs."""
+
+    name: str
+    module: str
+
+
+SKLEARN, GENSIM = Package("scikit-learn", "sklearn"), Package("gensim", "gensim")
+
+
+@dataclass(frozen=True)
+class SystemEntry:
+    """One system: its key in ``systems``, its name in tables and files, its role, and how to make it."""
+
+    key: str
+    name: str
+    role: Role
+    make: Callable[[SystemOptions], System]
+    package: Package | None = None
+
+
+def _paper_settings(chosen: Settings) -> Settings:
+    """The preset of the paper with the chosen rank, ridge, document lengths, vocabulary limits and tokeniser."""
+    limits = ("min_documents", "max_words", "min_unique", "max_unique")
+    same = {name: getattr(chosen.weighting, name) for name in limits}
+    return replace(settings("wsdm19", rank=chosen.rank, ridge=chosen.ridge, **same), tokeniser=chosen.tokeniser)
+
+
+SYSTEMS: dict[str, SystemEntry] = {
+    entry.key: entry
+    for entry in (
+        SystemEntry("cr5", "cr5", "own", lambda o: cr5_system(o.settings, progress=o.progress)),
+        SystemEntry(
+            "wsdm19", "cr5 as in the paper", "own",
+            lambda o: cr5_system(_paper_settings(o.settings), progress=o.progress),
+        ),
+        SystemEntry("floor", "shared tokens (floor)", "baseline", lambda o: shared_tokens),
+        SystemEntry("bm25", "BM25 over shared words", "baseline", lambda o: bm25),
+        SystemEntry("lsi", "CL-LSI", "baseline", lambda o: cl_lsi, SKLEARN),
+        SystemEntry("esa", "CL-ESA", "baseline", lambda o: cl_esa),
+        SystemEntry("inverted", "inverted index", "baseline", lambda o: inverted, SKLEARN),
+        SystemEntry("words", "word vectors", "baseline", lambda o: word_vectors(monolingual=o.monolingual), GENSIM),
+        SystemEntry(
+            "dictionary", "word vectors (dictionary)", "baseline",
+            lambda o: word_vectors(o.dictionaries, monolingual=o.monolingual), GENSIM,
+        ),
+        SystemEntry("ceiling", "ceiling (TF-IDF within the language)", "ceiling", lambda o: within_language),
+    )
+}  # fmt: skip
+KEYS = tuple(key for key, entry in SYSTEMS.items() if entry.role != "ceiling")
+"""The systems that can be chosen; the upper bound is added where it can be measured."""
+
+
+def display_name(system: str) -> str:
+    """The name of a system in tables, given its key or this name."""
+    return SYSTEMS[system].name if system in SYSTEMS else system
+
+
+def role_of(name: str) -> Role:
+    """The role of a system, given its name in a run; "baseline" for one that is not registered.
+
+    A run may hold variants of a registered system, such as "cr5 (training IDF)": they begin with its key.
+    """
+    for entry in SYSTEMS.values():
+        if name == entry.name or name.split()[:1] == [entry.key]:
+            return entry.role
+    return "baseline"
+
+
+def choose_systems(
+    systems: Sequence[str | SystemEntry] | Literal["all"], dictionary: Sequence[str | Path] = ()
+) -> list[SystemEntry]:
+    """The entries of these systems; raises Cr5Error for an unknown key or a missing optional dependency.
+
+    "all" are all that can be chosen, "dictionary" only with a dictionary; a dictionary adds this system.
+    """
+    chosen = [key for key in KEYS if key != "dictionary" or dictionary] if systems == "all" else list(systems)
+    if dictionary and "dictionary" not in chosen:
+        chosen.append("dictionary")
+    return [_entry(system, dictionary) for system in chosen]
+
+
+def _entry(system: str | SystemEntry, dictionary: Sequence[str | Path]) -> SystemEntry:
+    if isinstance(system, SystemEntry):
+        return system
+    if system not in KEYS:
+        raise Cr5Error(f"there is no system {system!r}; the systems are {', '.join(KEYS)}, or all")
+    entry = SYSTEMS[system]
+    if entry.package and find_spec(entry.package.module) is None:
+        raise Cr5Error(f"the system {system} needs {entry.package.name}; install it with pip install 'cr5[eval]'")
+    if system == "dictionary" and not dictionary:
+        raise Cr5Error("the system dictionary needs a bilingual dictionary; give one with `dictionary=en-it.tsv`")
+    return entry
+
+
+def make_systems(
+    entries: Sequence[SystemEntry],
+    settings: Settings,
+    texts: Mapping[str, TokenisedTexts],
+    dictionary: Sequence[str | Path] = (),
+    progress: ProgressCallback = silent,
+) -> dict[str, System]:
+    """Systems by their names in tables. Word vectors are learned from ``texts``, once for each language."""
+    pairs = {dictionary_languages(path): read_dictionary(path) for path in dictionary}
+    options = SystemOptions(settings, pairs, MonolingualVectors(texts), progress)
+    return {entry.name: entry.make(options) for entry in entries}

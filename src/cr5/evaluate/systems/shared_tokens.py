@@ -1,0 +1,65 @@
+"""The shared-token baseline: TF-IDF rows over one vocabulary for all languages.
+
+Two texts are similar only if they share a string: a name, a number, a loanword. What this baseline scores is what
+a corpus gives away without any crosslingual knowledge.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cr5._typing import Array, Sparse
+from cr5.evaluate.systems.space import Space
+from cr5.evaluate.texts import TokenisedTexts
+from cr5.features.counts import WordCounts
+from cr5.features.tfidf import (
+    Weighting,
+    document_frequencies,
+    merge_frequencies,
+    remap_columns,
+    select_vocabulary,
+    tfidf_rows,
+)
+from cr5.retrieval.block_products import Rows
+
+
+def shared_tokens(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+    """TF-IDF over the union of all vocabularies, with the IDF of all training texts; takes any language.
+
+    A word that no training text has gets the IDF of document frequency 0.
+    """
+    found = merge_frequencies(document_frequencies(texts.counts) for texts in training.values())
+    features = select_vocabulary(found, Weighting(min_documents=0, max_words=len(found.words)))
+    report = {"words": len(features.words)}
+    return _SharedTokens(dict(features.index), features.idf, np.log(1 + found.documents) + 1, report)
+
+
+@dataclass(frozen=True)
+class _SharedTokens(Space):
+    """``columns`` gains one entry for every new word, so later rows may be wider; rows of one call have one width."""
+
+    columns: dict[str, int]
+    idf: Array
+    unseen_idf: float
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
+        return self._rows([texts.counts])[0]
+
+    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
+        query_rows, candidate_rows = self._rows([queries.counts, candidates.counts])
+        return query_rows, candidate_rows
+
+    def _rows(self, parts: Sequence[WordCounts]) -> list[Sparse]:
+        columns = self.columns
+        moves = [
+            np.fromiter((columns.setdefault(word, len(columns)) for word in part.words), np.int32, len(part.words))
+            for part in parts
+        ]
+        idf = np.pad(self.idf, (0, len(columns) - len(self.idf)), constant_values=self.unseen_idf)
+        return [
+            tfidf_rows(remap_columns(part.matrix, move, len(idf)), idf, "log")
+            for part, move in zip(parts, moves, strict=True)
+        ]

@@ -1,0 +1,32 @@
+"""The upper bound: TF-IDF within each language, where queries and candidates are in the same language."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cr5.evaluate.systems.concept_matrices import require_language
+from cr5.evaluate.systems.space import Space
+from cr5.evaluate.texts import TokenisedTexts
+from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary
+from cr5.retrieval.block_products import Rows
+
+
+def within_language(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+    """Every language's own TF-IDF rows."""
+    features = {lang: fit_vocabulary(texts.counts, Weighting()) for lang, texts in training.items()}
+    return _WithinLanguage(features, {"words": {lang: len(own.words) for lang, own in features.items()}})
+
+
+@dataclass(frozen=True)
+class _WithinLanguage(Space):
+    features: Mapping[str, Vocabulary]
+    report: Mapping[str, Any] = field(default_factory=dict)
+    monolingual = True
+
+    @property
+    def langs(self) -> list[str]:
+        return list(self.features)
+
+    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
+        require_language("TF-IDF", lang, self.features)
+        return self.features[lang].transform(texts.counts)

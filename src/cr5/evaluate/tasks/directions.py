@@ -1,0 +1,96 @@
+"""One direction of a task: rank the candidates of one language for queries of another, and record the result."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cr5._typing import Ints
+from cr5.errors import Cr5Error
+from cr5.evaluate.runs import Condition, CslsOver, Queries, RankedCandidate, RunBuilder
+from cr5.evaluate.systems.space import EmbeddingCache, Space
+from cr5.evaluate.texts import TokenisedTexts
+from cr5.retrieval.top_k import Measure, Retrieval, retrieve
+
+MAX_BACKGROUND = 20_000  # texts over which CSLS takes neighbourhoods
+
+
+def background_of(others: Ints, queries_of: str) -> Ints:
+    """At most ``MAX_BACKGROUND`` of the rows that are no queries, evenly spaced; raises Cr5Error if there are none."""
+    if not len(others):
+        raise Cr5Error(
+            f"there is no background for queries in {queries_of}: every text is a query; "
+            'use `csls_over="queries"`, or fewer `queries`'
+        )
+    return others[:: -(-len(others) // MAX_BACKGROUND)]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Queries and candidates of one direction; ``background`` are rows of the queries' language."""
+
+    source: str
+    target: str
+    texts: TokenisedTexts
+    queries: Ints
+    background: Ints | None
+    candidates: TokenisedTexts
+
+    def rank(self, cache: EmbeddingCache) -> dict[Measure, Retrieval]:
+        """Rank all candidates for every query, by both measures."""
+        parts = [self.queries] if self.background is None else [self.queries, self.background]
+        rows, n = np.concatenate(parts), len(self.queries)
+        if cache.space.monolingual:
+            vectors = cache.space.embed(self.texts.rows(rows), self.source)
+            candidates = cache.space.embed(self.candidates, self.source)
+        else:
+            vectors, candidates = cache.pair(self.source, rows, self.target)
+        background = None if self.background is None else vectors[n:]
+        concepts = self.texts.concepts[self.queries]
+        return retrieve(vectors[:n], concepts, candidates, self.candidates.concepts, background=background)
+
+    def record(
+        self,
+        builder: RunBuilder,
+        condition: Condition,
+        space: Space,
+        retrieved: dict[Measure, Retrieval],
+        *,
+        concept_names: Sequence[str],
+        question: Sequence[str],
+        system_details: Sequence[str],
+        shared: int | None,
+        csls_over: CslsOver,
+        code: str | None = None,
+    ) -> None:
+        """Add the scores of one system, and the coverage and examples of the first system that reports coverage.
+
+        ``concept_names`` names the concept of every query. ``code`` is the code by which the space knows the query
+        language, if it differs.
+        """
+        queries = self.texts.rows(self.queries)
+        key = self.source, self.target
+        if key not in builder.queries:
+            builder.queries[key] = Queries(*key, list(concept_names), queries.counts.unique.tolist(), [])
+        ranks: dict[Measure, Ints] = {measure: found.ranks for measure, found in retrieved.items()}
+        builder.add_scores(
+            condition, ranks, queries.concepts, candidates=len(self.candidates), shared=shared, question=question,
+            system_details=system_details, csls_over=csls_over,
+        )  # fmt: skip
+        recorded = builder.queries[key]
+        if recorded.coverage or not space.reports_coverage:
+            return
+        recorded.coverage.extend(np.round(space.coverage(queries, code or self.source), 4).tolist())
+        top = retrieved["csls"]
+
+        def show(i: int) -> tuple[str, list[RankedCandidate]]:
+            return queries.titles[i], [
+                RankedCandidate(
+                    self.candidates.titles[j],
+                    round(float(score), 4),
+                    bool(self.candidates.concepts[j] == queries.concepts[i]),
+                )
+                for j, score in zip(top.indices[i], top.scores[i], strict=True)
+            ]
+
+        builder.add_examples(condition, top.ranks, show)
