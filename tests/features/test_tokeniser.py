@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cr5.features.tokeniser import STABLE, Tokeniser, Tokens, needs_segmenting
+from cr5.features.tokeniser import STABLE_CHARACTERS, Tokeniser, Tokens, needs_segmenting
 
 
 def lists(tokens: Tokens) -> list[list[str]]:
@@ -35,7 +35,7 @@ def slow_words(text: str) -> list[str]:
 
 
 def test_normalising_leaves_the_stable_characters_as_they_are() -> None:
-    ranges = re.findall(r"(.)(?:-(.))?", STABLE, flags=re.DOTALL)
+    ranges = re.findall(r"(.)(?:-(.))?", STABLE_CHARACTERS, flags=re.DOTALL)
     stable = [chr(c) for first, last in ranges for c in range(ord(first), ord(last or first) + 1)]
     assert len(stable) > 30_000
     assert all(unicodedata.is_normalized("NFKC", character) for character in stable)
@@ -45,7 +45,7 @@ def test_normalising_leaves_the_stable_characters_as_they_are() -> None:
 
 
 def test_stable_characters_separate_words_as_all_others_do() -> None:
-    ranges = re.findall(r"(.)(?:-(.))?", STABLE, flags=re.DOTALL)
+    ranges = re.findall(r"(.)(?:-(.))?", STABLE_CHARACTERS, flags=re.DOTALL)
     stable = [f"x{chr(c)}y" for first, last in ranges for c in range(ord(first), ord(last or first) + 1)]
     stable = [text for text in stable if is_comparable(text)]
     plain = lists(Tokeniser()(stable, "en"))

@@ -98,7 +98,9 @@ def test_a_bad_line_on_a_worker_is_named_as_on_one_machine(folder: Path, engine:
 
 
 def test_standard_input_is_not_for_workers(engine: DaskEngine) -> None:
-    with pytest.raises(CorpusError, match=r"^standard input can be read only once and on this machine; write it to a file"):
+    with pytest.raises(
+        CorpusError, match=r"^standard input can be read only once and on this machine; write it to a file"
+    ):
         Cr5(**madeup.SETTINGS).fit(read_batches("-"), engine=engine)
 
 

@@ -1,8 +1,8 @@
-"""Text -> words: normalise, segment, lower-case, split.
+"""Tokeniser: text -> words, by Unicode normalisation, segmentation, lower-casing and splitting.
 
-Everything runs on whole Arrow arrays, so that the interpreter never touches a token. A word is a
-run of letters, marks and digits of any script. Languages that are written without spaces are cut
-into words by ICU first; after that every language takes the same path.
+A word is a run of letters, marks and digits of any script, with at least one letter or digit. Languages written
+without spaces are segmented by ICU first; after that every language is treated alike. Every step works on whole Arrow
+arrays, so that no Python code runs per token.
 """
 
 import unicodedata
@@ -18,21 +18,22 @@ import pyarrow.compute as pc
 from cr5._typing import Ints
 from cr5.corpus.languages import primary_subtag
 
-UNSPACED = frozenset({"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"})
-"""Languages written without spaces between words."""
+UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"})
+"""Languages written without spaces between words, as primary subtags."""
 
-# Joiners are part of words in Indic scripts and in Persian.
 WORD_CHARACTERS = r"\p{L}\p{M}\p{N}\x{200c}\x{200d}"
-"""The characters of words, as inside the brackets of a regular expression: letters, marks, digits and joiners."""
+"""The characters of words, as inside the brackets of a regular expression: letters, marks, digits, and the zero-width
+joiners of Indic and Persian scripts. The server generates the rule of its page from it."""
 
 SOFT_HYPHEN = "\u00ad"
-"""A hint where a word may be broken, not a character of it: it is removed."""
+"""Marks where a word may be broken; normalisation removes it."""
 
-# Separators in two moves, five times as fast as one: bytes for ASCII, an expression for the rest.
+# Separators are replaced in two steps, which is five times as fast as one: bytes for ASCII, a regular expression for
+# the rest.
 _ASCII_BLANKED = bytes(c if c >= 128 or chr(c).isalnum() else 32 for c in range(256))
 _OTHER_SEPARATORS = rf"[^\x00-\x7f{WORD_CHARACTERS}]+"
-# Characters that NFKC never touches, alone or side by side: most texts hold no others and are only looked at.
-STABLE = (
+# Characters that NFKC never changes, alone or next to each other. A text that consists of these is not normalised.
+STABLE_CHARACTERS = (
     "\x00-\x7f\xa1\xa7\xa9\xab\xac\xae\xb0\xb1\xb6\xb7\xbb\xbf-\xff"  # ASCII, Latin-1
     "\u0100-\u0131\u0134-\u013e\u0141-\u0148\u014a-\u017e\u1ea0-\u1ef9"  # more Latin, Vietnamese
     "\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03ce\u0400-\u045f\u0490\u0491"  # Greek, Cyrillic
@@ -40,7 +41,7 @@ STABLE = (
     "\u3001\u3002\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff\uac00-\ud7a3"  # Chinese, Japanese, Korean
     "\u2013-\u2015\u2018-\u201e\u2020-\u2022\u20ac"  # dashes, quotation marks, bullets, euro
 )
-# The separators among them, but for those of ASCII.
+# The separators among the stable characters, except those of ASCII.
 _STABLE_SEPARATORS = "[\xa1\xa7\xa9\xab\xac\xae\xb0\xb1\xb6\xb7\xbb\xbf\xd7\xf7\u2013-\u2022\u20ac\u3001\u3002]+"
 
 
@@ -54,9 +55,9 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Tokeniser:
-    """How text becomes words. Stored in the model, so that encoding later is identical.
+    """Splits texts into words. Its settings are stored in the model, so that encoding later does the same.
 
-    ``pretokenised`` takes the words as they are, separated by white space, and ignores the rest.
+    With ``pretokenised``, words are what white space separates, and the other settings have no effect.
     """
 
     normalise: bool = True
@@ -68,16 +69,16 @@ class Tokeniser:
         """Split texts of one language into words."""
         array = as_arrow(texts)
         if not self.pretokenised:
-            unsure = pc.match_substring_regex(array, f"[^{STABLE}]")
-            common = not pc.any(unsure).as_py()
-            if self.normalise and not common:
-                array = _normalise(array, unsure)
+            unstable = pc.match_substring_regex(array, f"[^{STABLE_CHARACTERS}]")
+            all_stable = not pc.any(unstable).as_py()
+            if self.normalise and not all_stable:
+                array = _normalise(array, unstable)
             if self.segment and needs_segmenting(lang):
                 array = _segment(array, lang)
             if self.lowercase:
                 array = pc.utf8_lower(array)
-            # Compiling the general expression takes longer than a short text: where it can be spared, it is.
-            separators = _STABLE_SEPARATORS if common else _OTHER_SEPARATORS
+            # Compiling the general expression takes longer than splitting a short text, so it is avoided if possible.
+            separators = _STABLE_SEPARATORS if all_stable else _OTHER_SEPARATORS
             array = pc.replace_substring_regex(_blank_ascii(array), separators, " ")
         split = pc.utf8_split_whitespace if self.pretokenised else pc.ascii_split_whitespace
         lists = split(pc.utf8_trim_whitespace(array))
@@ -94,7 +95,7 @@ class Tokeniser:
 
 
 def _is_word(token: str) -> bool:
-    """Whether there is a letter or digit in it, not only marks and joiners."""
+    """Whether a token contains a letter or digit, not only marks and joiners."""
     return token[:1].isalnum() or any(map(str.isalnum, token))
 
 
@@ -102,30 +103,32 @@ def as_arrow(texts: Sequence[str] | pa.StringArray) -> pa.LargeStringArray:
     """Texts as an Arrow array."""
     try:
         return pa.array(texts, pa.large_string())
-    except UnicodeEncodeError:  # half a character, which UTF-8 cannot hold, stands for none
+    except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode, becomes a question mark
         return pa.array([text.encode(errors="replace").decode() for text in texts], pa.large_string())
 
 
 def needs_segmenting(lang: str) -> bool:
-    """Whether a language (its BCP 47 primary subtag) is written without spaces."""
-    return primary_subtag(lang) in UNSPACED
+    """Whether a language is written without spaces; only the primary subtag of its code matters."""
+    return primary_subtag(lang) in UNSPACED_LANGUAGES
 
 
-def _normalise(array: pa.LargeStringArray, unsure: pa.BooleanArray) -> pa.LargeStringArray:
-    """NFKC without soft hyphens, for the texts that may need it."""
-    texts = [unicodedata.normalize("NFKC", text).replace(SOFT_HYPHEN, "") for text in array.filter(unsure).to_pylist()]
-    return pc.replace_with_mask(array, unsure, pa.array(texts, pa.large_string()))
+def _normalise(array: pa.LargeStringArray, unstable: pa.BooleanArray) -> pa.LargeStringArray:
+    """NFKC without soft hyphens, for the texts that may change by it."""
+    texts = [
+        unicodedata.normalize("NFKC", text).replace(SOFT_HYPHEN, "") for text in array.filter(unstable).to_pylist()
+    ]
+    return pc.replace_with_mask(array, unstable, pa.array(texts, pa.large_string()))
 
 
 def _blank_ascii(array: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Turn every ASCII character that is no letter or digit into a space."""
+    """Replace every ASCII character that is not a letter or digit by a space."""
     _, offsets, data = array.buffers()
     blanked = pa.py_buffer(data.to_pybytes().translate(_ASCII_BLANKED) if data else b"")
     return pa.Array.from_buffers(array.type, len(array), [None, offsets, blanked], offset=array.offset)
 
 
 def _segment(array: pa.LargeStringArray, lang: str) -> pa.LargeStringArray:
-    """Put a space between any two words that ICU's dictionaries find."""
+    """Separate the words that ICU finds in its dictionaries by spaces."""
     from icu4py.breakers import WordBreaker
 
     return pa.array([" ".join(WordBreaker(text, lang)) for text in array.to_pylist()], pa.large_string())

@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from cr5.features.tokeniser import SOFT_HYPHEN, UNSPACED, WORD_CHARACTERS
+from cr5.features.tokeniser import SOFT_HYPHEN, UNSPACED_LANGUAGES, WORD_CHARACTERS
 
 PATH = Path(__file__).parent / "static" / "tokeniser.js"
 
@@ -18,7 +18,7 @@ _TEMPLATE = r"""// Text -> words, in the same way as the model splits it: normal
 //
 // Generated from cr5/features/tokeniser.py by `python -m cr5.server.tokeniser_script`. Do not edit.
 
-const UNSPACED = new Set(<unspaced>); // languages written without spaces between words
+const UNSPACED_LANGUAGES = new Set(<unspaced>); // languages written without spaces between words
 const SOFT_HYPHEN = <soft_hyphen>;
 const WORD = /[<word_characters>]+/gu;
 const LETTER_OR_DIGIT = /[\p{L}\p{N}]/u;
@@ -61,7 +61,7 @@ const simplify = (text) => text.normalize("NFKC").replaceAll(SOFT_HYPHEN, "");
 /** The text as [offset, segment]; languages without spaces are segmented into words by the browser's dictionaries. */
 function* segments(text, lang) {
   const language = (lang ?? "").split(/[-_]/)[0].toLowerCase();
-  if (!UNSPACED.has(language) || !Intl.Segmenter) {
+  if (!UNSPACED_LANGUAGES.has(language) || !Intl.Segmenter) {
     yield [0, text];
     return;
   }
@@ -80,7 +80,7 @@ function lowerCase(word) {
 def tokeniser_script() -> str:
     """The content of ``static/tokeniser.js``."""
     values = {
-        "unspaced": json.dumps(sorted(UNSPACED)),
+        "unspaced": json.dumps(sorted(UNSPACED_LANGUAGES)),
         "soft_hyphen": json.dumps(SOFT_HYPHEN),
         "word_characters": _javascript(WORD_CHARACTERS),
         "joining_characters": _javascript(JOINING_CHARACTERS),
