@@ -18,7 +18,7 @@ _TEMPLATE = r"""// Text -> words, in the same way as the model splits it: normal
 //
 // Generated from cr5/features/tokeniser.py by `python -m cr5.server.tokeniser_script`. Do not edit.
 
-const UNSPACED_LANGUAGES = new Set(<unspaced>); // languages written without spaces between words
+const UNSPACED = new Set(<unspaced>); // languages written without spaces between words
 const SOFT_HYPHEN = <soft_hyphen>;
 const WORD = /[<word_characters>]+/gu;
 const LETTER_OR_DIGIT = /[\p{L}\p{N}]/u;
@@ -61,7 +61,7 @@ const simplify = (text) => text.normalize("NFKC").replaceAll(SOFT_HYPHEN, "");
 /** The text as [offset, segment]; languages without spaces are segmented into words by the browser's dictionaries. */
 function* segments(text, lang) {
   const language = (lang ?? "").split(/[-_]/)[0].toLowerCase();
-  if (!UNSPACED_LANGUAGES.has(language) || !Intl.Segmenter) {
+  if (!UNSPACED.has(language) || !Intl.Segmenter) {
     yield [0, text];
     return;
   }
