@@ -1,30 +1,29 @@
-"""Aligned sentences: line i of one language says what line i of the other says."""
+"""Aligned sentences of two languages: from line-aligned files, or from the columns of a Parquet file."""
 
-import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.corpus.languages import find_language, short_code
 from cr5.errors import CorpusError
-from cr5.sources.files import opened
+from cr5.sources.files import raise_error
+from cr5.sources.input_files import InputFile, find_files
+from cr5.sources.line_aligned import AlignedFiles, group_files, read_rows, split_name
 
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
-_NAMED = re.compile(r"(?:^|\.)([A-Za-z]{2,3})-([A-Za-z]{2,3})$")  # "ita-eng", "corpus.en-it"
-_NO_LANGUAGES = frozenset({"csv", "gz", "ids", "log", "md", "pdf", "py", "rst", "tsv", "txt", "xml", "xz", "zip"})
-_Keep: TypeAlias = Callable[[str, str], bool]
-_FORMS = "name two files NAME.en and NAME.it, or give Parquet with a column for each language"
+_IsWanted: TypeAlias = Callable[[str, str], bool]
+_FORMATS = "name two files NAME.en and NAME.it, or give Parquet with a column for each language"
 
 
 @dataclass(frozen=True)
 class Aligned:
-    """Sentences of two languages, the same number of each; ``empty`` pairs were left out, for lack of a side."""
+    """Sentences of two languages, as many of each; ``empty`` pairs were left out because one side was empty."""
 
     langs: tuple[str, str]
     texts: tuple[list[str], list[str]]
@@ -35,176 +34,103 @@ class Aligned:
         return len(self.texts[0])
 
 
-class _File(NamedTuple):
-    """A file of one language: "corpus.en-it.en.gz" has the name "corpus.en-it" and the ending "en"."""
-
-    path: Path
-    name: str
-    ending: str
-
-    @property
-    def whole(self) -> Path:
-        return self.path.with_name(self.name)
-
-
 def read_aligned(paths: Sequence[str | Path], langs: Sequence[str] | None = None) -> list[Aligned]:
-    """Read every pair of languages that files and folders hold; ``langs`` keeps pairs of these languages only.
+    """Read every pair of languages in files, folders and zips; ``langs`` keeps only pairs of these languages.
 
-    A Parquet file has one text column for each language, and may have an ``id``. Plain text is a sentence a
-    line, in files NAME.xx and NAME.yy, each also .gz. Three languages that are aligned make three pairs.
+    A Parquet file has one text column for each language, and may have an ``id``. Text files have one sentence per
+    line and are called NAME.xx and NAME.yy; they may be compressed. Three aligned languages make three pairs.
     """
-    if not paths:
-        raise CorpusError(f"no sentences given; {_FORMS}")
-    tables: list[Path] = []
-    files: list[_File] = []
-    for path in map(Path, paths):
-        if path.is_dir():
-            inside = _inside(path)
-            tables += [file for file in inside if file.suffix == ".parquet"]
-            files += _partners(path, inside)
-        elif not path.exists():
-            raise CorpusError(f"{path}: no such file or folder; check the spelling")
-        elif path.suffix == ".parquet":
-            tables.append(path)
-        else:
-            files.append(_file(path))
+    given = [Path(path) for path in paths]
+    if not given:
+        raise CorpusError(f"no sentences given; {_FORMATS}")
+    tables, groups = _find_inputs(given)
+    if not tables and not groups:
+        raise CorpusError(f"{', '.join(map(str, given))}: no aligned sentences; {_FORMATS}")
     wanted = None if langs is None else set(map(short_code, langs))
-    seen: list[tuple[str, str]] = []
+    available: list[str] = []
 
-    def keep(a: str, b: str) -> bool:
-        seen.append((a, b))
+    def is_wanted(a: str, b: str) -> bool:
+        available.append(f"{a}-{b}")
         return wanted is None or (find_language(a, wanted) is not None and find_language(b, wanted) is not None)
 
-    found = [pair for path in dict.fromkeys(tables) for pair in _columns(path, keep)]
-    found += [pair for group in _groups(files) for pair in _lines(group, keep)]
-    if not found:
-        there = ", ".join(dict.fromkeys("-".join(pair) for pair in seen))
-        raise CorpusError(f"no pair of the languages {', '.join(langs or [])} in these files, but {there}; name others")
-    return found
+    pairs = [pair for path in tables for pair in _read_columns(path, is_wanted)]
+    pairs += [pair for group in groups for pair in _read_lines(group, is_wanted)]
+    if not pairs:
+        raise CorpusError(
+            f"no pair of the languages {', '.join(langs or [])} in these files, but "
+            f"{', '.join(dict.fromkeys(available))}; change `langs`"
+        )
+    return pairs
 
 
-# Files
+def _find_inputs(given: Sequence[Path]) -> tuple[list[Path], list[AlignedFiles]]:
+    """The Parquet files and the groups of aligned files; a single file below a folder may be something else."""
+    files = list(find_files(given, raise_error))
+    tables = [file.path for file in files if file.path.suffix == ".parquet"]
+    texts = [file for file in files if file.path.suffix != ".parquet"]
+    for file in texts:
+        if file.path in given and file.member is None and not split_name(file.name, any_code=True)[1]:
+            raise CorpusError(f"{file}: the end of its name is not a language; {_FORMATS}")
+    groups = []
+    for group in group_files(texts, any_code=True):
+        (first, *others) = group.files.values()
+        if others:
+            groups.append(group)
+        elif first.path in given or group.missing_partner:
+            partner = f"{group.source}.{group.missing_partner or 'xx'}"
+            raise CorpusError(f"{first}: its partner is missing; give {partner} as well")
+    return tables, groups
 
 
-def _inside(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+def _read_lines(group: AlignedFiles, is_wanted: _IsWanted) -> Iterator[Aligned]:
+    wanted = []
+    for (a, file_a), (b, file_b) in combinations(_in_order_of_name(group), 2):
+        langs = short_code(a), short_code(b)
+        if langs[0] == langs[1]:
+            raise CorpusError(f"{file_a} and {file_b} are of the same language; give one of them")
+        if is_wanted(*langs):
+            wanted.append((langs, a, b))
+    needed = {code: group.files[code] for _, a, b in wanted for code in (a, b)}
+    rows = list(read_rows(AlignedFiles(group.stem, needed), raise_error)) if wanted else []
+    columns = {code: [row[i] or "" for row in rows] for i, code in enumerate(needed)}
+    for langs, a, b in wanted:
+        yield _without_empty(langs, list(zip(columns[a], columns[b], strict=True)), group.source)
 
 
-def _split(path: Path) -> _File:
-    inner = Path(path.name.removesuffix(".gz"))
-    return _File(path, inner.stem, inner.suffix.removeprefix("."))
+def _in_order_of_name(group: AlignedFiles) -> list[tuple[str, InputFile]]:
+    """The files by language; if the name is that of a pair, like ita-eng, its first language comes first."""
+    pair = group.stem.rpartition(".")[2]
+    return sorted(group.files.items(), key=lambda item: not pair.startswith(f"{item[0]}-"))
 
 
-def _is_language(file: _File) -> bool:
-    """Whether an ending is the code of a language; where the name says which two, it has to be one of these."""
-    if named := _NAMED.search(file.name):
-        return file.ending in named.groups()
-    return bool(_CODE.fullmatch(file.ending)) and file.ending.lower() not in _NO_LANGUAGES
-
-
-def _file(path: Path) -> _File:
-    file = _split(path)
-    if not _is_language(file):
-        raise CorpusError(f"{path}: the ending {file.ending!r} names no language of this file; {_FORMS}")
-    return file
-
-
-def _partners(folder: Path, inside: Sequence[Path]) -> list[_File]:
-    """The files of a folder that have a partner; another one is no sentences at all, unless its name says so."""
-    files = [file for file in map(_split, inside) if _is_language(file)]
-    names = [file.name for file in files]
-    kept = [file for file in files if names.count(file.name) > 1 or _NAMED.search(file.name)]
-    if not kept and not any(path.suffix == ".parquet" for path in inside):
-        raise CorpusError(f"{folder}: no aligned sentences in this folder; {_FORMS}")
-    return kept
-
-
-def _groups(files: Sequence[_File]) -> Iterator[list[_File]]:
-    """Files of the same name; where that names two languages, in its order."""
-    for whole in dict.fromkeys(file.whole for file in files):
-        group = list(dict.fromkeys(file for file in files if file.whole == whole))
-        named = _NAMED.search(whole.name)
-        if named:
-            group.sort(key=lambda file: named.groups().index(file.ending))
-        for a, b in combinations(group, 2):
-            if short_code(a.ending) == short_code(b.ending):
-                raise CorpusError(f"{a.path} and {b.path} are of the same language; give one of them")
-        if len(group) == 1:
-            other = next((code for code in named.groups() if code != group[0].ending), "xx") if named else "xx"
-            raise CorpusError(
-                f"{group[0].path}: its partner is missing; give {whole.with_name(f'{whole.name}.{other}')} as well"
-            )
-        yield group
-
-
-def _lines(group: Sequence[_File], keep: _Keep) -> Iterator[Aligned]:
-    read: dict[Path, list[str]] = {}
-    for a, b in combinations(group, 2):
-        langs = short_code(a.ending), short_code(b.ending)
-        if not keep(*langs):
-            continue
-        for file in (a, b):
-            if file.path not in read:
-                read[file.path] = _read(file.path)
-        left, right = read[a.path], read[b.path]
-        if len(left) != len(right):
-            raise CorpusError(
-                f"{a.path} has {len(left):,} lines, and {b.path} has {len(right):,}; "
-                "line i of one must be the translation of line i of the other"
-            )
-        yield _aligned(langs, left, right, str(a.whole))
-
-
-def _read(path: Path) -> list[str]:
-    """The lines of a file: what ends in a line feed, and nothing else that Unicode takes for a line's end."""
-    with opened(path) as stream:
-        content = stream.read()
-    content = content.removeprefix(codecs.BOM_UTF8)
-    if not content.strip():
-        raise CorpusError(f"{path}: empty, without a sentence; remove it and its partner")
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        byte = content[error.start]
-        raise CorpusError(f"{path}:{line}: byte 0x{byte:02x} is not UTF-8; convert it with iconv -t utf-8") from None
-    return text.removesuffix("\n").split("\n")
-
-
-# Parquet
-
-
-def _columns(path: Path, keep: _Keep) -> Iterator[Aligned]:
+def _read_columns(path: Path, is_wanted: _IsWanted) -> Iterator[Aligned]:
     try:
         schema = pq.read_schema(path)
     except (OSError, pa.ArrowException):
-        raise CorpusError(f"{path}: corrupt, or no Parquet file; copy or write it again") from None
+        raise CorpusError(f"{path}: corrupt, or not a Parquet file; copy or write it again") from None
     names = [name for name in schema.names if name != "id"]
     unknown = [name for name in names if not _CODE.fullmatch(name)]
     if unknown or len(names) < 2:
-        told = f"the column {unknown[0]!r} names no language" if unknown else f"{len(names)} column of a language"
-        raise CorpusError(f"{path}: {told}; write one text column for each of two languages or more, e.g. en and it")
+        reason = f"the column {unknown[0]!r} is not a language" if unknown else f"{len(names)} language column"
+        raise CorpusError(f"{path}: {reason}; write one text column for each of two languages or more, e.g. en and it")
     for name in names:
         kind = schema.field(name).type
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            raise CorpusError(f"{path}: the column {name!r} holds {kind}, not text; write it as strings")
+            raise CorpusError(f"{path}: the column {name!r} has type {kind}, not text; write it as strings")
     for a, b in combinations(names, 2):
         langs = short_code(a), short_code(b)
         if langs[0] == langs[1]:
             raise CorpusError(f"{path}: the columns {a!r} and {b!r} are of the same language; keep one of them")
-        if keep(*langs):
+        if is_wanted(*langs):
             table = pq.read_table(path, columns=[a, b])
-            if not table.num_rows:
-                raise CorpusError(f"{path}: empty, without a sentence; remove it")
-            left, right = ([text or "" for text in table[name].to_pylist()] for name in (a, b))
-            yield _aligned(langs, left, right, str(path))
+            left, right = ([(text or "").strip() for text in table[name].to_pylist()] for name in (a, b))
+            yield _without_empty(langs, list(zip(left, right, strict=True)), str(path))
 
 
-def _aligned(langs: tuple[str, str], left: list[str], right: list[str], source: str) -> Aligned:
-    pairs = [(a.strip(), b.strip()) for a, b in zip(left, right, strict=True)]
+def _without_empty(langs: tuple[str, str], pairs: Sequence[tuple[str, str]], source: str) -> Aligned:
+    if not pairs:
+        raise CorpusError(f"{source}: empty, without a sentence; remove it")
     kept = [pair for pair in pairs if all(pair)]
     if not kept:
-        raise CorpusError(
-            f"{source}: in each of its {len(pairs):,} lines {langs[0]} or {langs[1]} is empty; fill both sides"
-        )
-    return Aligned(langs, ([a for a, _ in kept], [b for _, b in kept]), source, len(pairs) - len(kept))
+        raise CorpusError(f"{source}: in each of its {len(pairs):,} lines {langs[0]} or {langs[1]} is empty; fill both")
+    return Aligned(langs, ([left for left, _ in kept], [right for _, right in kept]), source, len(pairs) - len(kept))

@@ -1,0 +1,99 @@
+"""The seam of sources: what every registered reader has in common, and a corpus made from a new one."""
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+
+from cr5 import Document, read
+from cr5.cli.source_commands import add_source_command
+from cr5.corpus.documents import Skipped
+from cr5.errors import CorpusError
+from cr5.progress import Progress
+from cr5.sources.files import ErrorHandler, raise_error
+from cr5.sources.make_corpus import make_corpus
+from cr5.sources.registry import SOURCES
+from cr5.sources.source import Parameter, Source
+
+
+def read_notes(
+    paths: Annotated[Sequence[Path], Parameter("Files.", metavar="FILE")],
+    *,
+    times: Annotated[int, Parameter("How often.", metavar="N", minimum=1)] = 1,
+    names: Annotated[Mapping[str, str] | None, Parameter("Names of languages.", metavar="CODE=NAME")] = None,
+    handle_error: ErrorHandler = raise_error,
+) -> Iterator[Document]:
+    for path in paths:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            concept, lang, text = [*line.split(":"), "", ""][:3]
+            if text:
+                yield Document(concept, (names or {}).get(lang, lang), " ".join([text] * times))
+            else:
+                handle_error("no text", f"{path}:{number}: no text")
+
+
+NOTES = Source("notes", read_notes, help="Notes.", longer_documents="repeat more with `times`")
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_every_reader_has_an_input_described_options_and_an_error_handler(source: Source) -> None:
+    parameters = inspect.signature(source.read).parameters
+    assert parameters["handle_error"].default is raise_error
+    (first, *options) = source.parameters
+    assert next(iter(parameters)) == first
+    assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in options)
+    assert all(parameters[name].default is not inspect.Parameter.empty for name in options)
+    assert f"cr5 corpus {source.name} " in source.help
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_every_reader_names_a_path_that_does_not_exist(source: Source, tmp_path: Path) -> None:
+    is_single = next(iter(source.parameters.values()))[0].annotation.__origin__ is Path
+    path = tmp_path / "missing"
+    with pytest.raises(CorpusError, match="missing"):
+        list(source.read(path if is_single else [path]))
+
+
+def test_a_corpus_is_made_with_the_options_of_the_reader(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1:eng:one\n1:it:uno\n2:it:due\nbad\n")
+    skipped, reports = Skipped(), list[Progress]()
+    output = tmp_path / "corpus.jsonl"
+    summary = make_corpus(
+        NOTES, [tmp_path / "a.txt"], output, {"times": 2}, on_error="skip", skipped=skipped, progress=reports.append
+    )
+    assert list(read(output)) == [
+        Document("1", "en", "one one"),
+        Document("1", "it", "uno uno"),
+        Document("2", "it", "due due"),
+    ]
+    assert (summary.documents, summary.concepts, summary.shared) == ({"en": 1, "it": 2}, 2, 1)
+    assert skipped.counts == {"no text": 1}
+    assert reports[-1] == Progress("documents", 3, None)
+
+
+def test_an_empty_result_is_an_error_that_says_why_and_no_file_is_written(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1:en:one\n")
+    output = tmp_path / "corpus.jsonl"
+    with pytest.raises(CorpusError, match="no document is in fr; the source has en; change `langs`"):
+        make_corpus(NOTES, [tmp_path / "a.txt"], output, langs=["fr"])
+    (tmp_path / "a.txt").write_text("")
+    with pytest.raises(CorpusError, match="no text"):
+        make_corpus(NOTES, [tmp_path / "a.txt"], output)
+    assert not output.exists()
+
+
+def test_the_command_of_a_new_source_needs_no_code_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = typer.Typer()
+    add_source_command(app, NOTES, "Make a corpus")
+    app.command("other")(lambda: None)
+    (tmp_path / "a.txt").write_text("1:e:one\n1:i:uno\n")
+    output = tmp_path / "corpus.jsonl"
+    options = ["--times", "2", "--names", "e=en", "--names", "i=it"]
+    app(["notes", str(tmp_path / "a.txt"), "-o", str(output), *options], standalone_mode=False)
+    assert [(document.lang, document.text) for document in read(output)] == [("en", "one one"), ("it", "uno uno")]
+    assert "repeat more with --times, or train with a lower" in " ".join(capsys.readouterr().out.split())
