@@ -7,7 +7,7 @@ from timing import seconds
 
 from cr5.corpus.documents import read
 from cr5.corpus.identification import MIN_FOREIGN_PROBABILITY, Guess, find_foreign_language, guess
-from cr5.corpus.languages import is_registered, normalise, wikipedia_language
+from cr5.corpus.languages import is_registered, normalise, short_code, wikipedia_language
 from cr5.data import FOLDER, LANGS
 from cr5.errors import CorpusError
 
@@ -299,3 +299,12 @@ def test_a_long_text_costs_no_more_than_a_short_one() -> None:
     long = ENGLISH * 20_000
     assert find_foreign_language(long, "da") is not None
     assert seconds(lambda: find_foreign_language(long, "da"), 1) < 1
+
+
+@pytest.mark.parametrize(
+    ("code", "short"),
+    [("ita", "it"), ("eng", "en"), ("nob", "nb"), ("nor", "no"), ("swe", "sv"), ("ger", "de"), ("cmn", "zh"),
+     ("arb", "ar"), ("ceb", "ceb"), ("it", "it"), ("EN", "en"), ("pt_BR", "pt-BR"), ("zho-Hant", "zh-Hant")],
+)  # fmt: skip
+def test_the_short_code_has_two_letters_where_there_are_such(code: str, short: str) -> None:
+    assert short_code(code) == short

@@ -1,23 +1,17 @@
-"""Aligned sentences in files, and the sentence task on made-up languages."""
+"""The sentence task on made-up languages."""
 
-import gzip
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import madeup
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cr5 import Cr5
 from cr5._typing import Array
-from cr5.corpus.languages import short_code
-from cr5.errors import CorpusError, Cr5Error
-from cr5.evaluate.aligned import Aligned, read_aligned
+from cr5.errors import Cr5Error
+from cr5.evaluate.aligned import Aligned
 from cr5.evaluate.runs import CslsOver, Run
 from cr5.evaluate.splits import QueryRole
 from cr5.evaluate.systems.own import Cr5Space, model_space
@@ -41,146 +35,14 @@ def sentences(n: int = 200, langs: tuple[str, str] = ("aa", "bb"), seed: int = 1
     return Aligned(langs, (left, right), "made up")
 
 
-def write(path: Path, lines: Sequence[str], encoding: str = "utf-8") -> Path:
-    content = "".join(line + "\n" for line in lines).encode(encoding)
-    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-    return path
-
-
-def table(path: Path, **columns: list[str] | list[str | None] | list[int]) -> Path:
-    pq.write_table(pa.table(columns), path)
-    return path
-
-
 def quoted(message: str) -> str:
     return f"^{re.escape(message)}$"
 
 
-# Files
-
-
-@pytest.mark.parametrize(
-    ("code", "short"),
-    [("ita", "it"), ("eng", "en"), ("nob", "nb"), ("nor", "no"), ("swe", "sv"), ("ger", "de"), ("cmn", "zh"),
-     ("arb", "ar"), ("ceb", "ceb"), ("it", "it"), ("EN", "en"), ("pt_BR", "pt-BR"), ("zho-Hant", "zh-Hant")],
-)  # fmt: skip
-def test_codes_become_the_shortest_ones(code: str, short: str) -> None:
-    assert short_code(code) == short
-
-
-def test_a_parquet_file_has_a_column_for_each_language(tmp_path: Path) -> None:
-    path = table(tmp_path / "x.parquet", id=["1", "2"], eng=["one", "two"], it=["uno", "due"])
-    assert read_aligned([path]) == [Aligned(("en", "it"), (["one", "two"], ["uno", "due"]), str(path))]
-
-
-def test_three_aligned_languages_make_three_pairs(tmp_path: Path) -> None:
-    path = table(tmp_path / "x.parquet", en=["one"], it=["uno"], de=["eins"])
-    assert [pair.langs for pair in read_aligned([path])] == [("en", "it"), ("en", "de"), ("it", "de")]
-    assert [pair.langs for pair in read_aligned([path], langs=["de", "en"])] == [("en", "de")]
-
-
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_two_files_of_one_name_are_a_pair(tmp_path: Path, ending: str) -> None:
-    # A line ends at a line feed only: a line separator of Unicode, or a carriage return, does not move the others.
-    files = [
-        write(tmp_path / f"corpus.en-it.it{ending}", ["\ufeffuno\u2028uno", "due\r", "tre"]),
-        write(tmp_path / f"corpus.en-it.en{ending}", ["one", "two", "three"]),
-    ]
-    (pair,) = read_aligned(files)
-    assert pair == Aligned(
-        ("en", "it"), (["one", "two", "three"], ["uno\u2028uno", "due", "tre"]), str(tmp_path / "corpus.en-it")
-    )
-
-
-def test_a_folder_gives_all_its_pairs_and_other_files_are_passed_over(tmp_path: Path) -> None:
-    for name in ("ita-eng.ita", "ita-eng.eng", "nob-eng.nob", "nob-eng.eng", "ita-eng.xml", "news.en", "news.da"):
-        write(tmp_path / name, [name])
-    for name in ("README.md", "README.txt", "LICENSE", ".hidden.en", "notes.fr"):
-        write(tmp_path / name, ["no sentence"])
-    pairs = read_aligned([tmp_path])
-    assert [pair.langs for pair in pairs] == [("it", "en"), ("da", "en"), ("nb", "en")]
-    assert pairs[0].texts == (["ita-eng.ita"], ["ita-eng.eng"])
-    assert [pair.langs for pair in read_aligned([tmp_path], langs=["en", "no"])] == [("nb", "en")]
-
-
-def test_a_line_that_is_empty_on_either_side_is_left_out_with_its_partner(tmp_path: Path) -> None:
-    files = [
-        write(tmp_path / "x.en", ["one", " ", "three", ""]),
-        write(tmp_path / "x.it", ["uno", "due", "", "quattro"]),
-    ]
-    (pair,) = read_aligned(files)
-    assert (pair.texts, pair.empty) == ((["one"], ["uno"]), 3)
-    path = table(tmp_path / "x.parquet", en=["one", None, "three"], it=["uno", "due", "tre"])
-    (pair,) = read_aligned([path])
-    assert (pair.texts, pair.empty) == ((["one", "three"], ["uno", "tre"]), 1)
+def test_pairs_that_were_left_out_for_an_empty_side_are_noted() -> None:
+    pair = Aligned(("en", "it"), (["one", "three"], ["uno", "tre"]), "made up", empty=1)
     run = evaluate_sentences({}, [pair], tokeniser=TOKENISER)
     assert "en-it: left out for an empty side: 1 of 3 pairs" in run.notes
-
-
-FORMS = "name two files NAME.en and NAME.it, or give Parquet with a column for each language"
-
-
-def test_faulty_files_are_named_with_the_way_out(tmp_path: Path) -> None:
-    def fails(paths: Sequence[str | Path], message: str, langs: list[str] | None = None) -> None:
-        with pytest.raises(CorpusError, match=quoted(message)):
-            read_aligned(paths, langs)
-
-    here = tmp_path
-    fails([], f"no sentences given; {FORMS}")
-    fails([here / "x.en"], f"{here}/x.en: no such file or folder; check the spelling")
-    fails([here], f"{here}: no aligned sentences in this folder; {FORMS}")
-    en = write(here / "x.en", ["one", "two"])
-    fails([en], f"{here}/x.en: its partner is missing; give {here}/x.xx as well")
-    fails(
-        [en, write(here / "x.eng", ["one"])], f"{here}/x.en and {here}/x.eng are of the same language; give one of them"
-    )
-    fails(
-        [en, write(here / "x.it", ["uno"])],
-        f"{here}/x.en has 2 lines, and {here}/x.it has 1; line i of one must be the translation of line i of the other",
-    )
-    fails([en, write(here / "x.de", [])], f"{here}/x.de: empty, without a sentence; remove it and its partner")
-    fails(
-        [en, write(here / "x.fr", ["un", "été"], "latin-1")],
-        f"{here}/x.fr:2: byte 0xe9 is not UTF-8; convert it with iconv -t utf-8",
-    )
-    fails([write(here / "y.txt", ["one"])], f"{here}/y.txt: the ending 'txt' names no language of this file; {FORMS}")
-    fails(
-        [write(here / "y.en", ["", "two"]), write(here / "y.it", ["uno", ""])],
-        f"{here}/y: in each of its 2 lines en or it is empty; fill both sides",
-    )
-    fails(
-        [here / "y.en", here / "y.it"],
-        "no pair of the languages de, fr in these files, but en-it; name others",
-        ["de", "fr"],
-    )
-    (here / "x.it.gz").write_bytes(b"uno")
-    fails([en, here / "x.it.gz"], f"{here}/x.it.gz: corrupt, not a gzipped file (b'un'); copy or download it again")
-    (here / "x.it.gz").write_bytes(gzip.compress(b"uno, due, tre")[:-9])
-    ended = "cut short, the compressed data has no end; copy or download it again"
-    fails([en, here / "x.it.gz"], f"{here}/x.it.gz: {ended}")
-
-    half = here / "half"
-    half.mkdir()
-    write(half / "ita-eng.ita", ["uno"])
-    fails([half], f"{half}/ita-eng.ita: its partner is missing; give {half}/ita-eng.eng as well")
-
-    way = "write one text column for each of two languages or more, e.g. en and it"
-    path = here / "x.parquet"
-    fails(
-        [table(path, concept=["a"], lang=["en"], text=["one"])],
-        f"{path}: the column 'concept' names no language; {way}",
-    )
-    fails([table(path, id=["1"], en=["one"])], f"{path}: 1 column of a language; {way}")
-    fails([table(path, en=["one"], it=[1])], f"{path}: the column 'it' holds int64, not text; write it as strings")
-    fails(
-        [table(path, en=["one"], eng=["one"])],
-        f"{path}: the columns 'en' and 'eng' are of the same language; keep one of them",
-    )
-    empty = pa.array([], pa.string())
-    pq.write_table(pa.table({"en": empty, "it": empty}), path)
-    fails([path], f"{path}: empty, without a sentence; remove it")
-    path.write_bytes(b"PAR2")
-    fails([path], f"{path}: corrupt, or no Parquet file; copy or write it again")  # fmt: skip
 
 
 # Which sentences serve for what
