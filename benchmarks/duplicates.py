@@ -23,9 +23,10 @@ import numpy as np
 import pyarrow as pa
 from datasketch import LeanMinHash, MinHash, MinHashLSH
 
-from cr5.corpus.documents import SCHEMA, Document, batches, read_batches
+from cr5.corpus.documents import SCHEMA, Document, in_batches
 from cr5.corpus.duplicates import Duplicates, bands
 from cr5.corpus.minhash import SHINGLE, SLOTS
+from cr5.corpus.reading import read_batches
 
 Rows = list[pa.RecordBatch]
 
@@ -80,7 +81,7 @@ def main() -> None:
     parser.add_argument("--threshold", type=float, default=0.8)
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
-    found = read_batches(given.corpus) if given.corpus else batches(made_up(given.documents))
+    found = read_batches(given.corpus) if given.corpus else in_batches(made_up(given.documents))
     rows = [batch.rows for batch in found]
     sample = head(rows, given.sample)
     ours(sample, given.threshold)  # compiled

@@ -29,7 +29,8 @@ import pyarrow as pa
 from threadpoolctl import threadpool_info
 
 from cr5._typing import Array, Ints
-from cr5.corpus.documents import Document, read
+from cr5.corpus.documents import Document
+from cr5.corpus.reading import read
 from cr5.index import Index
 from cr5.index.stores.base import matrix
 from cr5.progress import Progress

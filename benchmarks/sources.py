@@ -21,7 +21,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from cr5 import demo
-from cr5.corpus.documents import Document, read
+from cr5.corpus.documents import Document
+from cr5.corpus.reading import read
 from cr5.sources.clean import SourceSummary, clean
 
 LANGS = ("en", "it")

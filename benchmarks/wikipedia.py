@@ -32,7 +32,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from cr5 import demo
-from cr5.corpus.documents import read_batches
+from cr5.corpus.reading import read_batches
 from cr5.sources.wikipedia.wikitext import plain_text
 
 STREAMS, PAGES = 120, 100  # different ones, and in each

@@ -8,7 +8,10 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 from importlib.metadata import version
 
-from cr5.corpus.documents import Document, Skipped, read, read_batches, write
+from cr5.corpus.documents import Document
+from cr5.corpus.reading import read, read_batches
+from cr5.corpus.skipped import Skipped
+from cr5.corpus.writing import write
 from cr5.errors import CorpusError, ModelFileError
 from cr5.model import Cr5
 from cr5.retrieval.explanations import Explanation

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cr5.corpus.documents import Document, batches, read
+from cr5.corpus.documents import Document, in_batches
+from cr5.corpus.reading import read
 from cr5.data import FOLDER
 from cr5.evaluate.runs import Run
 from cr5.evaluate.splits import PairQueries, Split
@@ -65,7 +66,7 @@ def trial(corpus: EvaluationCorpus, seed: int, ridge: float | str = "auto") -> R
 
 def trials(documents: Sequence[Document], seeds: int = SEEDS, progress: ProgressCallback = silent) -> list[Run]:
     """Evaluate on several splits; the ridge is chosen on the training concepts of the first."""
-    corpus = read_texts(batches(documents), settings().tokeniser)
+    corpus = read_texts(in_batches(documents), settings().tokeniser)
     runs = [trial(corpus, 0)]
     for seed in range(1, seeds):
         progress(Progress("measure on held-out concepts", seed, seeds, f"split {seed + 1}"))

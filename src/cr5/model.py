@@ -9,9 +9,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cr5._typing import Array
-from cr5.corpus.documents import Batch, Document, Reading, Skipped, in_batches
+from cr5.corpus.documents import Batch, Document, in_batches
 from cr5.corpus.identification import Guess, probabilities
 from cr5.corpus.languages import primary_subtag
+from cr5.corpus.reading import CorpusReader
+from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.features.counts import count_tokens, count_words
 from cr5.features.tfidf import Vocabulary
@@ -82,7 +84,7 @@ class Cr5:
         default on all cores here. During the fit itself Ctrl-C ends it and keeps the model as it is by then.
         """
         tokeniser = self.settings.tokeniser
-        if isinstance(documents, Reading) and isinstance(engine, Cluster):
+        if isinstance(documents, CorpusReader) and isinstance(engine, Cluster):
             collection = collect_on(engine, documents, tokeniser, progress=progress)
         else:
             scratch = engine.scratch if isinstance(engine, CpuEngine) else None

@@ -385,7 +385,8 @@ def test_a_language_that_the_source_has_not_is_warned_of(
         (["table", "nil.csv"], "nil.csv: empty, without a header; remove it or write one"),
         (
             ["table", "cut.csv", "--lang", "en"],
-            "cut.csv: no column 'concept', only id, body; name the right one, e.g. with --text-column",
+            "cut.csv: no column 'concept', only id, body; name the right ones with --concept-column, --lang-column and "
+            "--text-column",
         ),
         (
             ["table", "numbers.csv", "--lang-column", "-"],

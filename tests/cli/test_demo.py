@@ -16,7 +16,7 @@ import pytest
 
 from cr5 import Cr5, Document, demo
 from cr5.cli import run
-from cr5.corpus.documents import batches
+from cr5.corpus.documents import in_batches
 from cr5.evaluate.splits import training_rows
 from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser
@@ -112,7 +112,7 @@ def test_the_demo_fits_a_small_terminal(
 
 @pytest.fixture(scope="module")
 def material(articles: list[Document]) -> EvaluationCorpus:
-    return read_texts(batches(articles), Tokeniser())
+    return read_texts(in_batches(articles), Tokeniser())
 
 
 @pytest.mark.parametrize("seed", range(demo.SEEDS))
@@ -131,7 +131,7 @@ def test_seeds_split_differently(material: EvaluationCorpus) -> None:
 
 
 def test_shuffled_concepts_fall_to_chance(articles: list[Document]) -> None:
-    found = demo.figures(demo.trial(read_texts(batches(madeup.shuffled(articles)), Tokeniser()), seed=0, ridge=3.0))
+    found = demo.figures(demo.trial(read_texts(in_batches(madeup.shuffled(articles)), Tokeniser()), seed=0, ridge=3.0))
     assert found["p1_cosine"] < 3 * found["chance"]
     assert found["p1_csls"] < 3 * found["chance"]
     assert found["p1_floor"] < 3 * found["chance"]

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timing import seconds
 
-from cr5.corpus.documents import read
 from cr5.corpus.identification import MIN_FOREIGN_PROBABILITY, Guess, find_foreign_language, guess
 from cr5.corpus.languages import is_registered, normalise, short_code, wikipedia_language
+from cr5.corpus.reading import read
 from cr5.data import FOLDER, LANGS
 from cr5.errors import CorpusError
 

@@ -7,6 +7,7 @@ import lzma
 import os
 import tracemalloc
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cr5.corpus import formats
-from cr5.corpus.documents import SCHEMA, Batch, Document, Skipped, batches, documents, read, read_batches, write
+from cr5.corpus.documents import SCHEMA, Batch, Document, batch_records, in_batches
+from cr5.corpus.reading import read, read_batches
+from cr5.corpus.skipped import Skipped
+from cr5.corpus.tables import ReadLimits, json_records
+from cr5.corpus.writing import WRITERS, write, write_parquet
 from cr5.errors import CorpusError
 
 NAMES = [
     "c.jsonl",
     "c.jsonl.gz",
+    "c.jsonl.bz2",
     "c.jsonl.xz",
     "c.csv",
     "c.csv.gz",
@@ -91,7 +97,7 @@ def test_batches_copy_from_one_format_to_another(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_empty_corpus_is_written_without_a_row(name: str) -> None:
     assert write(name, []) == 0
-    assert message(name) == f"{name}: empty, without a document; remove it or pass --on-error skip"
+    assert message(name) == f'{name}: empty, without a document; remove it or pass `on_error="skip"`'
 
 
 def test_rows_have_the_schema_and_no_nulls() -> None:
@@ -101,7 +107,7 @@ def test_rows_have_the_schema_and_no_nulls() -> None:
     for batch in read_batches(["c.jsonl", "c.csv", "c.parquet"]):
         assert batch.rows.schema == SCHEMA
         assert [column.null_count for column in batch.rows.columns] == [0] * 5
-        assert list(documents(batch)) == [Document("Q1", "en", "a")]
+        assert list(batch.documents()) == [Document("Q1", "en", "a")]
 
 
 def test_written_jsonl_is_readable_text_without_empty_fields() -> None:
@@ -115,9 +121,10 @@ def test_written_gzip_has_the_same_bytes_every_time() -> None:
     assert Path("a.jsonl.gz").read_bytes() == Path("b.jsonl.gz").read_bytes()
 
 
-def test_parquet_is_written_in_several_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "ROW_GROUP_BYTES", 1)
-    write("c.parquet", (batch for _ in range(3) for batch in batches(GOOD)))
+def test_parquet_is_written_in_several_row_groups() -> None:
+    with Path("c.parquet").open("wb") as stream:
+        rows = (batch.rows for _ in range(3) for batch in in_batches(GOOD))
+        assert write_parquet(stream, rows, row_group_bytes=1) == 3 * len(GOOD)
     assert pq.ParquetFile("c.parquet").num_row_groups == 3
     assert list(read("c.parquet")) == GOOD * 3
 
@@ -163,23 +170,25 @@ def line_by_line(name: str, langs: set[str] | None) -> tuple[list[Document], lis
     """What a file holds when each of its lines is parsed by Python alone."""
     wrong: list[str] = []
 
-    def bad(line: int | None, reason: str, explanation: str) -> None:
+    def report(line: int | None, reason: str, explanation: str) -> None:
         wrong.append(f"{line} {reason} {explanation}")
 
-    records = formats._json_records(Path(name).read_bytes(), 1, bad)
-    found = [Batch(*rows[:1], "", rows[1]) for rows in formats.gather(records, bad, langs, 2000, "line")]
-    return [document for batch in found for document in documents(batch)], sorted(wrong)
+    records = json_records(Path(name).read_bytes(), 1, report, formats._parse_line)
+    found = [Batch(rows, "", numbers) for rows, numbers in batch_records(records, report, langs, 2000, "line")]
+    return [document for batch in found for document in batch.documents()], sorted(wrong)
 
 
 def block_by_block(name: str, langs: set[str] | None) -> tuple[list[Document], list[str]]:
     wrong: list[str] = []
 
-    def bad(line: int | None, reason: str, explanation: str) -> None:
+    def report(line: int | None, reason: str, explanation: str) -> None:
         wrong.append(f"{line} {reason} {explanation}")
 
     with Path(name).open("rb") as stream:
-        found = [Batch(*rows[:1], "", rows[1]) for rows in formats.read_jsonl(stream, bad, langs, 2)]
-    return [document for batch in found for document in documents(batch)], sorted(wrong)
+        found = [
+            Batch(rows, "", numbers) for rows, numbers in formats.read_jsonl(stream, report, langs, 2, ReadLimits())
+        ]
+    return [document for batch in found for document in batch.documents()], sorted(wrong)
 
 
 values = st.one_of(
@@ -235,7 +244,7 @@ def test_a_spelling_that_only_arrow_knows_is_read_beside_a_bad_line_too(ending: 
 
 
 def test_ordinary_lines_are_parsed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "_json_records", None)
+    monkeypatch.setattr(formats, "json_records", None)
     put("c.jsonl", LINE * 10)
     put("numbers.jsonl", LINE.replace('"Q1"', "1").replace("\n", "\r\n") * 10)
     assert len(list(read(["c.jsonl", "numbers.jsonl"]))) == 20
@@ -270,14 +279,14 @@ def test_a_dash_is_standard_input_and_standard_output(
     assert capfdbinary.readouterr().out == LINE.encode() * 2
 
 
-def test_every_row_knows_itsplace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_knows_its_file_and_line(monkeypatch: pytest.MonkeyPatch) -> None:
     feed(monkeypatch, "\n" + LINE)
     put("c.csv", 'concept,lang,text\nQ1,en,"two\nlines"\n\nQ1,en,b\n')
     write("c.parquet", GOOD)
-    places = [batch.where(i) for batch in read_batches(["-", "c.csv", "c.parquet"]) for i in range(len(batch.lines))]
+    places = [batch.location(i) for batch in read_batches(["-", "c.csv", "c.parquet"]) for i in range(len(batch.lines))]
     assert places == ["standard input:2", "c.csv:2", "c.csv:5", "c.parquet: row 1", "c.parquet: row 2"]
-    assert [batch.where(0) for batch in batches(GOOD, batch_rows=1)] == ["document 1", "document 2"]
-    assert next(batches(GOOD)).source == "documents"
+    assert [batch.location(0) for batch in in_batches(GOOD, batch_rows=1)] == ["document 1", "document 2"]
+    assert next(in_batches(GOOD)).source == "documents"
 
 
 @pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.parquet"])
@@ -293,7 +302,7 @@ def test_languages_are_chosen_before_anything_else_is_asked_of_a_row(name: str) 
             "".join(json.dumps(dict(zip(rows, row, strict=True))) + "\n" for row in zip(*rows.values(), strict=True)),
         )
     found = list(read_batches(name, langs={"de", "en"}, batch_rows=5))
-    assert [document.concept for batch in found for document in documents(batch)] == ["Q1", "Q3"]
+    assert [document.concept for batch in found for document in batch.documents()] == ["Q1", "Q3"]
     assert [line for batch in found for line in batch.lines] == ([2, 4] if name == "c.csv" else [1, 3])
     assert list(read(name, langs="it")) == []
 
@@ -317,41 +326,39 @@ def test_the_first_document_of_an_endless_input_is_read(monkeypatch: pytest.Monk
     endless = Endless()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(endless, 1 << 16)))
     assert next(read("-")) == Document("Q1", "en", "a")
-    assert endless.taken <= 2 * formats.CHUNK_BYTES
+    assert endless.taken <= 2 * ReadLimits().chunk_bytes
 
 
 @pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.parquet", "c.jsonl.gz"])
 def test_memory_is_bounded_by_a_batch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "CHUNK_BYTES", 1 << 16)
-    monkeypatch.setattr(formats, "BATCH_BYTES", 1 << 16)
-    monkeypatch.setattr(formats, "ROW_GROUP_BYTES", 1 << 18)
-    write(name, (Document(str(i), "en", f"{i} " * 500) for i in range(2500)))  # 6 MB
+    monkeypatch.setitem(WRITERS, ".parquet", partial(write_parquet, row_group_bytes=1 << 18))
+    batches = in_batches((Document(str(i), "en", f"{i} " * 500) for i in range(2500)), batch_rows=25)
+    write(name, batches)  # 6 MB
+    limits = ReadLimits(chunk_bytes=1 << 16, batch_bytes=1 << 16)
     before = pa.total_allocated_bytes()
     tracemalloc.start()
-    for batch in read_batches(name):
+    for batch in read_batches(name, limits=limits):
         assert batch.rows.nbytes < 1 << 18
         assert pa.total_allocated_bytes() - before < 4 << 20
     assert tracemalloc.get_traced_memory()[1] < 2 << 20
     tracemalloc.stop()
 
 
-def test_batches_hold_at_most_the_rows_asked_for_and_no_line_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_hold_at_most_the_rows_asked_for_and_no_line_is_lost() -> None:
     corpus = [Document(str(i), "en", "x" * (i % 50) + "y") for i in range(100)]
     for chunk in (7, 100, 1 << 20):
-        monkeypatch.setattr(formats, "CHUNK_BYTES", chunk)
         for name in ("c.jsonl", "c.csv", "c.parquet"):
             write(name, corpus)
-            found = list(read_batches(name, batch_rows=16))
+            found = list(read_batches(name, batch_rows=16, limits=ReadLimits(chunk_bytes=chunk)))
             assert max(batch.rows.num_rows for batch in found) <= 16
-            assert [document for batch in found for document in documents(batch)] == corpus
+            assert [document for batch in found for document in batch.documents()] == corpus
             header = name == "c.csv"
             np.testing.assert_array_equal(np.concatenate([b.lines for b in found]), np.arange(100) + 1 + header)
 
 
-def test_a_long_parquet_row_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_parquet_row_is_a_batch_of_its_own() -> None:
     write("c.parquet", [Document(str(i), "en", "z" * (1 if i % 8 else 5000)) for i in range(64)])
-    monkeypatch.setattr(formats, "BATCH_BYTES", 4000)
-    found = list(read_batches("c.parquet"))
+    found = list(read_batches("c.parquet", limits=ReadLimits(batch_bytes=4000)))
     assert sum(batch.rows.num_rows for batch in found) == 64
     assert all(batch.rows.nbytes <= 4000 or batch.rows.num_rows == 1 for batch in found)
 
@@ -425,7 +432,7 @@ def test_documents_are_checked_like_lines() -> None:
     }
     for document, complaint in wrong.items():
         with pytest.raises(CorpusError) as caught:
-            list(batches([GOOD[0], document]))
+            list(in_batches([GOOD[0], document]))
         assert str(caught.value) == f"document 2: {complaint}"
 
 
@@ -543,7 +550,7 @@ def bad_files() -> dict[str, str]:
     write("short.parquet", GOOD)
     put("short.parquet", Path("short.parquet").read_bytes()[:-20])
     needs = "a corpus needs concept, lang and text"
-    empty = "empty, without a document; remove it or pass --on-error skip"
+    empty = 'empty, without a document; remove it or pass `on_error="skip"`'
     again = "copy or download it again"
     return {
         "empty.jsonl": f"empty.jsonl: {empty}",
@@ -608,12 +615,16 @@ def test_a_folder_without_permission_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert message("in") == "in/a: cannot be read, permission denied; check its permissions"
 
 
-def test_a_line_without_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formats, "LONGEST_LINE", 1 << 20)
-    monkeypatch.setattr(formats, "CHUNK_BYTES", 1 << 16)
-    put("c.jsonl", LINE + "[" * (2 << 20))
-    assert message("c.jsonl") == "c.jsonl:2: a line of more than 1 MB; break the file into lines"
-    assert len(list(read("c.jsonl", on_error="skip"))) == 1
+@pytest.mark.parametrize("chunk", [1 << 16, 1 << 18, 2 << 20, 8 << 20])
+def test_a_line_that_is_too_long_is_named_and_those_after_it_are_read(chunk: int) -> None:
+    limits = ReadLimits(chunk_bytes=chunk, line_bytes=1 << 20)
+    put("c.jsonl", LINE + "[" * (10 << 20) + "\n" + LINE * 2 + "[" * (10 << 20))
+    with pytest.raises(CorpusError, match=r"c\.jsonl:2: a line of more than 1 MB"):
+        list(read_batches("c.jsonl", limits=limits))
+    skipped = Skipped()
+    batches = list(read_batches("c.jsonl", on_error="skip", skipped=skipped, limits=limits))
+    assert [line for batch in batches for line in batch.lines] == [1, 3, 4]
+    assert skipped.counts == {"line too long": 2}
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
@@ -646,7 +657,7 @@ def test_nothing_left_to_read_is_an_error_even_when_skipping() -> None:
     skipped = Skipped()
     with pytest.raises(CorpusError) as caught:
         list(read(["a.jsonl", "b.jsonl"], on_error="skip", skipped=skipped))
-    empty = "a.jsonl: empty, without a document; remove it or pass --on-error skip"
+    empty = 'a.jsonl: empty, without a document; remove it or pass `on_error="skip"`'
     assert str(caught.value) == f"nothing left to read, all 3 lines or files are bad; the first: {empty}"
     assert skipped.counts == {"empty file": 1, "broken JSON": 1, "missing field": 1}
 

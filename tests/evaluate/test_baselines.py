@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 
 from cr5 import Document
 from cr5._typing import Array, Ints
-from cr5.corpus.documents import batches
+from cr5.corpus.documents import in_batches
 from cr5.errors import Cr5Error
 from cr5.evaluate.systems.bm25 import bm25
 from cr5.evaluate.systems.esa import cl_esa
@@ -32,7 +32,7 @@ FLOORS = [shared_tokens, bm25]
 
 
 def texts(documents: Sequence[Document]) -> dict[str, TokenisedTexts]:
-    return read_texts(batches(documents), Tokeniser()).languages
+    return read_texts(in_batches(documents), Tokeniser()).languages
 
 
 def in_order(**languages: list[str]) -> dict[str, TokenisedTexts]:

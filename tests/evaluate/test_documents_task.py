@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cr5._typing import Array
-from cr5.corpus.documents import Document, batches
+from cr5.corpus.documents import Document, in_batches
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import REGIMES, Run
 from cr5.evaluate.splits import Split, make_split, training_rows
@@ -36,7 +36,7 @@ def documents() -> list[Document]:
 
 @pytest.fixture(scope="module")
 def material(documents: list[Document]) -> EvaluationCorpus:
-    return read_texts(batches(documents), Tokeniser())
+    return read_texts(in_batches(documents), Tokeniser())
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +218,7 @@ def test_masked_documents_share_no_word_with_their_counterparts(split: Split) ->
         Document(d.concept, d.lang, f"{d.text} name{d.concept} year{int(d.concept[1:]) % 9}")
         for d in madeup.corpus(concepts=CONCEPTS)
     ]
-    material = read_texts(batches(named), Tokeniser())
+    material = read_texts(in_batches(named), Tokeniser())
     own = make_split(material, min_unique=5, max_unique=1000)
     whole, masked = (hold_out(material, own, mask_shared=mask) for mask in (False, True))
     assert any("name" in word for word in whole.plain_texts("aa")[0].split())
@@ -242,7 +242,7 @@ def paragraphs() -> list[Document]:
 
 
 def test_the_ceiling_compares_the_same_paragraphs_within_the_query_language() -> None:
-    material = read_texts(batches(paragraphs()), Tokeniser(), comparable=True)
+    material = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)
     asked = hold_out(material, make_split(material, min_unique=5, max_unique=1000))
     there = asked.counterparts("aa", "bb")
     own = material.raw_texts["aa"].to_pylist()
@@ -281,9 +281,9 @@ def test_coverage_and_vectors_are_those_of_the_model(
     assert isinstance(space, Cr5Space)
     model = Cr5(**madeup.SETTINGS | {"rank": 40}).fit([d for d in documents if d.concept not in split.held_out])
     texts = [" ".join([t, "unknown words"]) for t in asked.plain_texts("bb")[:9]]
-    own = read_texts(batches([Document("x", lang, t) for t in texts for lang in ("aa", "bb")]), Tokeniser()).languages[
-        "bb"
-    ]
+    own = read_texts(
+        in_batches([Document("x", lang, t) for t in texts for lang in ("aa", "bb")]), Tokeniser()
+    ).languages["bb"]
     np.testing.assert_allclose(space.coverage(own, "bb"), model.coverage(texts, "bb"), atol=1e-6)
     np.testing.assert_allclose(space.embed(own, "bb"), model.encode(texts, "bb"), atol=1e-5)
     assert space.words("bb") == model.words("bb")
@@ -331,7 +331,7 @@ def test_what_cannot_be_measured_is_noted_and_the_rest_goes_on(asked: HeldOutDoc
 
 
 def test_a_split_of_another_corpus_is_refused(asked: HeldOutDocuments) -> None:
-    other = read_texts(batches(madeup.corpus(seed=1)), Tokeniser())
+    other = read_texts(in_batches(madeup.corpus(seed=1)), Tokeniser())
     with pytest.raises(Cr5Error, match=f"{asked.split.corpus}.* but this is {other.digest}.*`split`"):
         hold_out(other, asked.split)
 
@@ -350,9 +350,9 @@ def test_settings_stand_in_the_facts(run: Run, split: Split) -> None:
 
 def test_a_split_of_whole_documents_asks_about_all_of_them_when_they_are_made_comparable() -> None:
     """Parts are shorter than the limits of the split; what is asked about stays, and has its counterpart."""
-    whole = read_texts(batches(paragraphs()), Tokeniser())
+    whole = read_texts(in_batches(paragraphs()), Tokeniser())
     made = make_split(whole, min_unique=18, max_unique=1000)
-    comparable = read_texts(batches(paragraphs()), Tokeniser(), comparable=True)
+    comparable = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)
     asked = hold_out(comparable, made)
     assert len(asked.filtered_corpus.languages["aa"]) < len(asked.corpus.languages["aa"])
     run = evaluate_documents(asked, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
@@ -362,7 +362,7 @@ def test_a_split_of_whole_documents_asks_about_all_of_them_when_they_are_made_co
 
 
 def test_the_ceiling_has_as_many_candidates_as_the_systems() -> None:
-    material = read_texts(batches(paragraphs()), Tokeniser(), comparable=True)
+    material = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)
     asked = hold_out(material, make_split(material, min_unique=5, max_unique=1000))
     for source, target in (("aa", "bb"), ("bb", "aa")):
         there = asked.counterparts(source, target)
@@ -407,7 +407,7 @@ def test_models_of_the_same_languages_by_another_bridge_are_all_told(run: Run) -
 
 def test_what_is_dropped_stands_in_the_signature() -> None:
     documents = [d for i, d in enumerate(madeup.corpus(concepts=CONCEPTS)) if i % 4]
-    material = read_texts(batches(documents), Tokeniser())
+    material = read_texts(in_batches(documents), Tokeniser())
     asked = hold_out(material, make_split(material, min_unique=5, max_unique=1000))
     systems: dict[str, System] = {"spy": lambda training, *, rank, seed: Spy(training, [])}
     runs = [

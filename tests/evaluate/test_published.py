@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from miniature import write_miniature
 
-from cr5.corpus.documents import Document, Skipped, batches
+from cr5.corpus.documents import Document, in_batches
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.evaluate.published.counted_texts import CountedTexts
 from cr5.evaluate.published.indices import MISSING_WORD
@@ -105,7 +106,7 @@ def test_the_made_up_corpus_is_read_back_as_it_was_written() -> None:
     documents = madeup.corpus(concepts=40)
     assert write_miniature("d", documents, Tokeniser()) == len(documents)
     assert languages("d") == list(madeup.LANGS)
-    corpus = read_texts(batches(documents), Tokeniser())
+    corpus = read_texts(in_batches(documents), Tokeniser())
     concepts, texts = read("d", madeup.LANGS)
     assert concepts == corpus.concepts
     for lang in madeup.LANGS:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cr5.corpus.documents import Document, batches
+from cr5.corpus.documents import Document, in_batches
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import REGIMES
 from cr5.evaluate.splits import Split, choose_bridge, make_split, training_rows
@@ -31,7 +31,7 @@ def material(
         if there
         for copy in range(1 + (repeated and i % 3 == 0))
     ]
-    return read_texts(batches(documents), Tokeniser(), langs=list(langs))
+    return read_texts(in_batches(documents), Tokeniser(), langs=list(langs))
 
 
 def random_presence(size: int, seed: int = 0, share: float = 0.8) -> list[tuple[bool, ...]]:
@@ -117,14 +117,14 @@ def test_documents_of_the_wrong_length_are_neither_asked_nor_found() -> None:
         for i in range(300)
         for lang in ("en", "it")
     ]
-    made = make_split(read_texts(batches(documents), Tokeniser()), min_unique=6, max_unique=9)
+    made = make_split(read_texts(in_batches(documents), Tokeniser()), min_unique=6, max_unique=9)
     assert made.held_out
     assert {int(name[1:]) % 2 for name in made.held_out} == {0}
 
 
 def test_a_split_depends_on_its_seed_and_not_on_the_order_of_the_corpus() -> None:
     documents = [Document(f"Q{i}", lang, f"{lang} {i}") for i in range(200) for lang in ("en", "it")]
-    one, other = (read_texts(batches(d), Tokeniser()) for d in (documents, documents[::-1]))
+    one, other = (read_texts(in_batches(d), Tokeniser()) for d in (documents, documents[::-1]))
     assert make_split(one) == make_split(other)
     assert make_split(one, seed=1) != make_split(one)
     assert make_split(one, seed=1).digest != make_split(one).digest
@@ -133,7 +133,7 @@ def test_a_split_depends_on_its_seed_and_not_on_the_order_of_the_corpus() -> Non
 def test_the_order_of_languages_changes_no_digest() -> None:
     documents = [Document(f"Q{i}", lang, f"{lang} {i}") for i in range(200) for lang in ("en", "it")]
     orders = (["en", "it"], ["it", "en"])
-    splits = [make_split(read_texts(batches(documents), Tokeniser(), langs=langs)) for langs in orders]
+    splits = [make_split(read_texts(in_batches(documents), Tokeniser(), langs=langs)) for langs in orders]
     assert splits[0].digest == splits[1].digest
     assert splits[0].pairs[0].test == splits[1].pairs[0].test
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cr5 import Document
 from cr5._typing import Ints
-from cr5.corpus.documents import batches
+from cr5.corpus.documents import in_batches
 from cr5.errors import CorpusError
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, _digest, mask_shared_words, read_texts
 from cr5.features.tokeniser import Tokeniser
@@ -25,7 +25,7 @@ PLAIN = Tokeniser(pretokenised=True)
 def material(
     documents: Sequence[Document], langs: list[str] | None = None, *, comparable: bool = False
 ) -> EvaluationCorpus:
-    return read_texts(batches(documents, batch_rows=7), PLAIN, langs=langs, comparable=comparable)
+    return read_texts(in_batches(documents, batch_rows=7), PLAIN, langs=langs, comparable=comparable)
 
 
 def words(texts: TokenisedTexts) -> list[list[str]]:
@@ -68,14 +68,14 @@ def test_the_corpus_is_gathered_language_by_language_in_words() -> None:
 
 def test_the_tokeniser_that_is_given_splits_the_texts() -> None:
     documents = [Document("Q1", "en", "Ünder_Score, 1984!"), Document("Q1", "ja", "猫と犬")]
-    found = read_texts(batches(documents), Tokeniser())
+    found = read_texts(in_batches(documents), Tokeniser())
     assert words(found.languages["en"]) == [["ünder", "score", "1984"]]
     assert words(found.languages["ja"]) == [["猫", "と", "犬"]]
 
 
 def test_texts_are_tokenised_in_the_same_way_in_any_number_of_chunks() -> None:
     whole = material(small_corpus()).languages
-    for lang, texts in read_texts(batches(small_corpus()), PLAIN, chunk_texts=5).languages.items():
+    for lang, texts in read_texts(in_batches(small_corpus()), PLAIN, chunk_texts=5).languages.items():
         assert plain(texts) == plain(whole[lang])
         assert len(set(texts.tokens.words)) == len(texts.tokens.words)
 
@@ -135,7 +135,7 @@ def test_no_documents_are_not_enough(langs: list[str] | None) -> None:
 
 def test_reading_reports_its_progress() -> None:
     reports: list[Progress] = []
-    read_texts(batches(small_corpus(), batch_rows=20), PLAIN, progress=reports.append)
+    read_texts(in_batches(small_corpus(), batch_rows=20), PLAIN, progress=reports.append)
     assert reports == [
         Progress("read", 20, None, "20 documents"),
         Progress("read", 36, None, "36 documents"),

@@ -553,10 +553,10 @@ def test_a_process_that_is_killed_loses_no_batch(index: Index, tmp_path: Path, a
 import sys
 from pathlib import Path
 import madeup
-from cr5.corpus.documents import batches
+from cr5.corpus.documents import in_batches
 from cr5.index import index as catalogue, ingest
 ingest.ROWS = 5
-single = [batch for document in madeup.corpus(concepts=30) for batch in batches([document])]
+single = [batch for document in madeup.corpus(concepts=30) for batch in in_batches([document])]
 index = catalogue.Index.open(Path({str(index.folder)!r}), store={address!r})
 print("ready", flush=True)
 index.add(single, progress=lambda progress: print(progress.stage, progress.done, flush=True))

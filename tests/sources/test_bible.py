@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cr5.corpus.documents import Document, Skipped
+from cr5.corpus.documents import Document
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.bible import Unit, read_bible
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cr5 import Document, demo
-from cr5.corpus.documents import Skipped, documents
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.clean import SAMPLE_DOCUMENTS, SourceSummary, clean
 
@@ -15,7 +15,7 @@ DANISH = [d for d in demo.encyclopedia() if d.lang == "da"][:40]
 
 def kept(given_: list[Document], summary: SourceSummary | None = None, **options: object) -> list[Document]:
     found = clean(given_, summary or SourceSummary(), **options)  # type: ignore[arg-type]
-    return [document for batch in found for document in documents(batch)]
+    return [document for batch in found for document in batch.documents()]
 
 
 def test_codes_become_bcp_47_and_the_source_s_own_are_told() -> None:

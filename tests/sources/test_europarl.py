@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from timing import seconds
 
-from cr5.corpus.documents import Document, Skipped
+from cr5.corpus.documents import Document
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.europarl import read_europarl
 

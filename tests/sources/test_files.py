@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cr5.corpus.documents import Skipped
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources import files
 from cr5.sources.files import lines, opened, raise_error

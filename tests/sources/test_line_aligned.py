@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cr5.corpus.documents import Skipped
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.files import raise_error
 from cr5.sources.input_files import InputFile

@@ -10,7 +10,7 @@ import typer
 
 from cr5 import Document, read
 from cr5.cli.source_commands import add_source_command
-from cr5.corpus.documents import Skipped
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.progress import Progress
 from cr5.sources.files import ErrorHandler, raise_error

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cr5.corpus.documents import Document, Skipped
+from cr5.corpus.documents import Document
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.table import read_table
 
@@ -134,7 +135,7 @@ def test_parquet_may_hold_numbers_bytes_and_words_by_number(tmp_path: Path) -> N
     skipped = Skipped()
     assert list(read_table([path], handle_error=skipped.add)) == [Document("1", "it", "uno", url="a")]
     assert {key: text.replace(f"{tmp_path}/", "") for key, text in skipped.examples.items()} == {
-        "invalid UTF-8": "x.parquet: row 2: column 'text' is no UTF-8 at byte 4; write it again as UTF-8",
+        "invalid UTF-8": "x.parquet: row 2: column 'text' is not UTF-8 at byte 4; write it again as UTF-8",
         "empty field": "x.parquet: row 3: column 'concept' is empty; every row needs a concept",
     }
 
@@ -160,7 +161,8 @@ def test_compressed_files_and_other_delimiters_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
 def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: str) -> None:
     path = written(tmp_path / f"x.{suffix}", [{"id": "1", "lang": "it", "text": "a"}], ["id", "lang", "text"])
-    about = f"x.{suffix}: no column '{{}}', only id, lang, text; name the right one, e.g. with `text_column`"
+    remedy = "name the right ones with `concept_column`, `lang_column` and `text_column`"
+    about = f"x.{suffix}: no column '{{}}', only id, lang, text; {remedy}"
     assert message(path) == about.format("concept")
     assert message(path, concept_column="id", text_column="body") == about.format("body")
     assert message(path, concept_column="id", lang_column="language") == about.format("language")
@@ -186,7 +188,7 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: 
         ),
         ("x.csv", "concept,lang,text\n1,it, \n", "x.csv:2: no text in 'text'; every row needs some"),
         ("x.csv", "concept,lang,text\n,it,a\n", "x.csv:2: column 'concept' is empty; every row needs a concept"),
-        ("x.jsonl", "[1]\n", "x.jsonl:1: no JSON object; write one object on every line"),
+        ("x.jsonl", "[1]\n", "x.jsonl:1: a list, not a JSON object; write one object on every line"),
         (
             "x.jsonl",
             '\n{"concept": }\n',
@@ -195,7 +197,7 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: 
         (
             "x.jsonl",
             "[" * 100_000 + "\n",
-            "x.jsonl:1: broken JSON, a number too long or nested too deeply; write one object on every line",
+            "x.jsonl:1: broken JSON, nested too deeply; write one object on every line",
         ),
         (
             "x.jsonl",
@@ -216,8 +218,8 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: 
         (
             "x.xlsx",
             "",
-            "x.xlsx: unknown suffix '.xlsx'; the formats are .csv, .tsv, .jsonl and .ndjson, also with .gz, .bz2 or "
-            ".xz behind it, and .parquet",
+            "x.xlsx: unknown suffix '.xlsx'; the formats are .csv, .tsv, .jsonl and .ndjson, which .gz, .bz2 or .xz "
+            "may follow, and .parquet",
         ),
     ],
 )

@@ -14,15 +14,17 @@ pytest.importorskip("distributed")
 
 import madeup
 
-import cr5.corpus.documents
 import cr5.training.pipeline
 from cr5 import CorpusError, Cr5, Document, read_batches, write
 from cr5.cli import run
-from cr5.corpus.documents import Skipped
+from cr5.corpus.skipped import Skipped
+from cr5.corpus.tables import ReadLimits
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.engines.dask import DaskEngine
+
+SMALL_SHARDS = ReadLimits(shard_bytes=6000)
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +52,10 @@ def folder(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) 
     return path
 
 
-def test_pieces_of_a_file_hold_every_document_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cr5.corpus.documents, "PIECE", 6000)
-    pieces = read_batches(folder, batch_rows=20).pieces()
-    assert len(pieces) > len(list(folder.iterdir()))
-    found = [row for piece in pieces for batch in piece.read(Skipped()) for row in batch.rows.to_pylist()]
+def test_the_shards_of_a_file_hold_every_document_once(folder: Path) -> None:
+    shards = read_batches(folder, batch_rows=20, limits=SMALL_SHARDS).shards()
+    assert len(shards) > len(list(folder.iterdir()))
+    found = [row for shard in shards for batch in shard.read(Skipped()) for row in batch.rows.to_pylist()]
     everything = [row for batch in read_batches(folder) for row in batch.rows.to_pylist()]
     assert sorted(found, key=str) == sorted(everything, key=str)
 
@@ -63,11 +64,12 @@ def test_pieces_of_a_file_hold_every_document_once(folder: Path, monkeypatch: py
 def test_a_cluster_learns_the_model_that_one_machine_learns(
     ridge: float | str, folder: Path, engine: DaskEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cr5.corpus.documents, "PIECE", 6000)
     settings = madeup.SETTINGS | {"ridge": ridge}
     here = Cr5(**settings).fit(read_batches(folder))
     seen: list[Progress] = []
-    there = Cr5(**settings).fit(read_batches(folder, batch_rows=20), engine=engine, progress=seen.append)
+    there = Cr5(**settings).fit(
+        read_batches(folder, batch_rows=20, limits=SMALL_SHARDS), engine=engine, progress=seen.append
+    )
     assert len(engine.facts()) > 3  # the files were cut
     assert there.report["ridge"] == here.report["ridge"]
     np.testing.assert_allclose(there.report["eigenvalues"], here.report["eigenvalues"], rtol=1e-4)

@@ -7,7 +7,10 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from cr5.corpus.documents import Batch, Document, Skipped, batches, read_batches, write
+from cr5.corpus.documents import Batch, Document, in_batches
+from cr5.corpus.reading import read_batches
+from cr5.corpus.skipped import Skipped
+from cr5.corpus.writing import write
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.tfidf import Weighting, fit_vocabulary
@@ -36,7 +39,7 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def collected(documents: list[Document], batch_rows: int = 3) -> Collection:
-    return collect(batches(documents, batch_rows), Tokeniser(), threads=2)
+    return collect(in_batches(documents, batch_rows), Tokeniser(), threads=2)
 
 
 def names(collection: Collection, lang: str) -> list[str]:
@@ -188,7 +191,7 @@ def test_a_corpus_that_shares_every_concept_passes() -> None:
 
 def test_progress_counts_the_documents_read() -> None:
     seen: list[Progress] = []
-    collect(batches(DOCUMENTS, 3), Tokeniser(), progress=seen.append)
+    collect(in_batches(DOCUMENTS, 3), Tokeniser(), progress=seen.append)
     assert [(p.stage, p.done, p.note) for p in seen] == [
         ("read and count words", 3, "3 documents"),
         ("read and count words", 6, "6 documents"),
@@ -200,7 +203,7 @@ def test_batches_are_asked_for_one_after_the_other() -> None:
     given: list[Batch] = []
 
     def watched() -> Iterator[Batch]:
-        for batch in batches(DOCUMENTS, 1):
+        for batch in in_batches(DOCUMENTS, 1):
             given.append(batch)
             yield batch
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cr5.corpus.documents import Document, batches
+from cr5.corpus.documents import Document, in_batches
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.training.inspection import LanguageFacts, inspect
@@ -31,7 +31,7 @@ CORPUS = [
 
 @pytest.mark.parametrize("batch_rows", [1, 4, 100])
 def test_every_figure_is_that_of_a_hand_count(batch_rows: int) -> None:
-    found = inspect(batches(CORPUS, batch_rows), Tokeniser(), WEIGHTING)
+    found = inspect(in_batches(CORPUS, batch_rows), Tokeniser(), WEIGHTING)
     assert found.languages == {
         # Trained: Q1, Q1, Q2, Q2 with dog in 4, cat in 2, bird in 2 documents.
         "en": LanguageFacts(
@@ -84,19 +84,19 @@ def test_every_figure_is_that_of_a_hand_count(batch_rows: int) -> None:
 
 
 def test_every_document_is_trained_on_or_dropped_for_one_reason() -> None:
-    found = inspect(batches(CORPUS), Tokeniser(), WEIGHTING)
+    found = inspect(in_batches(CORPUS), Tokeniser(), WEIGHTING)
     for facts in found.languages.values():
         assert facts.documents == facts.too_short + facts.too_long + facts.alone + facts.trained
 
 
 def test_the_vocabulary_is_cut_at_its_limit() -> None:
-    found = inspect(batches(CORPUS), Tokeniser(), Weighting(min_documents=1, max_words=3, min_unique=0))
+    found = inspect(in_batches(CORPUS), Tokeniser(), Weighting(min_documents=1, max_words=3, min_unique=0))
     assert {lang: facts.vocabulary for lang, facts in found.languages.items()} == {"da": 2, "en": 3, "it": 3}
 
 
 def test_copies_are_counted_each_time_but_the_first() -> None:
     copies = [Document(f"Q{i}", "en", "same text") for i in range(4)] + [Document("Q1", "en", "Same text")]
-    assert inspect(batches(copies, 2), Tokeniser(), WEIGHTING).languages["en"].duplicates == 3
+    assert inspect(in_batches(copies, 2), Tokeniser(), WEIGHTING).languages["en"].duplicates == 3
 
 
 def test_an_empty_corpus_has_no_figures() -> None:
@@ -105,7 +105,7 @@ def test_an_empty_corpus_has_no_figures() -> None:
 
 
 def test_figures_are_plain_values() -> None:
-    found = inspect(batches(CORPUS), Tokeniser(), WEIGHTING)
+    found = inspect(in_batches(CORPUS), Tokeniser(), WEIGHTING)
     plain = json.loads(json.dumps(found.to_json()))
     assert plain["languages"]["en"]["trained"] == 4
     assert plain["shared"]["en"]["it"] == 5

@@ -28,7 +28,7 @@ from cr5.cli.options import (
 from cr5.cli.render import console, models
 from cr5.cli.render.console import out
 from cr5.cli.serve import serve
-from cr5.corpus.documents import Skipped
+from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.model import Cr5
 from cr5.storage import vector_files

@@ -15,7 +15,8 @@ from cr5.cli.render import console
 from cr5.cli.render import corpora as rendering
 from cr5.cli.render.console import err
 from cr5.cli.source_commands import Dedupe, DropForeign, Output, add_source_command
-from cr5.corpus.documents import Skipped, write
+from cr5.corpus.skipped import Skipped
+from cr5.corpus.writing import write
 from cr5.sources.registry import SOURCES
 from cr5.sources.wikipedia import build as encyclopedias
 from cr5.sources.wikipedia.dump_listing import DUMPS, HUB

@@ -25,7 +25,7 @@ from cr5.cli.options import (
     settings_of,
 )
 from cr5.cli.render import console, scores
-from cr5.corpus.documents import Skipped
+from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.evaluate.api import DOCUMENT_SYSTEMS
 from cr5.evaluate.preparation import BASELINES_BESIDE_A_MODEL, Systems, check_output, corpus_name

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cr5.corpus.documents import Reading, Skipped, read_batches
+from cr5.corpus.reading import CorpusReader, read_batches
+from cr5.corpus.skipped import Skipped
 from cr5.data import FOLDER
 from cr5.settings import PRESETS, Settings, settings
 
@@ -62,7 +63,7 @@ def corpus_paths(corpora: list[str]) -> list[str]:
 
 def read_corpora(
     corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped
-) -> Reading:
+) -> CorpusReader:
     """Read files, folders and the built-in encyclopedia in batches."""
     return read_batches(corpus_paths(corpora), langs=comma_separated(langs), on_error=on_error, skipped=skipped)
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from cr5.cli.options import Json, Langs, OnError, comma_separated, read_corpora
 from cr5.cli.render import console
 from cr5.cli.render.console import err, out
-from cr5.corpus.documents import Skipped
+from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.index import Added, DocumentPair, Index, IndexedDocument, Query, RecallEstimate, SearchHit
 from cr5.retrieval.passages import Reason, passage

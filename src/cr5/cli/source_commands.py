@@ -11,7 +11,7 @@ from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import Json, Langs, OnError, comma_separated
 from cr5.cli.render import console
 from cr5.cli.render import corpora as rendering
-from cr5.corpus.documents import Skipped
+from cr5.corpus.skipped import Skipped
 from cr5.settings import settings
 from cr5.sources.make_corpus import make_corpus
 from cr5.sources.source import Parameter, Source

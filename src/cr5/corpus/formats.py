@@ -1,208 +1,79 @@
-"""File formats: one file's bytes <-> rows of concept, lang, text, title and url.
+"""File formats of a corpus: JSONL, CSV, TSV and Parquet -> batches of documents, rows of ``SCHEMA``.
 
-A reader reports what is wrong through ``bad(line, reason, explanation)`` and goes on behind it; its
-caller knows the file's name and decides whether a mistake raises or counts. Memory is bounded by a
-batch, whatever the size of the file.
+Arrow checks whole blocks at once. A block in which it finds a fault is read again row by row, to say which row it is.
 """
 
-import codecs
-import csv
-import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-SCHEMA = pa.schema([(name, pa.string()) for name in ("concept", "lang", "text", "title", "url")])
-"""The columns of a corpus."""
+from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA, NumberedRows, batch_records, numbered_rows
+from cr5.corpus.tables import (
+    ErrorReporter,
+    NumberedRecords,
+    ReadLimits,
+    Record,
+    RecordError,
+    csv_records,
+    describe_utf8_error,
+    json_records,
+    line_blocks,
+    parquet_batches,
+    parse_json,
+)
+from cr5.storage.compressed import SUFFIXES, split_suffix
 
-BATCH_BYTES = 16 << 20
-"""About the most that a batch holds; a longer document stands alone."""
-CHUNK_BYTES = 8 << 20
-LONGEST_LINE = 256 << 20
-ROW_GROUP_BYTES = 32 << 20
+Reader: TypeAlias = Callable[[Any, ErrorReporter, Collection[str] | None, int, ReadLimits], Iterator[NumberedRows]]
 
-Bad: TypeAlias = Callable[[int | None, str, str], None]
-Rows: TypeAlias = tuple[pa.RecordBatch, NDArray[np.int64]]
-Record: TypeAlias = Mapping[str, object]
-
-_REQUIRED = ("concept", "lang", "text")
+FORMAT_NAMES = ".jsonl, .csv and .tsv, which .gz, .bz2 or .xz may follow, and .parquet"
 _INTEGER_CONCEPT = SCHEMA.set(0, pa.field("concept", pa.int64()))
-# UTF-32 first: its little-endian mark begins with that of UTF-16.
-_MARKS = {
-    codecs.BOM_UTF32_LE: "UTF-32",
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
-_KINDS = {type(None): "null", bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
 
 
-class RecordError(Exception):
-    """A record that is no document: why, in a word and in a sentence."""
-
-    def __init__(self, reason: str, explanation: str) -> None:
-        super().__init__(explanation)
-        self.reason = reason
-
-
-# Records: what every format agrees on
+def split_format(name: str) -> tuple[str, str]:
+    """The format and compression of a file by its name: "en.csv.gz" -> (".csv", ".gz")."""
+    stem, compression = split_suffix(name.lower())
+    if compression and Path(stem).suffix != ".parquet":
+        return Path(stem).suffix, compression
+    return Path(name.lower()).suffix, ""
 
 
-def check(record: Record, langs: Collection[str] | None, unit: str) -> tuple[str, ...] | None:
-    """A record's five fields, or None where its language is not asked for."""
-    lang = _field(record, "lang", unit)
-    if langs is not None and lang not in langs:
-        return None
-    return tuple(lang if name == "lang" else _field(record, name, unit) for name in SCHEMA.names)
+def describe_unknown_suffix(name: str) -> str:
+    """The message about a file whose suffix is none of the formats."""
+    suffixes = Path(name).suffixes[-2:] if Path(name).suffix in SUFFIXES else [Path(name).suffix]
+    return f"{name}: unknown suffix '{''.join(suffixes)}'; the formats are {FORMAT_NAMES}"
 
 
-def _field(record: Record, name: str, unit: str) -> str:
-    value = record.get(name)
-    needs = f"every {unit} needs concept, lang and text"
-    if value is None:
-        if name not in _REQUIRED:
-            return ""
-        missing = f"field '{name}' is null" if name in record else f"no field '{name}'"
-        raise RecordError("missing field", f"{missing}; {needs}")
-    if name == "concept" and type(value) is int and -(2**63) <= value < 2**63:
-        return str(value)
-    if not isinstance(value, str):
-        kind = _KINDS.get(type(value), f"a {type(value).__name__}")
-        raise RecordError("wrong type", f"field '{name}' is {kind}, not a string; write it as a string")
-    if name in _REQUIRED and not value.strip():
-        raise RecordError("empty field", f"field '{name}' is empty; {needs}")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        code = f"\\u{ord(value[error.start]):04x}"
-        raise RecordError("lone surrogate", f"field '{name}' holds half a character, {code}; remove it") from None
-    return value
+# JSONL and CSV
 
 
-def gather(
-    records: Iterable[tuple[int, Record]], bad: Bad, langs: Collection[str] | None, batch_rows: int, unit: str
-) -> Iterator[Rows]:
-    """Check numbered records and put them into batches.
-
-    Good records of other languages leave an empty batch behind, so that a caller can tell them from none.
-    """
-    kept: list[tuple[str, ...]] = []
-    lines: list[int] = []
-    size = seen = 0
-    for line, record in records:
-        try:
-            fields = check(record, langs, unit)
-        except RecordError as error:
-            bad(line, error.reason, str(error))
-            continue
-        seen += 1
-        if fields is None:
-            continue
-        kept.append(fields)
-        lines.append(line)
-        size += 2 * sum(map(len, fields))  # a character is one to four bytes
-        if len(kept) >= batch_rows or size >= BATCH_BYTES:
-            yield _rows(kept, lines)
-            kept, lines, size, seen = [], [], 0, 0
-    if seen:
-        yield _rows(kept, lines)
-
-
-def _rows(fields: list[tuple[str, ...]], lines: list[int]) -> Rows:
-    columns = zip(*fields, strict=True) if fields else [()] * len(SCHEMA)
-    arrays = [pa.array(column, pa.string()) for column in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA), np.array(lines, np.int64)
-
-
-def _settle(rows: pa.RecordBatch, first: int, langs: Collection[str] | None) -> Rows | None:
-    """What ``gather`` makes of these rows of valid UTF-8, or None where it would complain."""
-    lines = np.arange(first, first + rows.num_rows, dtype=np.int64)
-    if _lacks(rows["lang"]):
-        return None
-    if langs is not None:
-        chosen = pc.is_in(rows["lang"], pa.array(list(langs), pa.string()))
-        rows, lines = rows.filter(chosen), lines[chosen.to_numpy(zero_copy_only=False)]
-    if _lacks(rows["concept"]) or _lacks(rows["text"]):
-        return None
-    columns = [rows[name] if name in _REQUIRED else rows[name].fill_null("") for name in SCHEMA.names]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA), lines
-
-
-def _lacks(column: pa.StringArray) -> bool:
-    """Whether any value is null, empty or blank."""
-    return bool(column.null_count or pc.any(pc.or_(pc.equal(column, ""), pc.utf8_is_space(column))).as_py())
-
-
-def _wrong_columns(names: list[str]) -> str | None:
-    for name in SCHEMA.names:
-        if name in _REQUIRED and name not in names:
-            return f"no column '{name}', only {', '.join(names)}; a corpus needs concept, lang and text"
-        if names.count(name) > 1:
-            return f"column '{name}' occurs {names.count(name)} times; rename all but one"
-    return None
-
-
-def _not_utf8(error: UnicodeDecodeError) -> str:
-    byte = error.object[error.start]
-    return f"byte 0x{byte:02x} at position {error.start + 1} is not UTF-8; convert the file with iconv -t utf-8"
-
-
-# Lines
-
-
-def _blocks(stream: IO[bytes], bad: Bad, batch_rows: int) -> Iterator[tuple[int, bytes]]:
-    """Blocks of at most ``batch_rows`` whole lines, each with the number of its first line."""
-    line, rest = 1, bytearray()
-    chunk = stream.read(CHUNK_BYTES)
-    for mark, name in _MARKS.items():
-        if chunk.startswith(mark):
-            bad(None, "unknown encoding", f"{name}, not UTF-8; convert it with iconv -f {name.lower()} -t utf-8")
-            return
-    chunk = chunk.removeprefix(codecs.BOM_UTF8)
-    while chunk:
-        ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n")) + 1
-        start = 0
-        # Cut behind every batch_rows-th line of the chunk, and behind its last whole line.
-        for end in dict.fromkeys([*ends[batch_rows - 1 :: batch_rows].tolist(), *ends[-1:].tolist()]):
-            block = bytes(rest) + chunk[start:end]
-            yield line, block
-            line, start = line + block.count(b"\n"), end
-            rest.clear()
-        rest += chunk[start:]
-        if len(rest) > LONGEST_LINE:
-            bad(line, "line too long", f"a line of more than {LONGEST_LINE >> 20} MB; break the file into lines")
-            return
-        chunk = stream.read(CHUNK_BYTES)
-    if rest:
-        yield line, bytes(rest)
-
-
-def read_jsonl(stream: IO[bytes], bad: Bad, langs: Collection[str] | None, batch_rows: int) -> Iterator[Rows]:
-    """Arrow parses a block at a time; a block that it cannot vouch for is read again line by line."""
-    for first, block in _blocks(stream, bad, batch_rows):
-        rows = _parse(block)
-        settled = None if rows is None else _settle(rows, first, langs)
-        if settled is not None:
-            yield settled
+def read_jsonl(
+    stream: IO[bytes], report: ErrorReporter, langs: Collection[str] | None, batch_rows: int, limits: ReadLimits
+) -> Iterator[NumberedRows]:
+    """One JSON object per line."""
+    for first, block in line_blocks(stream, report, batch_rows, limits):
+        rows = _parse_block(block)
+        checked = None if rows is None else _check_rows(rows, first, langs)
+        if checked is not None:
+            yield checked
         else:
-            yield from gather(_json_records(block, first, bad), bad, langs, batch_rows, "line")
+            records = json_records(block, first, report, _parse_line)
+            yield from batch_records(records, report, langs, batch_rows, "line", limits.batch_bytes)
 
 
-def _parse(block: bytes) -> pa.RecordBatch | None:
-    """Parse a block with one JSON object on every line, or None where it is anything else."""
+def _parse_block(block: bytes) -> pa.RecordBatch | None:
+    """Parse a block with one JSON object on every line; None if it is anything else."""
     body = (block.replace(b"\r\n", b"\n") if b"\r" in block else block).rstrip(b"\n")
     lines = body.count(b"\n") + 1
-    # Arrow takes a line break for any other space. Between } and { it can only stand between two
-    # objects, and then as many rows as lines means one object on each.
+    # Arrow treats a line break as any other space. Between } and { it can only separate two objects, and then as many
+    # rows as lines means one object on each line.
     if not (body.startswith(b"{") and body.endswith(b"}") and body.count(b"}\n{") == lines - 1 and _is_utf8(body)):
         return None
     for schema in (SCHEMA, _INTEGER_CONCEPT):
@@ -218,7 +89,7 @@ def _parse(block: bytes) -> pa.RecordBatch | None:
 
 
 def _is_utf8(data: bytes) -> bool:
-    """Whether bytes decode, without decoding them."""
+    """Whether bytes are valid UTF-8, without decoding them."""
     offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
     try:
         pa.Array.from_buffers(pa.large_string(), 1, [None, offsets, pa.py_buffer(data)]).validate(full=True)
@@ -227,163 +98,122 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _json_records(block: bytes, first: int, bad: Bad) -> Iterator[tuple[int, Record]]:
-    for number, line in enumerate(block.split(b"\n"), first):
-        if not line.strip(b" \t\r"):
-            continue
-        try:
-            record = _json_record(line)
-        except RecordError as error:
-            bad(number, error.reason, str(error))
-        else:
-            yield number, record
-
-
-def _json_record(line: bytes) -> Record:
+def _parse_line(line: bytes) -> Record:
+    """The object on a line; Arrow accepts spellings that Python does not, such as Inf, whatever lines are around it."""
     try:
-        record = json.loads(line.decode(), parse_int=_integer)
-    except UnicodeDecodeError as error:
-        raise RecordError("invalid UTF-8", _not_utf8(error)) from None
-    except (json.JSONDecodeError, RecursionError) as error:
-        # Arrow knows spellings that Python does not, such as Inf. A line must not depend on its neighbours.
-        if (rows := _parse(line.removesuffix(b"\r"))) is not None:
+        return parse_json(line)
+    except RecordError as error:
+        if error.reason == "broken JSON" and (rows := _parse_block(line.removesuffix(b"\r"))) is not None:
             return rows.to_pylist()[0]  # type: ignore[no-any-return]
-        about = f"{error.msg.lower()} at column {error.colno}" if isinstance(error, ValueError) else "nested too deeply"
-        raise RecordError("broken JSON", f"broken JSON, {about}; write one object on every line") from None
-    if not isinstance(record, dict):
-        kind = _KINDS.get(type(record), "a string")
-        raise RecordError("broken JSON", f"{kind}, not a JSON object; write one object on every line")
-    return record
-
-
-def _integer(digits: str) -> float:
-    return int(digits) if len(digits) <= 20 else float(digits)  # int refuses thousands of digits
+        raise
 
 
 def read_csv(
-    stream: IO[bytes], bad: Bad, langs: Collection[str] | None, batch_rows: int, *, delimiter: str = ","
-) -> Iterator[Rows]:
-    """Quoted as RFC 4180 says, under a header that names the columns."""
-    return gather(_csv_records(stream, bad, batch_rows, delimiter), bad, langs, batch_rows, "row")
+    stream: IO[bytes],
+    report: ErrorReporter,
+    langs: Collection[str] | None,
+    batch_rows: int,
+    limits: ReadLimits,
+    *,
+    delimiter: str = ",",
+) -> Iterator[NumberedRows]:
+    """A header and one row per document."""
+    records = csv_records(stream, report, _check_columns, delimiter=delimiter, block_lines=batch_rows, limits=limits)
+    return batch_records(records, report, langs, batch_rows, "row", limits.batch_bytes)
 
 
-def _csv_records(stream: IO[bytes], bad: Bad, batch_rows: int, delimiter: str) -> Iterator[tuple[int, Record]]:
-    undecoded: dict[int, str] = {}  # line -> explanation, of the record that is being read
+def _check_columns(names: Sequence[str]) -> str | None:
+    """What is wrong with the columns of a table; None if nothing is."""
+    for name in SCHEMA.names:
+        if name in REQUIRED_COLUMNS and name not in names:
+            return f"no column '{name}', only {', '.join(names)}; a corpus needs concept, lang and text"
+        if names.count(name) > 1:
+            return f"column '{name}' occurs {names.count(name)} times; rename all but one"
+    return None
 
-    def decoded() -> Iterator[str]:
-        for first, block in _blocks(stream, bad, batch_rows):
-            # The part behind the last line break is empty, except in a file that ends without one.
-            for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
-                try:
-                    yield line.decode() + "\n"
-                except UnicodeDecodeError as error:
-                    undecoded[number] = _not_utf8(error)
-                    yield line.decode(errors="replace") + "\n"
 
-    # The limit belongs to the process. The module's own, 131072 characters, is too short for a document.
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    reader = csv.reader(decoded(), delimiter=delimiter, strict=True)
-    header: list[str] | None = None
-    while True:
-        line = reader.line_num + 1
-        undecoded.clear()
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            bad(line, "broken CSV", f"broken quoting, {error}; double every quote and quote the field around it")
-            if header is None:
-                return
-            continue
-        if undecoded:
-            wrong, explanation = next(iter(undecoded.items()))
-            bad(wrong, "invalid UTF-8", explanation)
-            if header is None:
-                return
-        elif not row:
-            continue
-        elif header is None:
-            header = row
-            if complaint := _wrong_columns(header):
-                bad(line, "missing column", complaint)
-                return
-        elif len(row) != len(header):
-            about = f"{len(row)} fields under a header of {len(header)}"
-            bad(line, "broken CSV", f"{about}; quote a field that holds a delimiter or a line break")
-        else:
-            yield line, dict(zip(header, row, strict=True))
+def _check_rows(rows: pa.RecordBatch, first: int, langs: Collection[str] | None) -> NumberedRows | None:
+    """The same result as ``batch_records``, for rows of valid UTF-8; None if that would report an error."""
+    lines = np.arange(first, first + rows.num_rows, dtype=np.int64)
+    if _has_blanks(rows["lang"]):
+        return None
+    if langs is not None:
+        chosen = pc.is_in(rows["lang"], pa.array(list(langs), pa.string()))
+        rows, lines = rows.filter(chosen), lines[chosen.to_numpy(zero_copy_only=False)]
+    if _has_blanks(rows["concept"]) or _has_blanks(rows["text"]):
+        return None
+    columns = [rows[name] if name in REQUIRED_COLUMNS else rows[name].fill_null("") for name in SCHEMA.names]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA), lines
+
+
+def _has_blanks(column: pa.StringArray) -> bool:
+    """Whether any value is null, empty or white space."""
+    return bool(column.null_count or pc.any(pc.or_(pc.equal(column, ""), pc.utf8_is_space(column))).as_py())
 
 
 # Parquet
 
 
-def read_parquet(stream: Any, bad: Bad, langs: Collection[str] | None, batch_rows: int) -> Iterator[Rows]:
-    """Row group by row group; one without a language that is asked for is not decoded."""
+def read_parquet(
+    stream: Any, report: ErrorReporter, langs: Collection[str] | None, batch_rows: int, limits: ReadLimits
+) -> Iterator[NumberedRows]:
+    """One row per document; a row group without a wanted language is not decoded."""
     file = pq.ParquetFile(stream, buffer_size=1 << 20)
-    if explanation := _wrong_columns(file.schema_arrow.names):
-        bad(None, "missing column", explanation)
+    if explanation := _check_columns(file.schema_arrow.names):
+        report(None, "missing column", explanation)
         return
     names = [name for name in SCHEMA.names if name in file.schema_arrow.names]
     for name in names:
-        if not _is_text(kind := file.schema_arrow.field(name).type, name):
-            bad(None, "wrong type", f"column '{name}' is {kind}, not string; write it as strings")
+        if not _is_text(column_type := file.schema_arrow.field(name).type, name):
+            report(None, "wrong type", f"column '{name}' is {column_type}, not string; write it as strings")
             return
-    row = 1
-    for group in range(file.num_row_groups):
-        about = file.metadata.row_group(group)
-        if langs is not None and _elsewhere(file.read_row_group(group, ["lang"])["lang"], langs):
-            row += about.num_rows
-            yield _rows([], [])
-            continue
-        fitting = BATCH_BYTES * about.num_rows // max(about.total_byte_size, 1)
-        for batch in file.iter_batches(max(1, min(batch_rows, fitting)), row_groups=[group], columns=names):
-            for part in _halves(batch):
-                yield from _parquet_rows(part, row, bad, langs, batch_rows)
-                row += part.num_rows
+
+    def is_unwanted(group: int) -> bool:
+        if langs is None:
+            return False
+        codes = pc.unique(file.read_row_group(group, ["lang"])["lang"]).to_pylist()
+        return bool(codes) and all(code and code.strip() and code not in langs for code in codes)
+
+    for first, batch in parquet_batches(file, names, batch_rows, limits, is_unwanted):
+        if batch is None:
+            yield numbered_rows([], [])
+        else:
+            yield from _check_parquet(batch, first, report, langs, batch_rows, limits)
 
 
-def _is_text(kind: pa.DataType, name: str) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    return bool(text) or (name == "concept" and bool(pa.types.is_integer(kind))) or bool(pa.types.is_null(kind))
+def _is_text(column_type: pa.DataType, name: str) -> bool:
+    if pa.types.is_dictionary(column_type):
+        column_type = column_type.value_type
+    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+    accepted = (*text, pa.types.is_integer) if name == "concept" else text
+    return any(is_type(column_type) for is_type in accepted)
 
 
-def _elsewhere(lang: pa.ChunkedArray, langs: Collection[str]) -> bool:
-    """Whether a whole column is good and of other languages."""
-    found = pc.unique(lang).to_pylist()
-    return bool(found) and all(code and code.strip() and code not in langs for code in found)
-
-
-def _halves(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts that are no larger than a batch may be."""
-    if batch.nbytes <= BATCH_BYTES or batch.num_rows == 1:
-        yield batch
-    else:
-        yield from _halves(batch.slice(0, batch.num_rows // 2))
-        yield from _halves(batch.slice(batch.num_rows // 2))
-
-
-def _parquet_rows(
-    batch: pa.RecordBatch, first: int, bad: Bad, langs: Collection[str] | None, batch_rows: int
-) -> Iterator[Rows]:
+def _check_parquet(
+    batch: pa.RecordBatch,
+    first: int,
+    report: ErrorReporter,
+    langs: Collection[str] | None,
+    batch_rows: int,
+    limits: ReadLimits,
+) -> Iterator[NumberedRows]:
     columns = [
         batch[name].cast(pa.string()) if name in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
         for name in SCHEMA.names
     ]
     rows = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-    settled = None
-    with suppress(pa.ArrowInvalid):  # Parquet may hold anything and call it UTF-8
+    checked = None
+    with suppress(pa.ArrowInvalid):  # Parquet does not enforce that strings are UTF-8
         rows.validate(full=True)
-        settled = _settle(rows, first, langs)
-    if settled is not None:
-        yield settled
+        checked = _check_rows(rows, first, langs)
+    if checked is not None:
+        yield checked
     else:
-        yield from gather(_cells(rows, first, bad), bad, langs, batch_rows, "row")
+        records = _decoded_records(rows, first, report)
+        yield from batch_records(records, report, langs, batch_rows, "row", limits.batch_bytes)
 
 
-def _cells(rows: pa.RecordBatch, first: int, bad: Bad) -> Iterator[tuple[int, Record]]:
+def _decoded_records(rows: pa.RecordBatch, first: int, report: ErrorReporter) -> NumberedRecords:
     columns = [column.cast(pa.binary()).to_pylist() for column in rows.columns]
     for number, cells in enumerate(zip(*columns, strict=True), first):
         try:
@@ -391,64 +221,14 @@ def _cells(rows: pa.RecordBatch, first: int, bad: Bad) -> Iterator[tuple[int, Re
                 name: cell if cell is None else cell.decode() for name, cell in zip(SCHEMA.names, cells, strict=True)
             }
         except UnicodeDecodeError as error:
-            bad(number, "invalid UTF-8", _not_utf8(error))
+            report(number, "invalid UTF-8", describe_utf8_error(error))
         else:
             yield number, record
 
 
-# Writing
-
-
-def write_jsonl(stream: IO[bytes], batches: Iterable[pa.RecordBatch]) -> int:
-    """One object a line, without an empty title or url."""
-    count = 0
-    for batch in batches:
-        lines = [json.dumps(_without_blanks(record), ensure_ascii=False) + "\n" for record in batch.to_pylist()]
-        stream.write("".join(lines).encode())
-        count += batch.num_rows
-    return count
-
-
-def _without_blanks(record: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in record.items() if value or name in _REQUIRED}
-
-
-def write_csv(stream: IO[bytes], batches: Iterable[pa.RecordBatch], *, delimiter: str = ",") -> int:
-    """A header and a row a document, every field in quotes."""
-    count = 0
-    options = pyarrow.csv.WriteOptions(delimiter=delimiter)
-    with pyarrow.csv.CSVWriter(stream, SCHEMA, write_options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-            count += batch.num_rows
-    return count
-
-
-def write_parquet(stream: IO[bytes], batches: Iterable[pa.RecordBatch]) -> int:
-    """Row groups of about 32 MB, compressed with Zstandard."""
-    count = size = 0
-    waiting: list[pa.RecordBatch] = []
-    with pq.ParquetWriter(stream, SCHEMA, compression="zstd") as writer:
-        for batch in batches:
-            waiting.append(batch)
-            count, size = count + batch.num_rows, size + batch.nbytes
-            if size >= ROW_GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(waiting))
-                waiting, size = [], 0
-        if waiting:
-            writer.write_table(pa.Table.from_batches(waiting))
-    return count
-
-
-READERS: dict[str, Callable[[Any, Bad, Collection[str] | None, int], Iterator[Rows]]] = {
+READERS: dict[str, Reader] = {
     ".jsonl": read_jsonl,
     ".csv": read_csv,
     ".tsv": partial(read_csv, delimiter="\t"),
     ".parquet": read_parquet,
-}
-WRITERS: dict[str, Callable[[IO[bytes], Iterable[pa.RecordBatch]], int]] = {
-    ".jsonl": write_jsonl,
-    ".csv": write_csv,
-    ".tsv": partial(write_csv, delimiter="\t"),
-    ".parquet": write_parquet,
 }

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from cr5.corpus.documents import Document, Skipped, write
+from cr5.corpus.documents import Document
+from cr5.corpus.skipped import Skipped
+from cr5.corpus.writing import write
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned import read_aligned
 from cr5.evaluate.dictionaries import dictionary_languages, read_dictionary

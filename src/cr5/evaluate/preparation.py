@@ -6,8 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
-from cr5.corpus.documents import Batch, Document, Skipped, in_batches, read_batches
+from cr5.corpus.documents import Batch, Document, in_batches
 from cr5.corpus.languages import find_language
+from cr5.corpus.reading import read_batches
+from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import REGIMES, CslsOver, Regime
 from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES, Split, make_split

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from cr5.corpus import identification, languages
-from cr5.corpus.documents import Batch, Document, batches
+from cr5.corpus.documents import Batch, Document, in_batches
 from cr5.corpus.duplicates import Duplicates
 from cr5.errors import CorpusError
 from cr5.features.tokeniser import Tokeniser
@@ -105,7 +105,7 @@ def clean(
     wanted = None if langs is None else {languages.normalise(lang) for lang in langs}
     duplicates = Duplicates()
     language_of_concept: dict[int, str] = {}
-    for batch in batches(_in_known_languages(documents, summary, wanted, drop_foreign, handle_error)):
+    for batch in in_batches(_in_known_languages(documents, summary, wanted, drop_foreign, handle_error)):
         is_duplicate = duplicates.mark(batch.rows)
         rows = batch.rows.filter(pa.array(~is_duplicate)) if dedupe and is_duplicate.any() else batch.rows
         summary.documents.update(rows["lang"].to_pylist())

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from cr5.corpus.documents import Batch, Skipped, write
+from cr5.corpus.documents import Batch
+from cr5.corpus.skipped import Skipped
+from cr5.corpus.writing import write
 from cr5.errors import CorpusError
 from cr5.progress import Progress, ProgressCallback, silent
 from cr5.sources.clean import SourceSummary, clean

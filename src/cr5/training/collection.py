@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from cr5._typing import Ints, Sparse
-from cr5.corpus.documents import Batch, Piece, Reading, Skipped, place
+from cr5.corpus.documents import Batch, location
+from cr5.corpus.reading import CorpusReader, FileShard
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounter, WordCounts
 from cr5.features.tfidf import (
@@ -101,7 +103,7 @@ class Collection:
         for lang, documents in self.languages.items():
             rows = np.flatnonzero(alone[documents.concepts])
             for row in rows:
-                where = place(self.sources[documents.sources[row]], int(documents.lines[row]))
+                where = location(self.sources[documents.sources[row]], int(documents.lines[row]))
                 concept = self.concepts[documents.concepts[row]]
                 message = f"{where}: concept {concept} occurs in language {lang} only"
                 if skipped is None:
@@ -165,10 +167,10 @@ def collect(
 
 
 def collect_on(
-    cluster: Cluster, reading: Reading, tokeniser: Tokeniser, *, progress: ProgressCallback = silent
+    cluster: Cluster, reading: CorpusReader, tokeniser: Tokeniser, *, progress: ProgressCallback = silent
 ) -> Collection:
     """Count the words of a corpus where the workers are; only concepts, lengths and places come here."""
-    pieces = reading.pieces()
+    pieces = reading.shards()
     handles = cluster.spawn(partial(_count_piece, tokeniser=tokeniser), pieces)
     concepts: dict[str, int] = {}
     sources: dict[str, int] = {}
@@ -195,7 +197,7 @@ def collect_on(
     return Collection(list(concepts), list(sources), languages)
 
 
-def _count_piece(piece: Piece, tokeniser: Tokeniser) -> tuple[Collection, Skipped]:
+def _count_piece(piece: FileShard, tokeniser: Tokeniser) -> tuple[Collection, Skipped]:
     skipped = Skipped()
     return collect(piece.read(skipped), tokeniser, threads=1), skipped
 

@@ -371,7 +371,7 @@ def test_an_incomplete_corpus_is_not_read(xml_mirror: Mirror, tmp_path: Path) ->
     with pytest.raises(CorpusError) as caught:
         list(read(output))
     assert str(caught.value) == (
-        f"{output}: this corpus is not complete; run the command that writes it again, it goes on"
+        f"{output}: this corpus is not complete; repeat the command that writes it, which resumes"
     )
 
 

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from search_dumps import DANISH, Page, write_export
 
-from cr5.corpus.documents import Document, Skipped
+from cr5.corpus.documents import Document
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.wikipedia import parquet_export
 from cr5.sources.wikipedia.wiki import Piece, Tally

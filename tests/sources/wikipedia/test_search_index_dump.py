@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from search_dumps import DANISH, Page, action, bulk, source, write_classic, write_shards
 
-from cr5.corpus.documents import Document, Skipped
+from cr5.corpus.documents import Document
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources import files
 from cr5.sources.wikipedia import search_index_dump

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cr5.corpus.documents import Skipped
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.wikipedia import wikidata_items
 from cr5.sources.wikipedia.wikidata_items import Items, from_page_props, from_sitelinks

@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from timing import seconds
 
-from cr5.corpus.documents import Document, Skipped
+from cr5.corpus.documents import Document
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, raise_error
 from cr5.sources.wikipedia import xml_dump

@@ -20,7 +20,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from cr5.corpus.documents import Skipped
+from cr5.corpus.skipped import Skipped
 from cr5.progress import Progress, ProgressCallback
 
 out = Console(highlight=False)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5._typing import Ints
-from cr5.corpus.formats import Bad
+from cr5.corpus.tables import ErrorReporter
 from cr5.errors import CorpusError
 from cr5.evaluate.published.text_files import INTEGER, MOST, SKIP_LINES, Columns, is_mostly, read_columns
 
@@ -46,7 +46,7 @@ class WordIndex:
         return positions
 
 
-def read_word_index(path: Path, bad: Bad, lowercase: bool) -> WordIndex:
+def read_word_index(path: Path, bad: ErrorReporter, lowercase: bool) -> WordIndex:
     """Read a word index; words that ``lowercase`` makes equal share a position."""
     columns, lines = read_columns(path, bad)
     id_column, word_column = _word_index_columns(path, columns)
@@ -120,7 +120,7 @@ class ConceptIndex:
     titles: pa.LargeStringArray | None
 
 
-def concept_index(path: Path, table: Columns, matrix: Path, sample: list[str], bad: Bad) -> ConceptIndex:
+def concept_index(path: Path, table: Columns, matrix: Path, sample: list[str], bad: ErrorReporter) -> ConceptIndex:
     """Recognise the columns of a concept index.
 
     The column that contains the concepts of the matrix, of which ``sample`` is a part, is that of the names.

@@ -10,8 +10,9 @@ import pyarrow as pa
 from scipy.sparse import coo_array, csr_array
 
 from cr5._typing import Ints, Mask, Sparse
-from cr5.corpus.documents import Skipped, place
-from cr5.corpus.formats import Bad
+from cr5.corpus.documents import location
+from cr5.corpus.skipped import Skipped
+from cr5.corpus.tables import ErrorReporter
 from cr5.errors import CorpusError
 from cr5.evaluate.published.counted_texts import CountedTexts
 from cr5.evaluate.published.indices import ConceptIndex, WordIndex, concept_index, read_word_index
@@ -172,11 +173,11 @@ class _LanguageReader:
         self.words = read_word_index(files.words, self._error_handler(files.words), lowercase)
         self.bad = self._error_handler(files.matrix)
 
-    def _error_handler(self, path: Path) -> Bad:
+    def _error_handler(self, path: Path) -> ErrorReporter:
         """A function that raises an error about a line of a file, or counts it."""
 
         def bad(line: int | None, reason: str, explanation: str) -> None:
-            message = f"{place(str(path), line)}: {explanation}"
+            message = f"{location(str(path), line)}: {explanation}"
             if self.on_error != "skip":
                 raise CorpusError(message)
             if self.skipped is not None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from cr5._typing import Array, Ints
-from cr5.corpus.formats import Bad, RecordError
+from cr5.corpus.tables import ErrorReporter, RecordError
 from cr5.errors import CorpusError
 from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed
 
@@ -33,7 +33,7 @@ class Columns(NamedTuple):
     lines: Ints
 
 
-def read_columns(path: Path, bad: Bad) -> Columns:
+def read_columns(path: Path, bad: ErrorReporter) -> Columns:
     """Split an index at its tabs, or at spaces where it has none; a short line ends in empty fields."""
     text, lines = _read_lines(b"".join(_read_chunks(path, BLOCK_BYTES, bad, lambda _: None)), bad)
     if not len(text):
@@ -55,7 +55,7 @@ def read_columns(path: Path, bad: Bad) -> Columns:
     return Columns(columns, lines)
 
 
-def _read_lines(data: bytes, bad: Bad) -> tuple[pa.LargeStringArray, Ints]:
+def _read_lines(data: bytes, bad: ErrorReporter) -> tuple[pa.LargeStringArray, Ints]:
     """The lines that are not blank, without line ends, and their numbers."""
     data = data.removeprefix(codecs.BOM_UTF8)
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
@@ -119,7 +119,7 @@ class Entries(NamedTuple):
     block: Block
 
 
-def read_entries(path: Path, block_bytes: int, bad: Bad, report: Callable[[int], None]) -> Iterator[Entries]:
+def read_entries(path: Path, block_bytes: int, bad: ErrorReporter, report: Callable[[int], None]) -> Iterator[Entries]:
     """Parse a matrix block by block; a block that Arrow cannot parse safely is parsed line by line."""
     for block in _read_blocks(path, block_bytes, bad, report):
         entries = _parse_block(block) or _parse_block(_normalise_spaces(block)) or parse_lines(block, bad)
@@ -127,7 +127,7 @@ def read_entries(path: Path, block_bytes: int, bad: Bad, report: Callable[[int],
             yield entries
 
 
-def _read_blocks(path: Path, block_bytes: int, bad: Bad, report: Callable[[int], None]) -> Iterator[Block]:
+def _read_blocks(path: Path, block_bytes: int, bad: ErrorReporter, report: Callable[[int], None]) -> Iterator[Block]:
     rest, first_line, truncated = b"", 1, False
 
     def report_damage(line: int | None, reason: str, explanation: str) -> None:
@@ -205,7 +205,7 @@ def _as_integers(numbers: Array) -> Ints | None:
     return numbers.astype(np.int64) if (np.abs(numbers) < 2**53).all() and (numbers % 1 == 0).all() else None
 
 
-def parse_lines(block: Block, bad: Bad) -> Entries:
+def parse_lines(block: Block, bad: ErrorReporter) -> Entries:
     """Parse a block line by line, and report every line that is not an entry."""
     code_of: dict[str, int] = {}
     entries = []
@@ -256,7 +256,7 @@ def _decompress(raw: IO[bytes]) -> IO[bytes]:
     return open_decompressed(raw, ".gz" if is_gzip else "")
 
 
-def _read_chunks(path: Path, size: int, bad: Bad, report: Callable[[int], None]) -> Iterator[bytes]:
+def _read_chunks(path: Path, size: int, bad: ErrorReporter, report: Callable[[int], None]) -> Iterator[bytes]:
     """A file's content, about ``size`` bytes at a time, up to where it is damaged."""
     chunk = bytearray()
     damage = ""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cr5.corpus.documents import Skipped
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.evaluate.published.counted_texts import CountedTexts
 from cr5.evaluate.published.reader import languages, read

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cr5.corpus.documents import Skipped, read_batches
+from cr5.corpus.reading import read_batches
+from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, silent
 from cr5.sources.wikipedia.dump_listing import Dump

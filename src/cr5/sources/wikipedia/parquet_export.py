@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cr5.corpus.documents import Document, place
+from cr5.corpus.documents import Document, location
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, raise_error, reading
 from cr5.sources.wikipedia.wiki import DISAMBIGUATION, EMPTY, NO_ITEM, PAGES, Piece, Tally, Wiki
@@ -57,13 +57,14 @@ def articles(
             try:
                 page, title, text, url = ["" if cell is None else cell.decode() for cell in cells]
             except UnicodeDecodeError:
-                handle_error(
-                    "invalid UTF-8", f"{place(piece.path, before + number)}: the text is no UTF-8; download it again"
-                )
+                place = location(piece.path, before + number)
+                handle_error("invalid UTF-8", f"{place}: the text is no UTF-8; download it again")
                 continue
             if not _PAGE.fullmatch(page) or not title:
                 shown = f"{page[:40]!r} is no page id" if title else "the page has no title"
-                handle_error("no page id or title", f"{place(piece.path, before + number)}: {shown}; download it again")
+                handle_error(
+                    "no page id or title", f"{location(piece.path, before + number)}: {shown}; download it again"
+                )
                 continue
             tally[PAGES] += 1
             item, ambiguous = find(int(page), title) or ("", False)

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cr5._typing import Ints
-from cr5.corpus.documents import MANIFEST, SCHEMA
+from cr5.corpus.documents import SCHEMA
 from cr5.corpus.duplicates import Duplicates
+from cr5.corpus.reading import MANIFEST
 from cr5.errors import Cr5Error
 from cr5.sources.wikipedia.shards import load_json, whole, write_json, write_table
 

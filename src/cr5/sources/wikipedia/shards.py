@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.corpus import identification
-from cr5.corpus.documents import SCHEMA, Document, Skipped
+from cr5.corpus.documents import SCHEMA, Document
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError, Cr5Error
 from cr5.sources.wikipedia import parquet_export, search_index_dump, xml_dump
 from cr5.sources.wikipedia.wiki import Kind, Piece, Tally, Wiki

@@ -1,0 +1,26 @@
+"""Skipped input: how many lines, rows and files were left out, and why."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Skipped:
+    """For each reason, how often it occurred, and the message of its first occurrence."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """The number of lines, rows and files that were skipped."""
+        return sum(self.counts.values())
+
+    @property
+    def first(self) -> str:
+        """The message of the first occurrence of all."""
+        return next(iter(self.examples.values()))
+
+    def add(self, reason: str, message: str, count: int = 1) -> None:
+        """Count one more, or several."""
+        self.counts[reason] = self.counts.get(reason, 0) + count
+        self.examples.setdefault(reason, message)

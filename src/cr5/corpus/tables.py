@@ -1,0 +1,242 @@
+"""Table files: JSONL, CSV, TSV and Parquet as numbered records, in a bounded amount of memory.
+
+What is wrong with a line is passed to ``report(line, reason, explanation)``, and reading goes on after it. The caller
+knows the name of the file and decides whether to raise or to count.
+"""
+
+import codecs
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ErrorReporter: TypeAlias = Callable[[int | None, str, str], None]
+"""Called with a line number (None for the whole file), a short reason and an explanation that says what to do."""
+Record: TypeAlias = Mapping[str, object]
+NumberedRecords: TypeAlias = Iterator[tuple[int, Record]]
+"""Records with the line, or the row of Parquet, that each begins in, from 1."""
+
+# UTF-32 first: its little-endian mark begins with that of UTF-16.
+_FOREIGN_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_TYPE_NAMES = {
+    type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list",
+    dict: "an object",
+}  # fmt: skip
+_MAX_INTEGER_DIGITS = 4000  # int() refuses more than 4300
+_BLOCK_LINES = 4000
+
+
+class RecordError(Exception):
+    """A record that cannot be used: a short reason, and an explanation as the message."""
+
+    def __init__(self, reason: str, explanation: str) -> None:
+        super().__init__(explanation)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """How many bytes of a file are read and decoded at a time.
+
+    A batch holds about ``batch_bytes``, or one longer document. ``shard_bytes`` of a file are read by one worker.
+    """
+
+    chunk_bytes: int = 8 << 20
+    batch_bytes: int = 16 << 20
+    line_bytes: int = 256 << 20
+    shard_bytes: int = 64 << 20
+
+
+DEFAULT_LIMITS = ReadLimits()
+
+
+def describe_utf8_error(error: UnicodeDecodeError) -> str:
+    """What is not UTF-8, and what to do."""
+    byte = error.object[error.start]
+    return f"byte 0x{byte:02x} at position {error.start + 1} is not UTF-8; convert the file with iconv -t utf-8"
+
+
+def check_text(value: object, name: str) -> str:
+    """The value of the field or column ``name`` if it is a string of valid Unicode."""
+    if not isinstance(value, str):
+        type_name = _TYPE_NAMES.get(type(value), f"a {type(value).__name__}")
+        raise RecordError("wrong type", f"{name} is {type_name}, not a string; write it as a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        code = f"\\u{ord(value[error.start]):04x}"
+        raise RecordError("lone surrogate", f"{name} holds half a character, {code}; remove it") from None
+    return value
+
+
+def line_blocks(
+    stream: IO[bytes], report: ErrorReporter, max_lines: int = _BLOCK_LINES, limits: ReadLimits = DEFAULT_LIMITS
+) -> Iterator[tuple[int, bytes]]:
+    """Blocks of at most ``max_lines`` complete lines, each with the number of its first line."""
+    line, rest, skipping = 1, bytearray(), False
+    chunk = stream.read(limits.chunk_bytes)
+    for mark, name in _FOREIGN_MARKS.items():
+        if chunk.startswith(mark):
+            report(None, "unknown encoding", f"{name}, not UTF-8; convert it with iconv -f {name.lower()} -t utf-8")
+            return
+    chunk = chunk.removeprefix(codecs.BOM_UTF8)
+    while chunk:
+        start = 0
+        if skipping and (start := chunk.find(b"\n") + 1):
+            line, skipping = line + 1, False
+        ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n")) + 1
+        if skipping:
+            start = len(chunk)
+        if start:
+            ends = ends[ends > start]
+        # Cut after every max_lines-th line of the chunk, and after its last complete line.
+        for end in dict.fromkeys([*ends[max_lines - 1 :: max_lines].tolist(), *ends[-1:].tolist()]):
+            block = bytes(rest) + chunk[start:end]
+            yield line, block
+            line, start = line + block.count(b"\n"), end
+            rest.clear()
+        rest += chunk[start:]
+        if len(rest) > limits.line_bytes:
+            report(line, "line too long", f"a line of more than {limits.line_bytes >> 20} MB; break it into lines")
+            rest.clear()
+            skipping = True
+        chunk = stream.read(limits.chunk_bytes)
+    if rest:
+        yield line, bytes(rest)
+
+
+def parse_json(line: bytes) -> Record:
+    """The JSON object on a line."""
+    try:
+        record = json.loads(line.decode(), parse_int=_parse_integer)
+    except UnicodeDecodeError as error:
+        raise RecordError("invalid UTF-8", describe_utf8_error(error)) from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        problem = "nested too deeply"
+        if isinstance(error, json.JSONDecodeError):
+            problem = f"{error.msg.lower()} at column {error.colno}"
+        raise RecordError("broken JSON", f"broken JSON, {problem}; write one object on every line") from None
+    if not isinstance(record, dict):
+        type_name = _TYPE_NAMES[type(record)]
+        raise RecordError("broken JSON", f"{type_name}, not a JSON object; write one object on every line")
+    return record
+
+
+def _parse_integer(digits: str) -> float:
+    return int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else float(digits)
+
+
+def json_records(
+    block: bytes, first_line: int, report: ErrorReporter, parse: Callable[[bytes], Record] = parse_json
+) -> NumberedRecords:
+    """The objects in a block of lines; blank lines are skipped."""
+    for number, line in enumerate(block.split(b"\n"), first_line):
+        if not line.strip(b" \t\r"):
+            continue
+        try:
+            record = parse(line)
+        except RecordError as error:
+            report(number, error.reason, str(error))
+        else:
+            yield number, record
+
+
+def csv_records(
+    stream: IO[bytes],
+    report: ErrorReporter,
+    check_header: Callable[[Sequence[str]], str | None],
+    *,
+    delimiter: str = ",",
+    block_lines: int = _BLOCK_LINES,
+    limits: ReadLimits = DEFAULT_LIMITS,
+) -> NumberedRecords:
+    """The rows of a CSV file, quoted as in RFC 4180, under a header that names the columns.
+
+    ``check_header`` explains what is wrong with the header, or returns None; a file with a bad header is not read.
+    """
+    undecoded: dict[int, str] = {}  # line -> explanation, within the record that is being read
+
+    def decoded_lines() -> Iterator[str]:
+        for first, block in line_blocks(stream, report, block_lines, limits):
+            # What follows the last line break is empty, except in a file that does not end with one.
+            for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
+                try:
+                    yield line.decode() + "\n"
+                except UnicodeDecodeError as error:
+                    undecoded[number] = describe_utf8_error(error)
+                    yield line.decode(errors="replace") + "\n"
+
+    # This limit is global to the process. Its default, 131072 characters, is too low for a document.
+    csv.field_size_limit(max(csv.field_size_limit(), limits.line_bytes))
+    reader = csv.reader(decoded_lines(), delimiter=delimiter, strict=True)
+    header: list[str] | None = None
+    while True:
+        line = reader.line_num + 1
+        undecoded.clear()
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            report(line, "broken CSV", f"broken quoting, {error}; double every quote and quote the field around it")
+            if header is None:
+                return
+            continue
+        if undecoded:
+            undecoded_line, explanation = next(iter(undecoded.items()))
+            report(undecoded_line, "invalid UTF-8", explanation)
+            if header is None:
+                return
+        elif not row:
+            continue
+        elif header is None:
+            header = row
+            if problem := check_header(header):
+                report(line, "missing column", problem)
+                return
+        elif len(row) != len(header):
+            sizes = f"{len(row)} fields under a header of {len(header)}"
+            report(line, "broken CSV", f"{sizes}; quote a field that holds a delimiter or a line break")
+        else:
+            yield line, dict(zip(header, row, strict=True))
+
+
+def parquet_batches(
+    file: pq.ParquetFile,
+    columns: Sequence[str],
+    max_rows: int,
+    limits: ReadLimits = DEFAULT_LIMITS,
+    skip_group: Callable[[int], bool] = lambda group: False,
+) -> Iterator[tuple[int, pa.RecordBatch | None]]:
+    """Batches of a Parquet file with the number of their first row; None for a row group that is skipped."""
+    row = 1
+    for group in range(file.num_row_groups):
+        metadata = file.metadata.row_group(group)
+        if skip_group(group):
+            yield row, None
+            row += metadata.num_rows
+            continue
+        fitting = limits.batch_bytes * metadata.num_rows // max(metadata.total_byte_size, 1)
+        for batch in file.iter_batches(max(1, min(max_rows, fitting)), row_groups=[group], columns=list(columns)):
+            for part in _split_by_size(batch, limits.batch_bytes):
+                yield row, part
+                row += part.num_rows
+
+
+def _split_by_size(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The batch in parts of at most ``max_bytes``, or of one row."""
+    if batch.nbytes <= max_bytes or batch.num_rows == 1:
+        yield batch
+    else:
+        yield from _split_by_size(batch.slice(0, batch.num_rows // 2), max_bytes)
+        yield from _split_by_size(batch.slice(batch.num_rows // 2), max_bytes)

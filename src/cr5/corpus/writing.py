@@ -1,0 +1,91 @@
+"""Writing a corpus to a file: JSONL, CSV, TSV or Parquet, complete or not at all."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA, Batch, Document, in_batches
+from cr5.corpus.formats import describe_unknown_suffix, split_format
+from cr5.errors import CorpusError
+from cr5.storage.atomic import replacing
+from cr5.storage.compressed import compressing
+
+_ROW_GROUP_BYTES = 32 << 20
+
+
+def write(path: str | Path, items: Iterable[Batch] | Iterable[Document]) -> int:
+    """Write a corpus in the format of the path's suffix ("-": JSONL to standard output); return its size.
+
+    The file appears under its name when it is complete and on disk.
+    """
+    rows = (batch.rows for batch in in_batches(items))
+    if str(path) == "-":
+        count = write_jsonl(sys.stdout.buffer, rows)
+        sys.stdout.buffer.flush()
+        return count
+    target = Path(path).resolve()  # a symbolic link stays one
+    if target.is_dir():
+        raise CorpusError(f"{path}: this is a folder; name a file in it, such as corpus.parquet")
+    file_format, compression = split_format(str(path))
+    if file_format not in WRITERS:
+        raise CorpusError(describe_unknown_suffix(str(path)))
+    if not target.parent.is_dir():
+        raise CorpusError(f"{path}: the folder {Path(path).parent} does not exist; create it first")
+    with replacing(target) as raw, compressing(raw, compression) as stream:
+        return WRITERS[file_format](stream, rows)
+
+
+def write_jsonl(stream: IO[bytes], batches: Iterable[pa.RecordBatch]) -> int:
+    """One object per line; an empty title or url is left out."""
+    count = 0
+    for batch in batches:
+        lines = [json.dumps(_without_blanks(record), ensure_ascii=False) + "\n" for record in batch.to_pylist()]
+        stream.write("".join(lines).encode())
+        count += batch.num_rows
+    return count
+
+
+def _without_blanks(record: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in record.items() if value or name in REQUIRED_COLUMNS}
+
+
+def write_csv(stream: IO[bytes], batches: Iterable[pa.RecordBatch], *, delimiter: str = ",") -> int:
+    """A header and one row per document, every field in quotes."""
+    count = 0
+    options = pyarrow.csv.WriteOptions(delimiter=delimiter)
+    with pyarrow.csv.CSVWriter(stream, SCHEMA, write_options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            count += batch.num_rows
+    return count
+
+
+def write_parquet(stream: IO[bytes], batches: Iterable[pa.RecordBatch], row_group_bytes: int = _ROW_GROUP_BYTES) -> int:
+    """Row groups of about ``row_group_bytes``, compressed with Zstandard."""
+    count = size = 0
+    pending: list[pa.RecordBatch] = []
+    with pq.ParquetWriter(stream, SCHEMA, compression="zstd") as writer:
+        for batch in batches:
+            pending.append(batch)
+            count, size = count + batch.num_rows, size + batch.nbytes
+            if size >= row_group_bytes:
+                writer.write_table(pa.Table.from_batches(pending))
+                pending, size = [], 0
+        if pending:
+            writer.write_table(pa.Table.from_batches(pending))
+    return count
+
+
+WRITERS: dict[str, Callable[[IO[bytes], Iterable[pa.RecordBatch]], int]] = {
+    ".jsonl": write_jsonl,
+    ".csv": write_csv,
+    ".tsv": partial(write_csv, delimiter="\t"),
+    ".parquet": write_parquet,
+}
