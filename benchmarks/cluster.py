@@ -19,8 +19,8 @@ import numpy as np
 from scipy.linalg import subspace_angles
 
 from cr5.progress import Progress
-from cr5.training.engines import Facts
-from cr5.training.engines.dask import REPLACED, DaskEngine, Moved, bytes_per_step
+from cr5.training.engines import BlockInfo
+from cr5.training.engines.dask import REPLACEMENT_FACTOR, DaskEngine, ReceivedRows, bytes_per_step
 from cr5.training.solver import Fit, memory, reduced_rank_ridge
 from data import europarl, say, synthetic
 
@@ -46,12 +46,12 @@ def agreement(problem: Any, expected: Fit, workers: int, shard_bytes: int, optio
         steps: list[dict[str, Any]] = []
 
         def count(progress: Progress) -> None:
-            kinds, totals = engine.words.kinds, engine.cluster.client.run(received)
-            columns = {"columns": kinds["Z"][0], "active": kinds["W"][0], "older": kinds.get("P", (0,))[0]}
-            steps.append({**columns, "total": [totals[worker] for worker in engine.cluster.places]})
+            types, totals = engine.words.types, engine.workers.client.run(received)
+            columns = {"columns": types["Z"][0], "active": types["W"][0], "older": types.get("P", (0,))[0]}
+            steps.append({**columns, "total": [totals[worker] for worker in engine.workers.slots]})
 
         fit = reduced_rank_ridge(*problem, engine=engine, progress=count, **options)
-        moved, shards = engine.moved(), len(engine.shards)
+        moved, shards = engine.received_rows(), len(engine.shards)
     show(
         "agreement",
         workers=workers,
@@ -79,7 +79,7 @@ def kill(problem: Any, undisturbed: Fit, shard_bytes: int, step: int, options: d
         def disturb(progress: Progress) -> None:
             times.append(time.perf_counter())
             if progress.done == step:
-                [pid] = engine.cluster.client.run(os.getpid, workers=engine.cluster.places[1:]).values()
+                [pid] = engine.workers.client.run(os.getpid, workers=engine.workers.slots[1:]).values()
                 os.kill(pid, signal.SIGKILL)
 
         fit = reduced_rank_ridge(*problem, engine=engine, progress=disturb, **options)
@@ -113,10 +113,11 @@ def estimate(
     """
     each = documents // machines
     away, cut = each * (machines - 1) // machines, words * (machines - 1) // machines
-    moved = Moved(spread=away, sums=away, words=cut, products=cut)
-    size = bytes_per_step(moved, columns, columns, columns, itemsize=4)
+    received_rows = ReceivedRows(concepts=away, sums=away, words=cut, products=cut)
+    size = bytes_per_step(received_rows, columns, columns, columns, itemsize=4)
     facts = [
-        Facts(i, documents // languages, words, nonzeros * documents // languages, "float32") for i in range(languages)
+        BlockInfo(i, documents // languages, words, nonzeros * documents // languages, "float32")
+        for i in range(languages)
     ]
     show(
         "estimate",
@@ -133,7 +134,7 @@ def estimate(
         gigabytes_per_step_and_machine=size / 1e9,
         network_seconds_per_step=size * 8 / (gigabits * 1e9),
         gigabytes_per_restart_and_machine=2 * languages * words * columns * 4 / machines / 1e9,
-        memory_gigabytes_per_machine=memory(facts, concepts, columns) * REPLACED / machines / 1e9,
+        memory_gigabytes_per_machine=memory(facts, concepts, columns) * REPLACEMENT_FACTOR / machines / 1e9,
     )
 
 

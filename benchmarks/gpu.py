@@ -170,13 +170,13 @@ class Stopwatch:
 def breakdown(cupy: Any, engine: GpuEngine, **options: Any) -> None:
     """Where the seconds of a fit go, part by part, each waited for."""
     watch = Stopwatch(cupy.cuda.Device().synchronize)
-    verbs = ("times", "transposed_times", "concept_sums", "spread", "column_sums", "compute")
-    for name in verbs:
+    methods = ("multiply", "multiply_transposed", "concept_sums", "broadcast_concepts", "column_sums", "compute")
+    for name in methods:
         watch.around(engine, name)
     for kind in ("words", "documents", "concepts"):
-        room = getattr(engine, kind)
-        watch.around(room, "map", lambda f, *_: getattr(f, "func", f).__name__)
-        watch.around(room, "get")
+        partition = getattr(engine, kind)
+        watch.around(partition, "map", lambda f, *_: getattr(f, "func", f).__name__)
+        watch.around(partition, "get")
     kept = {name: getattr(solver, name) for name in ("_rayleigh_ritz", "_gram_of_step", "_bordered")}
     for name in kept:
         watch.around(solver, name)
@@ -186,7 +186,7 @@ def breakdown(cupy: Any, engine: GpuEngine, **options: Any) -> None:
     for name, plain in kept.items():
         setattr(solver, name, plain)
     for owner, names in (
-        (engine, verbs),
+        (engine, methods),
         *((getattr(engine, kind), ("map", "get")) for kind in ("words", "documents", "concepts")),
     ):
         for name in names:
@@ -198,32 +198,32 @@ def breakdown(cupy: Any, engine: GpuEngine, **options: Any) -> None:
 
 def products(cupy: Any, engine: GpuEngine) -> None:
     """Each product by itself, at the usual number of columns."""
-    facts = engine.facts()
+    facts = engine.block_info()
     nonzeros = sum(block.nonzeros for block in facts)
     random = cupy.random.default_rng(0)
     for store, block in zip(engine.words.stores, facts, strict=True):
         store["V"] = random.standard_normal((block.words, WIDTH), dtype=np.float32)
-    engine.times("V")
+    engine.multiply("V")
     kept = [store["V"] for store in engine.documents.stores]
 
-    def there() -> None:
-        engine.times("V")
+    def multiply() -> None:
+        engine.multiply("V")
 
-    def back() -> None:
+    def multiply_transposed() -> None:
         for store, U in zip(engine.documents.stores, kept, strict=True):
             store["U"] = U
-        engine.transposed_times("U", "W")
+        engine.multiply_transposed("U", "W")
 
-    def sums() -> None:
+    def concept_sums() -> None:
         engine.concept_sums("V")
 
-    def spread() -> None:
-        engine.spread("V", "U")
+    def broadcast_concepts() -> None:
+        engine.broadcast_concepts("V", "U")
 
-    for name, work in (("times", there), ("transposed_times", back), ("concept_sums", sums), ("spread", spread)):
-        seconds = timed(cupy, work)
+    for work in (multiply, multiply_transposed, concept_sums, broadcast_concepts):
+        name, seconds = work.__name__, timed(cupy, work)
         line: dict[str, Any] = {"ms": 1e3 * seconds}
-        if name.endswith("times"):
+        if name.startswith("multiply"):
             line |= {
                 "gathered_gb_per_second": nonzeros * WIDTH * 4 / seconds / 1e9,
                 "gflops": 2 * nonzeros * WIDTH / seconds / 1e9,
@@ -252,8 +252,8 @@ def products(cupy: Any, engine: GpuEngine) -> None:
     A = csr_matrix((X.data, X.indices, X.indptr.astype(np.int32)), shape=X.shape)
     seconds = timed(cupy, lambda: A @ V, repeats=1)
     show("comparison", name="cupyx csr @ dense", columns=WIDTH, ms_for_all_languages=1e3 * seconds / share)
-    for room in (engine.words, engine.documents, engine.concepts):
-        for store in room.stores:
+    for partition in (engine.words, engine.documents, engine.concepts):
+        for store in partition.stores:
             for name in {"V", "U", "W"} & set(store):
                 del store[name]
 
@@ -297,8 +297,8 @@ def at_scale(cupy: Any, documents: int, rank: int, ridge: float, repeats: int) -
         engine.put(lang, blocks.pop(lang), concepts.pop(lang))
     cupy.cuda.Device().synchronize()
     put = time.perf_counter()
-    engine.reserve(solver.memory(engine.facts(), engine.concepts.sizes[0], rank))
-    nonzeros = sum(block.nonzeros for block in engine.facts())
+    engine.check_memory(solver.memory(engine.block_info(), engine.concepts.sizes[0], rank))
+    nonzeros = sum(block.nonzeros for block in engine.block_info())
     options: dict[str, Any] = {"rank": rank, "ridge": ridge}
     fits = [solve(engine, **options) for _ in range(1 + repeats)][1:]  # the first warms up
     fit = fits[-1]
@@ -321,9 +321,9 @@ def at_scale(cupy: Any, documents: int, rank: int, ridge: float, repeats: int) -
         residual=fit.residual,
         converged=fit.converged,
         eigenvalues={str(i): float(fit.eigenvalues[i]) for i in (0, 1, 9, 99, rank - 1)},
-        peak_gb_of_the_pool=engine.card.pool.total_bytes() / 1e9,
+        peak_gb_of_the_pool=engine.device.pool.total_bytes() / 1e9,
         used_gb_of_the_card=(total - free) / 1e9,
-        estimated_gb=solver.memory(engine.facts(), engine.concepts.sizes[0], rank) / 1e9,
+        estimated_gb=solver.memory(engine.block_info(), engine.concepts.sizes[0], rank) / 1e9,
     )
     breakdown(cupy, engine, **options)
     products(cupy, engine)
@@ -340,7 +340,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.prepare:
         return prepare(*given.prepare)
-    cupy = GpuEngine().card.cupy
+    cupy = GpuEngine().device.cupy
     about_the_card(cupy)
     host_algebra(cupy)
     if given.matrices:

@@ -16,7 +16,7 @@ import numba
 from cr5 import __version__, reduced_rank_ridge
 from cr5.progress import Progress
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.engines.registry import size
+from cr5.training.engines.registry import parse_bytes
 from cr5.training.solver import solve
 from data import first, peak_gb, say, synthetic
 
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--languages", type=int, default=4)
     parser.add_argument("--rank", type=int, default=300)
     parser.add_argument("--ridge", type=float, default=3.0)
-    parser.add_argument("--memory", type=size, help="what the fit may use, like 4GB; by default all there is")
+    parser.add_argument("--memory", type=parse_bytes, help="what the fit may use, like 4GB; by default all there is")
     parser.add_argument("--scratch", type=Path, help="folder for what exceeds the memory; it needs 20 GB and more")
     given = parser.parse_args()
     began = time.perf_counter()

@@ -29,11 +29,10 @@ from scipy.sparse import block_diag
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, cg, eigsh
 
 from cr5 import __version__, reduced_rank_ridge
-from cr5._typing import Array, Ints, Sparse
+from cr5._typing import Array, Intercept, Ints, Sparse
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import settings
 from cr5.training.pipeline import documents_per_concept, metric_maps
-from cr5.training.solver import Intercept
 from data import Data, europarl, first, hold_out, peak_gb, precision_at_1, say, synthetic
 
 
@@ -57,12 +56,12 @@ class Operators:
             U[rows] -= U[rows].mean(axis=0)
         return U
 
-    def times(self, V: Array) -> Array:
+    def multiply(self, V: Array) -> Array:
         """C X V"""
         self.products += 1 if V.ndim == 1 else V.shape[1]
         return self.centre(self.X @ V)
 
-    def transposed_times(self, U: Array) -> Array:
+    def multiply_transposed(self, U: Array) -> Array:
         """X'U"""
         self.products += 1 if U.ndim == 1 else U.shape[1]
         return self.Xt @ U
@@ -103,19 +102,21 @@ def paper(
     """P, the top eigenvectors of Y'C X B^-1 X'C Y with B = X'C X + ridge I; Phi = P'Y'C X B^-1; orthonormal rows."""
     on = Operators(blocks, concepts, intercept)
     words = on.X.shape[1]
-    B = LinearOperator((words, words), matvec=lambda z: on.transposed_times(on.times(z)) + ridge * z, dtype=np.float64)
+    B = LinearOperator(
+        (words, words), matvec=lambda z: on.multiply_transposed(on.multiply(z)) + ridge * z, dtype=np.float64
+    )
     ended: list[int] = []
 
     def solve(p: Array) -> Array:
         """B^-1 X'C Y p"""
-        z, info = cg(B, on.transposed_times(on.centre(on.of_concepts(p))), rtol=solve_tol, maxiter=max_steps)
+        z, info = cg(B, on.multiply_transposed(on.centre(on.of_concepts(p))), rtol=solve_tol, maxiter=max_steps)
         ended.append(info)
         if len(ended) % 100 == 0:
             say(f"reference: {len(ended)} solves, {on.products:,} products")
         return z
 
     shape = (on.concepts, on.concepts)
-    M = LinearOperator(shape, matvec=lambda p: on.concept_sums(on.times(solve(p.ravel()))), dtype=np.float64)
+    M = LinearOperator(shape, matvec=lambda p: on.concept_sums(on.multiply(solve(p.ravel()))), dtype=np.float64)
     start = np.random.default_rng(seed).standard_normal(on.concepts)
     try:
         eigenvalues, P = eigsh(M, k=rank, which="LA", tol=tol, maxiter=max_restarts, v0=start)
@@ -148,7 +149,7 @@ def energy(
     """The sum of theta in Z'A Z v = theta Z'B Z v for the maps Z: exact, whatever they were computed with."""
     on = Operators(blocks, concepts, intercept)
     Z = np.vstack([maps[lang] for lang in blocks]).astype(np.float64)
-    G = on.times(Z)
+    G = on.multiply(Z)
     S = np.column_stack([on.concept_sums(g) for g in G.T])
     return float(eigh(S.T @ S, G.T @ G + ridge * (Z.T @ Z), eigvals_only=True).sum())
 

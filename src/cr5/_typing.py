@@ -1,6 +1,6 @@
-"""The array types that annotations name: for the reader, more than for the checker."""
+"""Types that annotations name: arrays, for the reader more than for the checker, and the kinds of intercept."""
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -9,3 +9,4 @@ Array: TypeAlias = NDArray[Any]
 Ints: TypeAlias = NDArray[Any]
 Mask: TypeAlias = NDArray[Any]
 Sparse: TypeAlias = csr_array
+Intercept: TypeAlias = Literal["language", "shared"]

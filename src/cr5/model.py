@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cr5._typing import Array
-from cr5.corpus.documents import Batch, Document, in_batches
+from cr5.corpus.documents import Batch, Document
 from cr5.corpus.identification import Guess, probabilities
 from cr5.corpus.languages import primary_subtag
-from cr5.corpus.reading import CorpusReader
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.features.counts import count_tokens, count_words
@@ -23,8 +22,7 @@ from cr5.retrieval.explanations import Contribution, Explanation, Pair
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Settings, settings
 from cr5.storage.model_files import ModelFolder, open_model, save
-from cr5.training.collection import collect, collect_on
-from cr5.training.engines import Cluster, Engine
+from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.pipeline import train
 
@@ -83,13 +81,8 @@ class Cr5:
         ``engine`` says where to compute (``CpuEngine(memory=...)``, ``GpuEngine()``, ``DaskEngine(...)``), by
         default on all cores here. During the fit itself Ctrl-C ends it and keeps the model as it is by then.
         """
-        tokeniser = self.settings.tokeniser
-        if isinstance(documents, CorpusReader) and isinstance(engine, Cluster):
-            collection = collect_on(engine, documents, tokeniser, progress=progress)
-        else:
-            scratch = engine.scratch if isinstance(engine, CpuEngine) else None
-            batches = in_batches(documents)
-            collection = collect(batches, tokeniser, threads=threads, scratch=scratch, progress=progress)
+        engine = engine or CpuEngine()
+        collection = engine.count_words(documents, self.settings.tokeniser, threads=threads, progress=progress)
         collection.require_shared(skipped)
         with stop_on_interrupt() as stop:
             languages, report = train(

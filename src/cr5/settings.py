@@ -3,13 +3,12 @@
 import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
+from cr5._typing import Intercept
 from cr5.errors import Cr5Error
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
-
-Intercept: TypeAlias = Literal["language", "shared"]
 
 
 @dataclass(frozen=True)

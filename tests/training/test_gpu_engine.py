@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -14,9 +15,11 @@ from scipy.sparse import csr_array, random_array
 
 from cr5._typing import Array, Sparse
 from cr5.errors import Cr5Error
-from cr5.training.engines import Engine, gpu
+from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.engines.gpu import GpuEngine
+from cr5.training.engines.gpu_device import LANES, VECTORS, GpuSizes
+from cr5.training.engines.gpu_matrix import Pieces, cut_rows
 from cr5.training.solver import reduced_rank_ridge
 
 # A stand-in for CuPy: NumPy, with the two kernels in Python. It has all of the engine but CUDA.
@@ -32,7 +35,7 @@ class OutOfMemoryError(MemoryError):
 
 def multiply(grid: tuple[int, int], block: tuple[int], given: tuple[Any, ...]) -> None:
     tasks, targets, begins, lengths, indices, data, V, step, width, U, partials = given
-    assert grid[1] * gpu.LANES * gpu.VECTORS >= step == V.shape[1] * V.itemsize // 16
+    assert grid[1] * LANES * VECTORS >= step == V.shape[1] * V.itemsize // 16
     for task in range(grid[0]):
         for piece in range(tasks[task], tasks[task + 1]):
             here = slice(begins[piece], begins[piece] + lengths[piece])
@@ -90,14 +93,12 @@ def stand_in(free: int = 2**40, failure: str = "") -> ModuleType:
     return cupy  # type: ignore[no-any-return]
 
 
-SMALL = (("RANGE", 16), ("LEAST", 4), ("LONGEST", 8), ("TASK", 128), ("PANEL", 20), ("LARGE", 100))
+SMALL = GpuSizes(panel_rows=20, range_rows=16, min_piece=4, max_piece=8, task_nonzeros=128, copy_bytes=100)
+"""Small ranges, pieces and panels, so that small matrices have several of each."""
 
 
 @pytest.fixture
 def cupy(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Small ranges, pieces and panels, so that small matrices have several of each."""
-    for name, value in SMALL:
-        monkeypatch.setattr(gpu, name, value)
     module = stand_in()
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module
@@ -133,10 +134,8 @@ def test_a_broken_cupy_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.import_module", broken)
     with pytest.raises(Cr5Error) as raised:
         GpuEngine()
-    assert str(raised.value) == (
-        "the gpu engine cannot load CuPy (libcuda.so.1: cannot open shared object file); "
-        "install the one for your version of CUDA, or compute with --engine cpu"
-    )
+    assert "cannot load CuPy (libcuda.so.1: cannot open shared object file)" in str(raised.value)
+    assert '`engine="cpu"`' in str(raised.value)
 
 
 def test_a_missing_card_is_named_with_the_error_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,34 +143,30 @@ def test_a_missing_card_is_named_with_the_error_of_cuda(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "cupy", stand_in(failure=failure))
     with pytest.raises(Cr5Error) as raised:
         GpuEngine()
-    assert str(raised.value) == (
-        "the gpu engine found no NVIDIA card that works (cudaErrorNoDevice: no CUDA-capable device is detected); "
-        "see what nvidia-smi says, or compute with --engine cpu"
-    )
+    assert "no working NVIDIA GPU (cudaErrorNoDevice: no CUDA-capable device is detected)" in str(raised.value)
 
 
 def test_a_fit_that_the_card_cannot_hold_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", stand_in(free=8 * 10**9))
     engine = GpuEngine()
-    engine.reserve(8 * 10**9)
+    engine.check_memory(8 * 10**9)
     with pytest.raises(Cr5Error) as raised:
-        engine.reserve(12 * 10**9)
-    assert str(raised.value) == (
-        "the fit needs 12.0 GB of memory, the Stand-in 1000 has 8.0 GB free; compute with --engine cpu, or lower --rank"
-    )
+        engine.check_memory(12 * 10**9)
+    for fact in ("12.0 GB", "8.0 GB", "Stand-in 1000", "`rank`"):
+        assert fact in str(raised.value)
 
 
 def test_documents_on_the_card_count_as_memory_that_the_fit_has(cupy: Any) -> None:
-    engine = filled(GpuEngine())
+    engine = filled(GpuEngine(sizes=SMALL))
     cupy.cuda.runtime.memGetInfo = lambda: (0, 0)
     held = sum(block.nbytes for block in engine.blocks)  # type: ignore[attr-defined]
-    engine.reserve(held)
-    with pytest.raises(Cr5Error, match="lower --rank"):
-        engine.reserve(held + 1)
+    engine.check_memory(held)
+    with pytest.raises(Cr5Error, match="lower `rank`"):
+        engine.check_memory(held + 1)
 
 
 def test_memory_that_runs_out_half_way_is_no_traceback(cupy: Any) -> None:
-    engine = filled(GpuEngine())
+    engine = filled(GpuEngine(sizes=SMALL))
 
     def greedy(rows: Any) -> None:
         raise OutOfMemoryError("out of memory allocating 5 bytes")
@@ -180,7 +175,7 @@ def test_memory_that_runs_out_half_way_is_no_traceback(cupy: Any) -> None:
         engine.words.map(greedy)
     assert str(raised.value) == (
         "the Stand-in 1000 ran out of memory with 3.0 GB in use (out of memory allocating 5 bytes); "
-        "compute with --engine cpu, or lower --rank"
+        'use `engine="cpu"`, or lower `rank`'
     )
 
 
@@ -220,18 +215,22 @@ def dense(rows: int, columns: int, dtype: Any = np.float64) -> Array:
 
 def everything(engine: Engine, width: int) -> list[Array]:
     """All that an engine computes, product by product."""
-    dtype = engine.facts()[0].dtype
-    engine.words.set("V", [dense(facts.words, width, dtype) for facts in engine.facts()])
-    engine.times("V")
+    dtype = engine.block_info()[0].dtype
+    engine.words.set("V", [dense(facts.words, width, dtype) for facts in engine.block_info()])
+    engine.multiply("V")
     found = engine.documents.get("V")
     engine.concept_sums("V")
     found += engine.concepts.get("V") + engine.concepts.get("id")
-    engine.spread("V", "U")
+    engine.broadcast_concepts("V", "U")
     found += engine.documents.get("U")
-    engine.transposed_times("U", "W")
+    engine.multiply_transposed("U", "W")
     engine.column_sums("sum", 1)
     engine.column_sums("squares", 2)
     return found + [array for name in ("W", "sum", "squares") for array in engine.words.get(name)]
+
+
+def cut(X: Sparse, indices: Any) -> Pieces:
+    return cut_rows(X.indptr.astype(np.int64), indices, X.shape[1], sys.modules["cupy"], SMALL)
 
 
 @pytest.mark.usefixtures("cupy")
@@ -239,11 +238,11 @@ def everything(engine: Engine, width: int) -> list[Array]:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_pieces_cover_every_nonzero_once_and_tasks_every_piece(shape: str, in_order: bool) -> None:
     X = sparse(shape)
-    pieces = gpu._cut(X.indptr.astype(np.int64), X.indices if in_order else None, X.shape[1], sys.modules["cupy"])
+    pieces = cut(X, X.indices if in_order else None)
     here = [np.arange(b, b + n) for b, n in zip(pieces.begins, pieces.lengths, strict=True)]
     np.testing.assert_array_equal(np.sort(np.concatenate([[], *here])), np.arange(X.nnz))
     assert (pieces.lengths > 0).all()
-    assert (pieces.lengths <= gpu.LONGEST).all()
+    assert (pieces.lengths <= SMALL.max_piece).all()
     if len(pieces.lengths):
         assert (pieces.tasks[0], pieces.tasks[-1]) == (0, len(pieces.lengths))
         assert (np.diff(pieces.tasks) > 0).all()
@@ -252,15 +251,13 @@ def test_pieces_cover_every_nonzero_once_and_tasks_every_piece(shape: str, in_or
 @pytest.mark.usefixtures("cupy")
 def test_a_dense_matrix_is_cut_by_ranges_and_a_long_row_evenly() -> None:
     X = sparse("dense")
-    ordered, unordered = (
-        gpu._cut(X.indptr.astype(np.int64), indices, X.shape[1], sys.modules["cupy"]) for indices in (X.indices, None)
-    )
+    ordered, unordered = (cut(X, indices) for indices in (X.indices, None))
 
     def ranges(pieces: Any) -> int:
         """The most ranges that a task has to do with."""
         places = np.concatenate([np.arange(b, b + n) for b, n in zip(pieces.begins, pieces.lengths, strict=True)])
         ends = np.cumsum(pieces.lengths)[pieces.tasks[1:-1] - 1]
-        return max(len(np.unique(task // gpu.RANGE)) for task in np.split(X.indices[places], ends))
+        return max(len(np.unique(task // SMALL.range_rows)) for task in np.split(X.indices[places], ends))
 
     assert ranges(ordered) == 1
     assert ranges(unordered) > 1
@@ -271,7 +268,7 @@ def test_a_dense_matrix_is_cut_by_ranges_and_a_long_row_evenly() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 3, 8])
 def test_all_products_equal_those_of_the_other_engine(width: int, dtype: Any) -> None:
-    both = everything(filled(GpuEngine(), dtype), width), everything(filled(CpuEngine(), dtype), width)
+    both = everything(filled(GpuEngine(sizes=SMALL), dtype), width), everything(filled(CpuEngine(), dtype), width)
     close: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-11}
     for found, expected in zip(*both, strict=True):
         assert found.dtype == expected.dtype
@@ -282,25 +279,25 @@ def test_all_products_equal_those_of_the_other_engine(width: int, dtype: Any) ->
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_matrix_of_any_shape_can_be_put(shape: str) -> None:
     found: list[list[Array]] = []
-    for engine in (GpuEngine(), CpuEngine()):
+    for engine in (GpuEngine(sizes=SMALL), CpuEngine()):
         X = sparse(shape)
         engine.put("a", X, np.arange(X.shape[0]) // 2)
-        assert engine.facts()[0][1:4] == (*X.shape, X.nnz)
+        assert engine.block_info()[0][1:4] == (*X.shape, X.nnz)
         found.append(everything(engine, 5) if X.shape[0] else [])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.usefixtures("cupy")
-def test_a_part_has_the_documents_of_some_concepts_and_shares_the_rooms() -> None:
+def test_a_part_has_the_documents_of_some_concepts_and_shares_the_partitions() -> None:
     kept = np.arange(30) % 3 > 0
     parts = []
-    for engine in (filled(GpuEngine()), filled(CpuEngine())):
-        part = engine.part(kept)
+    for engine in (filled(GpuEngine(sizes=SMALL)), filled(CpuEngine())):
+        part = engine.subset(kept)
         assert part.words is engine.words
         assert part.concepts is engine.concepts
-        assert part.facts() != engine.facts()
-        parts.append((part.facts(), everything(part, 4)))
+        assert part.block_info() != engine.block_info()
+        parts.append((part.block_info(), everything(part, 4)))
     assert parts[0][0] == parts[1][0]
     for found, expected in zip(parts[0][1], parts[1][1], strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
@@ -309,7 +306,9 @@ def test_a_part_has_the_documents_of_some_concepts_and_shares_the_rooms() -> Non
 @pytest.mark.usefixtures("cupy")
 @pytest.mark.parametrize("kept", [np.arange(30) % 3 > 0, np.zeros(30, bool)], ids=["some", "none"])
 def test_documents_that_are_taken_are_those_that_were_put(kept: Any) -> None:
-    (blocks, numbers), (others, other_numbers) = (filled(e).take(kept) for e in (GpuEngine(), CpuEngine()))
+    (blocks, numbers), (others, other_numbers) = (
+        filled(e).fetch_documents(kept) for e in (GpuEngine(sizes=SMALL), CpuEngine())
+    )
     for lang, X in others.items():
         np.testing.assert_array_equal(blocks[lang].toarray(), X.toarray())
         np.testing.assert_array_equal(numbers[lang], other_numbers[lang])
@@ -319,7 +318,7 @@ def test_documents_that_are_taken_are_those_that_were_put(kept: Any) -> None:
 @pytest.mark.usefixtures("cupy")
 def test_small_arrays_are_computed_with_on_the_card_and_come_back() -> None:
     A = np.diag([2.0, 1.0])
-    values, vectors = GpuEngine().compute(lambda A, B: tuple(np.linalg.eigh(A + B)), A, A)
+    values, vectors = GpuEngine(sizes=SMALL).compute(lambda A, B: tuple(np.linalg.eigh(A + B)), A, A)
     np.testing.assert_allclose(values, [2, 4])
     assert vectors.dtype == np.float64
 
@@ -331,10 +330,7 @@ def _scale(rows: Any, each: Any, factor: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize("panel", [7, 1000])
-def test_map_sends_arrays_keeps_what_is_assigned_and_adds_up_the_panels(
-    cupy: Any, panel: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gpu, "PANEL", panel)
+def test_map_sends_arrays_keeps_what_is_assigned_and_adds_up_the_panels(cupy: Any, panel: int) -> None:
     sent: list[Any] = []
 
     def send(array: Any, **options: Any) -> Any:
@@ -342,7 +338,7 @@ def test_map_sends_arrays_keeps_what_is_assigned_and_adds_up_the_panels(
         return np.asarray(array, **options)
 
     cupy.asarray = send
-    engine = filled(GpuEngine())
+    engine = filled(GpuEngine(sizes=replace(SMALL, panel_rows=panel)))
     V = dense(30, 4)
     engine.concepts.set("V", [V])
     sent.clear()
@@ -361,7 +357,7 @@ def test_functions_keep_what_they_are_bound_to_that_is_no_array() -> None:
     def say(rows: Any, first: str, second: int, third: Any) -> Any:
         return np.array([len(first), second, third is None])
 
-    engine = filled(GpuEngine())
+    engine = filled(GpuEngine(sizes=SMALL))
     [found] = engine.concepts.map(partial(partial(say, third=None), second=3), ["abc"])
     assert found.dtype == np.float64
     assert set(found / found[0]) == {1, 1 / 3}
@@ -370,16 +366,16 @@ def test_functions_keep_what_they_are_bound_to_that_is_no_array() -> None:
 @pytest.mark.usefixtures("cupy")
 @pytest.mark.parametrize("intercept", ["language", "shared"])
 def test_the_solver_finds_the_dense_solution(intercept: Any) -> None:
-    check(intercept)
+    check(intercept, SMALL)
 
 
 # The same on a card, for those who have one.
 
 
-def check(intercept: Any) -> None:
+def check(intercept: Any, sizes: GpuSizes) -> None:
     blocks, labels = problem(3, 90, 60, 50)
     fit = reduced_rank_ridge(
-        blocks, labels, engine=GpuEngine(), rank=6, ridge=1.0, intercept=intercept, tol=1e-7, max_steps=300
+        blocks, labels, engine=GpuEngine(sizes=sizes), rank=6, ridge=1.0, intercept=intercept, tol=1e-7, max_steps=300
     )
     _, eigenvalues = dense_maps(blocks, labels, rank=6, ridge=1.0, intercept=intercept)
     assert fit.converged
@@ -389,20 +385,15 @@ def check(intercept: Any) -> None:
 @on_a_card
 @pytest.mark.parametrize("intercept", ["language", "shared"])
 def test_the_solver_finds_the_dense_solution_on_a_card(intercept: Any) -> None:
-    check(intercept)
+    check(intercept, GpuSizes())
 
 
 @on_a_card
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 3, 30, 320, 350])
-@pytest.mark.parametrize("small", [True, False])
-def test_all_products_on_a_card_equal_those_of_the_other_engine(
-    width: int, dtype: Any, small: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if small:
-        for name, value in SMALL:
-            monkeypatch.setattr(gpu, name, value)
-    both = everything(filled(GpuEngine(), dtype), width), everything(filled(CpuEngine(), dtype), width)
+@pytest.mark.parametrize("sizes", [SMALL, GpuSizes()], ids=["small", "default"])
+def test_all_products_on_a_card_equal_those_of_the_other_engine(width: int, dtype: Any, sizes: GpuSizes) -> None:
+    both = everything(filled(GpuEngine(sizes=sizes), dtype), width), everything(filled(CpuEngine(), dtype), width)
     close: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-11}
     for found, expected in zip(*both, strict=True):
         np.testing.assert_allclose(found, expected, **close)

@@ -1,6 +1,7 @@
 """Sparse times dense against SciPy's, bit for bit against itself."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from cr5._typing import Array, Sparse
-from cr5.training.engines import kernels
-from cr5.training.engines.kernels import Matrix
+from cr5.training.engines.kernels import Matrix, Tuning
 
 SHAPES = {
     "square": (40, 40, 0.2),
@@ -26,11 +26,11 @@ SHAPES = {
     "no columns": (12, 0, 0.0),
 }
 NEVER = 10**12
-WAYS: dict[str, dict[str, int]] = {
-    "one thread": {"_SMALL": NEVER},
-    "rows": {"_SMALL": 0, "_REUSE": NEVER},
-    "panels": {"_SMALL": 0, "_REUSE": 0},
-    "panels one by one": {"_SMALL": 0, "_REUSE": 0, "_SCRATCH": 0},
+WAYS = {
+    "one thread": Tuning(one_thread=NEVER),
+    "rows": Tuning(one_thread=0, reuse=NEVER),
+    "panels": Tuning(one_thread=0, reuse=0),
+    "panels one by one": Tuning(one_thread=0, reuse=0, panel_bytes=0),
 }
 KINDS: list[tuple[Any, Any]] = [(np.float32, np.int32), (np.float32, np.int64), (np.float64, np.int32)]
 
@@ -54,15 +54,10 @@ def dense(rows: int, columns: int, dtype: Any = np.float32) -> Array:
     return np.random.default_rng(rows).standard_normal((rows, columns)).astype(dtype)
 
 
-def go(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in WAYS[way].items():
-        monkeypatch.setattr(kernels, name, value)
-
-
-@pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    go(request.param, monkeypatch)
-    return str(request.param)
+@pytest.fixture(params=list(WAYS.values()), ids=list(WAYS))
+def tuning(request: pytest.FixtureRequest) -> Tuning:
+    chosen: Tuning = request.param
+    return chosen
 
 
 @pytest.fixture
@@ -72,30 +67,27 @@ def threads() -> Iterator[None]:
     numba.set_num_threads(before)
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(("dtype", "index"), KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_products_equal_those_of_scipy(shape: str, dtype: Any, index: Any) -> None:
+def test_products_equal_those_of_scipy(shape: str, dtype: Any, index: Any, tuning: Tuning) -> None:
     X = sparse(shape, dtype, index)
     close: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-12}
     for width in (0, 1, 5, 16, 31, 32, 33, 50, 64, 65, 110, 150):
         V = dense(X.shape[1], width, dtype)
-        found = Matrix(X) @ V
+        found = Matrix(X, tuning) @ V
         assert found.dtype == dtype
         np.testing.assert_allclose(found, X.astype(float) @ V.astype(float), **close)
 
 
-@pytest.mark.usefixtures("way")
-def test_single_precision_data_multiply_a_double_precision_block_in_double_precision() -> None:
+def test_single_precision_data_multiply_a_double_precision_block_in_double_precision(tuning: Tuning) -> None:
     X, V = sparse("square"), dense(40, 50, np.float64)
-    found = Matrix(X) @ V
+    found = Matrix(X, tuning) @ V
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, X.astype(float) @ V, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("layout", ["transposed", "strided", "columns", "backwards", "repeated", "no columns"])
-def test_a_block_may_lie_in_memory_as_it_likes(layout: str) -> None:
+def test_a_block_may_have_any_memory_layout(layout: str, tuning: Tuning) -> None:
     X = sparse("square")
     V = {
         "transposed": dense(70, 40).T,
@@ -105,15 +97,14 @@ def test_a_block_may_lie_in_memory_as_it_likes(layout: str) -> None:
         "repeated": np.broadcast_to(dense(1, 70), (40, 70)),
         "no columns": dense(40, 0),
     }[layout]
-    np.testing.assert_allclose(Matrix(X) @ V, X @ V, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(Matrix(X, tuning) @ V, X @ V, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.usefixtures("way")
-def test_a_product_may_be_written_into_columns_of_a_wider_array_and_touches_no_others() -> None:
+def test_a_product_may_be_written_into_columns_of_a_wider_array_and_touches_no_others(tuning: Tuning) -> None:
     X, V = sparse("several blocks"), dense(10_000, 200)
     U = np.full((50, 210), np.nan, np.float32)
-    Matrix(X).multiply(V[:, 10:80], U[:, 5:75])
-    np.testing.assert_array_equal(U[:, 5:75], Matrix(X) @ V[:, 10:80])
+    Matrix(X, tuning).multiply(V[:, 10:80], U[:, 5:75])
+    np.testing.assert_array_equal(U[:, 5:75], Matrix(X, tuning) @ V[:, 10:80])
     assert np.isnan(U[:, :5]).all()
     assert np.isnan(U[:, 75:]).all()
 
@@ -132,26 +123,22 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("shape", ["square", "several blocks"])
 @pytest.mark.parametrize(("dtype", "index"), KINDS)
-def test_a_column_has_the_same_bits_in_any_company_and_by_any_way(
-    shape: str, dtype: Any, index: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_column_has_the_same_bits_beside_any_others_and_with_any_tuning(shape: str, dtype: Any, index: Any) -> None:
     X = sparse(shape, dtype, index)
     V = dense(X.shape[1], 190, dtype)
-    go("one thread", monkeypatch)
-    whole = Matrix(X) @ V
-    for way in WAYS:
-        go(way, monkeypatch)
+    expected = Matrix(X, WAYS["one thread"]) @ V
+    for name, tuning in WAYS.items():
         for first, last in [(0, 190), (0, 1), (0, 64), (64, 128), (7, 39), (7, 20), (100, 190), (96, 161)]:
-            np.testing.assert_array_equal(Matrix(X) @ V[:, first:last], whole[:, first:last], err_msg=way)
+            found = Matrix(X, tuning) @ V[:, first:last]
+            np.testing.assert_array_equal(found, expected[:, first:last], err_msg=name)
 
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("way", ["rows", "panels"])
 @pytest.mark.parametrize("shape", ["square", "tall", "wide", "several blocks", "one row"])
-def test_any_number_of_threads_gives_the_same_bits(shape: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    go(way, monkeypatch)
+def test_any_number_of_threads_gives_the_same_bits(shape: str, way: str) -> None:
     X = sparse(shape)
-    matrix, V = Matrix(X), dense(X.shape[1], 90)
+    matrix, V = Matrix(X, WAYS[way]), dense(X.shape[1], 90)
     found = []
     for count in [*range(1, numba.config.NUMBA_NUM_THREADS + 1), 1]:
         numba.set_num_threads(count)
@@ -159,43 +146,38 @@ def test_any_number_of_threads_gives_the_same_bits(shape: str, way: str, monkeyp
     assert all(np.array_equal(found[0], other) for other in found)
 
 
-@pytest.mark.usefixtures("way")
-def test_the_order_of_a_rows_nonzeros_is_free() -> None:
+def test_the_nonzeros_of_a_row_may_be_in_any_order(tuning: Tuning) -> None:
     X, V = sparse("several blocks"), dense(10_000, 40)
     order = np.concatenate([np.random.default_rng(i).permutation(np.arange(a, b))
                             for i, (a, b) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True))])  # fmt: skip
     mixed = csr_array((X.data[order], X.indices[order], X.indptr), shape=X.shape)
-    np.testing.assert_allclose(Matrix(mixed) @ V, X @ V, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(Matrix(mixed, tuning) @ V, X @ V, rtol=1e-4, atol=1e-4)
 
 
-def test_a_matrix_may_lie_in_read_only_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    go("panels", monkeypatch)
+def test_a_matrix_may_be_mapped_from_read_only_files(tmp_path: Path) -> None:
     X, V = sparse("square"), dense(40, 40)
     for name in ("data", "indices", "indptr"):
         np.save(tmp_path / f"{name}.npy", getattr(X, name))
     data, indices, indptr = (np.load(tmp_path / f"{name}.npy", "r") for name in ("data", "indices", "indptr"))
     mapped = csr_array((data, indices, indptr), shape=X.shape, copy=False)
     assert not mapped.data.flags.writeable
-    np.testing.assert_array_equal(Matrix(mapped) @ V, Matrix(X) @ V)
+    np.testing.assert_array_equal(Matrix(mapped, WAYS["panels"]) @ V, Matrix(X, WAYS["panels"]) @ V)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 7, 64])
-def test_parts_cover_every_row_once_however_unequal_the_rows_are(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    go("panels", monkeypatch)
-    monkeypatch.setattr(kernels, "_PARTS_PER_THREAD", parts)
+def test_parts_cover_every_row_once_however_unequal_the_rows_are(parts: int) -> None:
     lengths = np.array([0, 0, 500, 0, 1, 0, 3, 499, 0])
     X = csr_array((np.ones(lengths.sum(), np.float32), np.tile(np.arange(500), 3)[: lengths.sum()],
                    np.concatenate([[0], np.cumsum(lengths)])), shape=(9, 500))  # fmt: skip
-    matrix = Matrix(X)
+    matrix = Matrix(X, replace(WAYS["panels"], parts_per_thread=parts))
     np.testing.assert_array_equal(matrix @ np.ones((500, 40), np.float32), np.repeat(lengths[:, None], 40, axis=1))
     assert (matrix.starts[0], matrix.starts[-1]) == (0, 9)
     assert (np.diff(matrix.starts) >= 0).all()
 
 
-def test_rows_are_cut_between_blocks_and_whole_again_in_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    go("panels", monkeypatch)
+def test_the_pieces_of_rows_cover_every_nonzero_once() -> None:
     X = sparse("several blocks")
-    matrix = Matrix(X)
+    matrix = Matrix(X, WAYS["panels"])
     _ = matrix @ dense(10_000, 64)
     _, rows, begins, ends = matrix.pieces
     assert len(rows) > X.shape[0]

@@ -12,7 +12,7 @@ import pytest
 
 from cr5.storage.scratch import ScratchArrays
 from cr5.training import solver
-from cr5.training.engines import Facts
+from cr5.training.engines import BlockInfo
 
 STATUS = Path("/proc/self/status")
 BUDGET = 540_000_000  # about the least that is allowed
@@ -65,7 +65,7 @@ def fitted(budget: int | None, scratch: Path) -> Any:
 
 @pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells a process how much memory it has used")
 def test_a_fit_stays_within_its_budget_and_finds_the_same(tmp_path: Path) -> None:
-    facts = [Facts(i, DOCUMENTS, WORDS, DOCUMENTS * LENGTH, "float32") for i in range(LANGUAGES)]
+    facts = [BlockInfo(i, DOCUMENTS, WORDS, DOCUMENTS * LENGTH, "float32") for i in range(LANGUAGES)]
     assert solver.memory(facts, DOCUMENTS, RANK) > 2 * BUDGET
     scarce, plain = fitted(BUDGET, tmp_path), fitted(None, tmp_path)
     assert scarce["needed"] <= BUDGET < 0.75 * plain["needed"]

@@ -123,10 +123,8 @@ def test_a_fit_that_memory_cannot_hold_is_refused_before_it_begins(
     monkeypatch.setattr(pipeline, "_fit", None)
     with pytest.raises(Cr5Error) as caught:
         train(collection, chosen())
-    assert str(caught.value) == (
-        "the fit needs 98.8 GB of memory, 4.2 GB are free; "
-        "keep it within a budget with --memory 2GB, or lower --rank or max_words"
-    )
+    for fact in ("98.8 GB", "4.2 GB", "`memory=2GB`", "`rank`"):
+        assert fact in str(caught.value)
 
 
 @pytest.mark.usefixtures("scarce")

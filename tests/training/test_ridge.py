@@ -132,7 +132,7 @@ def test_the_best_point_of_the_path_is_chosen_and_the_engine_holds_its_basis(mon
     assert [point.steps for point in path.points] == [fit.steps for fit in spy.fits]
 
 
-def test_a_path_leaves_nothing_but_the_best_basis_in_the_rooms() -> None:
+def test_a_path_leaves_nothing_but_the_best_basis_in_the_partitions() -> None:
     given = signal(60, 30)
     engine = filled(given)
     ridge_path(engine, given.concepts, embed, rank=4)
@@ -165,7 +165,7 @@ def test_held_out_concepts_are_absent_from_every_fit(monkeypatch: pytest.MonkeyP
     assert len(held) == 20
     assert path.queries == 6 * 20
     for engine, _ in spy.given:
-        blocks, concepts = engine.take(np.ones(200, bool))
+        blocks, concepts = engine.fetch_documents(np.ones(200, bool))
         for lang, ids in given.concepts.items():
             inside = ~np.isin(ids, held)
             np.testing.assert_array_equal(concepts[lang], ids[inside])
@@ -252,9 +252,9 @@ def test_a_path_within_a_memory_budget_is_the_same_path() -> None:
         np.testing.assert_array_equal(Z, same)
 
 
-def test_a_path_comes_back_from_its_facts() -> None:
+def test_a_path_survives_json() -> None:
     path = walk(signal(60, 30), rank=4)
-    assert RidgePath.from_facts(json.loads(json.dumps(path.facts()))) == path
+    assert RidgePath.from_json(json.loads(json.dumps(path.to_json()))) == path
 
 
 # Held-out concepts

@@ -14,14 +14,13 @@ from scipy.linalg import subspace_angles
 from scipy.sparse import csr_array
 
 from cr5 import demo, settings
-from cr5._typing import Array, Ints, Sparse
+from cr5._typing import Array, Intercept, Ints, Sparse
 from cr5.corpus.documents import in_batches
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
-from cr5.settings import Intercept
 from cr5.training import solver
 from cr5.training.collection import collect
-from cr5.training.engines import Facts
+from cr5.training.engines import BlockInfo
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.solver import Fit, reduced_rank_ridge
 
@@ -276,7 +275,7 @@ def test_documents_that_are_all_alike_span_no_dimension(value: float, dtype: typ
 
 
 def test_memory_is_predicted_within_reason() -> None:
-    facts = [Facts(i, 1000, 5000, 100_000, "float32") for i in range(3)]
+    facts = [BlockInfo(i, 1000, 5000, 100_000, "float32") for i in range(3)]
     small, large = solver.memory(facts, 1000, 100), solver.memory(facts, 1000, 10_000)
     assert small > 3 * 2 * 8 * 100_000
     assert large > 10 * small

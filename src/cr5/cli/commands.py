@@ -33,8 +33,7 @@ from cr5.errors import Cr5Error
 from cr5.model import Cr5
 from cr5.storage import vector_files
 from cr5.storage.model_files import check_target
-from cr5.training.engines.registry import Name as EngineName
-from cr5.training.engines.registry import open_engine, size
+from cr5.training.engines.registry import EngineName, open_engine, parse_bytes
 from cr5.training.pipeline import NotConverged
 
 app = typer.Typer(
@@ -124,10 +123,14 @@ def train(
     start = time.perf_counter()
     batches = read_corpora(corpus, langs, on_error, skipped)
     output.parent.mkdir(parents=True, exist_ok=True)
-    budget = None if memory is None else size(memory)
-    options: dict[str, Any] = {"memory": budget, "scheduler": scheduler, "workers": workers, "scratch": output.parent}
+    budget = None if memory is None else parse_bytes(memory)
+    options: dict[str, Any] = {
+        "memory": budget,
+        "scheduler": scheduler,
+        "workers": workers,
+    }
     with (
-        open_engine(engine, **options) as opened,
+        open_engine(engine, scratch_folder=output.parent, **options) as opened,
         warnings.catch_warnings(),
         console.progress_bars(json) as progress,
     ):

@@ -62,7 +62,7 @@ def inspect(
     trained = sized.shared()
     languages = {}
     for i, (lang, documents) in enumerate(collection.languages.items()):
-        counts, kept = documents.here, trained.languages[lang].here.matrix
+        counts, kept = documents.local_counts, trained.languages[lang].local_counts.matrix
         frequent = (kept.tocsc().indptr[1:] - kept.tocsc().indptr[:-1]) >= weighting.min_documents
         languages[lang] = LanguageFacts(
             documents=len(documents),

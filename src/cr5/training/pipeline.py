@@ -63,9 +63,9 @@ def train(
     features = chosen.put(engine, settings.weighting, number)
     concepts = {lang: number[documents.concepts] for lang, documents in chosen.languages.items()}
     _check_words(features, settings.rank)
-    facts = engine.facts()
+    facts = engine.block_info()
     needed = memory(facts, len(used), settings.rank)
-    engine.reserve(needed)
+    engine.check_memory(needed)
     lengths = {lang: documents.unique for lang, documents in chosen.languages.items()}
     mark = fingerprint(features, concepts, lengths, settings)
     fit, path = _fit(engine, concepts, settings, Checkpoint(checkpoint, mark) if checkpoint else None, progress, stop)
@@ -131,12 +131,12 @@ def _fit(
     start: Mapping[str, Array] | Literal["engine"] | None = found[0] if found else None
     path = None
     if found and settings.ridge == "auto":
-        path = RidgePath.from_facts(found[1]["path"])
+        path = RidgePath.from_json(found[1]["path"])
     elif settings.ridge == "auto":
         embed = partial(_embed, settings=settings, most=documents_per_concept(concepts))
         path = ridge_path(engine, concepts, embed, progress=progress, stop=stop, **options)
         start = "engine"
-    state = {"path": path.facts()} if path else {}
+    state = {"path": path.to_json()} if path else {}
     if kept and path and not found and not stop():  # a path that was cut short is to be walked again
         kept.save(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)), state, now=True)
     keep = (lambda fetch: kept.save(fetch, state)) if kept else None

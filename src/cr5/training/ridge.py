@@ -38,14 +38,14 @@ class RidgePath:
     ridge: float
     queries: int
 
-    def facts(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {"points": [asdict(point) for point in self.points], "ridge": self.ridge, "queries": self.queries}
 
     @classmethod
-    def from_facts(cls, facts: dict[str, Any]) -> "RidgePath":
-        """The path that ``facts`` was taken from."""
-        return cls([PathPoint(**point) for point in facts["points"]], facts["ridge"], facts["queries"])
+    def from_json(cls, values: dict[str, Any]) -> "RidgePath":
+        """The path that ``to_json`` was called on."""
+        return cls([PathPoint(**point) for point in values["points"]], values["ridge"], values["queries"])
 
 
 def ridge_path(
@@ -72,8 +72,8 @@ def ridge_path(
             f"rank {rank} exceeds what the {left} concepts left beside the {int(held.sum())} "
             'that ridge "auto" holds out can give; lower --rank, or give the ridge as a number'
         )
-    training = engine.part(~held)
-    waiting, answers = engine.take(held)
+    training = engine.subset(~held)
+    waiting, answers = engine.fetch_documents(held)
     points: list[PathPoint] = []
     best = 0
     note = ""

@@ -21,12 +21,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.linalg import eigh
 
-from cr5._typing import Array, Ints, Mask, Sparse
+from cr5._typing import Array, Intercept, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.machine import one_blas_thread
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.settings import Intercept
-from cr5.training.engines import Engine, Facts
+from cr5.training.engines import BlockInfo, Engine
 from cr5.training.engines.cpu import CpuEngine
 
 OVERSAMPLING = 20  # columns beyond the rank: the last wanted ones converge as fast as the first
@@ -147,7 +146,7 @@ def _expected_steps(steps: int, residual: float, last: float, tol: float, max_st
     return min(max_steps, steps + int(np.ceil(np.log(tol / residual) / np.log(residual / last))))
 
 
-def memory(blocks: Sequence[Facts], concept_count: int, rank: int) -> int:
+def memory(blocks: Sequence[BlockInfo], concept_count: int, rank: int) -> int:
     """The bytes that a fit will need at its peak, the documents included."""
     width = rank + OVERSAMPLING
     item = max(np.dtype(block.dtype).itemsize for block in blocks)
@@ -155,7 +154,7 @@ def memory(blocks: Sequence[Facts], concept_count: int, rank: int) -> int:
     words = sum({block.language: block.words for block in blocks}.values())
     # Documents in both orientations, and once more without those that the ridge is chosen on.
     sparse = sum(3 * block.nonzeros * (np.dtype(block.dtype).itemsize + 4) for block in blocks)
-    # Z, P and W in every room, the maps, a few rows of scratch, and small matrices.
+    # Z, P and W in every partition, the maps, a few rows of scratch, and small matrices.
     held = 3 * (documents + words + concept_count) + words
     return int(sparse + held * width * item + 2**27 + 8 * 10 * (3 * width) ** 2)
 
@@ -163,16 +162,16 @@ def memory(blocks: Sequence[Facts], concept_count: int, rank: int) -> int:
 class _Problem:
     """The operators A and B over an engine, and the steps of LOBPCG on them.
 
-    The rooms hold the same columns Z, P and W three times: the vectors themselves (words), their
+    The partitions hold the same columns Z, P and W three times: the vectors themselves (words), their
     images G = C X V (documents), and the concept sums S = Y'G (concepts), so that
     V'A W = S_V'S_W and V'B W = G_V'G_W + ridge V'W. Here are the small Gram matrices of [Z, P].
     """
 
     def __init__(self, engine: Engine, ridge: float, intercept: Intercept) -> None:
         self.engine, self.ridge, self.shared = engine, ridge, intercept == "shared"
-        self.rooms = engine.words, engine.documents, engine.concepts
+        self.partitions = engine.words, engine.documents, engine.concepts
         self.products = 0
-        facts = engine.facts()
+        facts = engine.block_info()
         self.owners = [block.language for block in facts]
         self.dtype = np.result_type(*(block.dtype for block in facts))
         self.word_count = sum({block.language: block.words for block in facts}.values())
@@ -205,7 +204,7 @@ class _Problem:
 
     def _image(self, name: str) -> None:
         """G = C X V for the words' columns V of a name, and their concept sums S = Y'G."""
-        self.engine.times(name)
+        self.engine.multiply(name)
         centres = self._centres(name)
         self.products += len(centres[0])
         self.engine.documents.map(partial(_subtract, name=name), centres)
@@ -213,7 +212,7 @@ class _Problem:
 
     def _gram(self, name: str, others: tuple[str, ...]) -> tuple[Array, Array]:
         """[others]'A V and [others]'B V for the columns V of a name."""
-        V, G, S = (_total(room.map(partial(_cross, name=name, others=others))) for room in self.rooms)
+        V, G, S = (_total(partition.map(partial(_cross, name=name, others=others))) for partition in self.partitions)
         return S, G + self.ridge * V
 
     def begin(self, width: int, seed: int) -> None:
@@ -244,8 +243,8 @@ class _Problem:
         best = partial(_rayleigh_ritz, cuts=[], width=None, dtype=self.dtype.name)
         theta: Array
         theta, V = self.engine.compute(best, *self._gram("Z", ("Z",)))
-        for room in self.rooms:
-            room.map(partial(_rotate, V=V.astype(self.dtype)))
+        for partition in self.partitions:
+            partition.map(partial(_rotate, V=V.astype(self.dtype)))
         self.gram_A, self.gram_B, self.columns = np.diag(theta), np.eye(len(theta)), len(theta)
         return theta
 
@@ -255,10 +254,10 @@ class _Problem:
         Columns that are well within their share of ``tol`` are left out of W.
         """
         engine = self.engine
-        engine.spread("Z", "U")
+        engine.broadcast_concepts("Z", "U")
         centres = self._centres("U")
         engine.documents.map(partial(_residual, theta=theta), centres)
-        engine.transposed_times("U", "W")
+        engine.multiply_transposed("U", "W")
         self.products += len(centres[0])
         squares = _total(self._map_words(_precondition, theta=theta, ridge=self.ridge))
         if theta is None:
@@ -283,8 +282,8 @@ class _Problem:
         rest = V[k:] / length
         small = {"from_Z": V[:k], "from_P": rest[: known - k], "from_W": rest[known - k :], "length": length}
         combine = partial(_combine, **{name: part.astype(self.dtype) for name, part in small.items()})
-        for room in self.rooms:
-            room.map(combine)
+        for partition in self.partitions:
+            partition.map(combine)
         self.columns = len(theta)
         return theta
 
@@ -293,8 +292,8 @@ class _Problem:
         # Phi* = P'Y'X B^-1 has the columns sqrt(theta) z; its singular vectors are the maps.
         if len(theta) < rank:
             raise Cr5Error(f"rank {rank} exceeds the {len(theta)} dimensions that the documents span; lower the rank")
-        for room in self.rooms[1:]:
-            room.map(_forget)
+        for partition in self.partitions[1:]:
+            partition.map(_forget)
         root = np.sqrt(theta[:rank])
         inner = _total(self._map_words(_cross, name="Z", others=("Z",)))[:rank, :rank]
         size, Q = eigh(inner * np.outer(root, root))
@@ -307,12 +306,12 @@ class _Problem:
     def maps(self) -> list[Array]:
         """The maps after ``finish``, float32; the engine keeps Z and nothing else."""
         maps = [Z.astype(np.float32, copy=False) for Z in self.engine.words.get("map")]
-        for room in self.rooms:
-            room.map(_forget)
+        for partition in self.partitions:
+            partition.map(_forget)
         return maps
 
 
-# What runs next to the rows of a room: operators only, row by row, nothing written into what is given.
+# What runs next to the rows of a partition: operators only, row by row, nothing written into what is given.
 
 
 def _prepare(rows: Rows, documents: Array, ridge: float) -> None:
@@ -417,7 +416,7 @@ _CANCELLED = {"float32": 1e-2, "float64": 1e-6}  # a column of P that is the dif
 
 
 def _total(parts: Sequence[Array]) -> Array:
-    """The sum over the blocks of a room."""
+    """The sum over the blocks of a partition."""
     return np.asarray(sum(parts[1:], start=parts[0]))
 
 

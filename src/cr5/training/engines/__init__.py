@@ -1,20 +1,26 @@
-"""Where the data lives and who multiplies with it.
+"""Engines: where the arrays of a fit are, and where they are multiplied.
 
-An engine holds the documents of every language as a sparse matrix X, and three rooms of named dense
-arrays: *words* (a row for every word of a language), *documents* (a row for every document of a
-language, or of a shard of one) and *concepts*. Its verbs: *put* a language's documents once, *map* a
-plain function over the rows of a room, NumPy in, NumPy out, and the four products that lead from
-room to room. Nothing outside this folder names a device, a worker or a future.
+An engine holds the documents of every language as a sparse matrix X, and three partitions of named dense
+arrays: *words* (a row for every word of a language), *documents* (a row for every document of a language, or
+of a shard of one) and *concepts*. It can add a language's documents, map a plain function over the rows of a
+partition, NumPy in, NumPy out, and compute the products that lead from one partition to another. Nothing
+outside this package names a device, a worker or a future.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cr5._typing import Array, Ints, Mask, Sparse
+from cr5.progress import ProgressCallback, silent
+
+if TYPE_CHECKING:  # solver and engines also run where no library that reads corpora is installed
+    from cr5.corpus.documents import Batch, Document
+    from cr5.features.tokeniser import Tokeniser
+    from cr5.training.collection import Collection
 
 
-class Facts(NamedTuple):
-    """What one block of documents is like; ``language`` is its place in ``langs``."""
+class BlockInfo(NamedTuple):
+    """The size and dtype of one block of documents; ``language`` is its position in ``langs``."""
 
     language: int
     documents: int
@@ -23,87 +29,98 @@ class Facts(NamedTuple):
     dtype: str
 
 
-class Room(Protocol):
+class Partition(Protocol):
     """Named arrays that share their rows, block by block: a language, a shard of one, a range of concepts."""
 
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
         """Call ``function(rows, *one of each argument)`` for every block; returns a result for each.
 
-        ``rows`` maps names to arrays. What the function assigns to a name is kept, what it deletes is
-        forgotten; it never writes into an array. Each row must depend on its own row alone, and the
-        result be a sum over rows: an engine may call the function on a few rows at a time and add up.
+        ``rows`` maps names to arrays. An array that the function assigns to a name is stored, a name that it
+        deletes is deleted; it never writes into an array. Each row must depend on its own row alone, and the
+        result must be a sum over rows: an engine may call the function on a few rows at a time and add up.
         """
         ...
 
     def get(self, name: str) -> list[Array]:
-        """An array of every block, to be kept."""
+        """A copy of an array of every block."""
         ...
 
     def set(self, name: str, arrays: Sequence[Array]) -> None:
-        """Give every block an array."""
+        """Store an array in every block."""
         ...
 
 
 class Engine(Protocol):
-    """Holds the data and runs functions next to it."""
+    """Holds the data of a fit and runs functions where the data is."""
 
     langs: list[str]
 
     @property
-    def words(self) -> Room:
+    def words(self) -> Partition:
         """A block for every language."""
         ...
 
     @property
-    def documents(self) -> Room:
+    def documents(self) -> Partition:
         """A block for every shard."""
         ...
 
     @property
-    def concepts(self) -> Room:
-        """One block or more; ``id`` is there from the start, the number of every concept, concepts x 1."""
+    def concepts(self) -> Partition:
+        """One block or more; ``id`` exists from the start, the number of every concept, concepts x 1."""
+        ...
+
+    def count_words(
+        self,
+        documents: "Iterable[Document] | Iterable[Batch]",
+        tokeniser: "Tokeniser",
+        *,
+        threads: int | None = None,
+        progress: ProgressCallback = silent,
+    ) -> "Collection":
+        """Read a corpus and count its words, where this engine can hold the counts."""
         ...
 
     def put(self, lang: str, X: Sparse, concepts: Ints) -> None:
-        """Take in documents x words of one language and the concept number of every document."""
+        """Add documents x words of one language and the concept number of every document."""
         ...
 
-    def facts(self) -> list[Facts]:
-        """What every block of ``documents`` is like."""
+    def block_info(self) -> list[BlockInfo]:
+        """The size and dtype of every block of ``documents``."""
         ...
 
     def compute(self, function: Callable[..., Any], *arrays: Array) -> Any:
-        """Call a function of small arrays where this engine calculates; an array comes back, or a tuple of them.
+        """Call a function of small arrays on this engine's device; an array comes back, or a tuple of them.
 
-        The function may use NumPy's functions that know other arrays than NumPy's, and nothing else.
+        The function may use only those NumPy functions that also take arrays of other libraries.
         """
         ...
 
-    def reserve(self, needed: int) -> None:
-        """Raise a Cr5Error that says what is needed where ``needed`` bytes are more than there are."""
+    def check_memory(self, needed: int) -> None:
+        """Raise a Cr5Error that says what to do if ``needed`` bytes are more than there are."""
         ...
 
-    def part(self, kept: Mask) -> "Engine":
-        """The documents of some concepts, over the same words and concepts: an engine that shares these rooms."""
+    def subset(self, selected: Mask) -> "Engine":
+        """An engine with the documents of the selected concepts that shares the words and concepts partitions."""
         ...
 
-    def take(self, kept: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
-        """The documents of some concepts, here: rows and concept numbers by language."""
+    def fetch_documents(self, selected: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
+        """The documents of the selected concepts, in this process: rows and concept numbers by language."""
         ...
 
-    def times(self, name: str) -> None:
+    def multiply(self, name: str) -> None:
         """documents[name] = X words[name]."""
         ...
 
-    def transposed_times(self, source: str, target: str) -> None:
-        """words[target] = X' documents[source]; documents[source] is forgotten."""
+    def multiply_transposed(self, source: str, target: str) -> None:
+        """words[target] = X' documents[source]; documents[source] is deleted."""
         ...
 
     def concept_sums(self, name: str) -> None:
         """concepts[name] = Y' documents[name]: the sum over each concept's documents."""
         ...
 
-    def spread(self, source: str, target: str) -> None:
+    def broadcast_concepts(self, source: str, target: str) -> None:
         """documents[target] = Y concepts[source]: each document gets its concept's row."""
         ...
 
@@ -112,18 +129,17 @@ class Engine(Protocol):
         ...
 
 
-@runtime_checkable
-class Cluster(Engine, Protocol):
-    """An engine of several machines, which also reads and counts: handles stand for what workers hold."""
+class DistributedEngine(Engine, Protocol):
+    """An engine of several machines, whose workers also read and count: handles stand for results they hold."""
 
-    def spawn(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Call ``function(item)`` for every item, wherever there is a worker; the results stay there."""
+    def map_items(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Call ``function(item)`` for every item on some worker; returns handles of the results, which stay there."""
         ...
 
-    def ask(self, function: Callable[..., Any], handles: Sequence[Any], *arguments: Sequence[Any]) -> list[Any]:
-        """Call ``function(result, *one of each argument)`` next to every handle's result; these results come here."""
+    def call(self, function: Callable[..., Any], handles: Sequence[Any], *arguments: Sequence[Any]) -> list[Any]:
+        """Call ``function(result, *one of each argument)`` where every handle's result is; the results come here."""
         ...
 
     def put_shards(self, lang: str, load: Callable[..., tuple[Sparse, Ints]], pieces: Sequence[Sequence[Any]]) -> None:
-        """Take in one language, shard by shard, each made by ``load(*piece)`` next to the piece's first handle."""
+        """Add one language, shard by shard, each made by ``load(*piece)`` where the piece's first handle is."""
         ...

@@ -1,12 +1,12 @@
-"""The engine of one machine: arrays in memory, or on disk where they would not fit, and kernels on all cores."""
+"""The engine of one machine: arrays in memory, or in scratch files within a budget, and kernels on all cores."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
@@ -15,13 +15,19 @@ from scipy.sparse import csr_array
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.machine import available_memory
+from cr5.progress import ProgressCallback, silent
 from cr5.storage.scratch import ScratchArrays
-from cr5.training.engines import Facts
+from cr5.training.engines import BlockInfo
 from cr5.training.engines.kernels import Matrix
 
-PANEL = 2048  # rows that a function sees at a time: they stay in the cache between its operations
-SMALL = 10**6  # numbers that are added up before a second thread has woken up
-LEAST = 2**28  # bytes of a budget that scratch arrays may need, whatever the data
+if TYPE_CHECKING:
+    from cr5.corpus.documents import Batch, Document
+    from cr5.features.tokeniser import Tokeniser
+    from cr5.training.collection import Collection
+
+PANEL_ROWS = 2048  # that a function is called with at a time: they stay in the cache between its operations
+ONE_THREAD_SIZE = 10**6  # numbers that one thread adds up before a second one has started
+SCRATCH_BYTES = 2**28  # of a memory budget, for temporary arrays, whatever the data
 
 
 def _add_rows(indptr: Ints, members: Ints, G: Array, S: Array) -> None:
@@ -38,7 +44,7 @@ _add_many = numba.njit(cache=True, nogil=True, parallel=True)(_add_rows)
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _pick(first: int, last: int, begin: int, indptr: Ints, indices: Ints, data: Array,
           places: Ints, rows: Ints, values: Array) -> None:  # fmt: skip
-    """Put the nonzeros of columns ``first`` to ``last`` where ``places`` says, row by row from ``begin`` on."""
+    """Copy the nonzeros of columns ``first`` to ``last`` to ``places``, row by row from ``begin`` on."""
     for i in range(len(indptr) - 1):
         for k in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
             if first <= indices[k] < last:
@@ -54,10 +60,9 @@ def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
         sizes += np.bincount(X.indices[begin : begin + 2**22], minlength=X.shape[1])
         scratch.release(X.indices)
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(X.indptr.dtype)
-    most = (
-        X.nnz if scratch.budget_bytes is None else scratch.budget_bytes // 4 // (X.dtype.itemsize + X.indices.itemsize)
-    )
-    step = len(X.indptr) if scratch.budget_bytes is None else PANEL
+    budget, entry_bytes = scratch.budget_bytes, X.dtype.itemsize + X.indices.itemsize
+    most = X.nnz if budget is None else budget // 4 // entry_bytes
+    step = len(X.indptr) if budget is None else PANEL_ROWS
 
     def parts() -> Iterator[Sparse]:
         first = 0
@@ -80,20 +85,36 @@ def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
 class CpuEngine:
     """All blocks in this process, one after another, each product on all cores.
 
-    With ``memory``, a number of bytes, arrays live in files under ``scratch`` and are mapped into
+    With ``memory``, a number of bytes, arrays are in files under ``scratch_folder`` and are mapped into
     memory a few rows or columns at a time, so that the fit stays within that budget.
     """
 
-    def __init__(self, memory: int | None = None, scratch: Path | None = None) -> None:
-        if memory is not None and memory < 2 * LEAST:
+    def __init__(
+        self, memory: int | None = None, scratch_folder: Path | None = None, *, panel_rows: int = PANEL_ROWS
+    ) -> None:
+        if memory is not None and memory < 2 * SCRATCH_BYTES:
             raise Cr5Error(
-                f"a memory budget of {memory / 1e9:.2f} GB is too small; give at least {2 * LEAST / 1e9:.1f} GB"
+                f"`memory={memory / 1e9:.2f}GB` is too small; give at least {2 * SCRATCH_BYTES / 1e9:.1f} GB"
             )
-        self.memory = memory
-        self.scratch = ScratchArrays(memory, scratch)
+        self.memory, self.panel_rows = memory, panel_rows
+        self.scratch = ScratchArrays(memory, scratch_folder)
         self.langs: list[str] = []
         self.blocks: list[_Block] = []
-        self.words, self.documents, self.concepts = (CpuRoom(self.scratch) for _ in range(3))
+        self.words, self.documents, self.concepts = (CpuPartition(self.scratch, panel_rows) for _ in range(3))
+
+    def count_words(
+        self,
+        documents: "Iterable[Document] | Iterable[Batch]",
+        tokeniser: "Tokeniser",
+        *,
+        threads: int | None = None,
+        progress: ProgressCallback = silent,
+    ) -> "Collection":
+        from cr5.corpus.documents import in_batches
+        from cr5.training.collection import collect
+
+        batches = in_batches(documents)
+        return collect(batches, tokeniser, threads=threads, scratch=self.scratch, progress=progress)
 
     def put(self, lang: str, X: Sparse, concepts: Ints) -> None:
         self.langs.append(lang)
@@ -109,41 +130,41 @@ class CpuEngine:
             self.concepts.add(count)
             self.concepts.set("id", [np.arange(count)[:, None]])
 
-    def facts(self) -> list[Facts]:
+    def block_info(self) -> list[BlockInfo]:
         matrices = [(block.language, block.X.X) for block in self.blocks]
-        return [Facts(lang, X.shape[0], X.shape[1], int(X.nnz), str(X.dtype)) for lang, X in matrices]
+        return [BlockInfo(lang, X.shape[0], X.shape[1], int(X.nnz), str(X.dtype)) for lang, X in matrices]
 
     def compute(self, function: Callable[..., Any], *arrays: Array) -> Any:
         return function(*arrays)
 
-    def reserve(self, needed: int) -> None:
+    def check_memory(self, needed: int) -> None:
         free = available_memory()
         if self.memory is None and needed > free:
             raise Cr5Error(
                 f"the fit needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free; "
-                f"keep it within a budget with --memory {max(1, int(free / 2e9))}GB, or lower --rank or max_words"
+                f"set a budget with `memory={max(1, int(free / 2e9))}GB`, or lower `rank` or `max_words`"
             )
 
-    def part(self, kept: Mask) -> "CpuEngine":
-        result = CpuEngine(self.memory, self.scratch.folder)
+    def subset(self, selected: Mask) -> "CpuEngine":
+        result = CpuEngine(self.memory, self.scratch.folder, panel_rows=self.panel_rows)
         result.langs, result.words, result.concepts = self.langs, self.words, self.concepts
         for block in self.blocks:
-            rows = np.flatnonzero(kept[block.concepts])
+            rows = np.flatnonzero(selected[block.concepts])
             result._add(
                 _Block(block.language, self.scratch.select_rows(block.X.X, rows), block.concepts[rows], self.scratch)
             )
         return result
 
-    def take(self, kept: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
-        rows = [np.flatnonzero(kept[block.concepts]) for block in self.blocks]
-        both = list(zip(self.langs, self.blocks, rows, strict=True))
-        return {lang: b.X.X[r] for lang, b, r in both}, {lang: b.concepts[r] for lang, b, r in both}
+    def fetch_documents(self, selected: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
+        rows = [np.flatnonzero(selected[block.concepts]) for block in self.blocks]
+        parts = list(zip(self.langs, self.blocks, rows, strict=True))
+        return {lang: b.X.X[r] for lang, b, r in parts}, {lang: b.concepts[r] for lang, b, r in parts}
 
-    def times(self, name: str) -> None:
+    def multiply(self, name: str) -> None:
         for block, V, store in zip(self.blocks, self.words.stores, self.documents.stores, strict=True):
             store[name] = self._multiply(block.X, V[name])
 
-    def transposed_times(self, source: str, target: str) -> None:
+    def multiply_transposed(self, source: str, target: str) -> None:
         for block, U, store in zip(self.blocks, self.documents.stores, self.words.stores, strict=True):
             store[target] = self._multiply(block.transposed, U[source])
             del U[source]
@@ -157,12 +178,12 @@ class CpuEngine:
             sums[rows] = 0
             for block, G in zip(self.blocks, self.documents.stores, strict=True):
                 indptr, members = block.members(len(sums))
-                add = _add_few if G[name].size < SMALL else _add_many
+                add = _add_few if G[name].size < ONE_THREAD_SIZE else _add_many
                 add(indptr[begin : rows.stop + 1], members, G[name], sums[rows])
                 self.scratch.release(G[name])
             self.scratch.release(sums)
 
-    def spread(self, source: str, target: str) -> None:
+    def broadcast_concepts(self, source: str, target: str) -> None:
         S = self.concepts.stores[0][source]
         for block, store in zip(self.blocks, self.documents.stores, strict=True):
             U = store[target] = self.scratch.empty((len(block.concepts), S.shape[1]), S.dtype)
@@ -183,8 +204,8 @@ class CpuEngine:
             store[target] = total[:, None]
 
     def _rows(self, count: int) -> int:
-        """How many rows to handle between two releases."""
-        return PANEL if self.memory else max(count, 1)
+        """The number of rows between two releases of scratch arrays."""
+        return self.panel_rows if self.memory else max(count, 1)
 
     def _multiply(self, matrix: Matrix, V: Array) -> Array:
         """X V; within a budget column panel by column panel, each for a few rows of X at a time."""
@@ -198,8 +219,8 @@ class CpuEngine:
         for left in range(0, V.shape[1], width):
             columns = slice(left, left + width)
             panel = np.empty((len(V), min(width, V.shape[1] - left)), V.dtype)
-            for begin in range(0, len(V), PANEL):
-                panel[begin : begin + PANEL] = V[begin : begin + PANEL, columns]
+            for begin in range(0, len(V), self.panel_rows):
+                panel[begin : begin + self.panel_rows] = V[begin : begin + self.panel_rows, columns]
                 self.scratch.release(V)
             weight = X.indptr.astype(np.int64) * (X.data.itemsize + X.indices.itemsize) + np.arange(len(X.indptr)) * (
                 U.shape[1] * U.itemsize
@@ -215,7 +236,7 @@ class CpuEngine:
 
 
 class _Block:
-    """One language's documents, by rows and, from the first use on, by columns: a transposed product is slow."""
+    """One language's documents by rows and, from the first use on, by columns: a transposed product would be slow."""
 
     def __init__(self, language: int, X: Sparse, concepts: Ints, scratch: ScratchArrays) -> None:
         self.language, self.concepts, self.scratch = language, concepts, scratch
@@ -231,18 +252,18 @@ class _Block:
         return self._transposed
 
     def members(self, count: int) -> tuple[Ints, Ints]:
-        """The documents of every concept: where each concept's begin, and their numbers."""
+        """The documents of every concept: indptr, and the documents' numbers."""
         if len(self._members[0]) != count + 1:
             sizes = np.bincount(self.concepts, minlength=count)
             self._members = np.concatenate([[0], np.cumsum(sizes)]), np.argsort(self.concepts, kind="stable")
         return self._members
 
 
-class CpuRoom:
+class CpuPartition:
     """A dictionary of arrays for every block."""
 
-    def __init__(self, scratch: ScratchArrays) -> None:
-        self.scratch = scratch
+    def __init__(self, scratch: ScratchArrays, panel_rows: int) -> None:
+        self.scratch, self.panel_rows = scratch, panel_rows
         self.sizes: list[int] = []
         self.stores: list[dict[str, Array]] = []
 
@@ -253,11 +274,15 @@ class CpuRoom:
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
         blocks = zip(self.sizes, self.stores, *arguments, strict=True)
         tasks = [_Task(partial(_call, function, each), size, store, self.scratch) for size, store, *each in blocks]
-        work = [(task, slice(begin, begin + PANEL)) for task in tasks for begin in range(0, max(task.size, 1), PANEL)]
+        work = [
+            (task, slice(begin, begin + self.panel_rows))
+            for task in tasks
+            for begin in range(0, max(task.size, 1), self.panel_rows)
+        ]
         # One thread for each panel, instead of all threads for each operation: they need not wait for each
-        # other. Added up in the order of the rows, the sums do not depend on their number.
+        # other. Results are added in the order of the rows, so that they do not depend on the number of threads.
         threads = numba.get_num_threads()
-        if threads == 1 or sum(self.sizes) <= PANEL:
+        if threads == 1 or sum(self.sizes) <= self.panel_rows:
             for task, rows in work:
                 task.add(task.run(rows))
         else:
@@ -273,14 +298,14 @@ class CpuRoom:
         return [task.finish() for task in tasks]
 
     def get(self, name: str) -> list[Array]:
-        found = []
+        results = []
         for store in self.stores:
             result = np.empty_like(store[name])
-            for begin in range(0, len(result), PANEL):
-                result[begin : begin + PANEL] = store[name][begin : begin + PANEL]
+            for begin in range(0, len(result), self.panel_rows):
+                result[begin : begin + self.panel_rows] = store[name][begin : begin + self.panel_rows]
                 self.scratch.release(store[name])
-            found.append(result)
-        return found
+            results.append(result)
+        return results
 
     def set(self, name: str, arrays: Sequence[Array]) -> None:
         for store, array in zip(self.stores, arrays, strict=True):
@@ -300,12 +325,12 @@ class _Task:
         self.lock = Lock()
 
     def run(self, rows: slice) -> Any:
-        """Call the function on some rows and keep what it assigned."""
+        """Call the function on some rows and store what it assigned."""
         given = {name: array[rows] for name, array in self.store.items()}
         seen = dict(given)
         result = self.function(seen)
         new = {name: value for name, value in seen.items() if value is not given.get(name)}
-        for name, value in new.items():  # what is a part of something given must not change with it
+        for name, value in new.items():  # a view of a given array must not change with it
             if any(np.may_share_memory(value, other) for other in given.values()):
                 new[name] = value.copy()
         for name, value in new.items():
@@ -315,7 +340,7 @@ class _Task:
         return result
 
     def _target(self, name: str, value: Array) -> Array:
-        """The array that rows of a name go to: the one that is there where they fit."""
+        """The array that rows of a name are written to: the present one if shape and dtype fit."""
         with self.lock:
             if name not in self.fresh:
                 old, shape = self.store.get(name), (self.size, value.shape[1])
@@ -324,11 +349,11 @@ class _Task:
             return self.fresh[name]
 
     def add(self, result: Any) -> None:
-        """Take in the result of the next rows."""
+        """Add the result of the next rows."""
         self.total = result if self.total is None else self.total + result
 
     def finish(self) -> Any:
-        """All rows are done: what is kept, what is forgotten; the sum of the results."""
+        """Store the new arrays and delete the old ones; returns the sum of the results."""
         self.store |= self.fresh
         for name in self.deleted:
             del self.store[name]

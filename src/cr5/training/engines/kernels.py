@@ -1,16 +1,17 @@
 """The product of a sparse matrix and a dense block, U = X V, on all cores.
 
-The arithmetic waits for rows of V, one for every nonzero of X. Three things keep them near: V is taken in
-panels of columns, each copied to rows of whole, aligned cache lines; a panel's row of U stays in registers
-while its nonzeros are added up; and the rows of X are cut where their indices leave a block of V, so that
-a core uses up one block, which its second-level cache holds, before it goes on to the next. Where a row
-of V or U is used too seldom to pay for that, the rows of X are multiplied one by one, with V as it lies.
+The speed is that of loading rows of V, one for every nonzero of X. Three things keep them in the caches: V is
+divided into panels of columns, each copied to rows of whole, aligned cache lines; a panel's row of U stays in
+registers while its nonzeros are added up; and the rows of X are cut where their indices leave a block of V, so
+that a core finishes one block, which its second-level cache holds, before the next. Where the rows of V or U are
+used too rarely for that to pay, the rows of X are multiplied one by one, with V where it is.
 
 Whatever the panels, blocks and threads, an element of U is one chain of multiply-adds in the order of
 the nonzeros: the same bits, alone or with other columns, on one core or many.
 """
 
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -22,13 +23,24 @@ from numpy.lib.stride_tricks import as_strided
 
 from cr5._typing import Array, Ints, Mask, Sparse
 
-_WIDE, _NARROW = 256, 128  # bytes of a panel's row: 4 or 2 vector registers of the widest kind, 16 or 8 of the least
+_WIDE, _NARROW = 256, 128  # bytes of a panel's row: 4 or 2 of the widest vector registers, 16 or 8 of the narrowest
 _BLOCK = 4096  # rows of V: 1 MB of a panel
-_SHORTEST = 16  # nonzeros that pay for a cut: the row of U is fetched and put back once more
-_REUSE = 16  # nonzeros for each row of V and U that pay for copying the one and visiting the other panel by panel
-_SCRATCH = 2**26  # bytes of panels, beside the first, that are made at once
-_PARTS_PER_THREAD = 8
-_SMALL = 1_000_000  # multiplications that are over before a second thread has woken up
+_MIN_PIECE = 16  # nonzeros that are worth a cut, for which the row of U is loaded and stored once more
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How a product is divided: the result does not depend on it, to the bit; speed does.
+
+    one_thread: multiplications that one thread finishes before a second has started. reuse: nonzeros for each row of
+    V and U from which on it pays to copy V, and to visit U, panel by panel. panel_bytes: of panels beside the first
+    that are copied at once.
+    """
+
+    one_thread: int = 1_000_000
+    reuse: int = 16
+    panel_bytes: int = 2**26
+    parts_per_thread: int = 8
 
 
 class _Lanes(numba.types.Type):  # type: ignore[misc]
@@ -103,7 +115,7 @@ def _multiply_add(_: Any, a: Any, v: Any, u: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _count(_: Any, counters: Any, which: Any, more: Any) -> Any:
-    """counters[which], which grows by ``more``; threads do so one after another and then see each other's work."""
+    """Return counters[which] and add ``more`` to it, atomically and sequentially consistent."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         counters_, which_, more_ = arguments
@@ -120,7 +132,7 @@ def _adder(size: int) -> Any:
         begin: int, end: int, indices: Ints, data: Array, V: Array, step: int, column: int, U: Array, place: int,
         fresh: bool,
     ) -> None:  # fmt: skip
-        """U[place], ... += data[k] V[indices[k], column], ... for all k; a fresh U counts as zero."""
+        """U[place], ... += data[k] V[indices[k], column], ... for all k; a fresh U starts from zero."""
         number, nothing = U.dtype.type, _zeros(U, size)
         row = nothing if fresh else _load(nothing, U, place)
         for k in range(begin, end):
@@ -148,7 +160,7 @@ def _multiply_rows(
     first: int, last: int, columns: Ints, wides: Mask, indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int,
     width: int, U: Array, U_step: int,
 ) -> None:  # fmt: skip
-    """Rows first to last of U = X V, V as it lies."""
+    """Rows first to last of U = X V, without copying V."""
     number = U.dtype.type
     for i in range(first, last):
         begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
@@ -172,9 +184,9 @@ def _work(
     counters: Ints, columns: Ints, wides: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints, ends: Ints,
     indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, U: Array, U_step: int,
 ) -> None:  # fmt: skip
-    """Take parts of panels until none is left: first to pack them, then to multiply with those packed.
+    """Process parts of panels until none is left: first copy (pack) them, then multiply with packed ones.
 
-    counters: the tasks that are taken, the parts packed of every panel, the panels finished of every part.
+    counters: the tasks that were started, the parts packed of every panel, the panels finished of every part.
     """
     height, parts = panels.shape[1], len(bounds) - 1
     tasks, finished = parts * len(columns), 1 + len(columns)
@@ -190,7 +202,7 @@ def _work(
                 _pack_narrow(first, last, V, V_step, column, panel, step)
             _count(counters, 1 + p, 1)
         else:
-            # Seldom, another thread is still at what this one needs: packing, or the panel before, which may overlap.
+            # Rarely, another thread has not finished packing, or the panel before, which may overlap this one.
             while _count(counters, 1 + p, 0) < parts or _count(counters, finished + t, 0) < p:
                 pass
             for piece in range(bounds[t], bounds[t + 1]):
@@ -209,7 +221,7 @@ def _multiply(
     threads: int, counters: Ints, columns: Ints, wides: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints,
     ends: Ints, indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, width: int, U: Array, U_step: int,
 ) -> None:  # fmt: skip
-    """U = X V on all threads, which take part after part: the slower ones take fewer.
+    """U = X V on all threads, which process part after part: slower ones process fewer.
 
     Panel p has the columns from columns[p] on, part t of it the pieces from bounds[t] to bounds[t + 1].
     Without panels to pack V into, part t is the rows from bounds[t] to bounds[t + 1].
@@ -240,10 +252,10 @@ def _cut(indptr: Ints, indices: Ints, rows: Ints, begins: Ints, blocks: Ints) ->
             begin, block = k, indices[k] // _BLOCK
             while k < end and indices[k] // _BLOCK == block:
                 k += 1
-            long = k - begin >= _SHORTEST
+            long = k - begin >= _MIN_PIECE
             if begin > indptr[i] and (cut or long):
                 count += 1
-                # Of an unsorted row, a later piece may lie in an earlier block; it still has to wait.
+                # Of an unsorted row, a later piece may be in an earlier block; it is still processed after it.
                 rows[count], begins[count], blocks[count] = i, begin, max(block, blocks[count - 1])
             elif begin == indptr[i]:
                 blocks[count] = block
@@ -255,8 +267,8 @@ def _cut(indptr: Ints, indices: Ints, rows: Ints, begins: Ints, blocks: Ints) ->
 class Matrix:
     """A sparse matrix that multiplies a dense block on all cores."""
 
-    def __init__(self, X: Sparse) -> None:
-        self.X = X
+    def __init__(self, X: Sparse, tuning: Tuning | None = None) -> None:
+        self.X, self.tuning = X, tuning or Tuning()
         self.threads = 0
         self.starts: Ints = np.zeros(1, np.int64)
         self.pieces: tuple[Ints, ...] = ()
@@ -268,7 +280,7 @@ class Matrix:
         return U
 
     def multiply(self, V: Array, U: Array) -> None:
-        """U = X V in place; columns of wider arrays are fine, rows that do not lie in one piece cost a copy."""
+        """U = X V in place; columns of wider arrays are fine, rows that are not contiguous cost a copy."""
         X, width = self.X, V.shape[1]
         if V.shape[0] != X.shape[1] or U.shape != (X.shape[0], width):
             raise ValueError(f"a matrix of shape {X.shape} does not multiply {V.shape} into {U.shape}")
@@ -281,40 +293,42 @@ class Matrix:
         U, U_step = _flat(U)
         columns, wides = _panels(width, V.itemsize)
         arrays, dense = (X.indptr, X.indices, X.data), (V, V_step, width, U, U_step)
-        if X.nnz * width < _SMALL:
+        if X.nnz * width < self.tuning.one_thread:
             _multiply_rows(0, X.shape[0], columns, wides, *arrays, *dense)
             return
         if self.threads != numba.get_num_threads():
-            self._share_out()
-        if not len(columns) or X.nnz < _REUSE * sum(X.shape):
+            self._divide_rows()
+        if not len(columns) or X.nnz < self.tuning.reuse * sum(X.shape):
             panels, none = np.empty((0, 0, 1), V.dtype), np.empty(0, np.uint64)
             rows = self.starts, none.astype(np.int64), none, none
             _multiply(self.threads, np.zeros(1, np.int64), columns, wides, panels, *rows, *arrays, *dense)
             return
         pieces = self.pieces = self.pieces or self._cut_up()
-        at_once = min(len(columns), 1 + _SCRATCH // (1 + X.shape[1] * _WIDE))
-        panels = _scratch(at_once * X.shape[1] * _WIDE).view(V.dtype).reshape(at_once, X.shape[1], _WIDE // V.itemsize)
+        at_once = min(len(columns), 1 + self.tuning.panel_bytes // (1 + X.shape[1] * _WIDE))
+        panels = (
+            _panel_buffer(at_once * X.shape[1] * _WIDE).view(V.dtype).reshape(at_once, X.shape[1], _WIDE // V.itemsize)
+        )
         for p in range(0, len(columns), at_once):
             some = columns[p : p + at_once], wides[p : p + at_once]
             counters = np.zeros(1 + at_once + len(self.starts), np.int64)
             _multiply(self.threads, counters, *some, panels, *pieces, *arrays, *dense)
 
-    def _share_out(self) -> None:
+    def _divide_rows(self) -> None:
         """Cut the rows into parts of equal work: a frequent word's row is thousands of times a rare one's."""
         threads = numba.get_num_threads()
         work = self.X.indptr.astype(np.int64) + np.arange(len(self.X.indptr))
-        parts = threads * _PARTS_PER_THREAD
+        parts = threads * self.tuning.parts_per_thread
         self.starts = np.searchsorted(work, np.linspace(0, work[-1], parts + 1)).astype(np.int64)
         self.threads, self.pieces = threads, ()
 
     def _cut_up(self) -> tuple[Ints, ...]:
         """bounds, rows, begins, ends: the pieces of all rows, part by part, block by block."""
         X = self.X
-        most = X.shape[0] + 2 * X.nnz // _SHORTEST
+        most = X.shape[0] + 2 * X.nnz // _MIN_PIECE
         rows, begins, blocks = (np.empty(most, np.int64) for _ in range(3))
         count = _cut(X.indptr, X.indices, rows, begins, blocks)
         rows, blocks = rows[:count], blocks[:count]
-        begins = begins[:count].astype(np.uint64)  # an unsigned index needs no test for counting from the end
+        begins = begins[:count].astype(np.uint64)  # unsigned indices need no check for negative ones
         ends = np.append(begins[1:], np.uint64(X.nnz))
         order = np.lexsort((blocks, np.searchsorted(self.starts, rows, side="right")))
         return np.searchsorted(rows, self.starts), rows[order], begins[order], ends[order]
@@ -340,20 +354,20 @@ def _has_whole_rows(A: Array) -> bool:
 
 
 def _flat(A: Array) -> tuple[Array, int]:
-    """The memory of A from its first row to its last, and the step from one row to the next."""
+    """A's memory from its first row to its last as one dimension, and the step from one row to the next."""
     step = A.strides[0] // A.itemsize
     if not len(A):
         return np.empty(0, A.dtype), step
     return as_strided(A, ((len(A) - 1) * step + A.shape[1],), (A.itemsize,)), step
 
 
-_kept = threading.local()
+_buffers = threading.local()
 
 
-def _scratch(size: int) -> Array:
-    """Bytes that begin with a cache line, kept for the next product of this thread: fresh memory is slow."""
-    kept: Array = getattr(_kept, "scratch", np.empty(0, np.uint8))
-    if len(kept) < size:
-        kept = np.empty(size + 64, np.uint8)
-        kept = _kept.scratch = kept[-kept.ctypes.data % 64 :][:size]
-    return kept[:size]
+def _panel_buffer(size: int) -> Array:
+    """Bytes that begin with a cache line, reused for the next product of this thread: fresh memory is slow."""
+    buffer: Array = getattr(_buffers, "panels", np.empty(0, np.uint8))
+    if len(buffer) < size:
+        buffer = np.empty(size + 64, np.uint8)
+        buffer = _buffers.panels = buffer[-buffer.ctypes.data % 64 :][:size]
+    return buffer[:size]

@@ -1,0 +1,185 @@
+"""The tasks that Dask workers run: pure functions of shards and arrays.
+
+No task writes into its arguments: another task may need them again.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numba
+import numpy as np
+from distributed import get_worker
+from scipy.sparse import csr_array
+
+from cr5._typing import Array, Ints, Mask, Sparse
+from cr5.machine import available_memory
+from cr5.training.engines.cpu import PANEL_ROWS
+from cr5.training.engines.kernels import Matrix
+
+ArrayType: TypeAlias = tuple[int, Any]  # columns and dtype
+
+_KERNEL_LOCK = threading.Lock()  # not every threading layer of Numba allows two parallel kernels at once
+
+
+def _multiply_on_worker_threads(matrix: Matrix, V: Array) -> Array:
+    """X V on as many cores as the worker has threads."""
+    with _KERNEL_LOCK:
+        numba.set_num_threads(min(get_worker().state.nthreads, numba.config.NUMBA_NUM_THREADS))
+        return matrix @ V
+
+
+class ShardData:
+    """A shard: its documents by rows and by columns, and the concepts that occur, in order.
+
+    members: occurring concepts x documents, one-hot; concept_rows: the row of every document's concept in it.
+    """
+
+    def __init__(self, X: Sparse, concepts: Ints) -> None:
+        self.concepts = np.asarray(concepts)
+        self.rows, self.columns = Matrix(X), Matrix(X.T.tocsr())
+        self.occurring, self.concept_rows = np.unique(self.concepts, return_inverse=True)
+        count, index = len(self.concepts), X.indices.dtype
+        order = np.argsort(self.concept_rows, kind="stable")
+        indptr = np.searchsorted(self.concepts, self.occurring, sorter=order)
+        arrays = np.ones(count, X.dtype), order.astype(index), np.append(indptr, count).astype(index)
+        self.members = Matrix(csr_array(arrays, shape=(len(self.occurring), count)))
+
+    def __sizeof__(self) -> int:
+        matrices = [matrix.X for matrix in (self.rows, self.columns, self.members)]
+        arrays = [array for X in matrices for array in (X.data, X.indices, X.indptr)]
+        return sum(array.nbytes for array in [*arrays, self.concepts, self.occurring, self.concept_rows])
+
+
+def load_shard(load: Callable[..., tuple[Sparse, Ints]], *piece: Any) -> ShardData:
+    return ShardData(*load(*piece))
+
+
+def select_shard(documents: ShardData, selected: Mask) -> ShardData:
+    return ShardData(*select_rows(documents, selected))
+
+
+def select_rows(documents: ShardData, selected: Mask) -> tuple[Sparse, Ints]:
+    rows = np.flatnonzero(selected[documents.concepts])
+    return documents.rows.X[rows], documents.concepts[rows]
+
+
+def describe_shard(documents: ShardData) -> tuple[int, int, int, str, int]:
+    """Documents, words, nonzeros, dtype, and the last concept."""
+    X = documents.rows.X
+    return *X.shape, int(X.nnz), str(X.dtype), int(documents.concepts.max(initial=-1))
+
+
+def count_members(documents: ShardData, bounds: list[int]) -> Ints:
+    """How many concepts of every range occur."""
+    return np.diff(np.searchsorted(documents.occurring, bounds))
+
+
+def members(documents: ShardData, begin: int, end: int) -> Ints:
+    """The concepts of a range that occur, counted from its beginning."""
+    first, last = np.searchsorted(documents.occurring, [begin, end])
+    return documents.occurring[first:last] - begin
+
+
+def as_list(parts: list[Ints]) -> list[Ints]:
+    return parts
+
+
+def concept_numbers(begin: int, end: int) -> Ints:
+    return np.arange(begin, end)[:, None]
+
+
+def identity(value: Any) -> Any:
+    return value
+
+
+def item(parts: Sequence[Any], i: int) -> Any:
+    return parts[i]
+
+
+def cut_rows(rows: Array, begin: int, end: int) -> Array:
+    return rows[begin:end]
+
+
+def multiply(documents: ShardData, V: Array) -> Array:
+    return _multiply_on_worker_threads(documents.rows, V)
+
+
+def multiply_transposed(documents: ShardData, U: Array, before: Array | None) -> Array:
+    product = _multiply_on_worker_threads(documents.columns, U)
+    return product if before is None else np.add(product, before, out=product)
+
+
+def column_sums(documents: ShardData, power: int, before: Array | None) -> Array:
+    X = documents.rows.X
+    total = np.zeros(X.shape[1]) if before is None else before[:, 0].copy()
+    for begin in range(0, X.nnz, 2**22):
+        part = slice(begin, begin + 2**22)
+        total += np.bincount(X.indices[part], X.data[part].astype(np.float64) ** power, minlength=X.shape[1])
+    return total[:, None]
+
+
+def sum_arrays(parts: list[Array]) -> Array:
+    if len(parts) == 1:
+        return parts[0]
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def member_sums(documents: ShardData, G: Array) -> Array:
+    """The sum of G over the documents of every concept that occurs."""
+    return _multiply_on_worker_threads(documents.members, G)
+
+
+def concept_sums(shape: tuple[int, int, Any], members: list[Ints], shards: list[int], parts: list[Array]) -> Array:
+    """The sums of a range of concepts, from those of its shards."""
+    total = np.zeros(shape[:2], shape[2])
+    for shard, part in zip(shards, parts, strict=True):
+        total[members[shard]] += part
+    return total
+
+
+def take_members(S: Array, members: list[Ints], shard: int) -> Array:
+    """The rows of the concepts that occur in a shard."""
+    return S[members[shard]]
+
+
+def document_rows(documents: ShardData, parts: list[Array], array_type: ArrayType) -> Array:
+    """A row for every document, from those of the concepts that occur, range by range."""
+    if not parts:
+        return np.empty((0, array_type[0]), array_type[1])
+    return np.concatenate(parts)[documents.concept_rows]
+
+
+def apply_function(
+    call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]],
+    size: int,
+    given: dict[str, Array],
+    each: list[Any],
+    outcome: tuple[list[str], bool],
+) -> Any:
+    """Call a function on a few rows at a time; returns the arrays that it assigns and the sum of its results."""
+    (function, first, named), (written, returns) = call, outcome
+    fresh: dict[str, Array] = {}
+    total = None
+    for begin in range(0, max(size, 1), PANEL_ROWS):
+        rows = slice(begin, begin + PANEL_ROWS)
+        seen = {name: array[rows] for name, array in given.items()}
+        result = function(*first, seen, *each, **named)
+        total = result if total is None else total + result
+        for name in written:
+            if name not in fresh:
+                fresh[name] = np.empty((size, seen[name].shape[1]), seen[name].dtype)
+            fresh[name][rows] = seen[name]
+    parts = [fresh[name] for name in written] + [total] * returns
+    return parts[0] if len(parts) == 1 else parts
+
+
+def memory_limit(dask_worker: Any) -> int:
+    return int(dask_worker.memory_manager.memory_limit or available_memory())
+
+
+def worker_status(dask_worker: Any) -> str:
+    return str(dask_worker.status.name)

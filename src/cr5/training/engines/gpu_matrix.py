@@ -1,0 +1,166 @@
+"""Sparse matrices on the GPU: how rows are cut into pieces, and products with dense blocks."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cr5._typing import Ints, Mask
+from cr5.training.engines.gpu_device import LANES, THREADS, VECTORS, Device, GpuSizes
+
+
+class Rows(NamedTuple):
+    """A sparse matrix by rows, on the GPU: indptr int64, indices int32."""
+
+    indptr: Any
+    indices: Any
+    data: Any
+    shape: tuple[int, int]
+
+
+class Block:
+    """One language's documents by rows and by columns, and the matrix that sums them by concept."""
+
+    def __init__(self, device: Device, language: int, rows: Rows, concepts: Any) -> None:
+        self.device, self.language, self.concepts = device, language, concepts
+        self.X = Matrix(device, rows)
+        self.transposed = Matrix(device, _transposed(device.cupy, rows), in_order=True)
+        documents = len(concepts)
+        one_each = device.cupy.arange(documents + 1), concepts.astype(np.int32), device.cupy.ones(documents, np.float32)
+        one_hot = Rows(*one_each, (documents, int(concepts.max()) + 1 if documents else 0))
+        self.sums = Matrix(device, _transposed(device.cupy, one_hot), in_order=True)
+        self.nbytes = sum(matrix.nbytes for matrix in (self.X, self.transposed, self.sums))
+
+    def select(self, selected: Mask) -> tuple[Rows, Any]:
+        """The documents of the selected concepts: their rows and their concepts."""
+        cupy, X = self.device.cupy, self.X.rows
+        rows = cupy.flatnonzero(cupy.asarray(selected)[self.concepts])
+        begins = X.indptr[rows]
+        indptr = cupy.concatenate([cupy.zeros(1, np.int64), cupy.cumsum(X.indptr[rows + 1] - begins)])
+        owner = _owners(cupy, indptr)
+        place = cupy.arange(len(owner)) + (begins - indptr[:-1])[owner]
+        return Rows(indptr, X.indices[place], X.data[place], (len(rows), X.shape[1])), self.concepts[rows]
+
+
+class Matrix:
+    """A sparse matrix on the GPU that multiplies a dense block; ``in_order``: its rows' indices ascend."""
+
+    def __init__(self, device: Device, rows: Rows, in_order: bool = False) -> None:
+        self.device, self.rows, self.shape = device, rows, rows.shape
+        indices = rows.indices if in_order else None
+        pieces = cut_rows(device.cupy.asnumpy(rows.indptr), indices, rows.shape[1], device.cupy, device.sizes)
+        self.pieces, self.partials = Pieces(*map(device.cupy.asarray, pieces)), int(pieces.slots[-1])
+        self.nbytes = sum(array.nbytes for array in (*rows[:3], *self.pieces))
+
+    def multiply(self, V: Any, power: int | None = None) -> Any:
+        """X V, or with the elements of X to a power, in double precision."""
+        U = self.device.cupy.zeros((self.shape[0], V.shape[1]), V.dtype)
+        self.add_product(V, U, self.rows.data if power is None else self.rows.data.astype(np.float64) ** power)
+        return U
+
+    def add_product(self, V: Any, U: Any, data: Any = None) -> None:
+        """U += X V."""
+        cupy, pieces, width = self.device.cupy, self.pieces, V.shape[1]
+        data = self.rows.data if data is None else data
+        if not U.size or not len(pieces.targets):
+            return
+        numbers = 16 // V.itemsize
+        step = -(-width // numbers)  # vectors of 16 bytes in a row
+        if width % numbers or not V.flags.c_contiguous or V.base is not None:  # a view may begin anywhere
+            padded = cupy.empty((len(V), step * numbers), V.dtype)
+            padded[:, :width] = V
+            padded[:, width:] = 0
+            V = padded
+        multiply, add_up = self.device.kernels_for(data.dtype, V.dtype)
+        partials = cupy.empty((self.partials, width), V.dtype)
+        arrays = pieces.targets, pieces.begins, pieces.lengths, self.rows.indices, data, V
+        panels = -(-step // (LANES * VECTORS))
+        sizes = np.int64(step), np.int64(width)
+        multiply((len(pieces.tasks) - 1, panels), (THREADS,), (pieces.tasks, *arrays, *sizes, U, partials))
+        if len(pieces.cut):
+            grid = len(pieces.cut), -(-width // 128)
+            add_up(grid, (128,), (pieces.cut, pieces.slots, partials, np.int64(width), U))
+
+
+class Pieces(NamedTuple):
+    """How the rows of a sparse matrix are cut into pieces, and these divided into tasks.
+
+    Piece i is lengths[i] nonzeros from begins[i] on. Its sum goes to row targets[i], or to partial sum
+    ~targets[i]; row cut[r] is the sum of those from slots[r] up to slots[r + 1]. Task t is the pieces
+    from tasks[t] up to tasks[t + 1].
+    """
+
+    targets: Any
+    begins: Any
+    lengths: Any
+    tasks: Any
+    cut: Any
+    slots: Any
+
+
+def cut_rows(indptr: Ints, indices: Any, columns: int, xp: Any, sizes: GpuSizes) -> Pieces:
+    """Cut rows with enough nonzeros where their columns leave a range, and pieces that are still long evenly.
+
+    ``indices`` are those of the matrix, on the GPU, or None where they do not ascend within a row.
+    """
+    lengths, ranges = np.diff(indptr), -(-columns // sizes.range_rows)
+    dense = (lengths >= sizes.min_piece * ranges) & (indices is not None and ranges > 1)
+    row, place = _counted(np.where(dense, ranges, 1))
+    near, begins = dense[row], indptr[row]
+    if near.any():
+        low, high, bounds = (
+            xp.asarray(a) for a in (begins[near], indptr[row[near] + 1], place[near] * sizes.range_rows)
+        )
+        begins[near] = xp.asnumpy(_first_at_least(xp, indices, low, high, bounds))
+    nonzeros = np.diff(begins, append=indptr[-1])
+    counts = -(-nonzeros // sizes.max_piece)
+    of, turn = _counted(counts)
+    first, last = (begins[of] + nonzeros[of] * each // counts[of] for each in (turn, turn + 1))
+    row, place, near = row[of], place[of], near[of]
+    many = np.bincount(row, minlength=len(lengths))
+    cut = np.flatnonzero(many > 1)
+    targets = np.where(many[row] > 1, ~(np.cumsum(many[row] > 1) - 1), row)
+    # Range by range, the longest pieces first, so that no warp ends with a long one; then the other rows.
+    order = np.lexsort((np.where(near, first - last, row), np.where(near, place, ranges)))
+    nonzeros = (last - first)[order]
+    return Pieces(
+        targets[order].astype(np.int32),
+        first[order],
+        nonzeros.astype(np.int32),
+        _tasks(nonzeros, np.where(near, place, ranges)[order], sizes.task_nonzeros),
+        cut.astype(np.int32),
+        np.concatenate([[0], np.cumsum(many[cut])]).astype(np.int32),
+    )
+
+
+def _counted(counts: Ints) -> tuple[Ints, Ints]:
+    """Each i repeated counts[i] times, and a running number from 0 within each i."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _tasks(nonzeros: Ints, ranges: Ints, task_nonzeros: int) -> Ints:
+    """Where tasks begin, and the end of the last: each is within one range, and all have about equal work."""
+    work = np.cumsum(nonzeros + 32) // task_nonzeros
+    starts = np.flatnonzero((np.diff(work, prepend=-1) > 0) | (np.diff(ranges, prepend=-1) > 0))
+    return np.append(starts, len(nonzeros)).astype(np.int32)
+
+
+def _first_at_least(xp: Any, indices: Any, low: Any, high: Any, bounds: Any) -> Any:
+    """The first position from low to high where the ascending indices reach a bound; high if none does."""
+    for _ in range(int((high - low).max()).bit_length()):
+        middle = (low + high) // 2
+        less = (low < high) & (indices[xp.minimum(middle, len(indices) - 1)] < bounds)
+        low, high = xp.where(less, middle + 1, low), xp.where(less, high, middle)
+    return low
+
+
+def _owners(xp: Any, indptr: Any) -> Any:
+    """The row of every nonzero."""
+    return (xp.searchsorted(indptr, xp.arange(int(indptr[-1])), side="right") - 1).astype(np.int32)
+
+
+def _transposed(xp: Any, rows: Rows) -> Rows:
+    """The same matrix by columns."""
+    order = xp.argsort(rows.indices, kind="stable")
+    begins = xp.searchsorted(rows.indices[order], xp.arange(rows.shape[1] + 1, dtype=np.int32))
+    return Rows(begins.astype(np.int64), _owners(xp, rows.indptr)[order], rows.data[order], rows.shape[::-1])
