@@ -46,14 +46,14 @@ class WordIndex:
         return positions
 
 
-def read_word_index(path: Path, bad: ErrorReporter, lowercase: bool) -> WordIndex:
+def read_word_index(path: Path, report_error: ErrorReporter, lowercase: bool) -> WordIndex:
     """Read a word index; words that ``lowercase`` makes equal share a position."""
-    columns, lines = read_columns(path, bad)
+    columns, lines = read_columns(path, report_error)
     id_column, word_column = _word_index_columns(path, columns)
     ids, words = columns[id_column], pc.utf8_trim_whitespace(columns[word_column])
     valid = pc.match_substring_regex(ids, INTEGER).to_numpy(zero_copy_only=False)
     for i in np.flatnonzero(~valid):
-        bad(int(lines[i]), "broken line", f"id '{ids[i].as_py()}' is not a whole number; {SKIP_LINES}")
+        report_error(int(lines[i]), "broken line", f"id '{ids[i].as_py()}' is not a whole number; {SKIP_LINES}")
     words, lines = words.filter(pa.array(valid)), lines[valid]
     ids = ids.filter(pa.array(valid)).cast(pa.int64()).to_numpy()
     if not len(ids):
@@ -61,7 +61,7 @@ def read_word_index(path: Path, bad: ErrorReporter, lowercase: bool) -> WordInde
     sorted_ids, first = np.unique(ids, return_index=True)
     for i in np.setdiff1d(np.arange(len(ids)), first):
         earlier = lines[first[np.searchsorted(sorted_ids, ids[i])]]
-        bad(int(lines[i]), "duplicate id", f"id {ids[i]} is already on line {earlier}; {SKIP_LINES}")
+        report_error(int(lines[i]), "duplicate id", f"id {ids[i]} is already on line {earlier}; {SKIP_LINES}")
     words = pc.if_else(pc.equal(words, ""), pa.scalar(MISSING_WORD, pa.large_string()), words)
     encoded = (pc.utf8_lower(words) if lowercase else words).dictionary_encode()
     return WordIndex(encoded.dictionary, sorted_ids, encoded.indices.to_numpy()[first].astype(np.int32))
@@ -120,7 +120,9 @@ class ConceptIndex:
     titles: pa.LargeStringArray | None
 
 
-def concept_index(path: Path, table: Columns, matrix: Path, sample: list[str], bad: ErrorReporter) -> ConceptIndex:
+def concept_index(
+    path: Path, table: Columns, matrix: Path, sample: list[str], report_error: ErrorReporter
+) -> ConceptIndex:
     """Recognise the columns of a concept index.
 
     The column that contains the concepts of the matrix, of which ``sample`` is a part, is that of the names.
@@ -145,7 +147,9 @@ def concept_index(path: Path, table: Columns, matrix: Path, sample: list[str], b
     for row, name in enumerate(names.to_pylist()):
         if name and row_of.setdefault(name, row) != row:
             earlier = lines[row_of[name]]
-            bad(int(lines[row]), "duplicate concept", f"concept {name} is already on line {earlier}; {SKIP_LINES}")
+            report_error(
+                int(lines[row]), "duplicate concept", f"concept {name} is already on line {earlier}; {SKIP_LINES}"
+            )
     others = [column for i, column in enumerate(columns) if i != best[0]]
     items = [column for column in others if is_mostly(column, _Q_NUMBER)]
     titles = [column for column in others if not is_mostly(column, _Q_NUMBER) and not is_mostly(column, INTEGER)]

@@ -91,12 +91,12 @@ def read(
     size_before, data = 0, {}
     for lang, of_lang in files.items():
 
-        def report(done: int, lang: str = lang, size_before: int = size_before) -> None:
+        def report_progress(done: int, lang: str = lang, size_before: int = size_before) -> None:
             progress(Progress("read", size_before + done, sum(sizes.values()), lang))
 
         reader = _LanguageReader(of_lang, lowercase, frequent_words, on_error, skipped)
-        data[lang] = reader.read(block_bytes, report)
-        report(sizes[lang])
+        data[lang] = reader.read(block_bytes, report_progress)
+        report_progress(sizes[lang])
         size_before += sizes[lang]
     names = _concept_names(files, data)
     number = {name: i for i, name in enumerate(sorted({name for of_lang in names.values() for name in of_lang}))}
@@ -171,32 +171,32 @@ class _LanguageReader:
     ) -> None:
         self.files, self.frequent_words, self.on_error, self.skipped = files, frequent_words, on_error, skipped
         self.words = read_word_index(files.words, self._error_handler(files.words), lowercase)
-        self.bad = self._error_handler(files.matrix)
+        self.report_error = self._error_handler(files.matrix)
 
     def _error_handler(self, path: Path) -> ErrorReporter:
         """A function that raises an error about a line of a file, or counts it."""
 
-        def bad(line: int | None, reason: str, explanation: str) -> None:
+        def report_error(line: int | None, reason: str, explanation: str) -> None:
             message = f"{location(str(path), line)}: {explanation}"
             if self.on_error != "skip":
                 raise CorpusError(message)
             if self.skipped is not None:
                 self.skipped.add(reason, message)
 
-        return bad
+        return report_error
 
-    def read(self, block_bytes: int, report: Callable[[int], None]) -> LanguageData:
+    def read(self, block_bytes: int, report_progress: Callable[[int], None]) -> LanguageData:
         """Read the concept index and the matrix."""
         files = self.files
-        bad_concept = self._error_handler(files.concepts)
-        index = read_columns(files.concepts, bad_concept)
+        report_concept_error = self._error_handler(files.concepts)
+        index = read_columns(files.concepts, report_concept_error)
         concepts: ConceptIndex | None = None
         parts: list[_Documents] = []
         lines = 0
-        for entries in read_entries(files.matrix, block_bytes, self.bad, report):
+        for entries in read_entries(files.matrix, block_bytes, self.report_error, report_progress):
             lines += len(entries.word_ids)
             if concepts is None:
-                concepts = concept_index(files.concepts, index, files.matrix, entries.concepts, bad_concept)
+                concepts = concept_index(files.concepts, index, files.matrix, entries.concepts, report_concept_error)
             parts.append(self._documents(entries, concepts))
         if concepts is None or not any(len(part.rows) for part in parts):
             problem = f"none of its {lines:,} lines can be used" if lines else "it contains no counts"
@@ -219,9 +219,9 @@ class _LanguageReader:
         rows, positions, wrong = _look_up(entries, self.words, concepts)
         if wrong.any():
             if entries.lines is None:
-                entries = parse_lines(entries.block, self.bad)
+                entries = parse_lines(entries.block, self.report_error)
                 rows, positions, wrong = _look_up(entries, self.words, concepts)
-            self._report(entries, rows, wrong)
+            self._report_entries(entries, rows, wrong)
             valid = ~wrong
             rows, positions = rows[valid], positions[valid]
             names = ("codes", "word_ids", "counts")
@@ -236,7 +236,7 @@ class _LanguageReader:
         filled = np.flatnonzero(np.diff(matrix.indptr))  # a concept may have lost all of its lines
         return _Documents(row_of_code[filled], matrix if len(filled) == shape[0] else matrix[filled], frequent[filled])
 
-    def _report(self, entries: Entries, rows: Ints, wrong: Mask) -> None:
+    def _report_entries(self, entries: Entries, rows: Ints, wrong: Mask) -> None:
         assert entries.lines is not None
         words, files = self.words, self.files
         for i in np.flatnonzero(wrong):
@@ -251,7 +251,7 @@ class _LanguageReader:
             else:
                 known = f"{files.words.name}, whose ids are {words.ids[0]} to {words.ids[-1]}"
                 reason, problem = "unknown word", f"word id {entries.word_ids[i]} is not in {known}"
-            self.bad(line, reason, f"{problem}; {SKIP_LINES}")
+            self.report_error(line, reason, f"{problem}; {SKIP_LINES}")
 
 
 def _look_up(entries: Entries, words: WordIndex, concepts: ConceptIndex) -> tuple[Ints, Ints, Mask]:

@@ -33,9 +33,9 @@ class Columns(NamedTuple):
     lines: Ints
 
 
-def read_columns(path: Path, bad: ErrorReporter) -> Columns:
+def read_columns(path: Path, report_error: ErrorReporter) -> Columns:
     """Split an index at its tabs, or at spaces where it has none; a short line ends in empty fields."""
-    text, lines = _read_lines(b"".join(_read_chunks(path, BLOCK_BYTES, bad, lambda _: None)), bad)
+    text, lines = _read_lines(b"".join(_read_chunks(path, BLOCK_BYTES, report_error, lambda _: None)), report_error)
     if not len(text):
         raise CorpusError(f"{path}: empty; copy it again")
     separator = "\t"
@@ -55,7 +55,7 @@ def read_columns(path: Path, bad: ErrorReporter) -> Columns:
     return Columns(columns, lines)
 
 
-def _read_lines(data: bytes, bad: ErrorReporter) -> tuple[pa.LargeStringArray, Ints]:
+def _read_lines(data: bytes, report_error: ErrorReporter) -> tuple[pa.LargeStringArray, Ints]:
     """The lines that are not blank, without line ends, and their numbers."""
     data = data.removeprefix(codecs.BOM_UTF8)
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
@@ -72,7 +72,7 @@ def _read_lines(data: bytes, bad: ErrorReporter) -> tuple[pa.LargeStringArray, I
                 decoded.append(line.decode())
             except UnicodeDecodeError as error:
                 advice = 'correct it, or replace such bytes with `on_error="skip"`'
-                bad(number, "invalid UTF-8", f"{_describe_byte(line, error)}; {advice}")
+                report_error(number, "invalid UTF-8", f"{_describe_byte(line, error)}; {advice}")
                 decoded.append(line.decode(errors="replace"))
         text = pa.array(decoded, pa.large_string())
     text = pc.utf8_rtrim(text, "\r\n")
@@ -119,23 +119,27 @@ class Entries(NamedTuple):
     block: Block
 
 
-def read_entries(path: Path, block_bytes: int, bad: ErrorReporter, report: Callable[[int], None]) -> Iterator[Entries]:
+def read_entries(
+    path: Path, block_bytes: int, report_error: ErrorReporter, report_progress: Callable[[int], None]
+) -> Iterator[Entries]:
     """Parse a matrix block by block; a block that Arrow cannot parse safely is parsed line by line."""
-    for block in _read_blocks(path, block_bytes, bad, report):
-        entries = _parse_block(block) or _parse_block(_normalise_spaces(block)) or parse_lines(block, bad)
+    for block in _read_blocks(path, block_bytes, report_error, report_progress):
+        entries = _parse_block(block) or _parse_block(_normalise_spaces(block)) or parse_lines(block, report_error)
         if len(entries.word_ids):
             yield entries
 
 
-def _read_blocks(path: Path, block_bytes: int, bad: ErrorReporter, report: Callable[[int], None]) -> Iterator[Block]:
+def _read_blocks(
+    path: Path, block_bytes: int, report_error: ErrorReporter, report_progress: Callable[[int], None]
+) -> Iterator[Block]:
     rest, first_line, truncated = b"", 1, False
 
     def report_damage(line: int | None, reason: str, explanation: str) -> None:
         nonlocal truncated
         truncated = True
-        bad(line, reason, explanation)
+        report_error(line, reason, explanation)
 
-    for chunk in _read_chunks(path, block_bytes, report_damage, report):
+    for chunk in _read_chunks(path, block_bytes, report_damage, report_progress):
         end = chunk.rfind(b"\n") + 1
         if not end:
             rest += chunk
@@ -205,7 +209,7 @@ def _as_integers(numbers: Array) -> Ints | None:
     return numbers.astype(np.int64) if (np.abs(numbers) < 2**53).all() and (numbers % 1 == 0).all() else None
 
 
-def parse_lines(block: Block, bad: ErrorReporter) -> Entries:
+def parse_lines(block: Block, report_error: ErrorReporter) -> Entries:
     """Parse a block line by line, and report every line that is not an entry."""
     code_of: dict[str, int] = {}
     entries = []
@@ -216,7 +220,7 @@ def parse_lines(block: Block, bad: ErrorReporter) -> Entries:
         try:
             concept, word_id, count = _parse_line(line.removesuffix(b"\r"))
         except RecordError as error:
-            bad(number, error.reason, str(error))
+            report_error(number, error.reason, str(error))
             continue
         if count:
             entries.append((code_of.setdefault(concept, len(code_of)), word_id, count, number))
@@ -256,7 +260,9 @@ def _decompress(raw: IO[bytes]) -> IO[bytes]:
     return open_decompressed(raw, ".gz" if is_gzip else "")
 
 
-def _read_chunks(path: Path, size: int, bad: ErrorReporter, report: Callable[[int], None]) -> Iterator[bytes]:
+def _read_chunks(
+    path: Path, size: int, report_error: ErrorReporter, report_progress: Callable[[int], None]
+) -> Iterator[bytes]:
     """A file's content, about ``size`` bytes at a time, up to where it is damaged."""
     chunk = bytearray()
     damage = ""
@@ -268,9 +274,9 @@ def _read_chunks(path: Path, size: int, bad: ErrorReporter, report: Callable[[in
                 if len(chunk) >= size:
                     yield bytes(chunk)
                     chunk.clear()
-                    report(raw.tell())
+                    report_progress(raw.tell())
     except READ_ERRORS as error:
         damage = describe_error(error)
     yield bytes(chunk)
     if damage:
-        bad(None, "unreadable file", damage)
+        report_error(None, "unreadable file", damage)

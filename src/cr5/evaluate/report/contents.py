@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeAlias
 from cr5.evaluate.report.failures import FailureAnalysis, analyse_failures
 from cr5.evaluate.report.formatting import MEASURE_NAMES, MEASURES, TRAINED_ELSEWHERE, system_name
 from cr5.evaluate.report.headline import Headline, write_headline
-from cr5.evaluate.report.roles import is_cr5, is_upper_bound
 from cr5.evaluate.runs import MeanScore, Regime, Run, Score
 from cr5.evaluate.statistics import CUTOFFS, Interval
+from cr5.evaluate.systems.registry import role_of
 from cr5.retrieval.top_k import Measure
 
 MAX_LISTED_PAIRS = 12  # a report on more language pairs shows means and extremes
@@ -118,7 +118,7 @@ class Report:
     def main_system(self) -> str | None:
         """The system that the run is about: its first cr5, otherwise its first system; None without scores."""
         names = self.systems()
-        return next((name for name in names if is_cr5(name)), names[0] if names else None)
+        return next((name for name in names if role_of(name) == "own"), names[0] if names else None)
 
     def pairs(self, regime: str | None = None) -> list[LanguagePair]:
         """The language pairs, of one regime or all, each in the order in which it first appears in the run."""
@@ -145,7 +145,7 @@ class Report:
         The best of a column is a system that answers in as many directions as any other and is not an upper bound.
         """
         means = self.run.means()
-        competing = [mean for mean in means if not is_upper_bound(mean.system)]
+        competing = [mean for mean in means if role_of(mean.system) != "ceiling"]
         most_directions: dict[tuple[Regime, Measure], int] = {}
         for mean in competing:
             column = (mean.regime, mean.measure)
@@ -159,7 +159,7 @@ class Report:
         for mean in means:
             column = (mean.regime, mean.measure)
             partial = mean.directions < most_directions.get(column, 0)
-            best = not partial and not is_upper_bound(mean.system) and mean.precision[1] == highest[column]
+            best = not partial and role_of(mean.system) != "ceiling" and mean.precision[1] == highest[column]
             rows[mean.system].cells[column] = SummaryCell(_mean_cell(mean), best, partial)
         return list(rows.values())
 

@@ -14,9 +14,9 @@ from cr5.evaluate.report.formatting import (
     format_percent,
     quantity,
 )
-from cr5.evaluate.report.roles import is_cr5, is_upper_bound
-from cr5.evaluate.runs import MeanScore, Run, Score
+from cr5.evaluate.runs import MeanScore, Run, Score, number_concepts
 from cr5.evaluate.statistics import Difference, hit_at, paired_difference, precision
+from cr5.evaluate.systems.registry import role_of
 
 ANSWER_NOUNS = {"documents": "document", "sentences": "sentence", "words": "translation"}
 
@@ -36,20 +36,20 @@ def write_headline(run: Run, main_system: str) -> Headline:
 
     Where the main system is not cr5, the best system takes its place.
     """
-    about_cr5 = is_cr5(main_system)
+    about_cr5 = role_of(main_system) == "own"
     regime = next(s.regime for s in run.scores if s.system == main_system)
     measure = next(m for m in MEASURES if run.select(main_system, regime, m))
     means = [m for m in run.means() if (m.regime, m.measure) == (regime, measure)]
-    means = [m for m in means if not is_upper_bound(m.system)] or means
+    means = [m for m in means if role_of(m.system) != "ceiling"] or means
     ranked = sorted(means, key=lambda m: (-m.directions, -m.precision[1]))
     system = next((m for m in ranked if about_cr5 and m.system == main_system), ranked[0])
-    others = [m for m in ranked if m is not system and not (about_cr5 and is_cr5(m.system))]
+    others = [m for m in ranked if m is not system and not (about_cr5 and role_of(m.system) == "own")]
     scores = _by_direction(run, system)
     competitor = _best_competitor(run, others, scores)
     gap = _difference(run, competitor, system) if competitor else None
     text = f"{system.system} puts the right {ANSWER_NOUNS[run.task]} first for {_share(system, ' of the queries')}"
     if competitor:
-        kind = "baseline" if is_cr5(system.system) else "other system"
+        kind = "baseline" if role_of(system.system) == "own" else "other system"
         text += f"; the best {kind}, {competitor.system}, for {_share(competitor)}"
     context = _context(run, system, competitor, gap)
     if others and not competitor:
@@ -130,8 +130,6 @@ def _by_direction(run: Run, mean: MeanScore) -> dict[tuple[str, str], Score]:
 def _difference(run: Run, a: MeanScore, b: MeanScore) -> Difference:
     """How much more b scores than a, in the directions of b."""
     first, second = _by_direction(run, a), _by_direction(run, b)
-    names = [run.direction(*direction).concepts for direction in second]
-    _, numbers = np.unique(np.concatenate([np.array(part, dtype=str) for part in names]), return_inverse=True)
-    concepts = np.split(numbers, np.cumsum([len(part) for part in names])[:-1])
+    concepts = number_concepts(run.direction(*direction).concepts for direction in second)
     ranks_a = [first[direction].rank_array for direction in second]
     return paired_difference(ranks_a, [score.rank_array for score in second.values()], concepts, hit_at(1))

@@ -29,9 +29,9 @@ from cr5.evaluate.report.formatting import (
     regime_name,
     system_name,
 )
-from cr5.evaluate.report.roles import is_cr5, is_upper_bound
 from cr5.evaluate.runs import Regime, Score, TrainedSystem
 from cr5.evaluate.statistics import CUTOFFS
+from cr5.evaluate.systems.registry import role_of
 
 # Limits that keep the page small enough for a phone; scores.csv has the rest.
 MAX_DETAIL_ROWS = 8000
@@ -139,8 +139,8 @@ def _keep_units_together(text: str) -> str:
 
 def _styles(report: Report) -> dict[str, SystemStyle]:
     """The look of each system, cr5 first, upper bounds last."""
-    ordered = sorted(report.systems(), key=lambda name: (is_upper_bound(name), not is_cr5(name)))
-    return {system: SystemStyle(number, is_cr5(system)) for number, system in enumerate(ordered)}
+    ordered = sorted(report.systems(), key=lambda name: (role_of(name) == "ceiling", role_of(name) != "own"))
+    return {system: SystemStyle(number, role_of(system) == "own") for number, system in enumerate(ordered)}
 
 
 def _summary(report: Report, styles: dict[str, SystemStyle]) -> Values | None:
@@ -208,7 +208,7 @@ def _directions(report: Report, styles: dict[str, SystemStyle]) -> Values | None
         for source, target in [way for a, b in report.pairs(regime) for way in ((a, b), (b, a))]:
             keys = {system: (system, source, target) for system in systems}
             precision = {system: scores[key] for system, key in keys.items() if key in scores}
-            competing = {system: value for system, value in precision.items() if not is_upper_bound(system)}
+            competing = {system: value for system, value in precision.items() if role_of(system) != "ceiling"}
             best = {system for system, value in competing.items() if value == max(competing.values())}
             if precision:
                 rows.append({"source": source, "target": target, "precision": precision, "best": best})
@@ -220,7 +220,7 @@ def _matrices(report: Report) -> Values:
     """For each regime and system the P@1 of every direction, the main system first, as many as the page may hold."""
     langs = list(dict.fromkeys(lang for s in report.run.scores for lang in (s.source, s.target)))
     groups = [(system, regime) for regime in report.regimes for system in report.systems(regime)]
-    main = next((group for group in groups if is_cr5(group[0])), groups[0])
+    main = next((group for group in groups if role_of(group[0]) == "own"), groups[0])
     shown = sorted(groups, key=lambda group: group != main)[: max(MAX_MATRIX_CELLS // len(langs) ** 2, 1)]
     matrices = [
         {
