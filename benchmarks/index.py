@@ -1,15 +1,15 @@
-"""A large search index beside a plain FAISS HNSW graph over the same vectors. Prints one JSON object.
+"""Compare a large search index with a FAISS HNSW graph over the same vectors. Prints one JSON object.
 
 python benchmarks/index.py MODEL CORPUS [--documents 1000000] [--keep FOLDER] [--store postgresql://…]
 
 Needs ``pip install faiss-cpu``. The documents are passages of the corpus: every line, then every two neighbouring
-lines, and so on until there are enough. Queries are some of them, of which every other word is left out.
+lines, and so on until there are enough. The queries are every other word of some of them.
 
-``build`` is what ``cr5 index`` does: encode, tell hubs, store texts, build the approximate index. FAISS only gets the
-vectors. ``search`` is text in, documents out, ranked by CSLS; ``nearest`` begins with the vector, ``cosine`` leaves out
-CSLS. FAISS returns row numbers; the breadth of its search is the least that reaches our recall. ``one`` asks one query
-after another, ``many`` from as many threads as there are ``--clients``. Recall is among the 10 nearest by cosine.
-``growth`` adds documents to the full index, and tells what the next search takes.
+``build`` is what ``cr5 index`` does: encode, compute hubness, store texts, build the approximate index. FAISS gets the
+vectors only. ``search`` is from a text to documents, ranked by CSLS; ``nearest`` starts from the vector, ``cosine``
+ranks by cosine. FAISS returns row numbers; its efSearch is the smallest that reaches our recall@10 by cosine. ``one``
+runs one query after another, ``many`` runs them in ``--clients`` threads. ``growth`` measures the time to add documents
+to the full index, and of the next search.
 """
 
 import argparse
@@ -32,11 +32,11 @@ from cr5._typing import Array, Ints
 from cr5.corpus.documents import Document
 from cr5.corpus.reading import read
 from cr5.index import Index
-from cr5.index.stores.base import matrix
+from cr5.index.stores.base import to_matrix
 from cr5.progress import Progress
 from data import peak_gb, say
 
-# The OpenBLAS that comes with FAISS may be too old to know this processor, and then takes it for one of 2004.
+# The OpenBLAS of FAISS may be too old to recognise this processor, and then uses code for one of 2004.
 [core, *_] = [library["architecture"] for library in threadpool_info() if library["internal_api"] == "openblas"] or [""]
 if core:
     os.environ.setdefault("OPENBLAS_CORETYPE", core)
@@ -46,9 +46,9 @@ except ImportError:
     sys.exit("this benchmark compares with FAISS; run: pip install faiss-cpu")
 
 K = 10
-MANY = 1500  # documents that are added at once to what is there
-LINKS = 32  # FAISS's own default, as is the breadth of its building
-BREADTHS = (16, 32, 64, 128, 256, 512, 1024)
+ADDED_DOCUMENTS = 1500  # at once, to the full index
+HNSW_M = 32  # the default of FAISS
+EF_SEARCH = (16, 32, 64, 128, 256, 512, 1024)
 
 
 class Queries(NamedTuple):
@@ -74,7 +74,7 @@ def passages(corpus: list[str], number: int) -> Iterator[Document]:
 
 
 def build(index: Index, documents: Iterator[Document]) -> dict[str, Any]:
-    """Fill an index; seconds of each of its phases."""
+    """Add documents to an index; the seconds of each stage."""
     began, last, spent = time.perf_counter(), time.perf_counter(), dict[str, float]()
 
     def report(progress: Progress) -> None:
@@ -100,15 +100,15 @@ def build(index: Index, documents: Iterator[Document]) -> dict[str, Any]:
 
 
 def vectors_of(index: Index) -> tuple[Array, list[str]]:
-    """All of them, with their ids."""
+    """All vectors of an index, and their ids."""
     ids, parts = list[str](), []
-    for rows in index.ask(lambda now: now.store.scan(("id", "vector"))):
+    for rows in index.scan(("id", "vector")):
         ids += rows["id"].to_pylist()
-        parts.append(matrix(pa.chunked_array([rows["vector"]])))
+        parts.append(to_matrix(pa.chunked_array([rows["vector"]])))
     return np.concatenate(parts), ids
 
 
-def ask_for(index: Index, ids: Sequence[str], number: int) -> Queries:
+def make_queries(index: Index, ids: Sequence[str], number: int) -> Queries:
     """Every other word of some documents."""
     rng = np.random.default_rng(1)
     drawn = [ids[i] for i in rng.choice(len(ids), number, replace=False)]
@@ -120,44 +120,44 @@ def ask_for(index: Index, ids: Sequence[str], number: int) -> Queries:
     return Queries([texts[i] for i in known], [langs[i] for i in known], vectors[known])
 
 
-def latencies(ask: Callable[[int], object], number: int, clients: int) -> dict[str, float]:
-    """Milliseconds of each of ``number`` queries, asked by some clients at the same time."""
-    times, waiting, guard = np.zeros(number), iter(range(number)), threading.Lock()
-    faults: list[BaseException] = []
+def latencies(search: Callable[[int], object], number: int, clients: int) -> dict[str, float]:
+    """The latency of ``number`` queries, run by several threads at the same time."""
+    times, numbers, lock = np.zeros(number), iter(range(number)), threading.Lock()
+    errors: list[BaseException] = []
 
     def client() -> None:
         faiss.omp_set_num_threads(1)
         try:
             while True:
-                with guard:
-                    i = next(waiting, None)
+                with lock:
+                    i = next(numbers, None)
                 if i is None:
                     return
                 began = time.perf_counter()
-                ask(i)
+                search(i)
                 times[i] = time.perf_counter() - began
         except BaseException as error:
-            faults.append(error)
+            errors.append(error)
 
-    crew = [threading.Thread(target=client) for _ in range(clients)]
+    threads = [threading.Thread(target=client) for _ in range(clients)]
     began = time.perf_counter()
-    for thread in crew:
+    for thread in threads:
         thread.start()
-    for thread in crew:
+    for thread in threads:
         thread.join()
-    if faults:
-        raise faults[0]
+    if errors:
+        raise errors[0]
     p50, p95 = 1000 * np.percentile(times, [50, 95])
     return {"p50_ms": float(p50), "p95_ms": float(p95), "per_second": number / (time.perf_counter() - began)}
 
 
-def both(ask: Callable[[int], object], number: int, clients: int) -> dict[str, Any]:
-    latencies(ask, number // 5, 1)  # warm up
-    return {"one": latencies(ask, number, 1), "many": latencies(ask, number, clients)}
+def both(search: Callable[[int], object], number: int, clients: int) -> dict[str, Any]:
+    latencies(search, number // 5, 1)  # warm up
+    return {"one": latencies(search, number, 1), "many": latencies(search, number, clients)}
 
 
 def growth(index: Index, text: str, lang: str) -> dict[str, float]:
-    """What it takes to add documents one by one and many at once, and what the search after each takes."""
+    """The time to add documents one by one and many at once, and that of the search after each."""
 
     def timed(work: Callable[[], object]) -> float:
         began = time.perf_counter()
@@ -172,12 +172,12 @@ def growth(index: Index, text: str, lang: str) -> dict[str, float]:
 
     singles = [(add([f"single/{i}"]), search()) for i in range(20)]
     one, after = 1000 * np.median(singles, axis=0)
-    seconds, next_search = add([f"many/{i}" for i in range(MANY)]), search()
+    seconds, next_search = add([f"many/{i}" for i in range(ADDED_DOCUMENTS)]), search()
     return {
         "one_ms": one,
         "search_ms": after,
-        f"{MANY}_seconds": seconds,
-        f"search_after_{MANY}_ms": 1000 * next_search,
+        f"{ADDED_DOCUMENTS}_seconds": seconds,
+        f"search_after_{ADDED_DOCUMENTS}_ms": 1000 * next_search,
     }
 
 
@@ -200,26 +200,26 @@ def main() -> None:
         built = build(index, passages(given.corpus, given.documents))
         say(built)
         vectors, ids = vectors_of(index)
-        place = {name: i for i, name in enumerate(ids)}
-        asked = ask_for(index, ids, given.queries)
-        number = len(asked.texts)
+        row_of = {name: i for i, name in enumerate(ids)}
+        queries = make_queries(index, ids, given.queries)
+        number = len(queries.texts)
 
         flat = faiss.IndexFlatIP(vectors.shape[1])
         flat.add(vectors)
-        right = flat.search(asked.vectors, K)[1]
+        right = flat.search(queries.vectors, K)[1]
         del flat
         found = [
-            {place[name] for name in rows["id"].to_pylist()}
-            for rows in index.ask(lambda now: now.store.nearest(asked.vectors, K, columns=("id",)))
+            {row_of[hit.id] for hit in hits}
+            for hits in index.nearest(queries.vectors, index.langs[0], k=K, measure="cosine")
         ]
         ours = {"recall": recall(found, right)}
         say(ours)
 
         def nearest(i: int, measure: Any = "csls") -> object:
-            return index.nearest(asked.vectors[i : i + 1], asked.langs[i], k=K, measure=measure)
+            return index.nearest(queries.vectors[i : i + 1], queries.langs[i], k=K, measure=measure)
 
         ways: dict[str, Callable[[int], object]] = {
-            "search": lambda i: index.search(asked.texts[i], asked.langs[i], k=K),
+            "search": lambda i: index.search(queries.texts[i], queries.langs[i], k=K),
             "nearest": nearest,
             "cosine": lambda i: nearest(i, "cosine"),
         }
@@ -228,7 +228,7 @@ def main() -> None:
 
         began = time.perf_counter()
         faiss.omp_set_num_threads(os.cpu_count())
-        graph = faiss.IndexHNSWFlat(vectors.shape[1], LINKS, faiss.METRIC_INNER_PRODUCT)
+        graph = faiss.IndexHNSWFlat(vectors.shape[1], HNSW_M, faiss.METRIC_INNER_PRODUCT)
         graph.add(vectors)
         seconds = time.perf_counter() - began
         path = Path(folder) / "graph"
@@ -240,16 +240,16 @@ def main() -> None:
             "bytes": path.stat().st_size,
         }
         say(peer)
-        for breadth in BREADTHS:
-            graph.hnsw.efSearch = breadth
+        for ef_search in EF_SEARCH:
+            graph.hnsw.efSearch = ef_search
             peer |= {
-                "breadth": breadth,
-                "recall": recall([{*row.tolist()} for row in graph.search(asked.vectors, K)[1]], right),
+                "breadth": ef_search,
+                "recall": recall([{*row.tolist()} for row in graph.search(queries.vectors, K)[1]], right),
             }
             if peer["recall"] >= ours["recall"]:
                 break
-        peer["search"] = both(lambda i: graph.search(asked.vectors[i : i + 1], K), number, given.clients)
-        grown = growth(index, asked.texts[0], asked.langs[0])
+        peer["search"] = both(lambda i: graph.search(queries.vectors[i : i + 1], K), number, given.clients)
+        grown = growth(index, queries.texts[0], queries.langs[0])
         index.close()
     ratios = {
         "build_seconds": built["seconds"] / peer["seconds"],

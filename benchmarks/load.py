@@ -149,7 +149,7 @@ def main() -> None:
         place = Path(folder) / "index"
         shutil.copytree(given.index, place)
         index = Index.open(place)
-        rows = next(iter(index._now.store.scan(("id", "lang", "title", "text"), batch_rows=2000))).to_pylist()
+        rows = next(iter(index.scan(("id", "lang", "title", "text"), batch_rows=2000))).to_pylist()
         documents = sum(index.about()["documents"].values())
         index.close()
         queries = [row["title"] or row["text"][:60] for row in rows]

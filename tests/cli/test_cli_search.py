@@ -80,7 +80,7 @@ def fails(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 @pytest.mark.parametrize("command", ["index", "search", "pairs"])
-def test_help_has_an_example_and_fits(command: str, printed: Any) -> None:
+def test_the_help_has_an_example_and_fits_the_terminal(command: str, printed: Any) -> None:
     out, _ = printed(command, "-h")
     assert re.search(rf"^ +cr5 {command}\b", out.split("Example")[1], re.MULTILINE)
     assert "…" not in out
@@ -89,7 +89,7 @@ def test_help_has_an_example_and_fits(command: str, printed: Any) -> None:
 # Indexing
 
 
-def test_an_index_is_made_brought_up_to_date_and_cleared(
+def test_an_index_is_built_updated_and_documents_are_deleted(
     tmp_path: Path, model_folder: Path, corpus: Path, printed: Any, run_json: Any
 ) -> None:
     out, err = printed("index", model_folder, corpus, "-o", tmp_path / "index")
@@ -113,13 +113,14 @@ def test_an_index_is_made_brought_up_to_date_and_cleared(
     assert (found["deleted"], found["reindexed"], found["skipped"]) == (None, None, {})
 
 
-def test_another_model_needs_a_word_to_encode_everything_anew(
+def test_another_model_needs_the_option_reindex(
     tmp_path: Path, model_folder: Path, other_model: Path, corpus: Path, run_json: Any, fails: Any
 ) -> None:
     index = tmp_path / "index"
     run_json("index", model_folder, corpus, "-o", index)
     assert fails("index", other_model, corpus, "-o", index) == (
-        f"{index}: built with another model than {other_model}; name that one, or encode everything anew with --reindex"
+        f"{index}: the index was built with another model than {other_model}; "
+        "name that one, or encode all documents again with --reindex"
     )
     found = run_json("index", other_model, corpus, "-o", index, "--reindex")
     assert found["reindexed"]["new"] == 120
@@ -128,7 +129,7 @@ def test_another_model_needs_a_word_to_encode_everything_anew(
     assert run_json("index", other_model, "-o", index, "--reindex")["reindexed"] is None  # it is that model's already
 
 
-def test_bad_lines_are_refused_or_counted(tmp_path: Path, model_folder: Path, printed: Any, fails: Any) -> None:
+def test_invalid_lines_are_errors_or_are_counted(tmp_path: Path, model_folder: Path, printed: Any, fails: Any) -> None:
     path = tmp_path / "bad.jsonl"
     write(path, FEW[:6])
     with path.open("a") as file:
@@ -139,7 +140,7 @@ def test_bad_lines_are_refused_or_counted(tmp_path: Path, model_folder: Path, pr
     assert "skipped 1: " in err
 
 
-def test_orders_that_make_no_sense_are_refused_before_anything_is_written(
+def test_contradicting_arguments_are_errors_before_anything_is_written(
     tmp_path: Path, model_folder: Path, fails: Any
 ) -> None:
     index = tmp_path / "index"
@@ -149,16 +150,16 @@ def test_orders_that_make_no_sense_are_refused_before_anything_is_written(
     assert fails("index", model_folder, "-o", index) == (
         f"no documents are named after the model {model_folder}; name DOCS, or pass --reindex"
     )
-    missing = f"{index}: no index in this folder; make one with cr5 index MODEL DOCS -o {index}"
-    assert fails("index", "-o", index, "--check") == missing
-    assert fails("search", index, "kaka") == missing
+    missing = f"{index}: there is no index in this folder; "
+    assert fails("index", "-o", index, "--check") == f"{missing}build one with cr5 index MODEL DOCS -o {index}"
+    assert fails("search", index, "kaka") == f"{missing}check the path, or build the index first"
     assert fails("index", model_folder, "nofile.csv", "-o", index) == (
         "nofile.csv: no such file or folder; check the spelling"
     )
     assert not index.exists()
 
 
-def test_whoever_stops_it_is_told_that_nothing_is_lost(
+def test_after_an_interruption_the_command_says_how_to_resume(
     tmp_path: Path,
     model_folder: Path,
     corpus: Path,
@@ -168,9 +169,9 @@ def test_whoever_stops_it_is_told_that_nothing_is_lost(
     def interrupted(*arguments: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ingest, "put", interrupted)
+    monkeypatch.setattr(ingest, "write_documents", interrupted)
     assert run(["index", str(model_folder), str(corpus), "-o", str(tmp_path / "index")]) == 130
-    assert capsys.readouterr().err == "stopped; what is indexed stays, run the same command again to go on\n"
+    assert capsys.readouterr().err == "stopped; indexed documents are kept, run the same command again to resume\n"
 
 
 def test_poor_recall_is_shown_with_a_warning(folder: Path, printed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,12 +189,12 @@ def test_a_search_shows_rank_language_title_score_and_text(folder: Path, printed
     rows = [line.split() for line in out.splitlines() if re.match(r" *\d ", line)]
     assert [row[0] for row in rows] == ["1", "2", "3"]
     assert all(row[1] in madeup.LANGS and row[2] == row[1] for row in rows)  # titles are "aa 7"
-    assert re.search(r"query taken for bb \(\d+% sure\); say otherwise with --lang", out)
+    assert re.search(r"the query was read as bb \(\d+% sure\); set another language with --lang", out)
     assert err == ""
-    assert "taken for" not in printed("search", folder, QUERY, "--lang", "bb")[0]
+    assert "read as" not in printed("search", folder, QUERY, "--lang", "bb")[0]
 
 
-def test_what_a_search_finds_as_json(folder: Path, run_json: Any) -> None:
+def test_the_json_of_a_search_has_the_hits_of_the_index(folder: Path, run_json: Any) -> None:
     found = run_json("search", folder, QUERY, "--in", "aa,cc", "-k", "4", "--measure", "cosine", "--explain")
     index = Index.open(folder)
     result = index.search(QUERY, k=4, langs=["aa", "cc"], measure="cosine")
@@ -207,15 +208,15 @@ def test_what_a_search_finds_as_json(folder: Path, run_json: Any) -> None:
     assert all(hit["snippet"].strip("… ")[:20] in hit["text"] for hit in found["hits"])
 
 
-def test_explaining_names_pairs_of_words(folder: Path, printed: Any) -> None:
+def test_explain_lists_pairs_of_words(folder: Path, printed: Any) -> None:
     out, _ = printed("search", folder, QUERY, "--explain", "-k", "2")
     assert out.count(f"{QUERY.split()[0]} ~ ") + out.count(f"{QUERY.split()[1]} ~ ") >= 1
 
 
-def test_documents_like_a_file(folder: Path, tmp_path: Path, run_json: Any, fails: Any) -> None:
+def test_like_searches_for_the_text_of_a_file(folder: Path, tmp_path: Path, run_json: Any, fails: Any) -> None:
     (tmp_path / "like.txt").write_text(FEW[0].text)
     assert run_json("search", folder, "--like", tmp_path / "like.txt", "-k", "1")["hits"][0]["concept"] == "Q000"
-    message = "give either words to look for or --like FILE, one of the two"
+    message = "give either a text to search for or --like FILE"
     assert fails("search", folder) == message
     assert fails("search", folder, "kaka", "--like", tmp_path / "like.txt") == message
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
@@ -224,27 +225,27 @@ def test_documents_like_a_file(folder: Path, tmp_path: Path, run_json: Any, fail
     )
 
 
-def test_a_query_without_a_word_is_refused(folder: Path, fails: Any, tmp_path: Path) -> None:
+def test_a_query_without_a_word_is_an_error(folder: Path, fails: Any, tmp_path: Path) -> None:
     for query in ("", "  ", "?!"):
-        assert fails("search", folder, query) == "the query has no letter or digit; give words to look for"
+        assert fails("search", folder, query) == "the query has no letter or digit; give words to search for"
     (tmp_path / "blank.txt").write_text("\n")
     assert fails("search", folder, "--like", tmp_path / "blank.txt") == (
-        f"{tmp_path / 'blank.txt'} has no letter or digit; give words to look for"
+        f"{tmp_path / 'blank.txt'} has no letter or digit; give words to search for"
     )
 
 
-def test_nothing_found_says_why(folder: Path, printed: Any, fails: Any) -> None:
+def test_a_search_without_hits_says_why(folder: Path, printed: Any, fails: Any) -> None:
     assert printed("search", folder, "zzz", "--lang", "aa") == (
         "",
-        "warning: no word of the query is one that the model knows in aa; try other words\n",
+        "warning: the model knows no word of the query in aa; try other words\n",
     )
-    assert "say which language it is with --lang" in printed("search", folder, "zzz")[1]
+    assert "set its language with --lang" in printed("search", folder, "zzz")[1]
     assert fails("search", folder, "kaka", "--in", "xx") == (
         "the index has no language 'xx'; its languages are aa, bb, cc"
     )
 
 
-def test_what_a_document_holds_cannot_play_with_the_terminal(tmp_path: Path, model_folder: Path, printed: Any) -> None:
+def test_control_characters_in_documents_are_not_printed(tmp_path: Path, model_folder: Path, printed: Any) -> None:
     bad = Document("Q0", "aa", "\x1b[31m[bold]evil[/bold]\u202e " + FEW[0].text, "[red]\x1b]0;title\x07")
     write(tmp_path / "bad.jsonl", [bad])
     printed("index", model_folder, tmp_path / "bad.jsonl", "-o", tmp_path / "index")
@@ -263,10 +264,13 @@ def test_pairs_are_listed_with_their_words(folder: Path, printed: Any, run_json:
     assert len(found["pairs"]) == 10
     assert all(pair["a"]["lang"] == "aa" and pair["b"]["lang"] == "cc" and pair["words"] for pair in found["pairs"])
     assert sum(pair["a"]["concept"] == pair["b"]["concept"] for pair in found["pairs"]) >= 9
-    assert fails("pairs", folder, "--between", "aa") == "--between aa is not two languages; give it,en or the like"
+    assert (
+        fails("pairs", folder, "--between", "aa")
+        == "--between aa does not name two languages; write, for example, --between it,en"
+    )
 
 
-# A server
+# PostgreSQL
 
 
 @pytest.fixture(scope="module")
@@ -275,7 +279,8 @@ def url() -> Iterator[str]:
         yield address
 
 
-def test_documents_in_a_server_are_searched_like_those_in_a_folder(
+@pytest.mark.services
+def test_an_index_in_postgresql_gives_the_same_hits_as_one_in_a_folder(
     tmp_path: Path, url: str, model_folder: Path, corpus: Path, folder: Path, run_json: Any, printed: Any
 ) -> None:
     out, _ = printed("index", model_folder, corpus, "-o", tmp_path / "index", "--store", url)

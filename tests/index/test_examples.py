@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,11 +14,10 @@ from fastapi.testclient import TestClient
 from cr5 import Document
 from cr5.index import Index
 from cr5.index.examples import CANDIDATES_PER_LANGUAGE, EXAMPLES, MAX_CHARACTERS
-from cr5.index.stores import lance
-from cr5.index.stores.lance import LanceStore
+from cr5.index.stores.lance import LanceLimits, LanceStore
 from cr5.server.app import create_app
 
-Serve = Callable[[list[Document]], TestClient]
+Serve = Callable[..., TestClient]
 
 
 @pytest.fixture
@@ -26,9 +25,11 @@ def serve(model_folder: Path, tmp_path: Path) -> Iterator[Serve]:
     """Servers of some documents."""
     clients: list[TestClient] = []
 
-    def start(documents: list[Document]) -> TestClient:
+    def start(documents: list[Document], limits: LanceLimits | None = None) -> TestClient:
         index = Index.create(tmp_path / f"index {len(clients)}", model_folder)
         index.add(documents)
+        if limits is not None:
+            cast(LanceStore, index._active.store).limits = limits
         clients.append(TestClient(create_app(index)).__enter__())
         return clients[-1]
 
@@ -76,7 +77,8 @@ def test_one_language_gives_all_examples(serve: Serve, documents: list[Document]
 def test_examples_stay_the_same_and_are_chosen_once(
     serve: Serve, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client, looked = serve(titled(documents, first_word)), list[int]()
+    large = LanceLimits(in_memory_bytes=-1)  # texts are not held in memory, as those of a large index
+    client, looked = serve(titled(documents, first_word), large), list[int]()
     nearest = LanceStore.nearest
 
     def counted(self: LanceStore, vectors: Any, *arguments: Any, **options: Any) -> Any:
@@ -84,7 +86,6 @@ def test_examples_stay_the_same_and_are_chosen_once(
         return nearest(self, vectors, *arguments, **options)
 
     monkeypatch.setattr(LanceStore, "nearest", counted)
-    monkeypatch.setattr(lance, "SMALL", -1)  # as of a large index
     monkeypatch.setattr(LanceStore, "scan", lambda *_, **__: pytest.fail("all documents are read"))
     first = examples(client)
     assert examples(client) == first

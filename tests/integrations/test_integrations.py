@@ -1,4 +1,4 @@
-"""Other libraries, the real ones, search the built-in corpus with our vectors."""
+"""LangChain and Haystack search the built-in corpus with the vectors of a model."""
 
 import asyncio
 import importlib.util
@@ -72,7 +72,7 @@ def refused(call: Callable[[], object]) -> str:
 # LangChain
 
 
-def test_langchain_finds_the_articles_of_all_languages(folder: Path, some: list[Document]) -> None:
+def test_langchain_finds_articles_in_all_languages(folder: Path, some: list[Document]) -> None:
     store = InMemoryVectorStore(Cr5Embeddings(folder))
     store.add_documents([Page(d.text, metadata={"lang": d.lang, "title": d.title}) for d in some])
     for query in ("cane", "chó"):
@@ -89,7 +89,7 @@ def test_embeddings_are_those_of_the_model_in_the_language_guessed(folder: Path)
     assert embeddings.embed_documents([]) == []
 
 
-def test_embeddings_keep_to_the_language_given(folder: Path) -> None:
+def test_a_given_language_is_used(folder: Path) -> None:
     model = Cr5.load(folder)
     embeddings = Cr5Embeddings(model, "it")
     np.testing.assert_allclose(embeddings.embed_documents(FOREIGN), model.encode(FOREIGN, "it"), atol=1e-6)
@@ -104,7 +104,7 @@ def test_embeddings_may_be_awaited(folder: Path) -> None:
     assert asyncio.run(embeddings.aembed_query("cane")) == embeddings.embed_query("cane")
 
 
-def test_embeddings_take_no_single_string_for_a_list_of_letters(folder: Path) -> None:
+def test_a_single_string_instead_of_a_list_is_an_error(folder: Path) -> None:
     with pytest.raises(TypeError) as caught:
         Cr5Embeddings(folder).embed_documents("cane")  # type: ignore[arg-type]
     assert str(caught.value) == "texts is a single string; put it into a list"
@@ -121,7 +121,7 @@ def searching(folder: Path, store: InMemoryDocumentStore) -> Pipeline:
     return pipeline
 
 
-def test_haystack_finds_the_articles_of_all_languages(folder: Path, entries: list[Entry]) -> None:
+def test_haystack_finds_articles_in_all_languages(folder: Path, entries: list[Entry]) -> None:
     store = InMemoryDocumentStore(embedding_similarity_function="cosine")
     store.write_documents(Cr5DocumentEmbedder(folder).run(documents=entries)["documents"])
     pipeline = searching(folder, store)
@@ -130,7 +130,7 @@ def test_haystack_finds_the_articles_of_all_languages(folder: Path, entries: lis
         assert {(entry.meta["lang"], entry.meta["title"]) for entry in found} == DOG
 
 
-def test_a_pipeline_comes_back_from_its_file(folder: Path) -> None:
+def test_a_pipeline_can_be_saved_and_loaded(folder: Path) -> None:
     pipeline = Pipeline()
     pipeline.add_component("query", Cr5TextEmbedder(folder, "it"))
     pipeline.add_component("documents", Cr5DocumentEmbedder(folder))
@@ -140,7 +140,7 @@ def test_a_pipeline_comes_back_from_its_file(folder: Path) -> None:
     assert again.run(given) == pipeline.run(given)
 
 
-def test_an_embedder_tells_its_folder_and_language(folder: Path) -> None:
+def test_the_parameters_of_an_embedder_are_its_folder_and_language(folder: Path) -> None:
     told = Cr5TextEmbedder(folder, "it").to_dict()
     assert told == {
         "type": "cr5.integrations.haystack.Cr5TextEmbedder",
@@ -149,17 +149,17 @@ def test_an_embedder_tells_its_folder_and_language(folder: Path) -> None:
     assert Cr5TextEmbedder.from_dict(told).to_dict() == told
 
 
-def test_a_model_in_memory_embeds_but_is_not_written_to_a_file(folder: Path) -> None:
+def test_a_model_in_memory_embeds_but_cannot_be_saved(folder: Path) -> None:
     model = Cr5.load(folder)
     embedder = Cr5TextEmbedder(model)
     np.testing.assert_allclose(embedder.run(text="cane")["embedding"], model.encode(["cane"], "it")[0], atol=1e-6)
     assert refused(embedder.to_dict) == (
-        "Cr5TextEmbedder was made of a model in memory, which no pipeline file can hold; "
-        "save the model and give its folder instead"
+        "Cr5TextEmbedder has a model in memory, which cannot be written to a pipeline file; "
+        "save the model and pass its folder as `model`"
     )
 
 
-def test_a_document_is_in_the_language_it_names_then_the_one_given_then_the_one_guessed(folder: Path) -> None:
+def test_the_language_of_a_document_is_its_own_or_the_given_or_the_guessed_one(folder: Path) -> None:
     model, text = Cr5.load(folder), "the dog and il cane"
     named, plain = Entry(content=text, meta={"lang": "it"}), Entry(content=text)
     cases = [(named, None, "it"), (named, "en", "it"), (plain, "it", "it"), (plain, None, "en")]
@@ -172,10 +172,10 @@ def test_a_document_is_in_the_language_it_names_then_the_one_given_then_the_one_
     assert Cr5DocumentEmbedder(model).run(documents=[]) == {"documents": []}
 
 
-def test_a_document_that_cannot_be_embedded_is_refused(folder: Path) -> None:
+def test_a_document_without_text_or_in_an_unknown_language_is_an_error(folder: Path) -> None:
     embedder = Cr5DocumentEmbedder(folder)
     assert refused(lambda: embedder.run(documents=[Entry(id="photo")])) == (
-        "document 'photo' has no text to embed; leave it out or set its content"
+        "document 'photo' has no text to embed; leave it out, or set its content"
     )
     assert refused(lambda: embedder.run(documents=[Entry(content="chien", meta={"lang": "fr"})])) == (
         "the model has no language 'fr'; its languages are da, en, it, vi"

@@ -639,7 +639,7 @@ def test_an_index_that_cannot_be_used_is_not_described_outside(serving: Serving,
 
 def test_a_write_waits_for_another_writer_and_gives_up_in_the_end(serving: Serving, tmp_path: Path) -> None:
     client, body = serving(timeout_seconds=8), {"documents": [{"concept": "c", "lang": "aa", "text": QUERY}]}
-    with ThreadPoolExecutor(1) as pool, snapshot.locked(tmp_path / "index"):
+    with ThreadPoolExecutor(1) as pool, snapshot.writer_lock(tmp_path / "index"):
         assert error(client.post("/documents", json=body), 503) == (
             "another process is writing the index; try again later"
         )
@@ -849,5 +849,5 @@ def test_an_index_that_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(Cr5Error) as refused:
         run([str(tmp_path)], monkeypatch)
     assert (
-        str(refused.value) == f"{tmp_path}: no index in this folder; make one with cr5 index MODEL DOCS -o {tmp_path}"
+        str(refused.value) == f"{tmp_path}: there is no index in this folder; check the path, or build the index first"
     )

@@ -3,11 +3,20 @@
 from cr5.index.background import Background
 from cr5.index.examples import ExampleQuery
 from cr5.index.index import Index
-from cr5.index.ingest import Added
+from cr5.index.ingest import IngestCounts, IngestSettings
 from cr5.index.query import Query
 from cr5.index.results import DocumentPair, IndexedDocument, RecallEstimate, SearchHit, SearchResult
 
 __all__ = [
-    "Added", "Background", "DocumentPair", "ExampleQuery", "Index", "IndexedDocument", "Query", "RecallEstimate",
-    "SearchHit", "SearchResult",
+    "Background",
+    "DocumentPair",
+    "ExampleQuery",
+    "Index",
+    "IndexedDocument",
+    "IngestCounts",
+    "IngestSettings",
+    "Query",
+    "RecallEstimate",
+    "SearchHit",
+    "SearchResult",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
-"""The background of an index: a sample of its documents, against which hubs are told.
+"""The background of an index: a sample of its documents for the neighbourhood means r(.) of CSLS.
 
-CSLS is 2 cos(q, c) - r(q) - r(c). Here r(c) is c's mean cosine with the ``NEIGHBOURS`` nearest documents of a
-sample of the query's language, and r(q) is q's with those of a sample of c's language. Documents of the same concept
-do not count: that a counterpart is close is what is asked for, and no sign of a hub.
+csls(q, c) = 2 cos(q, c) - r(q) - r(c). Here r(c) is the mean cosine of document c with its ``NEIGHBOURS`` nearest
+documents in a sample of the query's language, and r(q) that of the query in a sample of c's language. Documents of the
+same concept are left out: that translations are close to each other does not make them hubs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,11 @@ from cr5._typing import Array, Ints
 from cr5.retrieval.csls import means_of_largest, neighbourhood_means
 from cr5.storage.atomic import replacing
 
-SAMPLE = 2000  # documents of a language at most
-TOTAL = 16_000  # of all languages together: every document of the index is compared with each of them
-ROWS = 2048  # documents with a counterpart in the sample that are compared at a time
+BLOCK_ROWS = 2048  # documents with a counterpart in the sample that are compared at a time
 
 
 class Background:
-    """For every language, in order, a sample of vectors (documents x rank) and the digests of their concepts."""
+    """For each language, in order, a sample of vectors (documents x rank) and the hashes of their concepts."""
 
     def __init__(self, langs: Sequence[str], vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> None:
         self.langs = list(langs)
@@ -29,13 +27,13 @@ class Background:
 
     @classmethod
     def empty(cls, langs: Sequence[str], rank: int) -> "Background":
-        """Before there is a document: nothing is a hub."""
-        none = np.empty((0, rank), np.float32)
-        return cls(langs, dict.fromkeys(langs, none), dict.fromkeys(langs, np.empty(0, np.uint64)))
+        """The background of an index without documents: every hubness is 0."""
+        no_vectors = np.empty((0, rank), np.float32)
+        return cls(langs, dict.fromkeys(langs, no_vectors), dict.fromkeys(langs, np.empty(0, np.uint64)))
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many documents stand for each language."""
+        """The number of sampled documents of each language."""
         return {lang: len(self.vectors[lang]) for lang in self.langs}
 
     @property
@@ -44,9 +42,9 @@ class Background:
         return np.concatenate([self.vectors[lang] for lang in self.langs])
 
     def hubness(self, vectors: Array, concepts: Ints | None = None) -> Array:
-        """Vectors (documents x rank) -> documents x langs: the mean cosine with the nearest of each language's sample.
+        """Vectors (documents x rank) -> documents x languages: r(.) in each language's sample, 0 if that is empty.
 
-        Of a language without a sample it is 0. ``concepts`` are digests of what the documents are about.
+        ``concepts`` are hashes of the documents' concepts.
         """
         result = np.zeros((len(vectors), len(self.langs)), np.float32)
         for j, lang in enumerate(self.langs):
@@ -54,19 +52,19 @@ class Background:
             if concepts is None:
                 continue
             paired = np.flatnonzero(np.isin(concepts, self.concepts[lang]))
-            for begin in range(0, len(paired), ROWS):
-                rows = paired[begin : begin + ROWS]
-                result[rows, j] = self._among_others(vectors[rows], concepts[rows], lang)
+            for begin in range(0, len(paired), BLOCK_ROWS):
+                rows = paired[begin : begin + BLOCK_ROWS]
+                result[rows, j] = self._means_without_counterparts(vectors[rows], concepts[rows], lang)
         return result
 
-    def _among_others(self, vectors: Array, concepts: Ints, lang: str) -> Array:
-        """The same for documents that have counterparts in the sample, which do not count."""
+    def _means_without_counterparts(self, vectors: Array, concepts: Ints, lang: str) -> Array:
+        """r(.) of documents that have counterparts in the sample, which are left out."""
         cosines = vectors @ self.vectors[lang].T
         cosines[concepts[:, None] == self.concepts[lang]] = -np.inf
         return means_of_largest(cosines)
 
     def save(self, path: Path) -> None:
-        """Write it, whole or not at all."""
+        """Write the background to a file, atomically."""
         arrays: dict[str, Any] = {f"vectors.{lang}": self.vectors[lang] for lang in self.langs}
         arrays |= {f"concepts.{lang}": self.concepts[lang] for lang in self.langs}
         with replacing(path) as file:
@@ -74,7 +72,7 @@ class Background:
 
     @classmethod
     def load(cls, path: Path, langs: Sequence[str]) -> "Background":
-        """What ``save`` wrote."""
+        """Read what ``save`` wrote."""
         with np.load(path, allow_pickle=False) as arrays:
             return cls(
                 langs,

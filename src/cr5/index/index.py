@@ -1,7 +1,7 @@
-"""An index: documents with their vectors, to be asked in any language of a model.
+"""The index: documents with their vectors, searched in any language of a model.
 
-Indexing anew builds the next generation beside the one that is asked meanwhile; then that counts. Whoever has the index
-open sees and follows.
+Reindexing with another model builds a new snapshot beside the active one, which answers queries until the new one
+replaces it. Every process that has the index open notices the change.
 """
 
 import threading
@@ -15,202 +15,217 @@ from cr5._typing import Array
 from cr5.corpus.documents import Batch, Document, in_batches
 from cr5.errors import Cr5Error
 from cr5.index import ingest, search, snapshot
-from cr5.index.background import TOTAL, Background
+from cr5.index.background import Background
 from cr5.index.examples import ExampleQuery, choose_examples, existing_examples
-from cr5.index.ingest import Added
+from cr5.index.ingest import IngestCounts, IngestSettings
 from cr5.index.pairs import closest_pairs
 from cr5.index.query import Query, make_query, remake_query
 from cr5.index.results import DocumentPair, IndexedDocument, RecallEstimate, SearchHit, SearchResult
 from cr5.index.search import DOCUMENT_COLUMNS
-from cr5.index.snapshot import INDEX, Snapshot, Stamp
-from cr5.index.stores.base import Store
+from cr5.index.snapshot import INDEX_FILE, Snapshot
+from cr5.index.stores.base import Stamp, Store
+from cr5.index.stores.registry import backend_of
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, silent
 from cr5.retrieval.passages import Reason, reason
 from cr5.retrieval.top_k import Measure
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class Index:
-    """An index that is open, for any number of threads. Reading never waits for writing; one process writes at a time.
+    """An open index, for any number of threads. Readers never wait for writers; one process writes at a time.
 
-    ``Index.create`` makes one, ``Index.open`` opens it.
+    ``Index.create`` makes a new one, ``Index.open`` opens an existing one.
     """
 
-    def __init__(self, folder: Path, address: str | None, stamp: Stamp, now: Snapshot) -> None:
-        self.folder, self._address, self._stamp, self._now = folder, address, stamp, now
-        self._following, self._left = threading.Lock(), list[Store]()
+    def __init__(
+        self, folder: Path, address: str | None, stamp: Stamp, active: Snapshot, settings: IngestSettings | None
+    ) -> None:
+        self.folder, self._address, self._stamp, self._active = folder, address, stamp, active
+        self._settings = settings or IngestSettings()
+        self._reload_lock, self._retired_stores = threading.Lock(), list[Store]()
         self._examples: tuple[Background, list[ExampleQuery]] | None = None
 
     @classmethod
-    def open(cls, folder: Path, *, store: str | None = None) -> "Index":
-        """The index in a folder; ``store`` is needed where its server's address has a password."""
-        if store is not None and snapshot.read(folder)["table"] is None:
-            raise Cr5Error(f"{folder}: the index lies in this folder, not in a server; leave out its address")
-        return cls(folder, store, *snapshot.current(folder, store))
+    def open(cls, folder: Path, *, store: str | None = None, settings: IngestSettings | None = None) -> "Index":
+        """Open the index in a folder; ``store`` is needed if the address of its server has a password."""
+        return cls(folder, store, *snapshot.open_active(folder, store), settings)
 
     @classmethod
-    def create(cls, folder: Path, model: Path, *, store: str | None = None) -> "Index":
-        """A new, empty index for a model; ``store`` is the address of a PostgreSQL server, or None for the folder."""
+    def create(
+        cls, folder: Path, model: Path, *, store: str | None = None, settings: IngestSettings | None = None
+    ) -> "Index":
+        """Create an empty index for a model, in the folder or, if ``store`` is its address, in a PostgreSQL server."""
         if cls.exists(folder):
-            raise Cr5Error(f"{folder}: there is an index already; open it, or name another folder")
-        Cr5.load(model)  # a mistake there leaves no folder behind
+            raise Cr5Error(f"{folder}: there is an index already; open it, or use another folder")
+        Cr5.load(model)  # a wrong model is reported before the folder is made
         folder.mkdir(parents=True, exist_ok=True)
-        snapshot.refuse_others(folder)
-        with snapshot.locked(folder):
-            snapshot.sweep(folder, [], store)  # what a run left that was killed
-            made = snapshot.make(folder, model, store, 1)
-            made.store.close()
-            snapshot.write(folder / INDEX, made.about)
-        return cls.open(folder, store=store)
+        snapshot.require_free_folder(folder)
+        with snapshot.writer_lock(folder):
+            snapshot.remove_stale(folder, [], store)
+            first = snapshot.create_snapshot(folder, model, store, 1)
+            first.store.close()
+            snapshot.write_record(folder / INDEX_FILE, first.record)
+        return cls.open(folder, store=store, settings=settings)
 
     @staticmethod
     def exists(folder: Path) -> bool:
-        """Whether there is one to open."""
-        return (folder / INDEX).exists()
+        """Whether there is an index in a folder."""
+        return (folder / INDEX_FILE).exists()
 
     def close(self) -> None:
-        """Let go of files and connections."""
-        for store in [*self._left, self._now.store]:
+        """Release files and connections."""
+        for store in [*self._retired_stores, self._active.store]:
             store.close()
-        self._left.clear()
+        self._retired_stores.clear()
 
     @property
     def model(self) -> Cr5:
-        """The model whose vectors are in the index."""
-        return self._now.model
+        """The model that the documents are encoded with."""
+        return self._active.model
 
     @property
     def langs(self) -> list[str]:
-        """The languages that can be asked and indexed."""
-        return self._now.model.langs
+        """The languages of documents and queries."""
+        return self._active.model.langs
+
+    @property
+    def store_label(self) -> str:
+        """The name of the database that holds the documents."""
+        return backend_of(self._active.record).label
 
     @property
     def background(self) -> Background:
         """The sample of documents that CSLS is computed with; another object whenever it has changed."""
-        return self.ask(lambda now: now.background)
+        return self._read(lambda active: active.background)
 
     @property
     def snapshot_number(self) -> int:
-        """The number of the active snapshot: 1 for a new index, one more each time it is reindexed."""
-        return self.ask(lambda now: int(now.about["generation"]))
+        """The number of the active snapshot: 1 for a new index, one more for each reindexing."""
+        return self._read(lambda active: active.number)
 
     def built_with(self, model: Path) -> bool:
-        """Whether the index has the vectors of the model in that folder."""
-        return bool(self._now.about["model"] == snapshot.identity(model))
+        """Whether the documents are encoded with the model in that folder."""
+        return bool(self._active.record["model"] == snapshot.model_digest(model))
 
     def count(self) -> dict[str, int]:
         """The number of documents of each language."""
-        return self.ask(lambda now: now.store.count())
+        return self._read(lambda active: active.store.count())
 
     def about(self) -> dict[str, Any]:
-        """Documents and background by language, and what the store says of itself."""
+        """Documents and background documents by language, and the store's description of itself."""
 
-        def ask(now: Snapshot) -> dict[str, Any]:
-            about = {"generation": now.about["generation"], "background": now.background.sizes}
-            return {"documents": now.store.count()} | about | now.store.about()
+        def read(active: Snapshot) -> dict[str, Any]:
+            about = {"generation": active.number, "background": active.background.sizes}
+            return {"documents": active.store.count()} | about | active.store.about()
 
-        return self.ask(ask)
+        return self._read(read)
 
     # Writing
 
-    def add(self, documents: Iterable[Batch] | Iterable[Document], *, progress: ProgressCallback = silent) -> Added:
-        """Put documents in, or renew those with the same language and concept; each batch is in as a whole or not.
+    def add(
+        self, documents: Iterable[Batch] | Iterable[Document], *, progress: ProgressCallback = silent
+    ) -> IngestCounts:
+        """Add documents, replacing those with the same language and concept; each batch is one transaction.
 
-        A second document of the same language and concept is numbered: it:Q144, it:Q144#2. What has not changed costs
-        nothing but reading, so that a run that was killed is simply run again.
+        A second document of the same language and concept gets a number: it:Q144, it:Q144#2. Documents that have not
+        changed are not encoded again, so that an interrupted run is resumed by repeating it.
         """
-        added, taken = Added(), Counter[str]()
-        with self._writing() as now:
-            counts = Counter(now.store.count())
-            for rows in ingest.tables((batch.rows for batch in in_batches(documents)), ingest.ROWS):
-                ids = ingest.name(rows, taken)
-                counts.update(ingest.put(now, rows, ids, added))
-                note = f"{added.unchanged:,} unchanged" if added.unchanged else ""
-                progress(Progress("index", added.total, None, note))
-                # Without a background nothing is a hub, and what comes before the first would have the advantage.
-                if sum(counts.values()) <= TOTAL and ingest.outgrown(now, counts):
-                    now = self._refresh(now, progress)
-            if ingest.outgrown(now, counts):
-                now = self._refresh(now, progress)
-            now.store.optimise()
-        return added
+        result, taken, settings = IngestCounts(), Counter[str](), self._settings
+        with self._writing() as active:
+            counts = Counter(active.store.count())
+            batches = (batch.rows for batch in in_batches(documents))
+            for rows in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
+                ids = ingest.assign_ids(rows, taken)
+                counts.update(ingest.write_documents(active, rows, ids, result))
+                note = f"{result.unchanged:,} unchanged" if result.unchanged else ""
+                progress(Progress("index", result.total, None, note))
+                # While the index is small: without a background, hubs among the first documents would rank too high.
+                if sum(counts.values()) <= settings.total_sample_rows:
+                    active = self._refresh_if_needed(active, counts, progress)
+            self._refresh_if_needed(active, counts, progress).store.optimise()
+        return result
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Take documents out; returns how many were there."""
-        with self._writing() as now:
-            return now.store.delete(ids)
+        """Delete documents; return how many existed."""
+        with self._writing() as active:
+            return active.store.delete(ids)
 
     def refresh(self, *, progress: ProgressCallback = silent) -> None:
-        """Draw the background anew, tell hubs by it, and renew the approximate index."""
-        with self._writing() as now:
-            self._refresh(now, progress).store.optimise()
+        """Draw a new background, update the hubness of all documents, and update the approximate index."""
+        with self._writing() as active:
+            self._refresh(active, progress).store.optimise()
 
-    def reindex(self, model: Path, *, progress: ProgressCallback = silent) -> Added:
-        """Encode all documents with another model; the index can be asked as it is until that is done.
+    def reindex(self, model: Path, *, progress: ProgressCallback = silent) -> IngestCounts:
+        """Encode all documents with another model; the index answers with the old one until that is done.
 
-        A run that was killed is taken up again, unless something else was written in between.
+        An interrupted run is resumed when it is repeated, unless the index was written in between.
         """
-        added, identity = Added(), snapshot.identity(model)
-        Cr5.load(model)  # a mistake there changes nothing
-        with self._writing(identity) as now:
-            number, total = now.about["generation"] + 1, sum(now.store.count().values())
-            begun = snapshot.pending(self.folder, number)
-            following = (
-                snapshot.open(self.folder, begun, self._address)
-                if begun
-                else snapshot.make(self.folder, model, snapshot.server(now.about, self._address), number)
-            )
+        result, settings, address = IngestCounts(), self._settings, self._address
+        Cr5.load(model)  # a wrong model is reported before anything is changed
+        with self._writing(snapshot.model_digest(model)) as active:
+            number, total = active.number + 1, sum(active.store.count().values())
+            unfinished = snapshot.read_unfinished(self.folder, number)
+            if unfinished:
+                following = snapshot.open_snapshot(self.folder, unfinished, address)
+            else:
+                store_address = backend_of(active.record).address_of(active.record, address)
+                following = snapshot.create_snapshot(self.folder, model, store_address, number)
             try:
-                for rows in ingest.tables(now.store.scan(DOCUMENT_COLUMNS, batch_rows=ingest.ROWS), ingest.ROWS):
-                    ingest.put(following, rows, rows["id"].to_pylist(), added)
-                    progress(Progress("index anew", added.total, total))
-                following = ingest.refreshed(following, progress)
+                batches = active.store.scan(DOCUMENT_COLUMNS, batch_rows=settings.batch_rows)
+                for rows in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
+                    ingest.write_documents(following, rows, rows["id"].to_pylist(), result)
+                    progress(Progress("reindex", result.total, total))
+                following = ingest.refresh_background(following, settings, progress)
                 following.store.optimise()
-                snapshot.write(self.folder / INDEX, following.about)
+                snapshot.write_record(self.folder / INDEX_FILE, following.record)
             finally:
                 following.store.close()
-            self._follow()
-            snapshot.sweep(self.folder, [number], self._address)
-        return added
+            self._reload()
+            snapshot.remove_stale(self.folder, [number], address)
+        return result
 
-    def _refresh(self, now: Snapshot, progress: ProgressCallback) -> Snapshot:
-        snapshot.write(self.folder / INDEX, ingest.refreshed(now, progress).about)
-        self._follow()
-        kept = self._now.about["background"]
-        for path in now.place.glob("background-*.npz"):
-            if path.name != kept:
+    def _refresh_if_needed(self, active: Snapshot, counts: Counter[str], progress: ProgressCallback) -> Snapshot:
+        needed = ingest.needs_new_background(active, counts, self._settings)
+        return self._refresh(active, progress) if needed else active
+
+    def _refresh(self, active: Snapshot, progress: ProgressCallback) -> Snapshot:
+        refreshed = ingest.refresh_background(active, self._settings, progress)
+        snapshot.write_record(self.folder / INDEX_FILE, refreshed.record)
+        self._reload()
+        for path in active.folder.glob("background-*.npz"):
+            if path.name != self._active.record["background"]:
                 path.unlink()
-        return self._now
+        return self._active
 
     @contextmanager
-    def _writing(self, model: str | None = None) -> Iterator[Snapshot]:
-        """Keep a second writer out, and clear away what a killed one left but for the vectors of ``model``."""
-        with snapshot.locked(self.folder):
-            self._follow()
-            number = self._now.about["generation"]
-            begun = snapshot.pending(self.folder, number + 1)
-            kept = [number, number + 1] if begun and begun["model"] == model else [number]
-            snapshot.sweep(self.folder, kept, self._address)
-            yield self._now
+    def _writing(self, model_digest: str | None = None) -> Iterator[Snapshot]:
+        """Hold the writer lock; remove what killed writers left, except an unfinished snapshot of that model."""
+        with snapshot.writer_lock(self.folder):
+            self._reload()
+            number = self._active.number
+            unfinished = snapshot.read_unfinished(self.folder, number + 1)
+            resumable = unfinished is not None and unfinished["model"] == model_digest
+            kept = [number, number + 1] if resumable else [number]
+            snapshot.remove_stale(self.folder, kept, self._address)
+            yield self._active
 
     # Reading
 
     def get(self, ids: Sequence[str]) -> list[IndexedDocument]:
         """The documents with these ids, in the order of the ids; missing ones are left out."""
-        return self.ask(
-            lambda now: [IndexedDocument(**row) for row in now.store.get(ids, DOCUMENT_COLUMNS).to_pylist()]
-        )
+        rows = self._read(lambda active: active.store.get(ids, DOCUMENT_COLUMNS))
+        return [IndexedDocument(**row) for row in rows.to_pylist()]
 
     def query(self, text: str, lang: str | None = None) -> Query:
-        """Tokenise and encode a text once, in ``lang`` or the language that is guessed, for any number of calls."""
+        """Tokenise and encode a text, in ``lang`` or the language that is guessed, to search with it repeatedly."""
 
-        def read(now: Snapshot) -> Query:
-            search.require_languages(now, [] if lang is None else [lang])
-            return make_query(now.model, text, lang)
+        def read(active: Snapshot) -> Query:
+            search.require_languages(active, [] if lang is None else [lang])
+            return make_query(active.model, text, lang)
 
-        return self.ask(read)
+        return self._read(read)
 
     def search(
         self,
@@ -229,18 +244,23 @@ class Index:
         if isinstance(query, Query) and lang not in (None, query.lang):
             raise Cr5Error(f"`lang={lang!r}` contradicts the query, which is in {query.lang!r}; leave it out")
 
-        def read(now: Snapshot) -> SearchResult:
-            search.require_languages(now, [] if lang is None else [lang])
-            made = make_query(now.model, query, lang) if isinstance(query, str) else remake_query(now.model, query)
-            return SearchResult(made, search.search(now, made, k, langs, measure), now.background)
+        def read(active: Snapshot) -> SearchResult:
+            search.require_languages(active, [] if lang is None else [lang])
+            if isinstance(query, Query):
+                encoded = remake_query(active.model, query)
+            else:
+                encoded = make_query(active.model, query, lang)
+            return SearchResult(encoded, search.search(active, encoded, k, langs, measure), active.background)
 
-        return self.ask(read)
+        return self._read(read)
 
     def similar(
         self, name: str, *, k: int = 10, langs: Collection[str] | None = None, measure: Measure = "csls"
     ) -> SearchResult:
         """The k documents nearest to the one with the id ``name``, which itself is left out."""
-        return self.ask(lambda now: SearchResult(*search.similar(now, name, k, langs, measure), now.background))
+        return self._read(
+            lambda active: SearchResult(*search.similar(active, name, k, langs, measure), active.background)
+        )
 
     def nearest(
         self,
@@ -253,11 +273,11 @@ class Index:
     ) -> list[list[SearchHit]]:
         """The k documents nearest to each row of ``vectors`` (queries x rank), which encode texts in ``lang``."""
 
-        def read(now: Snapshot) -> list[list[SearchHit]]:
-            search.require_languages(now, [lang, *(langs or ())])
-            return search.nearest(now, vectors, now.background.hubness(vectors), lang, k, langs, measure)
+        def read(active: Snapshot) -> list[list[SearchHit]]:
+            search.require_languages(active, [lang, *(langs or ())])
+            return search.nearest(active, vectors, active.background.hubness(vectors), lang, k, langs, measure)
 
-        return self.ask(read)
+        return self._read(read)
 
     def explain(self, query: Query, document: IndexedDocument, k: int = 10) -> Reason:
         """The k words, and pairs of words, that contribute most to the similarity of a query and a document."""
@@ -268,43 +288,47 @@ class Index:
 
         Every document is compared with every other; the vectors of both languages are held in memory.
         """
-        return self.ask(lambda now: closest_pairs(now, a, b, k, progress))
+        return self._read(lambda active: closest_pairs(active, a, b, k, progress))
 
     def example_queries(self) -> list[ExampleQuery]:
         """A few short titles of documents, in several languages, to offer as queries; chosen once per background."""
 
-        def read(now: Snapshot) -> list[ExampleQuery]:
+        def read(active: Snapshot) -> list[ExampleQuery]:
             cached = self._examples
-            if cached is None or cached[0] is not now.background:
-                cached = self._examples = now.background, choose_examples(now)
-            return existing_examples(now, cached[1])
+            if cached is None or cached[0] is not active.background:
+                cached = self._examples = active.background, choose_examples(active)
+            return existing_examples(active, cached[1])
 
-        return self.ask(read)
+        return self._read(read)
 
     def check(self, *, queries: int = 200, k: int = 10) -> RecallEstimate:
         """Estimate the recall of the approximate index, with random documents of the index as queries."""
-        return self.ask(lambda now: search.estimate_recall(now, queries, k))
+        return self._read(lambda active: search.estimate_recall(active, queries, k))
 
-    def ask(self, ask: Callable[[Snapshot], Found]) -> Found:
-        """Ask the generation that counts; once more whenever it was replaced in the midst of it."""
+    def scan(self, columns: Sequence[str], *, batch_rows: int = 4096) -> Iterator[Any]:
+        """All documents as of now, in Arrow record batches; columns are those of documents, "vector" and "hubness"."""
+        return self._read(lambda active: active.store.scan(columns, batch_rows=batch_rows))
+
+    def _read(self, function: Callable[[Snapshot], Result]) -> Result:
+        """Call a function with the active snapshot; if it fails because that was replaced meanwhile, call it again."""
         while True:
-            self._follow()
-            now = self._now
+            self._reload()
+            active = self._active
             try:
-                return ask(now)
+                return function(active)
             except Exception:
-                self._follow()
-                if self._now is now:
+                self._reload()
+                if self._active is active:
                     raise
 
-    def _follow(self) -> None:
-        """Turn to what ``index.json`` names by now."""
-        with self._following:
-            before = self._now
-            if snapshot.stamp(self.folder) == self._stamp:
+    def _reload(self) -> None:
+        """Open the snapshot that ``index.json`` names now, if it has changed."""
+        with self._reload_lock:
+            previous = self._active
+            if snapshot.index_stamp(self.folder) == self._stamp:
                 return
-            self._stamp, self._now = snapshot.current(self.folder, self._address, before)
-            if self._now.store is not before.store:
-                for store in self._left:
+            self._stamp, self._active = snapshot.open_active(self.folder, self._address, previous)
+            if self._active.store is not previous.store:
+                for store in self._retired_stores:
                     store.close()
-                self._left = [before.store]  # which others may be asking
+                self._retired_stores = [previous.store]  # other threads may still be reading it

@@ -1,7 +1,7 @@
-"""Filling a generation: documents are encoded and put, hubs are told.
+"""Ingest: encode documents, write them into a snapshot, and keep the background representative of them.
 
-Whether a document is a hub is told against the background, which is drawn from the documents themselves: as these
-become more, it is drawn anew.
+The hubness of a document is measured against the background, a sample of the documents themselves: when there are many
+more documents than when it was drawn, it is drawn again.
 """
 
 from collections import Counter
@@ -11,21 +11,36 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from cr5.index.background import SAMPLE, TOTAL, Background
+from cr5.index.background import Background
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import digest, digests, lists, matrix
+from cr5.index.stores.base import digest, hash_texts, to_lists, to_matrix
 from cr5.progress import Progress, ProgressCallback
 
-ROWS, BYTES = 8192, 2**26  # documents that are put at a time, and lost at most; fewer where texts are long
-BULK = 2**15  # documents whose hubness is renewed at a time
-GROWTH = 1.5  # by how much a language may outgrow its sample before that is drawn anew
+BULK_ROWS = 2**15  # rows that are read at a time when all documents are read
+
+
+@dataclass(frozen=True)
+class IngestSettings:
+    """The sizes of batches and of the background."""
+
+    batch_rows: int = 8192  # documents that are written in one transaction
+    batch_bytes: int = 2**26  # a batch of long documents ends here
+    sample_rows: int = 2000  # background documents of a language, at most
+    total_sample_rows: int = 16_000  # and of all languages: every document is compared with each of them
+    min_sample_rows: int = 50  # of a language, however many languages there are
+    max_growth: float = 1.5  # growth of a language after which the background is drawn again
+
+    def sample_size(self, langs: Sequence[str]) -> int:
+        """The number of background documents of each language."""
+        return max(self.min_sample_rows, min(self.sample_rows, self.total_sample_rows // len(langs)))
 
 
 @dataclass
-class Added:
-    """What became of documents: ``new``, ``renewed`` with another content, ``unchanged``; and those of no use.
+class IngestCounts:
+    """What became of documents: ``new``, ``renewed`` (replaced by another version), ``unchanged``, or left out.
 
-    ``blank``: no word that the model knows, by language. ``unknown``: in languages that the model does not know.
+    Left out, by language: ``blank`` documents without a word that the model knows, and documents in languages
+    ``unknown`` to the model.
     """
 
     new: int = 0
@@ -36,131 +51,132 @@ class Added:
 
     @property
     def total(self) -> int:
-        """How many of them are in the index now."""
+        """The number of these documents that are in the index now."""
         return self.new + self.renewed + self.unchanged
 
 
-def tables(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """Batches joined to tables of so many rows or somewhat more, or ``BYTES``, however small they come."""
-    waiting: list[pa.RecordBatch] = []
+def merge_batches(
+    batches: Iterable[pa.RecordBatch], rows: int, max_bytes: int = IngestSettings.batch_bytes
+) -> Iterator[pa.Table]:
+    """Join small batches to tables of at least ``rows`` rows or ``max_bytes`` bytes."""
+    pending: list[pa.RecordBatch] = []
     for batch in batches:
-        waiting.append(batch)
-        if sum(some.num_rows for some in waiting) >= rows or sum(some.nbytes for some in waiting) >= BYTES:
-            yield pa.Table.from_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+        pending.append(batch)
+        if sum(part.num_rows for part in pending) >= rows or sum(part.nbytes for part in pending) >= max_bytes:
+            yield pa.Table.from_batches(pending)
+            pending = []
+    if pending:
+        yield pa.Table.from_batches(pending)
 
 
-def name(rows: pa.Table, taken: Counter[str]) -> list[str]:
-    """The id of every row: its language and concept, and a number from the second on."""
+def assign_ids(rows: pa.Table, taken: Counter[str]) -> list[str]:
+    """An id for every row: LANG:CONCEPT, then LANG:CONCEPT#2, ...; ``taken`` are the ids of earlier rows."""
     ids = []
     for lang, concept in zip(rows["lang"].to_pylist(), rows["concept"].to_pylist(), strict=True):
-        numbered = plain = f"{lang}:{concept}"
-        while numbered in taken:
+        name = plain = f"{lang}:{concept}"
+        while name in taken:
             taken[plain] += 1
-            numbered = f"{plain}#{taken[plain]}"
-        taken[numbered] = 1
-        ids.append(numbered)
+            name = f"{plain}#{taken[plain]}"
+        taken[name] = 1
+        ids.append(name)
     return ids
 
 
-def put(now: Snapshot, rows: pa.Table, ids: list[str], added: Added) -> Counter[str]:
-    """Encode and put what is new or has changed, all at once; take out what has no known word any more.
+def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: IngestCounts) -> Counter[str]:
+    """Encode and write the documents that are new or have changed, in one transaction.
 
-    Returns how many documents there are more of each language.
+    A document that no longer has a known word is deleted. Return the change in the number of documents by language.
     """
+    model, store = snapshot.model, snapshot.store
     texts = {column: rows[column].to_pylist() for column in ("concept", "lang", "title", "url", "text")}
-    for column in ("title", "text"):  # NUL is no word to the model, and PostgreSQL has none
+    for column in ("title", "text"):  # PostgreSQL cannot store NUL; to the model it is a space as well
         texts[column] = [text.replace("\0", " ") for text in texts[column]]
     langs = texts["lang"]
     contents = [digest("\0".join(content), 12).hex() for content in zip(*texts.values(), strict=True)]
-    there = now.store.digests(ids)
+    stored = store.digests(ids)
     changed = []
-    for i, identity in enumerate(ids):
-        if langs[i] not in now.model.langs:
-            added.unknown[langs[i]] += 1
-        elif there.get(identity) == contents[i]:
-            added.unchanged += 1
+    for i, name in enumerate(ids):
+        if langs[i] not in model.langs:
+            counts.unknown[langs[i]] += 1
+        elif stored.get(name) == contents[i]:
+            counts.unchanged += 1
         else:
             changed.append(i)
-    vectors = np.zeros((len(ids), now.model.settings.rank), np.float32)
+    vectors = np.zeros((len(ids), model.settings.rank), np.float32)
     for lang in {langs[i] for i in changed}:
-        own = [i for i in changed if langs[i] == lang]
-        vectors[own] = now.model.encode([texts["text"][i] for i in own], lang)
+        same_lang = [i for i in changed if langs[i] == lang]
+        vectors[same_lang] = model.encode([texts["text"][i] for i in same_lang], lang)
     known = np.asarray(vectors.any(axis=1))
-    added.blank.update(langs[i] for i in changed if not known[i])
-    gone = [i for i in changed if not known[i] and ids[i] in there]
-    if gone:
-        now.store.delete([ids[i] for i in gone])
-    more = Counter[str]()
-    more.subtract(langs[i] for i in gone)
-    kept = [i for i in changed if known[i]]
-    if not kept:
-        return more
-    columns = {column: pa.array([values[i] for i in kept], pa.string()) for column, values in texts.items()}
-    hubness = now.background.hubness(vectors[kept], digests([texts["concept"][i] for i in kept]))
+    counts.blank.update(langs[i] for i in changed if not known[i])
+    deleted = [i for i in changed if not known[i] and ids[i] in stored]
+    if deleted:
+        store.delete([ids[i] for i in deleted])
+    growth = Counter[str]()
+    growth.subtract(langs[i] for i in deleted)
+    written = [i for i in changed if known[i]]
+    if not written:
+        return growth
+    columns = {column: pa.array([values[i] for i in written], pa.string()) for column, values in texts.items()}
+    hubness = snapshot.background.hubness(vectors[written], hash_texts([texts["concept"][i] for i in written]))
     columns |= {
-        "id": pa.array([ids[i] for i in kept], pa.string()),
-        "digest": pa.array([contents[i] for i in kept], pa.string()),
-        "vector": lists(vectors[kept]),
-        "hubness": lists(hubness),
+        "id": pa.array([ids[i] for i in written], pa.string()),
+        "digest": pa.array([contents[i] for i in written], pa.string()),
+        "vector": to_lists(vectors[written]),
+        "hubness": to_lists(hubness),
     }
-    now.store.put(pa.table(columns))
-    new = [i for i in kept if ids[i] not in there]
-    added.new += len(new)
-    added.renewed += len(kept) - len(new)
-    more.update(langs[i] for i in new)
-    return more
+    store.upsert(pa.table(columns))
+    new = [i for i in written if ids[i] not in stored]
+    counts.new += len(new)
+    counts.renewed += len(written) - len(new)
+    growth.update(langs[i] for i in new)
+    return growth
 
 
-# Hubs
+# The background
 
 
-def outgrown(now: Snapshot, counts: Mapping[str, int]) -> bool:
-    """Whether a language has many more documents than its sample, which could have more."""
-    limit = sample_size(now.model.langs)
-    return any(min(counts.get(lang, 0), limit) > GROWTH * size for lang, size in now.background.sizes.items())
+def needs_new_background(snapshot: Snapshot, counts: Mapping[str, int], settings: IngestSettings) -> bool:
+    """Whether a language has many more documents than its sample, and the sample could be larger."""
+    limit = settings.sample_size(snapshot.model.langs)
+    return any(
+        min(counts.get(lang, 0), limit) > settings.max_growth * size for lang, size in snapshot.background.sizes.items()
+    )
 
 
-def sample_size(langs: Sequence[str]) -> int:
-    """How many documents stand for each language."""
-    return max(50, min(SAMPLE, TOTAL // len(langs)))
+def refresh_background(snapshot: Snapshot, settings: IngestSettings, progress: ProgressCallback) -> Snapshot:
+    """Draw and save a new background and update the hubness of all documents.
 
-
-def refreshed(now: Snapshot, progress: ProgressCallback) -> Snapshot:
-    """The same documents, their hubness told by a background drawn anew, which counts when ``about`` is written.
-
-    Killed before, it leaves some documents with their new hubness and some with the old, by other samples of the same
-    documents; since the old background stays, the next run begins again.
+    The new background is used once ``index.json`` names it. If the process is killed before, some documents have new
+    hubness and some old, both from samples of the same documents; the next refresh starts again.
     """
-    background, total, done = _draw(now), sum(now.store.count().values()), 0
-    last = now.about["background"]
-    number = 1 + (int(last.removeprefix("background-").removesuffix(".npz")) if last else 0)
-    background.save(now.place / f"background-{number}.npz")
-    for rows in tables(now.store.scan(("id", "concept", "vector")), BULK):
-        hubness = background.hubness(matrix(rows["vector"]), digests(rows["concept"].to_pylist()))
-        now.store.set_hubness(rows["id"].to_pylist(), hubness)
+    background, total, done = _draw_background(snapshot, settings), sum(snapshot.store.count().values()), 0
+    previous = snapshot.record["background"]
+    number = 1 + (int(previous.removeprefix("background-").removesuffix(".npz")) if previous else 0)
+    background.save(snapshot.folder / f"background-{number}.npz")
+    for rows in merge_batches(snapshot.store.scan(("id", "concept", "vector")), BULK_ROWS):
+        hubness = background.hubness(to_matrix(rows["vector"]), hash_texts(rows["concept"].to_pylist()))
+        snapshot.store.set_hubness(rows["id"].to_pylist(), hubness)
         done += rows.num_rows
-        progress(Progress("tell hubs", done, total))
-    return now._replace(about=now.about | {"background": f"background-{number}.npz"}, background=background)
+        progress(Progress("hubness", done, total))
+    record = snapshot.record | {"background": f"background-{number}.npz"}
+    return snapshot._replace(record=record, background=background)
 
 
-def _draw(now: Snapshot) -> Background:
-    """A sample of each language: the documents whose ids have the smallest digests, the same at any time."""
-    limit, rank = sample_size(now.model.langs), now.model.settings.rank
-    keys = {lang: np.empty(0, np.uint64) for lang in now.model.langs}
-    empty = Background.empty(now.model.langs, rank)
+def _draw_background(snapshot: Snapshot, settings: IngestSettings) -> Background:
+    """Sample each language: the documents whose ids have the smallest hashes, whatever order they were added in."""
+    langs, rank = snapshot.model.langs, snapshot.model.settings.rank
+    size, empty = settings.sample_size(langs), Background.empty(langs, rank)
+    hashes = {lang: np.empty(0, np.uint64) for lang in langs}
     vectors, concepts = empty.vectors, empty.concepts
-    for rows in tables(now.store.scan(("id", "lang", "concept", "vector")), BULK):
-        langs, X = np.array(rows["lang"].to_pylist()), matrix(rows["vector"])
-        some, about = digests(rows["id"].to_pylist()), digests(rows["concept"].to_pylist())
-        for lang in np.unique(langs).tolist():
-            own = np.flatnonzero(langs == lang)
-            own = own[np.argsort(some[own])[:limit]]
-            merged = np.concatenate([keys[lang], some[own]])
-            order = np.argsort(merged, kind="stable")[:limit]
-            keys[lang] = merged[order]
-            vectors[lang] = np.concatenate([vectors[lang], X[own]])[order]
-            concepts[lang] = np.concatenate([concepts[lang], about[own]])[order]
-    return Background(now.model.langs, vectors, concepts)
+    for rows in merge_batches(snapshot.store.scan(("id", "lang", "concept", "vector")), BULK_ROWS):
+        row_langs, X = np.array(rows["lang"].to_pylist()), to_matrix(rows["vector"])
+        row_hashes, row_concepts = hash_texts(rows["id"].to_pylist()), hash_texts(rows["concept"].to_pylist())
+        for lang in np.unique(row_langs).tolist():
+            candidates = np.flatnonzero(row_langs == lang)
+            candidates = candidates[np.argsort(row_hashes[candidates])[:size]]
+            merged = np.concatenate([hashes[lang], row_hashes[candidates]])
+            order = np.argsort(merged, kind="stable")[:size]
+            hashes[lang] = merged[order]
+            vectors[lang] = np.concatenate([vectors[lang], X[candidates]])[order]
+            concepts[lang] = np.concatenate([concepts[lang], row_concepts[candidates]])[order]
+    return Background(langs, vectors, concepts)

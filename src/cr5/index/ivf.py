@@ -1,13 +1,14 @@
-"""Cells: which rows of a large table may lie nearest to a vector, told from files of their own.
+"""The inverted-file (IVF) index: an approximate nearest-neighbour index of the rows of a large table.
 
-A row belongs to the cell whose centre has the largest inner product with its vector. A query is compared with the rows
-of the cells whose centres are nearest to it, the nearest first, until it has met enough of them.
+Vectors are clustered by k-means; the inverted list of a centroid holds the rows whose vectors have their largest inner
+product with it. A query is compared with the rows in the lists of its nearest centroids, until it has been compared
+with enough of them.
 
-A vector is kept in two bytes a number, x = scale (coarse + fine / 254), both from -127 to 127. What a query meets is
-compared by the coarse byte, the best of it by both: that is off by a few millionths.
+Vectors are quantised to two bytes a number: x = scale (coarse + fine / 254), both from -127 to 127. The rows in the
+lists are compared by their coarse bytes, the best of them again by both bytes, with an error of a few millionths.
 
-Rows lie in pieces: files that never change, sorted by cell and language. ``cells.json`` names those that count and is
-replaced in one step. Rows that come later make a further piece; pieces of like size are joined.
+The rows are in segments: files that never change, sorted by list and language. ``cells.json`` names the segments in use
+and is replaced atomically. Rows that are added form a new segment; segments of similar size are merged.
 """
 
 import json
@@ -21,280 +22,291 @@ import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Array, Ints, Mask
-from cr5.index.stores.base import Floats, digests, matrix
+from cr5.index.stores.base import Floats, hash_texts, to_matrix
 from cr5.retrieval import top_k
 from cr5.retrieval.kernels import multiply, multiply_codes
 from cr5.retrieval.vectors import unit_rows
 from cr5.storage.atomic import replacing
 
-LIST = "cells.json"
-KEPT = (
-    "id",
-    "concept",
-    "lang",
-    "title",
-    "url",
-    "slot",
-    "row",
-    "hubness",
-)  # columns of a row that are as they were given
-LARGEST = 2**20  # rows of a piece
-STRIDE = 2**14  # more than there are languages
-CELLS = 4  # times the square root of the number of rows
-PER_CENTRE, ROUNDS = 20, 6  # vectors that a centre is found from, and how often it moves
-MET, SHARE = 80_000, 100  # rows that a query meets, at least; of more than eight million one in a hundred
-REFINED, AT_LEAST = 2, 200  # for each row that is wanted, and in all: those that are compared by both bytes
-FINE = 254
+MANIFEST = "cells.json"
+ROW_COLUMNS = ("id", "concept", "lang", "title", "url", "slot", "row", "hubness")  # stored unchanged beside the codes
+MAX_SEGMENT_ROWS = 2**20
+LANGUAGE_STRIDE = 2**14  # group = list * LANGUAGE_STRIDE + language; more than there are languages
+LISTS_PER_SQRT_ROW = 4  # number of lists / sqrt(number of rows)
+TRAINING_VECTORS_PER_CENTROID, KMEANS_ROUNDS = 20, 6
+MIN_SCANNED_ROWS = 80_000  # rows that a query is compared with, at least
+ROWS_PER_SCANNED_ROW = 100  # of more than 8 million rows, one in a hundred
+SCANNED_ROWS_PER_HIT = 20  # and with at least this many times k
+REFINED_ROWS_PER_HIT, MIN_REFINED_ROWS = 2, 200  # rows that are compared by both bytes
+FINE_STEPS = 254
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
-Tables = Iterable[pa.Table]  # with those and the vector
+Tables = Iterable[pa.Table]  # with ROW_COLUMNS and "vector"
 
 
 class Codes(NamedTuple):
-    """Vectors in two bytes a number: scale (coarse + fine / 254)."""
+    """Quantised vectors: scale (coarse + fine / 254)."""
 
     scale: Floats
     coarse: Array
     fine: Array
 
-    def take(self, rows: Ints) -> Floats:
-        """The vectors of some rows."""
-        numbers = self.coarse[rows].astype(np.float32) + self.fine[rows].astype(np.float32) / FINE
+    def decode(self, rows: Ints) -> Floats:
+        """The vectors of some rows (rows x rank)."""
+        numbers = self.coarse[rows].astype(np.float32) + self.fine[rows].astype(np.float32) / FINE_STEPS
         return np.asarray(self.scale[rows, None] * numbers, np.float32)
 
 
-def encode(vectors: Floats) -> Codes:
-    """Vectors (rows x rank) as codes."""
+def quantise(vectors: Floats) -> Codes:
+    """Quantise vectors (rows x rank)."""
     scale = np.maximum(np.abs(vectors).max(axis=1, initial=0), np.float32(1e-30)) / np.float32(127)
     scaled = vectors / scale[:, None]
     coarse = np.rint(scaled)
-    fine = np.rint((scaled - coarse) * FINE)
+    fine = np.rint((scaled - coarse) * FINE_STEPS)
     return Codes(scale, coarse.astype(np.int8), fine.astype(np.int8))
 
 
-class Piece:
-    """Rows in a file, sorted by cell and language."""
+class Segment:
+    """A file of rows, sorted by list and language and mapped into memory."""
 
     def __init__(self, path: Path) -> None:
         with pa.memory_map(str(path)) as file:
             self.table = pa.ipc.open_file(file).read_all()
-        self.rows = self.table.select(KEPT)
-        self.codes = Codes(self.table["scale"].to_numpy(), *(_numbers(self.table[name]) for name in ("coarse", "fine")))
+        self.rows = self.table.select(ROW_COLUMNS)
+        self.codes = Codes(
+            self.table["scale"].to_numpy(), *(_bytes_to_matrix(self.table[name]) for name in ("coarse", "fine"))
+        )
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
     def ranges(self, groups: Ints) -> list[Ints]:
-        """Where the rows of groups begin and end."""
+        """Where the rows of each group begin and end."""
         return [np.searchsorted(self.table["group"].to_numpy(), groups, side) for side in SIDES]
 
     @cached_property
     def keys(self) -> tuple[Array, Ints]:
-        """The digests of all ids, sorted, and the rows that they belong to."""
+        """The hashes of all ids, sorted, and the rows that they belong to."""
         keys = self.table["key"].to_numpy()
         order = np.argsort(keys, kind="stable")
         return keys[order], order
 
 
-class Cells:
-    """An index that is open: ``until`` is the first slot that is not in it, ``built`` the rows it was built for.
+class IvfIndex:
+    """An open index. It holds the rows with slots below ``until``, and was trained when it had ``built`` rows.
 
-    Rows are numbered through all pieces. Its files may vanish once another list counts; what is open stays.
+    Rows are numbered across all segments. An open index stays readable when its files are replaced and deleted.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.about: dict[str, Any] = json.loads((folder / LIST).read_text(encoding="utf-8"))
+        self.about: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         self.langs, self.until, self.built = self.about["langs"], self.about["until"], self.about["built"]
-        self.centres: Floats = np.load(folder / self.about["centres"])
-        self.pieces = [Piece(folder / name) for name in self.about["pieces"]]
-        self.firsts = np.cumsum([0, *map(len, self.pieces)])
+        self.centroids: Floats = np.load(folder / self.about["centres"])
+        self.segments = [Segment(folder / name) for name in self.about["pieces"]]
+        self.offsets = np.cumsum([0, *map(len, self.segments)])  # the first row of each segment, and the number of rows
 
     def __len__(self) -> int:
-        return int(self.firsts[-1])
+        return int(self.offsets[-1])
 
     @cached_property
     def ranges(self) -> list[list[Ints]]:
-        """For every piece, where the rows of each cell and language begin and end: two arrays, cells x languages."""
-        groups = STRIDE * np.arange(len(self.centres))[:, None] + np.arange(len(self.langs))
-        return [piece.ranges(groups) for piece in self.pieces]
+        """For each segment, where the rows of each list and language begin and end: two arrays, lists x languages."""
+        groups = LANGUAGE_STRIDE * np.arange(len(self.centroids))[:, None] + np.arange(len(self.langs))
+        return [segment.ranges(groups) for segment in self.segments]
 
     @cached_property
-    def sizes(self) -> Ints:
-        """Cells x languages: how many rows there are."""
+    def list_sizes(self) -> Ints:
+        """The number of rows of each list and language (lists x languages)."""
         return np.asarray(sum(ends - begins for begins, ends in self.ranges))
 
     @cached_property
     def slots(self) -> Ints:
         """The slot of every row."""
-        return np.concatenate([piece.rows["slot"].to_numpy() for piece in self.pieces])
+        return np.concatenate([segment.rows["slot"].to_numpy() for segment in self.segments])
 
-    def nearest(self, vector: Floats, k: int, langs: Collection[str] | None, alive: Mask) -> tuple[Ints, Floats]:
-        """Rows that are likely the k nearest of those alive, best first, and their inner products with the vector."""
-        chosen = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
-        order = np.argsort(-multiply(self.centres, vector), kind="stable")
-        met = np.cumsum(self.sizes[:, chosen].sum(axis=1)[order])
-        near = order[: 1 + int(np.searchsorted(met, max(MET, len(self) // SHARE, 20 * k)))]
-        wanted, rows, products = max(AT_LEAST, REFINED * k), [np.empty(0, np.int64)], [np.empty(0, np.float32)]
-        for piece, first, ranges in zip(self.pieces, self.firsts, self.ranges, strict=False):
-            begins, ends = (some[near[:, None], chosen].ravel() for some in ranges)
-            ends_met = np.cumsum(ends - begins)
-            found = np.empty(ends_met[-1] if len(ends_met) else 0, np.float32)
-            own = alive[first : first + len(piece)]
-            multiply_codes(piece.codes.coarse, piece.codes.scale, own, begins, ends, vector, found)
-            best = _largest(found, wanted)
-            best = best[found[best] > -np.inf]
-            part = np.searchsorted(ends_met, best, side="right")
-            rows.append(first + ends[part] - (ends_met[part] - best))
-            products.append(found[best])
-        candidates = np.concatenate(rows)[_largest(np.concatenate(products), wanted)]
+    def nearest(
+        self,
+        vector: Floats,
+        k: int,
+        langs: Collection[str] | None,
+        live: Mask,
+        *,
+        min_scanned_rows: int = MIN_SCANNED_ROWS,
+    ) -> tuple[Ints, Floats]:
+        """Approximately the k nearest of the ``live`` rows, best first, and their inner products with the vector."""
+        columns = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
+        order = np.argsort(-multiply(self.centroids, vector), kind="stable")
+        scanned = np.cumsum(self.list_sizes[:, columns].sum(axis=1)[order])
+        enough = max(min_scanned_rows, len(self) // ROWS_PER_SCANNED_ROW, SCANNED_ROWS_PER_HIT * k)
+        lists = order[: 1 + int(np.searchsorted(scanned, enough))]
+        refined = max(MIN_REFINED_ROWS, REFINED_ROWS_PER_HIT * k)
+        rows, products = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+        for segment, offset, ranges in zip(self.segments, self.offsets, self.ranges, strict=False):
+            begins, ends = (bounds[lists[:, None], columns].ravel() for bounds in ranges)
+            lengths = np.cumsum(ends - begins)
+            coarse = np.empty(lengths[-1] if len(lengths) else 0, np.float32)
+            segment_live = live[offset : offset + len(segment)]
+            multiply_codes(segment.codes.coarse, segment.codes.scale, segment_live, begins, ends, vector, coarse)
+            best = _largest(coarse, refined)
+            best = best[coarse[best] > -np.inf]  # rows that are not live have no product
+            part = np.searchsorted(lengths, best, side="right")
+            rows.append(offset + ends[part] - (lengths[part] - best))
+            products.append(coarse[best])
+        candidates = np.concatenate(rows)[_largest(np.concatenate(products), refined)]
         exact = multiply(self.vectors(candidates), vector)
         best = np.lexsort((candidates, -exact))[:k]
         return candidates[best], exact[best]
 
     def vectors(self, rows: Ints) -> Floats:
         """The vectors of some rows."""
-        found = np.empty((len(rows), self.centres.shape[1]), np.float32)
-        for piece, here, own in self._shared_out(rows):
-            found[here] = piece.codes.take(own)
-        return found
+        vectors = np.empty((len(rows), self.centroids.shape[1]), np.float32)
+        for segment, positions, segment_rows in self._by_segment(rows):
+            vectors[positions] = segment.codes.decode(segment_rows)
+        return vectors
 
-    def take(self, rows: Ints, columns: Sequence[str] = KEPT) -> pa.Table:
-        """Some rows, without their vectors."""
-        parts = [(here, piece.rows.select(columns).take(own)) for piece, here, own in self._shared_out(rows)]
+    def take(self, rows: Ints, columns: Sequence[str] = ROW_COLUMNS) -> pa.Table:
+        """Columns of some rows, without their vectors."""
+        parts = [
+            (positions, segment.rows.select(columns).take(segment_rows))
+            for segment, positions, segment_rows in self._by_segment(rows)
+        ]
         if not parts:
-            return self.pieces[0].rows.select(columns).slice(0, 0)
+            return self.segments[0].rows.select(columns).slice(0, 0)
         if len(parts) == 1:
             return parts[0][1]
-        places = np.concatenate([here for here, _ in parts])
-        return pa.concat_tables(table for _, table in parts).take(np.argsort(places))
+        positions = np.concatenate([positions for positions, _ in parts])
+        return pa.concat_tables(table for _, table in parts).take(np.argsort(positions))
 
     def find(self, ids: Sequence[str]) -> Ints:
-        """All rows that have one of the ids; a document that was renewed has several, of which one is alive."""
-        keys, names, found = digests(ids), set(ids), [np.empty(0, np.int64)]
-        for piece, first in zip(self.pieces, self.firsts, strict=False):
-            ordered, rows = piece.keys
-            begins, ends = (np.searchsorted(ordered, keys, side) for side in SIDES)
-            own = np.concatenate([rows[a:b] for a, b in zip(begins, ends, strict=True)] or [np.empty(0, np.int64)])
-            own = np.unique(own)
-            right = [name in names for name in piece.rows["id"].take(own).to_pylist()]
-            found.append(first + own[np.array(right, bool)])
-        return np.concatenate(found)
+        """All rows with one of the ids; a document that was replaced has several, of which at most one is live."""
+        keys, names, rows = hash_texts(ids), set(ids), [np.empty(0, np.int64)]
+        for segment, offset in zip(self.segments, self.offsets, strict=False):
+            sorted_keys, key_rows = segment.keys
+            begins, ends = (np.searchsorted(sorted_keys, keys, side) for side in SIDES)
+            matches = [key_rows[begin:end] for begin, end in zip(begins, ends, strict=True)]
+            segment_rows = np.unique(np.concatenate(matches or [np.empty(0, np.int64)]))
+            same_id = [name in names for name in segment.rows["id"].take(segment_rows).to_pylist()]
+            rows.append(offset + segment_rows[np.array(same_id, bool)])
+        return np.concatenate(rows)
 
-    def _shared_out(self, rows: Ints) -> Iterator[tuple[Piece, Ints, Ints]]:
-        """For every piece that has some of the rows: which of them, and their numbers there."""
-        which = np.searchsorted(self.firsts, rows, side="right") - 1
-        for i in np.unique(which).tolist():
-            here = np.flatnonzero(which == i)
-            yield self.pieces[i], here, rows[here] - self.firsts[i]
+    def _by_segment(self, rows: Ints) -> Iterator[tuple[Segment, Ints, Ints]]:
+        """For each segment that has some of the rows: their positions in ``rows``, and their numbers in the segment."""
+        segments = np.searchsorted(self.offsets, rows, side="right") - 1
+        for i in np.unique(segments).tolist():
+            positions = np.flatnonzero(segments == i)
+            yield self.segments[i], positions, rows[positions] - self.offsets[i]
 
 
 def _largest(values: Floats, number: int) -> Ints:
-    """Where the largest values are, in any order."""
+    """The positions of the largest values, in any order."""
     return np.argpartition(-values, number)[:number] if len(values) > number else np.arange(len(values))
 
 
-# Writing: one process at a time
+# Writing, by one process at a time
 
 
-def build(folder: Path, read: Callable[[], Tables], total: int, until: int) -> None:
-    """Make the index anew of all rows, which ``read`` reads, twice; ``total`` is how many there are."""
+def build(
+    folder: Path, read: Callable[[], Tables], total: int, until: int, *, max_segment_rows: int = MAX_SEGMENT_ROWS
+) -> None:
+    """Train and write an index of all ``total`` rows, whose slots are below ``until``; ``read`` is called twice."""
     folder.mkdir(exist_ok=True)
-    number = 2 ** round(np.log2(CELLS * total**0.5))
-    step = max(1, total // (PER_CENTRE * number))
-    centres = _centres(np.concatenate([matrix(rows["vector"])[::step] for rows in read()]), number)
+    number = 2 ** round(np.log2(LISTS_PER_SQRT_ROW * total**0.5))
+    step = max(1, total // (TRAINING_VECTORS_PER_CENTROID * number))
+    centroids = _kmeans(np.concatenate([to_matrix(rows["vector"])[::step] for rows in read()]), number)
     name = f"centres-{secrets.token_hex(4)}.npy"
     with replacing(folder / name) as file:
-        np.save(file, centres)
+        np.save(file, centroids)
     langs: list[str] = []
-    pieces = [_write(folder, part) for part in _parts(read(), centres, langs)]
-    _list(folder, {"centres": name, "langs": langs, "built": total, "until": until, "pieces": pieces})
+    segments = [_write_segment(folder, part) for part in _make_segments(read(), centroids, langs, max_segment_rows)]
+    _activate(folder, {"centres": name, "langs": langs, "built": total, "until": until, "pieces": segments})
 
 
-def extend(folder: Path, rows: Tables, until: int) -> None:
-    """Take in further rows, with all slots from the former ``until`` to the new one."""
-    cells = Cells(folder)
-    langs = list(cells.langs)
-    pieces = [(name, piece.table) for name, piece in zip(cells.about["pieces"], cells.pieces, strict=True)]
-    for part in _parts(rows, cells.centres, langs):
-        pieces.append(("", part))
-        while len(pieces) > 1 and pieces[-2][1].num_rows < 2 * pieces[-1][1].num_rows:
-            (_, first), (_, second) = pieces[-2:]
-            if first.num_rows + second.num_rows > LARGEST:
+def extend(folder: Path, rows: Tables, until: int, *, max_segment_rows: int = MAX_SEGMENT_ROWS) -> None:
+    """Add all rows with slots from the present ``until`` up to the new one; the centroids stay."""
+    index = IvfIndex(folder)
+    langs = list(index.langs)
+    segments = [(name, segment.table) for name, segment in zip(index.about["pieces"], index.segments, strict=True)]
+    for part in _make_segments(rows, index.centroids, langs, max_segment_rows):
+        segments.append(("", part))
+        while len(segments) > 1 and segments[-2][1].num_rows < 2 * segments[-1][1].num_rows:
+            (_, first), (_, second) = segments[-2:]
+            if first.num_rows + second.num_rows > max_segment_rows:
                 break
-            pieces[-2:] = [("", _in_order(pa.concat_tables([first, second])))]
-    names = [name or _write(folder, table) for name, table in pieces]
-    _list(folder, cells.about | {"langs": langs, "until": until, "pieces": names})
+            segments[-2:] = [("", _sort_by_group(pa.concat_tables([first, second])))]
+    names = [name or _write_segment(folder, table) for name, table in segments]
+    _activate(folder, index.about | {"langs": langs, "until": until, "pieces": names})
 
 
-def _list(folder: Path, about: dict[str, Any]) -> None:
-    """Let an index count, and clear away what belongs to no other."""
-    with replacing(folder / LIST, via=folder / f"{LIST}.part") as file:
+def _activate(folder: Path, about: dict[str, Any]) -> None:
+    """Replace the manifest, then delete the files that it does not name."""
+    with replacing(folder / MANIFEST, via=folder / f"{MANIFEST}.part") as file:
         file.write(json.dumps(about, indent=1).encode())
     for path in folder.iterdir():
-        if path.name not in {LIST, about["centres"], *about["pieces"]}:
+        if path.name not in {MANIFEST, about["centres"], *about["pieces"]}:
             path.unlink()
 
 
-def _write(folder: Path, table: pa.Table) -> str:
+def _write_segment(folder: Path, table: pa.Table) -> str:
     name = f"piece-{secrets.token_hex(4)}.arrow"
-    with replacing(folder / name) as file, pa.ipc.new_file(file, table.schema) as written:
-        written.write_table(table.combine_chunks())
+    with replacing(folder / name) as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
     return name
 
 
-def _centres(vectors: Floats, number: int) -> Floats:
-    """Centres of like vectors, of length 1: each moves to the mean of those that are nearest to it, some times."""
+def _kmeans(vectors: Floats, number: int) -> Floats:
+    """Spherical k-means: ``number`` centroids of length 1. Centroids without vectors restart at random vectors."""
     rng = np.random.default_rng(0)
-    centres = vectors[rng.choice(len(vectors), number, replace=False)]
-    for _ in range(ROUNDS):
-        cell = top_k.nearest(vectors, centres, 1).indices[:, 0]
-        order, used = np.argsort(cell, kind="stable"), np.unique(cell)
-        sums = np.add.reduceat(vectors[order], np.searchsorted(cell[order], used), axis=0)
-        centres = vectors[rng.choice(len(vectors), number, replace=False)]  # those without any begin elsewhere
-        centres[used] = unit_rows(sums)
-    return centres
+    centroids = vectors[rng.choice(len(vectors), number, replace=False)]
+    for _ in range(KMEANS_ROUNDS):
+        nearest = top_k.nearest(vectors, centroids, 1).indices[:, 0]
+        order, used = np.argsort(nearest, kind="stable"), np.unique(nearest)
+        sums = np.add.reduceat(vectors[order], np.searchsorted(nearest[order], used), axis=0)
+        centroids = vectors[rng.choice(len(vectors), number, replace=False)]
+        centroids[used] = unit_rows(sums)
+    return centroids
 
 
-def _parts(rows: Tables, centres: Floats, langs: list[str]) -> Iterator[pa.Table]:
-    """Rows as pieces have them, as many at a time as one may hold; ``langs`` grows by languages that are new."""
-    waiting: list[pa.Table] = []
+def _make_segments(rows: Tables, centroids: Floats, langs: list[str], max_rows: int) -> Iterator[pa.Table]:
+    """Rows as tables of segments, each as large as allowed; new languages are appended to ``langs``."""
+    pending: list[pa.Table] = []
     for table in rows:
-        waiting.append(_coded(table, centres, langs))
-        if sum(some.num_rows for some in waiting) + table.num_rows > LARGEST:
-            yield _in_order(pa.concat_tables(waiting))
-            waiting = []
-    if waiting:
-        yield _in_order(pa.concat_tables(waiting))
+        pending.append(_quantise_rows(table, centroids, langs))
+        if sum(part.num_rows for part in pending) + table.num_rows > max_rows:
+            yield _sort_by_group(pa.concat_tables(pending))
+            pending = []
+    if pending:
+        yield _sort_by_group(pa.concat_tables(pending))
 
 
-def _coded(rows: pa.Table, centres: Floats, langs: list[str]) -> pa.Table:
-    vectors = matrix(rows["vector"])
-    codes = encode(vectors)
-    spoken = rows["lang"].to_pylist()
-    langs += sorted(set(spoken) - set(langs))
-    place = {lang: i for i, lang in enumerate(langs)}
-    cell = top_k.nearest(vectors, centres, 1).indices[:, 0]
-    columns = {name: rows[name] for name in KEPT} | {
-        "key": pa.array(digests(rows["id"].to_pylist())),
-        "group": pa.array(cell.astype(np.int64) * STRIDE + np.array([place[lang] for lang in spoken], np.int64)),
+def _quantise_rows(rows: pa.Table, centroids: Floats, langs: list[str]) -> pa.Table:
+    vectors = to_matrix(rows["vector"])
+    codes = quantise(vectors)
+    row_langs = rows["lang"].to_pylist()
+    langs += sorted(set(row_langs) - set(langs))
+    number = {lang: i for i, lang in enumerate(langs)}
+    lists = top_k.nearest(vectors, centroids, 1).indices[:, 0].astype(np.int64)
+    groups = lists * LANGUAGE_STRIDE + np.array([number[lang] for lang in row_langs], np.int64)
+    columns = {name: rows[name] for name in ROW_COLUMNS} | {
+        "key": pa.array(hash_texts(rows["id"].to_pylist())),
+        "group": pa.array(groups),
         "scale": pa.array(codes.scale),
-        "coarse": _opaque(codes.coarse),
-        "fine": _opaque(codes.fine),
+        "coarse": _matrix_to_bytes(codes.coarse),
+        "fine": _matrix_to_bytes(codes.fine),
     }
     return pa.table(columns)
 
 
-def _in_order(table: pa.Table) -> pa.Table:
+def _sort_by_group(table: pa.Table) -> pa.Table:
     return table.take(np.argsort(table["group"].to_numpy(), kind="stable"))
 
 
-def _opaque(numbers: Array) -> pa.Array:
-    """Rows x width of bytes as a column."""
+def _matrix_to_bytes(numbers: Array) -> pa.Array:
+    """int8, rows x width -> a column of fixed-size binary values."""
     kind = pa.binary(numbers.shape[1])
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
-def _numbers(column: pa.ChunkedArray) -> Array:
+def _bytes_to_matrix(column: pa.ChunkedArray) -> Array:
     [chunk] = column.chunks
     return np.frombuffer(chunk.buffers()[1], np.int8).reshape(-1, column.type.byte_width)[chunk.offset :][: len(chunk)]

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.index.ingest import BULK, tables
+from cr5.index.ingest import BULK_ROWS, merge_batches
 from cr5.index.results import DocumentPair, IndexedDocument
 from cr5.index.search import DOCUMENT_COLUMNS, require_languages
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import matrix
+from cr5.index.stores.base import to_matrix
 from cr5.progress import Progress, ProgressCallback
 from cr5.retrieval import top_k
 from cr5.retrieval.csls import csls, csls_penalty
@@ -57,10 +57,10 @@ def _read_side(snapshot: Snapshot, lang: str, other: str) -> _Side:
     column, rank = snapshot.model.langs.index(other), snapshot.model.settings.rank
     ids: list[str] = []
     vectors, means = [np.empty((0, rank), np.float32)], [np.empty(0, np.float32)]
-    for rows in tables(snapshot.store.scan(("id", "vector", "hubness"), [lang]), BULK):
+    for rows in merge_batches(snapshot.store.scan(("id", "vector", "hubness"), [lang]), BULK_ROWS):
         ids += rows["id"].to_pylist()
-        vectors.append(matrix(rows["vector"]))
-        means.append(matrix(rows["hubness"])[:, column])
+        vectors.append(to_matrix(rows["vector"]))
+        means.append(to_matrix(rows["hubness"])[:, column])
     return _Side(ids, np.concatenate(vectors), np.concatenate(means))
 
 

@@ -10,7 +10,7 @@ from cr5.errors import Cr5Error, quoted
 from cr5.index.query import Query
 from cr5.index.results import RecallEstimate, SearchHit
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import digests, matrix
+from cr5.index.stores.base import hash_texts, to_matrix
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
 
@@ -43,7 +43,7 @@ def similar(
     row = snapshot.store.get([name], ("lang", "text", "vector", "hubness"))
     if not row.num_rows:
         raise Cr5Error(f"there is no document {quoted(name)} in the index; check the id")
-    vectors, query_means = matrix(row["vector"]), matrix(row["hubness"])
+    vectors, query_means = to_matrix(row["vector"]), to_matrix(row["hubness"])
     lang, text = row["lang"][0].as_py(), row["text"][0].as_py()
     [hits] = nearest(snapshot, vectors, query_means, lang, k + 1, langs, measure)
     tokens, _, coverage = snapshot.model.encode_text(text, lang)
@@ -72,12 +72,12 @@ def nearest(
         scores = cosines = candidates["cosine"].to_numpy()
         if measure == "csls":
             columns = [column[other] for other in candidates["lang"].to_pylist()]
-            scores = csls(cosines, query_means[i, columns], matrix(candidates["hubness"])[:, column[lang]])
+            scores = csls(cosines, query_means[i, columns], to_matrix(candidates["hubness"])[:, column[lang]])
         order = np.argsort(-scores, kind="stable")[:k]
         position = dict(zip(candidates["id"].take(order).to_pylist(), order, strict=True))
         # Texts may be long: they are read for the hits only, not for all candidates.
         rows = snapshot.store.get(list(position), (*DOCUMENT_COLUMNS, "vector"))
-        for row, vector in zip(rows.select(DOCUMENT_COLUMNS).to_pylist(), matrix(rows["vector"]), strict=True):
+        for row, vector in zip(rows.select(DOCUMENT_COLUMNS).to_pylist(), to_matrix(rows["vector"]), strict=True):
             j = position[row["id"]]
             results[i].append(SearchHit(**row, score=float(scores[j]), cosine=float(cosines[j]), vector=vector))
     return results
@@ -89,9 +89,9 @@ def estimate_recall(snapshot: Snapshot, queries: int, k: int) -> RecallEstimate:
     A query document is not counted as its own neighbour.
     """
     names = (name for rows in snapshot.store.scan(("id",)) for name in rows["id"].to_pylist())
-    drawn = nsmallest(queries, names, key=lambda name: int(digests([name])[0]))
+    drawn = nsmallest(queries, names, key=lambda name: int(hash_texts([name])[0]))
     rows = snapshot.store.get(drawn, ("id", "vector"))
-    vectors, ids = matrix(rows["vector"]), rows["id"].to_pylist()
+    vectors, ids = to_matrix(rows["vector"]), rows["id"].to_pylist()
     exact, approximate = (
         snapshot.store.nearest(vectors, k + 1, columns=("id",), exact=exact) for exact in (True, False)
     )

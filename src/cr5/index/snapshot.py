@@ -1,200 +1,180 @@
-"""A generation of an index: one model, the documents encoded with it, and the background of both, in a folder.
+"""A snapshot of an index: one model, the documents encoded with it, and the background of both.
 
-The index's folder has ``index.json``, which names the generation and the background that count, and for each generation
-a folder with the model, backgrounds and, if it is LanceDB's, the store. What counts is replaced in one step.
+The folder of an index has ``index.json``, which names the active snapshot and its background, and for each snapshot a
+folder ``generation-N`` with the model, the backgrounds and the files of the store. ``index.json`` is replaced
+atomically: a new snapshot is built beside the active one and then becomes active.
 """
 
 import hashlib
-import importlib
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from cr5.errors import Cr5Error, IndexBusyError
 from cr5.index.background import Background
-from cr5.index.stores import lance, postgres
-from cr5.index.stores.base import Store
+from cr5.index.stores.base import Stamp, Store, file_stamp
+from cr5.index.stores.registry import backend_for, backend_of
 from cr5.model import Cr5
-from cr5.storage import locks
 from cr5.storage.atomic import replacing
+from cr5.storage.locks import locked
 
 FORMAT = 1
-INDEX = "index.json"
-_LOCK, _GENERATION, _ABOUT, _BEGUN = "lock", "generation-", "about.json", "begun.json"
-
-Stamp: TypeAlias = tuple[int, int] | None
+INDEX_FILE = "index.json"
+LOCK_FILE = "lock"
+FOLDER_PREFIX = "generation-"
+RECORD_FILE = "about.json"  # written once a snapshot has its store and model
+CREATED_FILE = "begun.json"  # written before the store is created, so that it can be removed after a crash
 
 
 class Snapshot(NamedTuple):
-    """What an index consists of at a time; ``about`` is what ``index.json`` says of it."""
+    """An open snapshot; ``record`` is its content of ``index.json``."""
 
-    about: dict[str, Any]
-    place: Path
+    record: dict[str, Any]
+    folder: Path
     store: Store
     model: Cr5
     background: Background
 
+    @property
+    def number(self) -> int:
+        """1 for a new index, one more for each reindexing."""
+        return int(self.record["generation"])
 
-def make(folder: Path, model: Path, store: str | None, number: int) -> Snapshot:
-    """A new generation without documents. What is to be cleared away if this is killed is written down before."""
-    place = folder / f"{_GENERATION}{number}"
-    place.mkdir()
-    opened = Cr5.load(model)
-    about: dict[str, Any] = {"format": FORMAT, "generation": number, "model": identity(model), "background": None}
-    about |= {"rank": opened.settings.rank, "store": "lance", "table": None}
-    if store is not None:
-        about |= {"table": f"cr5_{secrets.token_hex(8)}"}
-        about |= {"store": _without_password(store, about["table"])}
-    write(place / _BEGUN, about)
-    rank, extras = opened.settings.rank, len(opened.langs)
-    kept: Store
-    if store is None:
-        kept = lance.create(place / "documents", rank=rank, extras=extras)
-    else:
-        kept = postgres.create(store, about["table"], rank=rank, extras=extras)
+
+def create_snapshot(index_folder: Path, model: Path, address: str | None, number: int) -> Snapshot:
+    """Create a snapshot without documents, which is not active yet."""
+    folder = index_folder / f"{FOLDER_PREFIX}{number}"
+    folder.mkdir()
+    loaded, backend = Cr5.load(model), backend_for(address)
+    rank, langs = loaded.settings.rank, loaded.langs
+    record = {"format": FORMAT, "generation": number, "model": model_digest(model), "background": None, "rank": rank}
+    record |= backend.new_record(address)
+    write_record(folder / CREATED_FILE, record)
+    store = backend.create(folder, record, address, rank=rank, languages=len(langs))
     try:
-        shutil.copytree(model, place / "model", ignore=shutil.ignore_patterns(".*"), copy_function=_link)
-        write(place / _ABOUT, about)
-        return Snapshot(about, place, kept, Cr5.load(place / "model"), Background.empty(opened.langs, rank))
+        shutil.copytree(model, folder / "model", ignore=shutil.ignore_patterns(".*"), copy_function=_link_or_copy)
+        write_record(folder / RECORD_FILE, record)
+        return Snapshot(record, folder, store, Cr5.load(folder / "model"), Background.empty(langs, rank))
     except BaseException:
-        kept.close()
+        store.close()
         raise
 
 
-def open(folder: Path, about: dict[str, Any], store: str | None) -> Snapshot:  # noqa: A001
-    """The generation that ``about`` says."""
-    place = folder / f"{_GENERATION}{about['generation']}"
-    model = Cr5.load(place / "model")
-    background = _background(place, about, model)
-    kept: Store
-    if about["table"] is None:
-        kept = lance.open(place / "documents", rank=about["rank"])
-    else:
-        kept = postgres.open(server(about, store) or "", about["table"], rank=about["rank"])
-    return Snapshot(about, place, kept, model, background)
+def open_snapshot(index_folder: Path, record: dict[str, Any], address: str | None) -> Snapshot:
+    """Open the snapshot of a record."""
+    folder = index_folder / f"{FOLDER_PREFIX}{record['generation']}"
+    model = Cr5.load(folder / "model")
+    background = _load_background(folder, record, model)
+    store = backend_of(record).open(folder, record, address, rank=record["rank"])
+    return Snapshot(record, folder, store, model, background)
 
 
-def current(folder: Path, store: str | None, before: Snapshot | None = None) -> tuple[Stamp, Snapshot]:
-    """The generation that counts, of which ``before`` may have parts already."""
+def open_active(index_folder: Path, address: str | None, previous: Snapshot | None = None) -> tuple[Stamp, Snapshot]:
+    """The active snapshot, and the stamp of ``index.json``; what has not changed is taken from ``previous``."""
     while True:
-        seen = stamp(folder)
+        stamp = index_stamp(index_folder)
         try:
-            about = read(folder)
-            if before is None or about["generation"] != before.about["generation"]:
-                return seen, open(folder, about, store)
-            return seen, before._replace(about=about, background=_background(before.place, about, before.model))
+            record = read_index_file(index_folder)
+            if previous is None or record["generation"] != previous.number:
+                return stamp, open_snapshot(index_folder, record, address)
+            background = _load_background(previous.folder, record, previous.model)
+            return stamp, previous._replace(record=record, background=background)
         except Exception:
-            if seen == stamp(folder):  # else what it named has just been replaced
+            if stamp == index_stamp(index_folder):  # otherwise the snapshot was replaced while it was being opened
                 raise
 
 
-def refuse_others(folder: Path) -> None:
-    """Only what a killed run left may lie where an index is to be made."""
-    for path in folder.iterdir():
-        if path.name != _LOCK and not path.name.startswith((_GENERATION, f".{INDEX}.")):
-            raise Cr5Error(f"{folder}: not empty, there is {path.name}; name a new folder for the index")
+def require_free_folder(index_folder: Path) -> None:
+    """Check that a folder is empty, except for what an interrupted run left."""
+    for path in index_folder.iterdir():
+        if path.name != LOCK_FILE and not path.name.startswith((FOLDER_PREFIX, f".{INDEX_FILE}.")):
+            raise Cr5Error(f"{index_folder}: the folder is not empty ({path.name}); use a new folder for the index")
 
 
-def pending(folder: Path, number: int) -> dict[str, Any] | None:
-    """What a generation is that was begun and never counted."""
+def read_unfinished(index_folder: Path, number: int) -> dict[str, Any] | None:
+    """The record of a snapshot that was begun and never became active, if there is one."""
     try:
-        about: dict[str, Any] = json.loads((folder / f"{_GENERATION}{number}" / _ABOUT).read_text(encoding="utf-8"))
-        return about
+        text = (index_folder / f"{FOLDER_PREFIX}{number}" / RECORD_FILE).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+    record: dict[str, Any] = json.loads(text)
+    return record
 
 
-def sweep(folder: Path, kept: Collection[int], store: str | None) -> None:
-    """Drop generations that do not count, and what writers left that were killed."""
-    for path in folder.glob(f".{INDEX}.*"):
+def remove_stale(index_folder: Path, kept: Collection[int], address: str | None) -> None:
+    """Remove all snapshots but some, and temporary files that killed writers left."""
+    for path in index_folder.glob(f".{INDEX_FILE}.*"):
         path.unlink()
-    for place in sorted(folder.glob(f"{_GENERATION}*")):
-        if place.name.removeprefix(_GENERATION) in map(str, kept):
-            for path in place.glob(".*.tmp"):
+    for folder in sorted(index_folder.glob(f"{FOLDER_PREFIX}*")):
+        if folder.name.removeprefix(FOLDER_PREFIX) in map(str, kept):
+            for path in folder.glob(".*.tmp"):
                 path.unlink()
             continue
-        if (place / _BEGUN).exists():
-            about = json.loads((place / _BEGUN).read_text(encoding="utf-8"))
-            if about["table"] is not None:
-                database = postgres.Server(server(about, store) or "", about["table"])
-                with database.connection() as connection:
-                    connection.execute(database.sql("DROP TABLE IF EXISTS {documents}, {hubness}"))
-                database.close()
-        shutil.rmtree(place)
+        if (folder / CREATED_FILE).exists():
+            record = json.loads((folder / CREATED_FILE).read_text(encoding="utf-8"))
+            backend_of(record).drop(folder, record, address)
+        shutil.rmtree(folder)
 
 
-def server(about: Mapping[str, Any], address: str | None) -> str | None:
-    """The server's address, which may have been given with a password; None for a folder."""
-    return None if about["table"] is None else address or str(about["store"])
-
-
-def read(folder: Path) -> dict[str, Any]:
-    """What ``index.json`` says."""
+def read_index_file(index_folder: Path) -> dict[str, Any]:
+    """The content of ``index.json``: the record of the active snapshot."""
     try:
-        about: dict[str, Any] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-        number = about["format"]
-        if number == FORMAT and not {"generation", "model", "background", "rank", "store", "table"} <= about.keys():
+        record: dict[str, Any] = json.loads((index_folder / INDEX_FILE).read_text(encoding="utf-8"))
+        number = record["format"]
+        if number == FORMAT and not {"generation", "model", "background", "rank", "store", "table"} <= record.keys():
             raise KeyError
     except FileNotFoundError:
-        raise Cr5Error(f"{folder}: no index in this folder; make one with cr5 index MODEL DOCS -o {folder}") from None
+        raise Cr5Error(
+            f"{index_folder}: there is no index in this folder; check the path, or build the index first"
+        ) from None
     except (ValueError, KeyError, TypeError):
-        raise Cr5Error(f"{folder}: its {INDEX} is damaged; build the index again") from None
+        raise Cr5Error(f"{index_folder}: its {INDEX_FILE} is damaged; build the index again") from None
     if number != FORMAT:
-        raise Cr5Error(f"{folder}: the index has format {number}, this version reads {FORMAT}; build it again")
-    return about
+        raise Cr5Error(
+            f"{index_folder}: the index has format {number}, this version reads {FORMAT}; build the index again"
+        )
+    return record
 
 
-def stamp(folder: Path) -> Stamp:
-    """What changes whenever ``index.json`` is replaced."""
-    try:
-        found = (folder / INDEX).stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns
+def index_stamp(index_folder: Path) -> Stamp:
+    """A value that changes whenever ``index.json`` is replaced."""
+    return file_stamp(index_folder / INDEX_FILE)
 
 
-def identity(model: Path) -> str:
-    """What tells a model from any other: the digest of what lists its files with theirs."""
+def model_digest(model: Path) -> str:
+    """A digest that identifies a model: that of its ``model.json``, which has the digests of all its files."""
     try:
         return hashlib.blake2b((model / "model.json").read_bytes(), digest_size=16).hexdigest()
     except FileNotFoundError:
-        raise Cr5Error(f"{model}: no model in this folder; make one with cr5 train CORPUS -o {model}") from None
+        raise Cr5Error(f"{model}: there is no model in this folder; check the path, or train one first") from None
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep a second writer out."""
-    busy = IndexBusyError(f"{folder}: another process is writing this index; wait until it ends")
-    with locks.locked(folder / _LOCK, busy=busy):
+def writer_lock(index_folder: Path) -> Iterator[None]:
+    """Hold the writer lock of an index, or raise an error if another process holds it."""
+    busy = IndexBusyError(f"{index_folder}: another process is writing this index; wait until it ends")
+    with locked(index_folder / LOCK_FILE, busy=busy):
         yield
 
 
-def write(path: Path, values: Mapping[str, Any]) -> None:
-    """Replace a file in one step."""
+def write_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a record to a JSON file, atomically."""
     with replacing(path) as file:
-        file.write(json.dumps(values, indent=1).encode())
+        file.write(json.dumps(record, indent=1).encode())
 
 
-def _background(place: Path, about: Mapping[str, Any], model: Cr5) -> Background:
-    if about["background"] is None:
+def _load_background(folder: Path, record: Mapping[str, Any], model: Cr5) -> Background:
+    if record["background"] is None:
         return Background.empty(model.langs, model.settings.rank)
-    return Background.load(place / about["background"], model.langs)
+    return Background.load(folder / record["background"], model.langs)
 
 
-def _without_password(url: str, table: str) -> str:
-    postgres.Server(url, table)  # which knows what to say where the address is wrong or psycopg missing
-    conninfo = importlib.import_module("psycopg.conninfo")
-    parts = {key: value for key, value in conninfo.conninfo_to_dict(url).items() if "password" not in key}
-    return str(conninfo.make_conninfo(**parts))
-
-
-def _link(source: str, target: str) -> None:
-    """A second name for a file of a model, which is never written again; a copy on another disk."""
+def _link_or_copy(source: str, target: str) -> None:
+    """Hard-link a file of a model, which never changes; copy it if the target is on another disk."""
     try:
         os.link(source, target)
     except OSError:

@@ -1,1 +1,1 @@
-"""Adapters: a model where another library wants its embeddings from."""
+"""Embedders for other libraries: LangChain and Haystack."""

@@ -1,6 +1,6 @@
-"""Embedders for Haystack: components that give queries and documents of any language their vectors.
+"""Embedders for Haystack: components that encode queries and documents of any language.
 
-A pipeline that is loaded from a file makes only components of modules that it is told to trust:
+A pipeline that is loaded from a file creates only components of trusted modules:
 ``Pipeline.loads(text, allowed_modules=["cr5.integrations.haystack"])``.
 """
 
@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
 
 
 class _Embedder:
-    """A model, or the folder of one, which is what a saved pipeline remembers of it."""
+    """A model, or the folder of one, which a saved pipeline refers to."""
 
     def __init__(self, model: Cr5 | str | Path, lang: str | None = None) -> None:
         self.folder = None if isinstance(model, Cr5) else str(model)
@@ -26,38 +26,38 @@ class _Embedder:
         self.lang = lang
 
     def to_dict(self) -> dict[str, Any]:
-        """What Haystack writes to a pipeline's file."""
+        """The parameters that Haystack writes to a pipeline file."""
         if self.folder is None:
             raise Cr5Error(
-                f"{type(self).__name__} was made of a model in memory, which no pipeline file can hold; "
-                "save the model and give its folder instead"
+                f"{type(self).__name__} has a model in memory, which cannot be written to a pipeline file; "
+                "save the model and pass its folder as `model`"
             )
         return default_to_dict(self, model=self.folder, lang=self.lang)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The embedder that ``to_dict`` told of."""
+        """The embedder with the parameters of ``to_dict``."""
         return default_from_dict(cls, data)
 
 
 @component
 class Cr5TextEmbedder(_Embedder):
-    """The vector of a query, in ``lang`` or the language that the model guesses."""
+    """Encodes a query, in ``lang`` or the language that the model guesses."""
 
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:
-        """A text -> its vector of length 1; zeros where no word is known."""
+        """A text -> its vector of length 1, or all zeros if the model knows none of its words."""
         vectors, _ = self.model.encode_mixed([text], [self.lang])
         return {"embedding": vectors[0].tolist()}
 
 
 @component
 class Cr5DocumentEmbedder(_Embedder):
-    """The vectors of documents, each in the language of its ``meta["lang"]``, else ``lang``, else as guessed."""
+    """Encodes documents, each in the language of its ``meta["lang"]``, else in ``lang``, else in the guessed one."""
 
     @component.output_types(documents=list[Document])
     def run(self, documents: list[Document]) -> dict[str, list[Document]]:
-        """Documents -> the same with their embedding, a vector of length 1; zeros where no word is known."""
+        """Documents -> copies with embeddings: vectors of length 1, or all zeros if the model knows no word."""
         texts = [_text(document) for document in documents]
         langs = [document.meta.get("lang") or self.lang for document in documents]
         vectors, _ = self.model.encode_mixed(texts, langs)
@@ -67,5 +67,5 @@ class Cr5DocumentEmbedder(_Embedder):
 
 def _text(document: Document) -> str:
     if document.content is None:
-        raise Cr5Error(f"document {document.id!r} has no text to embed; leave it out or set its content")
+        raise Cr5Error(f"document {document.id!r} has no text to embed; leave it out, or set its content")
     return document.content

@@ -12,9 +12,9 @@ except ModuleNotFoundError as error:
 
 
 class Cr5Embeddings(Embeddings):
-    """A model, or the folder of one, as LangChain knows embeddings.
+    """A model, or the folder of one, with the interface of LangChain's embeddings.
 
-    Every text is taken to be in ``lang``, or in the language that the model guesses where none is given.
+    All texts are in ``lang``; without it, the model guesses the language of each.
     """
 
     def __init__(self, model: Cr5 | str | Path, lang: str | None = None) -> None:
@@ -22,11 +22,11 @@ class Cr5Embeddings(Embeddings):
         self.lang = lang
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Texts, of one language or several -> a vector of length 1 for each; zeros where no word is known."""
+        """Texts -> a vector of length 1 for each, or all zeros if the model knows none of its words."""
         vectors, _ = self.model.encode_mixed(texts, [self.lang] * len(texts))
         rows: list[list[float]] = vectors.tolist()
         return rows
 
     def embed_query(self, text: str) -> list[float]:
-        """A text -> its vector, the same as that of a document."""
+        """A text -> its vector, which is the same for queries and documents."""
         return self.embed_documents([text])[0]

@@ -1,12 +1,14 @@
-"""The store: where documents lie with their vectors, and which vectors lie nearest.
+"""The store: rows of documents with their vectors, and the rows whose vectors are nearest to a query.
 
-A store knows rows and inner products, nothing of models or measures. Two keep to it: ``lance`` (a folder) and
-``postgres`` (a server). What both check and shape alike stands here.
+A store knows rows and inner products, nothing of models or CSLS. ``lance`` (a folder) and ``postgres`` (a server)
+implement it; the checks and conversions that both need are here. To add a store, write a module with a
+``StoreBackend`` and list it in ``cr5.index.stores.registry``.
 """
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -16,50 +18,54 @@ from numpy.typing import NDArray
 
 from cr5.errors import Cr5Error, quoted
 
-FORMAT = 1  # of what is kept; another one is refused
-ENOUGH = 20_000  # rows from which an approximate index pays; fewer are searched one by one
-LONGEST = 1000  # bytes of an id or a language: the indexes of PostgreSQL hold little more
-TEXTS = ("id", "concept", "lang", "title", "url", "text", "digest")
-PLAIN = (*TEXTS, "hubness")  # all columns but the vector
-FOUND = ("id", "lang", "hubness")
-UNIT = 1e-3  # what the length of a vector may differ from 1
+FORMAT = 1  # version of the stored rows; other versions are rejected
+ANN_MIN_ROWS = 20_000  # rows from which an approximate index pays; smaller tables are searched exactly
+MAX_KEY_BYTES = 1000  # of an id or a language; PostgreSQL's indexes hold little more
+NORM_TOLERANCE = 1e-3  # how far the length of a vector may be from 1
+TEXT_COLUMNS = ("id", "concept", "lang", "title", "url", "text", "digest")
+DEFAULT_COLUMNS = (*TEXT_COLUMNS, "hubness")  # all but the vector
+CANDIDATE_COLUMNS = ("id", "lang", "hubness")  # what reranking needs
 
 Floats: TypeAlias = NDArray[np.float32]
+Stamp: TypeAlias = tuple[int, int] | None
 
 
 class Store(Protocol):
-    """Documents by id. Reading calls never wait for writing ones; several threads may share a store."""
+    """Rows by id. Readers never wait for writers; threads may share a store.
+
+    Every row has a vector of length 1 (rank numbers) and its ``hubness``: one neighbourhood mean for each language.
+    """
 
     schema: pa.Schema
 
-    def put(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Insert rows, or replace those with the same id (of two in one call, the last stays): all of them or none."""
+    def upsert(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Insert rows, replacing those with the same id, in one transaction; of equal ids in a call the last stays."""
         ...
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Delete documents; returns how many were there."""
+        """Delete rows; return how many existed."""
         ...
 
-    def get(self, ids: Sequence[str], columns: Sequence[str] = PLAIN) -> pa.Table:
-        """Documents in the order asked; those that are missing are left out."""
+    def get(self, ids: Sequence[str], columns: Sequence[str] = DEFAULT_COLUMNS) -> pa.Table:
+        """The rows with these ids, in the order of the ids; missing ones are left out."""
         ...
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
-        """The digest of each document that is there."""
+        """The content digest of each of these rows that exists."""
         ...
 
     def count(self) -> dict[str, int]:
-        """How many documents there are of each language."""
+        """The number of rows of each language."""
         ...
 
     def scan(
-        self, columns: Sequence[str] = PLAIN, langs: Collection[str] | None = None, batch_rows: int = 4096
+        self, columns: Sequence[str] = DEFAULT_COLUMNS, langs: Collection[str] | None = None, batch_rows: int = 4096
     ) -> Iterator[pa.RecordBatch]:
-        """All documents as they are now, whatever is written meanwhile; at most ``batch_rows`` at a time."""
+        """All rows as of now, whatever is written during the scan, in batches of at most ``batch_rows``."""
         ...
 
     def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
-        """Replace the figures of some documents (documents x extras), and nothing else; missing ones are left out."""
+        """Replace the hubness (rows x languages) of some rows, and nothing else; missing ids are ignored."""
         ...
 
     def nearest(
@@ -69,119 +75,163 @@ class Store(Protocol):
         *,
         langs: Collection[str] | None = None,
         exact: bool = False,
-        columns: Sequence[str] = FOUND,
+        columns: Sequence[str] = CANDIDATE_COLUMNS,
     ) -> list[pa.Table]:
-        """The k documents with the largest inner product for each row of ``vectors`` (queries x rank), best first.
+        """For each row of ``vectors`` (queries x rank), the k rows with the largest inner product, best first.
 
-        The column "cosine" is added. Only documents in ``langs`` compete, where it is given. ``exact`` compares with
-        every one of them; otherwise an index, where ``optimise`` has built one, may miss a few.
+        The inner product is added as the column "cosine". ``langs`` restricts the search to some languages. With
+        ``exact`` every row is compared; otherwise an approximate index, if ``optimise`` has built one, may miss a few.
         """
         ...
 
     def optimise(self) -> None:
-        """Compact what lies in pieces; build or renew the approximate index where there are enough rows."""
+        """Compact the files; build or update the approximate index if there are enough rows."""
         ...
 
     def about(self) -> dict[str, Any]:
-        """``store``, ``rank``, ``extras``, ``rows``, ``index`` ("none" or its kind), ``unindexed`` rows, ``bytes``."""
+        """``store``, ``rank``, ``extras`` (languages), ``rows``, ``unindexed``, ``bytes`` and ``index`` of the store.
+
+        ``index`` is the kind of the approximate index, or "none"; ``unindexed`` are the rows that it does not have.
+        """
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Release files and connections."""
         ...
 
 
-def schema(rank: int, extras: int) -> pa.Schema:
-    """The columns of a store of vectors of ``rank`` numbers with ``extras`` figures beside each."""
-    for name, value in [("rank", rank), ("extras", extras)]:
+class StoreBackend(Protocol):
+    """How an index creates, finds again and removes a store of one kind.
+
+    ``folder`` is that of the snapshot, ``address`` what the user passed as ``store``, and ``record`` what the backend
+    wrote into ``index.json`` when the store was created: "store" and "table".
+    """
+
+    label: str
+
+    def accepts(self, address: str | None) -> bool:
+        """Whether an address, or None for the folder of the index, is for this backend."""
+        ...
+
+    def new_record(self, address: str | None) -> dict[str, Any]:
+        """What ``index.json`` has to remember of a new store; no password."""
+        ...
+
+    def recognises(self, record: Mapping[str, Any]) -> bool:
+        """Whether this backend wrote the record."""
+        ...
+
+    def address_of(self, record: Mapping[str, Any], address: str | None) -> str | None:
+        """The address of the store of a record; ``address`` takes precedence, since it may have a password."""
+        ...
+
+    def create(
+        self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int, languages: int
+    ) -> Store:
+        """Create an empty store for vectors of ``rank`` numbers."""
+        ...
+
+    def open(self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int) -> Store:
+        """Open the store."""
+        ...
+
+    def drop(self, folder: Path, record: Mapping[str, Any], address: str | None) -> None:
+        """Remove what lies outside ``folder``, which the caller deletes."""
+        ...
+
+
+def make_schema(rank: int, languages: int) -> pa.Schema:
+    """The columns of a store of vectors of ``rank`` numbers, with one hubness value for each language."""
+    for name, value in [("rank", rank), ("languages", languages)]:
         if value < 1:
-            raise Cr5Error(f"{name} {value} is not positive; give 1 or more")
-    fields = [pa.field(name, pa.string(), nullable=False) for name in TEXTS]
+            raise Cr5Error(f"`{name}={value}` is not positive; use 1 or more")
+    fields = [pa.field(name, pa.string(), nullable=False) for name in TEXT_COLUMNS]
     fields.append(pa.field("vector", pa.list_(pa.float32(), rank), nullable=False))
-    fields.append(pa.field("hubness", pa.list_(pa.float32(), extras), nullable=False))
+    fields.append(pa.field("hubness", pa.list_(pa.float32(), languages), nullable=False))
     return pa.schema(fields)
 
 
-def seal(rank: int, extras: int) -> str:
-    """What is written beside the rows, for ``unseal`` to read when the store is opened."""
-    return json.dumps({"cr5": FORMAT, "rank": rank, "extras": extras})
+def write_header(rank: int, languages: int) -> str:
+    """A JSON header to be stored beside the rows: format version and widths."""
+    return json.dumps({"cr5": FORMAT, "rank": rank, "extras": languages})
 
 
-def unseal(text: str | None, place: str, rank: int | None) -> pa.Schema:
-    """The schema of the store at ``place``; another format, or another rank than the one expected, is refused."""
+def read_header(text: str | None, location: str, rank: int | None) -> pa.Schema:
+    """The schema of the store at ``location`` from its header; check its format version, and its rank if given."""
     try:
-        kept = json.loads(text or "")
-        number, width, extras = int(kept["cr5"]), int(kept["rank"]), int(kept["extras"])
+        header = json.loads(text or "")
+        number, stored_rank, languages = int(header["cr5"]), int(header["rank"]), int(header["extras"])
     except (ValueError, TypeError, KeyError):
-        raise Cr5Error(f"{place}: this is no index of cr5; name another place") from None
+        raise Cr5Error(f"{location}: this is not a cr5 index; check the location") from None
     if number != FORMAT:
-        raise Cr5Error(f"{place}: the index has format {number}, this version reads {FORMAT}; build the index again")
-    if rank is not None and rank != width:
-        raise Cr5Error(f"{place}: the index holds vectors of rank {width}, not {rank}; use its model or a new index")
-    return schema(width, extras)
+        raise Cr5Error(f"{location}: the index has format {number}, this version reads {FORMAT}; build the index again")
+    if rank is not None and rank != stored_rank:
+        raise Cr5Error(f"{location}: the vectors have rank {stored_rank}, not {rank}; use the model of the index")
+    return make_schema(stored_rank, languages)
 
 
-def fitting(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows as the schema wants them, of those with the same id the last; what cannot be kept is refused."""
+def check_rows(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
+    """Cast rows to the schema and check that they can be stored; of rows with the same id keep the last."""
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     for name in schema.names:
         if name not in table.column_names:
-            raise Cr5Error(f"the rows have no column {name}; give {', '.join(schema.names)}")
-    for name, what in [("vector", "rank"), ("hubness", "extras")]:
-        width, found = schema.field(name).type.list_size, getattr(table.schema.field(name).type, "list_size", None)
-        if found is not None and found != width:
-            raise Cr5Error(f"the rows have {what} {found}, the index {width}; use the model it was built with")
+            raise Cr5Error(f"the rows have no column {name}; required are {', '.join(schema.names)}")
+    for name, label in [("vector", "rank"), ("hubness", "languages")]:
+        width, actual = schema.field(name).type.list_size, getattr(table.schema.field(name).type, "list_size", None)
+        if actual is not None and actual != width:
+            raise Cr5Error(f"the rows have {label} {actual}, the index has {width}; use the model of the index")
     try:
         table = table.select(schema.names).cast(schema)
     except (pa.ArrowException, ValueError) as error:
-        raise Cr5Error(f"the rows do not fit the index ({error}); give {', '.join(schema.names)}, all filled") from None
-    for name in TEXTS:
-        _refuse(table, pc.match_substring(table[name], "\0"), f"{name} holds a NUL character; remove it")
+        names = ", ".join(schema.names)
+        raise Cr5Error(f"the rows do not match the index ({error}); required are {names}, without nulls") from None
+    for name in TEXT_COLUMNS:
+        _check_each(table, pc.match_substring(table[name], "\0"), f"{name} contains a NUL character; remove it")
     for name in ("id", "lang"):
-        _refuse(
-            table, pc.greater(pc.binary_length(table[name]), LONGEST), f"{name} exceeds {LONGEST} bytes; shorten it"
-        )
-    lengths = np.linalg.norm(matrix(table["vector"]), axis=1)
-    wrong = ~(np.abs(lengths - 1) <= UNIT)  # NaN is wrong as well
-    _refuse(table, pa.array(wrong), "the vector has not length 1; divide it by its norm, leave out what has none")
-    _refuse(table, pa.array(~np.isfinite(matrix(table["hubness"])).all(axis=1)), "hubness is not finite; give numbers")
-    last = {identity: row for row, identity in enumerate(table["id"].to_pylist())}
+        too_long = pc.greater(pc.binary_length(table[name]), MAX_KEY_BYTES)
+        _check_each(table, too_long, f"{name} has more than {MAX_KEY_BYTES} bytes; shorten it")
+    lengths = np.linalg.norm(to_matrix(table["vector"]), axis=1)
+    wrong = ~(np.abs(lengths - 1) <= NORM_TOLERANCE)  # NaN is wrong as well
+    _check_each(table, pa.array(wrong), "the vector does not have length 1; normalise it, or leave out zero vectors")
+    infinite = ~np.isfinite(to_matrix(table["hubness"])).all(axis=1)
+    _check_each(table, pa.array(infinite), "hubness is not finite")
+    last = {name: row for row, name in enumerate(table["id"].to_pylist())}
     return table if len(last) == table.num_rows else table.take(sorted(last.values()))
 
 
-def _refuse(table: pa.Table, wrong: pa.Array, why: str) -> None:
+def _check_each(table: pa.Table, wrong: pa.Array, message: str) -> None:
     rows = np.flatnonzero(np.asarray(wrong))
     if len(rows):
-        raise Cr5Error(f"document {quoted(table['id'][int(rows[0])].as_py())}: {why}")
+        raise Cr5Error(f"document {quoted(table['id'][int(rows[0])].as_py())}: {message}")
 
 
-def figures(ids: Sequence[str], values: Floats, schema: pa.Schema) -> tuple[list[str], Floats]:
-    """New hubness as the schema wants it, of those with the same id the last."""
-    extras = schema.field("hubness").type.list_size
+def check_hubness(ids: Sequence[str], values: Floats, schema: pa.Schema) -> tuple[list[str], Floats]:
+    """Check new hubness (ids x languages); of equal ids keep the last."""
+    languages = schema.field("hubness").type.list_size
     values = np.asarray(values, np.float32)
-    if values.shape != (len(ids), extras):
-        raise Cr5Error(f"hubness of shape {values.shape} for {len(ids)} documents; give {len(ids)} x {extras} numbers")
+    if values.shape != (len(ids), languages):
+        raise Cr5Error(f"hubness has shape {values.shape}; it must be ({len(ids)}, {languages})")
     if not np.isfinite(values).all():
-        raise Cr5Error("hubness is not finite; give numbers")
-    last = {identity: row for row, identity in enumerate(ids)}
+        raise Cr5Error("hubness is not finite")
+    last = {name: row for row, name in enumerate(ids)}
     return list(last), values[list(last.values())]
 
 
-def queries(vectors: Floats, k: int, schema: pa.Schema) -> Floats:
-    """Vectors that may be looked for."""
+def check_queries(vectors: Floats, k: int, schema: pa.Schema) -> Floats:
+    """Check query vectors (queries x rank) and k."""
     rank = schema.field("vector").type.list_size
     vectors = np.asarray(vectors, np.float32)
     if vectors.ndim != 2 or vectors.shape[1] != rank:
-        raise Cr5Error(f"queries of shape {vectors.shape} do not fit the index; give rows of {rank} numbers")
+        raise Cr5Error(f"the query vectors have shape {vectors.shape}; it must be (queries, {rank})")
     if not np.isfinite(vectors).all():
-        raise Cr5Error("a query is not finite; give numbers")
+        raise Cr5Error("a query vector is not finite")
     if k < 1:
-        raise Cr5Error(f"k {k} is not positive; ask for 1 document or more")
+        raise Cr5Error(f"`k={k}` is not positive; use 1 or more")
     return vectors
 
 
-def known(columns: Sequence[str], schema: pa.Schema) -> list[str]:
-    """Columns that there are, each once."""
+def check_columns(columns: Sequence[str], schema: pa.Schema) -> list[str]:
+    """Check that columns exist; remove duplicates."""
     for name in columns:
         if name not in schema.names:
             raise Cr5Error(f"there is no column {quoted(name)}; choose from {', '.join(schema.names)}")
@@ -189,42 +239,51 @@ def known(columns: Sequence[str], schema: pa.Schema) -> list[str]:
 
 
 def storable(texts: Collection[str]) -> list[str]:
-    """Ids or languages to look for, each once, without those that no store can hold."""
+    """Ids or languages without duplicates, and without those that no store can hold and so none can find."""
     return [
         text for text in dict.fromkeys(texts) if "\0" not in text and text.encode(errors="replace").decode() == text
     ]
 
 
-def in_order(table: pa.Table, ids: Sequence[str]) -> pa.Table:
-    """The rows of a table in the order of ``ids``, without those that it lacks."""
-    place = {identity: row for row, identity in enumerate(table["id"].to_pylist())}
-    return table.take(pa.array([place[identity] for identity in ids if identity in place], pa.int64()))
+def take_ids(table: pa.Table, ids: Sequence[str]) -> pa.Table:
+    """The rows with these ids, in the order of the ids; missing ones are left out."""
+    position = {name: row for row, name in enumerate(table["id"].to_pylist())}
+    return table.take(pa.array([position[name] for name in ids if name in position], pa.int64()))
 
 
-def best_first(table: pa.Table, cosines: NDArray[Any], k: int) -> pa.Table:
-    """The k rows with the largest cosines, which become a column; equals stay in their order."""
+def take_best(table: pa.Table, cosines: NDArray[Any], k: int) -> pa.Table:
+    """The k rows with the largest cosines, which are added as a column; ties stay in their order."""
     order = np.argsort(-cosines, kind="stable")[:k]
     return table.take(order).append_column("cosine", pa.array(cosines[order].astype(np.float32)))
 
 
-def matrix(column: pa.ChunkedArray) -> Floats:
-    """A column of lists as rows x width."""
+def to_matrix(column: pa.ChunkedArray) -> Floats:
+    """A column of fixed-size lists -> rows x width."""
     parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
     return np.concatenate(parts or [np.empty(0, np.float32)]).reshape(-1, column.type.list_size)
 
 
-def digests(texts: Sequence[str]) -> NDArray[np.uint64]:
-    """64 bits of each."""
+def to_lists(values: NDArray[Any]) -> pa.FixedSizeListArray:
+    """rows x width -> a column of fixed-size lists."""
+    return pa.FixedSizeListArray.from_arrays(
+        pa.array(np.ascontiguousarray(values, np.float32).ravel()), values.shape[1]
+    )
+
+
+def hash_texts(texts: Sequence[str]) -> NDArray[np.uint64]:
+    """A 64-bit hash of each text, the same on every machine."""
     return np.frombuffer(b"".join(digest(text, 8) for text in texts), np.uint64)
 
 
 def digest(text: str, size: int) -> bytes:
-    """So many bytes that tell a text from others."""
+    """The BLAKE2b digest of a text, of ``size`` bytes."""
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=size).digest()
 
 
-def lists(values: NDArray[Any]) -> pa.FixedSizeListArray:
-    """Rows x width as a column of lists."""
-    return pa.FixedSizeListArray.from_arrays(
-        pa.array(np.ascontiguousarray(values, np.float32).ravel()), values.shape[1]
-    )
+def file_stamp(path: Path) -> Stamp:
+    """A value that changes whenever a file is replaced; None without a file."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns

@@ -1,25 +1,24 @@
-"""The store in a folder: one LanceDB table, cells that tell what may be near, and the hubness that was refreshed.
+"""The store in a folder: a LanceDB table, an IVF index of its vectors, and the refreshed hubness.
 
-LanceDB keeps the rows: every call that writes makes one new version of its table, whole or not at all. Beside it lies
-what is made from the rows and can be made again:
+LanceDB keeps the rows: every writing call makes one new version of the table, completely or not at all. Beside it are
+two files that are derived from the rows and can be rebuilt:
 
-- ``cells``: an approximate index of the rows up to some slot. Every row put has a slot, a number never used again.
-- ``hubness.npy``: refreshed hubness by slot; where it holds figures, they take the place of those in the table.
+- ``cells``: the IVF index of all rows below some slot. Every written row gets a slot, a number that is never reused.
+- ``hubness.npy``: refreshed hubness by slot, which takes precedence over the hubness in the table.
 
-Writers wait for each other at a lock file; readers see the newest version and wait for nobody. A reader has a view of
-that version: the cells, which of their rows are still alive, and in memory the rows that came later; of a small table,
-all there is.
+Writers wait for each other at a lock file; readers use the newest version and wait for nobody.
 """
 
 import importlib
 import os
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,71 +26,117 @@ import pyarrow.compute as pc
 
 from cr5._typing import Ints
 from cr5.errors import Cr5Error
-from cr5.index.ivf import LIST, Cells, build, extend
+from cr5.index import ivf
+from cr5.index.ivf import IvfIndex
 from cr5.index.stores.base import (
-    ENOUGH,
-    FOUND,
-    PLAIN,
+    ANN_MIN_ROWS,
+    CANDIDATE_COLUMNS,
+    DEFAULT_COLUMNS,
     Floats,
-    best_first,
-    figures,
-    fitting,
-    in_order,
-    known,
-    queries,
-    schema,
-    seal,
+    Stamp,
+    check_columns,
+    check_hubness,
+    check_queries,
+    check_rows,
+    file_stamp,
+    make_schema,
+    read_header,
     storable,
-    unseal,
+    take_best,
+    take_ids,
+    write_header,
 )
-from cr5.index.view import AT_HAND, Held, View, renewed
+from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
 from cr5.storage.atomic import replacing
 from cr5.storage.locks import locked
 
 if TYPE_CHECKING:
     from lancedb.expr import Expr
 
-TABLE, CELLS, HUBNESS = "documents", "cells", "hubness.npy"
-SETTINGS = {  # that LanceDB takes from the environment alone, where the user has set no others
+TABLE, IVF_FOLDER, HUBNESS_FILE, LOCK_FILE = "documents", "cells", "hubness.npy", "writer.lock"
+ENVIRONMENT = {  # LanceDB reads these settings from the environment only; the user's values take precedence
     "LANCE_DEFAULT_IO_BUFFER_SIZE": str(2**26),  # bytes that a scan reads ahead, instead of 2 GB
-    "LANCE_INCLUDE_VECTOR_CENTROIDS": "false",  # or it warns whenever it is asked for figures
+    "LANCE_INCLUDE_VECTOR_CENTROIDS": "false",  # avoids a warning about statistics
 }
-SMALL = 2**26  # bytes of a table that is held in memory
-METADATA, INDEXES = 2**27, 2**28  # bytes that it may remember
-KEPT = timedelta(hours=1)  # how long a reader may go on with an old version
-FEW, FILES = 1000, 32  # rows beside the cells, and files or versions of the table, that may be until they are joined
-GROWN, DEAD = 2, 4  # times the rows they were built for, or one row in so many is dead, and cells are built anew
-NUMBERS = [pa.field("slot", pa.int64()), pa.field("row", pa.uint64())]
-READ = 2**14  # rows at a time, on the way into cells
+METADATA_CACHE_BYTES, INDEX_CACHE_BYTES = 2**27, 2**28
+READ_BATCH_ROWS = 2**14  # for the IVF index
+SCAN_BATCH_ROWS = 2**16  # for columns of short values
+EXTRA_FIELDS = [pa.field("slot", pa.int64()), pa.field("row", pa.uint64())]
 
 
-def create(folder: Path, *, rank: int, extras: int) -> "LanceStore":
-    """A new, empty store in a folder, which may hold other files."""
-    lancedb, columns = _library(), schema(rank, extras)
+@dataclass(frozen=True)
+class LanceLimits:
+    """When tables are held in memory, indexed and compacted."""
+
+    ann_min_rows: int = ANN_MIN_ROWS
+    in_memory_bytes: int = 2**26  # a table up to this size is held in memory, texts included
+    max_unindexed_rows: int = 1000  # rows beside an index before they are added to it
+    max_small_files: int = 32  # files, or versions of the table, before they are compacted
+    version_lifetime: timedelta = timedelta(hours=1)  # how long a reader may use an old version
+    retrain_growth: float = 2  # the IVF index is trained again when the table has grown by this factor,
+    retrain_deleted_share: float = 1 / 4  # or when this share of the indexed rows has been deleted
+
+
+class LanceBackend:
+    """LanceDB in the folder of the index."""
+
+    label = "LanceDB"
+
+    def accepts(self, address: str | None) -> bool:
+        return address is None
+
+    def new_record(self, address: str | None) -> dict[str, Any]:
+        return {"store": "lance", "table": None}
+
+    def recognises(self, record: Mapping[str, Any]) -> bool:
+        return record["table"] is None and record["store"] == "lance"
+
+    def address_of(self, record: Mapping[str, Any], address: str | None) -> None:
+        return None
+
+    def create(
+        self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int, languages: int
+    ) -> "LanceStore":
+        return create(folder / TABLE, rank=rank, languages=languages)
+
+    def open(self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int) -> "LanceStore":
+        if address is not None:
+            raise Cr5Error(f"{folder.parent}: the documents are in this folder, not in a server; leave out `store`")
+        return open(folder / TABLE, rank=rank)
+
+    def drop(self, folder: Path, record: Mapping[str, Any], address: str | None) -> None:
+        pass
+
+
+def create(folder: Path, *, rank: int, languages: int, limits: LanceLimits | None = None) -> "LanceStore":
+    """Create an empty store in a folder, which may hold other files."""
+    lancedb, columns = _import_lancedb(), make_schema(rank, languages)
     folder.mkdir(parents=True, exist_ok=True)
-    with writing(folder):
+    with writer_lock(folder):
         if (folder / f"{TABLE}.lance").exists():
             raise Cr5Error(f"{folder}: there is an index already; open it, or delete the folder")
         columns = columns.append(pa.field("slot", pa.int64(), nullable=False))
-        columns = columns.with_metadata({"cr5": seal(rank, extras)})
+        columns = columns.with_metadata({"cr5": write_header(rank, languages)})
         index = importlib.import_module("lancedb.index")
-        stable = {"new_table_enable_stable_row_ids": "true"}  # a row is found by the number that it was given first
+        stable = {"new_table_enable_stable_row_ids": "true"}  # the IVF index refers to rows by their ids
         table = lancedb.connect(folder).create_table(TABLE, schema=columns, storage_options=stable)
         table.create_index("id", config=index.BTree())
         table.create_index("lang", config=index.Bitmap())
-    return open(folder)
+    return open(folder, limits=limits)
 
 
-def open(folder: Path, *, rank: int | None = None) -> "LanceStore":  # noqa: A001
-    """The store in a folder; with ``rank``, only one of such vectors."""
-    lancedb = _library()
+def open(  # noqa: A001
+    folder: Path, *, rank: int | None = None, limits: LanceLimits | None = None
+) -> "LanceStore":
+    """Open the store in a folder; with ``rank``, check that its vectors have that rank."""
+    lancedb = _import_lancedb()
     if not (folder / f"{TABLE}.lance").is_dir():
-        raise Cr5Error(f"{folder}: there is no index; build one with cr5 index")
-    return LanceStore(folder, lancedb, rank)
+        raise Cr5Error(f"{folder}: there is no index; check the path, or build the index first")
+    return LanceStore(folder, lancedb, rank, limits or LanceLimits())
 
 
-def _library() -> Any:
-    for name, value in SETTINGS.items():
+def _import_lancedb() -> Any:
+    for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
         return importlib.import_module("lancedb")
@@ -100,104 +145,104 @@ def _library() -> Any:
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Be the only one who writes in the folder; waits until another has done."""
-    with locked(folder / "writer.lock"):
+def writer_lock(folder: Path) -> Iterator[None]:
+    """Hold the folder's writer lock; wait while another process holds it."""
+    with locked(folder / LOCK_FILE):
         yield
 
 
-Stamp: TypeAlias = tuple[int, int] | None
-
-
-class _Seen(NamedTuple):
-    """What a view was made of."""
+class _ReaderState(NamedTuple):
+    """The version of the table and the files that a reader was made from."""
 
     version: int
     hubness: Stamp
-    cells: Stamp
+    ivf: Stamp
 
 
 class LanceStore:
-    """Documents in a folder. Read ``cr5.index.stores.base.Store`` for the calls."""
+    """Documents in a folder. See ``cr5.index.stores.base.Store`` for the methods."""
 
-    def __init__(self, folder: Path, lancedb: Any, rank: int | None) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, lancedb: Any, rank: int | None, limits: LanceLimits) -> None:
+        self.folder, self.limits = folder, limits
         self._column = importlib.import_module("lancedb.expr").col
-        session = lancedb.Session(metadata_cache_size_bytes=METADATA, index_cache_size_bytes=INDEXES)
+        session = lancedb.Session(
+            metadata_cache_size_bytes=METADATA_CACHE_BYTES, index_cache_size_bytes=INDEX_CACHE_BYTES
+        )
         self._connection = lancedb.connect(folder, read_consistency_interval=timedelta(0), session=session)
         self._table = self._connection.open_table(TABLE)
-        kept = (self._table.schema.metadata or {}).get(b"cr5", b"").decode()
-        self.schema = unseal(kept, str(folder), rank)
-        self._next = (-1, 0)  # the version of the table, and the first slot that is free there
-        self._viewing, self._seen = threading.Lock(), _Seen(-1, None, None)
-        self._view: View | None = None
-        self._opened: tuple[Stamp, Cells | None] = (None, None)
+        header = (self._table.schema.metadata or {}).get(b"cr5", b"").decode()
+        self.schema = read_header(header, str(folder), rank)
+        self._next_slot = (-1, 0)  # a version of the table, and the first slot that is unused in it
+        self._reader_lock, self._reader_state = threading.Lock(), _ReaderState(-1, None, None)
+        self._reader: TableReader | None = None
+        self._ivf: tuple[Stamp, IvfIndex | None] = (None, None)
 
     def __repr__(self) -> str:
         return f"LanceStore({str(self.folder)!r})"
 
-    def put(self, rows: pa.RecordBatch | pa.Table) -> None:
-        table = fitting(rows, self.schema)
+    def upsert(self, rows: pa.RecordBatch | pa.Table) -> None:
+        table = check_rows(rows, self.schema)
         if not table.num_rows:
             return
         with self._writing():
-            first = self._free_slot()
+            first = self._unused_slot()
             slots = pa.array(np.arange(first, first + table.num_rows))
             table = table.append_column(pa.field("slot", pa.int64(), nullable=False), slots)
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             done = merge.execute(table)
-            self._next = (done.version, first + table.num_rows)
-            cells = self._cells()
-            if cells and self._next[1] - cells.until > FEW:
-                self._extend(cells.until, self._next[1])
+            self._next_slot = (done.version, first + table.num_rows)
+            index = self._open_ivf()
+            if index and self._next_slot[1] - index.until > self.limits.max_unindexed_rows:
+                self._extend_ivf(index.until, self._next_slot[1])
 
     def delete(self, ids: Sequence[str]) -> int:
-        chosen = storable(ids)
-        if not chosen:
+        keys = storable(ids)
+        if not keys:
             return 0
         with self._writing():
-            return int(self._table.delete(self._among("id", chosen)).num_deleted_rows)
+            return int(self._table.delete(self._is_in("id", keys)).num_deleted_rows)
 
-    def get(self, ids: Sequence[str], columns: Sequence[str] = PLAIN) -> pa.Table:
-        columns, view = known(columns, self.schema), self._newest()
-        if view is None:
-            return in_order(self._by_id(ids, [*columns, "id"]), ids).select(columns)
-        return self._with_rest(view.get(ids, columns), columns).select(columns)
+    def get(self, ids: Sequence[str], columns: Sequence[str] = DEFAULT_COLUMNS) -> pa.Table:
+        columns, reader = check_columns(columns, self.schema), self._newest_reader()
+        if reader is None:
+            return take_ids(self._read_ids(ids, [*columns, "id"]), ids).select(columns)
+        return self._add_columns(reader.get(ids, columns), columns).select(columns)
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
-        found = self._by_id(ids, ["id", "digest"])
-        return dict(zip(found["id"].to_pylist(), found["digest"].to_pylist(), strict=True))
+        rows = self._read_ids(ids, ["id", "digest"])
+        return dict(zip(rows["id"].to_pylist(), rows["digest"].to_pylist(), strict=True))
 
     def count(self) -> dict[str, int]:
-        numbers: dict[str, int] = {}
-        for batch in self._table.search().select(["lang"]).to_batches(batch_size=2**16):
+        counts: dict[str, int] = {}
+        for batch in self._table.search().select(["lang"]).to_batches(batch_size=SCAN_BATCH_ROWS):
             for pair in pc.value_counts(batch["lang"]).to_pylist():
-                numbers[pair["values"]] = numbers.get(pair["values"], 0) + pair["counts"]
-        return dict(sorted(numbers.items()))
+                counts[pair["values"]] = counts.get(pair["values"], 0) + pair["counts"]
+        return dict(sorted(counts.items()))
 
     def scan(
-        self, columns: Sequence[str] = PLAIN, langs: Collection[str] | None = None, batch_rows: int = 4096
+        self, columns: Sequence[str] = DEFAULT_COLUMNS, langs: Collection[str] | None = None, batch_rows: int = 4096
     ) -> Iterator[pa.RecordBatch]:
-        columns = known(columns, self.schema)
+        columns = check_columns(columns, self.schema)
         search = self._table.search().select(_with_slot(columns))
         if langs is not None:
-            search = search.where(self._among("lang", storable(langs)))
-        fresh, batches = self._refreshed(), search.to_batches(batch_size=batch_rows)  # both as they are now
-        return (part for batch in batches for part in self._finished(batch, columns, fresh).to_batches(batch_rows))
+            search = search.where(self._is_in("lang", storable(langs)))
+        # Both are read as of now, not when the first batch is requested.
+        hubness, batches = self._read_hubness(), search.to_batches(batch_size=batch_rows)
+        return (part for batch in batches for part in self._select(batch, columns, hubness).to_batches(batch_rows))
 
     def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
-        ids, values = figures(ids, values, self.schema)
+        ids, values = check_hubness(ids, values, self.schema)
         if not ids:
             return
         with self._writing():
-            found = self._by_id(ids, ["id", "slot"])
-            place = {identity: row for row, identity in enumerate(ids)}
-            rows = np.array([place[identity] for identity in found["id"].to_pylist()], np.int64)
-            slots, old = found["slot"].to_numpy(), self._refreshed()
+            existing = self._read_ids(ids, ["id", "slot"])
+            position = {name: row for row, name in enumerate(ids)}
+            rows = np.array([position[name] for name in existing["id"].to_pylist()], np.int64)
+            slots, old = existing["slot"].to_numpy(), self._read_hubness()
             new = np.full((max(len(old), slots.max(initial=-1) + 1), values.shape[1]), np.nan, np.float32)
             new[: len(old)] = old
             new[slots] = values[rows]
-            path = self.folder / HUBNESS
+            path = self.folder / HUBNESS_FILE
             with replacing(path, via=path.with_suffix(".part")) as file:
                 np.save(file, new)
 
@@ -208,42 +253,40 @@ class LanceStore:
         *,
         langs: Collection[str] | None = None,
         exact: bool = False,
-        columns: Sequence[str] = FOUND,
+        columns: Sequence[str] = CANDIDATE_COLUMNS,
     ) -> list[pa.Table]:
-        columns = known(columns, self.schema)
-        vectors, view, results = queries(vectors, k, self.schema), self._newest(), []
-        for vector in vectors:  # one by one, so that a query finds the same whatever is asked with it
-            if view is None or (exact and view.cells is not None):
-                found = self._compare(vector, k, langs, columns)
+        columns = check_columns(columns, self.schema)
+        vectors, reader, results = check_queries(vectors, k, self.schema), self._newest_reader(), []
+        for vector in vectors:  # one by one, so that a result does not depend on the other queries of the call
+            if reader is None or (exact and reader.ivf is not None):
+                rows = self._nearest_exhaustively(vector, k, langs, columns)
             else:
-                found = self._with_rest(view.nearest(vector, k, langs, columns), columns)
-            results.append(found.select([*columns, "cosine"]))
+                rows = self._add_columns(reader.nearest(vector, k, langs, columns), columns)
+            results.append(rows.select([*columns, "cosine"]))
         return results
 
     def optimise(self) -> None:
         with self._writing():
-            if self._scattered():
-                self._table.optimize(cleanup_older_than=KEPT)
-            rows, until, cells = self._table.count_rows(), self._free_slot(), self._cells()
-            if rows < ENOUGH:
+            if self._needs_compaction():
+                self._table.optimize(cleanup_older_than=self.limits.version_lifetime)
+            rows, until, index = self._table.count_rows(), self._unused_slot(), self._open_ivf()
+            if rows < self.limits.ann_min_rows:
                 return
-            later = self._later(cells.until) if cells else rows
-            if cells is None or rows > GROWN * cells.built or DEAD * (len(cells) + later - rows) > len(cells):
-                build(self.folder / CELLS, lambda: _read(self._table, 0, AT_HAND), rows, until)
-            elif later > FEW:
-                self._extend(cells.until, until)
+            if index is None or self._needs_training(index, rows):
+                ivf.build(self.folder / IVF_FOLDER, lambda: _read(self._table, 0, READER_COLUMNS), rows, until)
+            elif self._count_from(index.until) > self.limits.max_unindexed_rows:
+                self._extend_ivf(index.until, until)
 
     def about(self) -> dict[str, Any]:
-        cells, rows = self._cells(), self._table.count_rows()
-        unindexed = self._later(cells.until) if cells else rows
+        index, rows = self._open_ivf(), self._table.count_rows()
         return {
             "store": "lancedb",
             "rank": self.schema.field("vector").type.list_size,
             "extras": self.schema.field("hubness").type.list_size,
             "rows": rows,
-            "index": "cells" if cells else "none",
-            "unindexed": unindexed,
-            "bytes": _size(self.folder),
+            "index": "cells" if index else "none",
+            "unindexed": self._count_from(index.until) if index else rows,
+            "bytes": _folder_bytes(self.folder),
         }
 
     def close(self) -> None:
@@ -251,161 +294,161 @@ class LanceStore:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with writing(self.folder):
+        with writer_lock(self.folder):
             self._table.checkout_latest()
             yield
 
-    def _among(self, column: str, values: Sequence[str]) -> "Expr":
-        chosen: Expr = self._column(column).isin(list(values))  # no value becomes part of a text that is parsed
-        return chosen
+    def _is_in(self, column: str, values: Sequence[str]) -> "Expr":
+        condition: Expr = self._column(column).isin(list(values))  # values are never parsed as SQL
+        return condition
 
-    def _by_id(self, ids: Sequence[str], columns: list[str]) -> pa.Table:
-        """The documents with these ids, in any order."""
-        search = self._table.search().where(self._among("id", storable(ids))).select(_with_slot(columns))
-        return self._finished(search.to_arrow(), list(dict.fromkeys(columns)), self._refreshed())
+    def _read_ids(self, ids: Sequence[str], columns: list[str]) -> pa.Table:
+        """The rows with these ids, in any order, from the table."""
+        search = self._table.search().where(self._is_in("id", storable(ids))).select(_with_slot(columns))
+        return self._select(search.to_arrow(), list(dict.fromkeys(columns)), self._read_hubness())
 
-    def _free_slot(self) -> int:
-        """A slot from which on no row has ever been in cells, or had refreshed hubness."""
-        version, free = self._next
+    def _unused_slot(self) -> int:
+        """A slot from which on no row has ever been in the IVF index, or had refreshed hubness."""
+        version, slot = self._next_slot
         if version == self._table.version:
-            return free
-        cells = self._cells()
-        free = max(len(self._refreshed()), cells.until if cells else 0)
-        return max([free, *(int(slots.max()) + 1 for slots in _slots(self._table) if len(slots))])
+            return slot
+        index = self._open_ivf()
+        slot = max(len(self._read_hubness()), index.until if index else 0)
+        return max([slot, *(int(slots.max()) + 1 for slots in _read_slots(self._table) if len(slots))])
 
-    def _refreshed(self) -> Floats:
-        """Slots x extras: the hubness that was set after the rows were put, NaN elsewhere."""
+    def _read_hubness(self) -> Floats:
+        """slots x languages: the hubness that was set after the rows were written, NaN elsewhere."""
         try:
-            fresh: Floats = np.load(self.folder / HUBNESS, mmap_mode="r")
-            return fresh
+            hubness: Floats = np.load(self.folder / HUBNESS_FILE, mmap_mode="r")
+            return hubness
         except FileNotFoundError:
             return np.empty((0, self.schema.field("hubness").type.list_size), np.float32)
 
-    def _finished(self, found: pa.Table | pa.RecordBatch, columns: list[str], fresh: Floats) -> pa.Table:
-        """The columns asked for, with the newest hubness."""
-        table = pa.Table.from_batches([found]) if isinstance(found, pa.RecordBatch) else found
-        return (renewed(table, fresh) if "hubness" in columns else table).select(columns)
+    def _select(self, rows: pa.Table | pa.RecordBatch, columns: list[str], hubness: Floats) -> pa.Table:
+        """Columns of rows of the table, with their newest hubness."""
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        return (update_hubness(table, hubness) if "hubness" in columns else table).select(columns)
 
-    def _compare(self, vector: Floats, k: int, langs: Collection[str] | None, columns: list[str]) -> pa.Table:
-        """The k rows nearest to a vector, which LanceDB compares with all of them."""
+    def _nearest_exhaustively(
+        self, vector: Floats, k: int, langs: Collection[str] | None, columns: list[str]
+    ) -> pa.Table:
+        """The k rows nearest to a vector, which LanceDB compares with all rows."""
         search = self._table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
         search = search.select([*_with_slot(columns), "_distance"])
         if langs is not None:
-            search = search.where(self._among("lang", storable(langs)))  # before the k are chosen
-        found = search.to_arrow()
-        return best_first(self._finished(found, columns, self._refreshed()), 1 - found["_distance"].to_numpy(), k)
+            search = search.where(self._is_in("lang", storable(langs)))  # applied before the k are chosen
+        rows = search.to_arrow()
+        return take_best(self._select(rows, columns, self._read_hubness()), 1 - rows["_distance"].to_numpy(), k)
 
-    def _newest(self) -> View | None:
-        """The table as it is now; None while too many rows are not in cells."""
-        with self._viewing:
-            files = (self.folder / HUBNESS, self.folder / CELLS / LIST)
-            seen = _Seen(self._table.version, *map(_changed, files))
-            if self._seen != seen:
-                self._view = self._look(seen.version)
-                self._seen = seen
-            return self._view
+    def _newest_reader(self) -> TableReader | None:
+        """The reader of the newest version; None while too many rows are outside the IVF index."""
+        with self._reader_lock:
+            files = (self.folder / HUBNESS_FILE, self.folder / IVF_FOLDER / ivf.MANIFEST)
+            state = _ReaderState(self._table.version, *map(file_stamp, files))
+            if self._reader_state != state:
+                self._reader = self._make_reader(state.version)
+                self._reader_state = state
+            return self._reader
 
-    def _look(self, version: int) -> View | None:
-        cells, fresh = self._cells(), self._refreshed()
-        until = cells.until if cells else 0
+    def _make_reader(self, version: int) -> TableReader | None:
+        index, hubness = self._open_ivf(), self._read_hubness()
+        until = index.until if index else 0
         table = self._connection.open_table(TABLE)
-        table.checkout(version)  # all that follows is told of this one
-        later = table.count_rows(f"slot >= {until}")
-        if later >= ENOUGH:
+        table.checkout(version)  # everything below is read from this version
+        recent = table.count_rows(f"slot >= {until}")
+        if recent >= self.limits.ann_min_rows:
             return None
-        columns = [*AT_HAND]
-        if cells is None and table.stats()["total_bytes"] <= SMALL:
-            columns = list(dict.fromkeys([*AT_HAND, *self.schema.names]))
-        fields = {field.name: field for field in [*self.schema, *NUMBERS]}
-        nothing = pa.schema([fields[name] for name in columns]).empty_table()
-        rows = pa.concat_tables([nothing, *(part.cast(nothing.schema) for part in _read(table, until, columns))])
-        alive = np.ones(len(cells) if cells else 0, bool)
-        if cells and table.count_rows() - later < len(cells):
-            there = np.zeros(until, bool)
-            for slots in _slots(table):
-                there[slots[slots < until]] = True
-            alive = there[cells.slots]
-        return View(cells, alive, Held.of(renewed(rows.combine_chunks(), fresh)), fresh)
+        columns = [*READER_COLUMNS]
+        if index is None and table.stats()["total_bytes"] <= self.limits.in_memory_bytes:
+            columns = list(dict.fromkeys([*READER_COLUMNS, *self.schema.names]))
+        fields = {field.name: field for field in [*self.schema, *EXTRA_FIELDS]}
+        empty = pa.schema([fields[name] for name in columns]).empty_table()
+        rows = pa.concat_tables([empty, *(part.cast(empty.schema) for part in _read(table, until, columns))])
+        live = np.ones(len(index) if index else 0, bool)
+        if index and table.count_rows() - recent < len(index):
+            slot_exists = np.zeros(until, bool)
+            for slots in _read_slots(table):
+                slot_exists[slots[slots < until]] = True
+            live = slot_exists[index.slots]
+        return TableReader(index, live, MemoryRows.load(update_hubness(rows.combine_chunks(), hubness)), hubness)
 
-    def _with_rest(self, found: pa.Table, columns: Sequence[str]) -> pa.Table:
-        """Rows that are at hand, with all the columns; those that have vanished meanwhile are left out."""
-        further = [name for name in columns if name not in found.column_names]
-        if not further:
-            return found
-        ids, rest = found["id"].to_pylist(), self.schema.empty_table().select(["id", *further])
+    def _add_columns(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """Add the columns that a reader does not have; rows that have been deleted meanwhile are left out."""
+        missing = [name for name in columns if name not in rows.column_names]
+        if not missing:
+            return rows
+        ids, more = rows["id"].to_pylist(), self.schema.empty_table().select(["id", *missing])
         if ids:
-            taken = self._table.take_row_ids(found["row"].to_pylist()).select(["id", *further]).to_arrow()
-            rest = taken.cast(rest.schema)
-        if lost := set(ids) - set(rest["id"].to_pylist()):
-            rest = pa.concat_tables([rest, self._by_id([*lost], ["id", *further]).cast(rest.schema)])
-        place = {name: row for row, name in enumerate(rest["id"].to_pylist())}
-        there = [row for row, name in enumerate(ids) if name in place]
-        found = found.take(pa.array(there, pa.int64()))
-        rest = rest.take(pa.array([place[ids[row]] for row in there], pa.int64()))
-        for name in further:
-            found = found.append_column(name, rest[name])
-        return found
+            taken = self._table.take_row_ids(rows["row"].to_pylist()).select(["id", *missing]).to_arrow()
+            more = taken.cast(more.schema)
+        if replaced := set(ids) - set(more["id"].to_pylist()):
+            more = pa.concat_tables([more, self._read_ids([*replaced], ["id", *missing]).cast(more.schema)])
+        position = {name: row for row, name in enumerate(more["id"].to_pylist())}
+        existing = [row for row, name in enumerate(ids) if name in position]
+        rows = rows.take(pa.array(existing, pa.int64()))
+        more = more.take(pa.array([position[ids[row]] for row in existing], pa.int64()))
+        for name in missing:
+            rows = rows.append_column(name, more[name])
+        return rows
 
-    def _cells(self) -> Cells | None:
-        """The cells that count now, if there are any."""
-        path = self.folder / CELLS / LIST
+    def _open_ivf(self) -> IvfIndex | None:
+        """The IVF index that is active now, if there is one."""
+        path = self.folder / IVF_FOLDER / ivf.MANIFEST
         while True:
-            seen, opened = self._opened
-            stamp = _changed(path)
-            if seen == stamp:
-                return opened
+            opened_stamp, index = self._ivf
+            stamp = file_stamp(path)
+            if opened_stamp == stamp:
+                return index
             try:
-                self._opened = stamp, Cells(path.parent) if stamp else None
+                self._ivf = stamp, IvfIndex(path.parent) if stamp else None
             except (FileNotFoundError, EOFError, ValueError, KeyError):
-                if stamp == _changed(path):  # else others count by now, and these have been cleared away
+                if stamp == file_stamp(path):  # otherwise it has just been replaced
                     raise Cr5Error(
-                        f"{path.parent}: the cells are damaged; delete this folder, the next cr5 index makes it again"
+                        f"{path.parent}: the approximate index is damaged; delete this folder, "
+                        "it is rebuilt when documents are added"
                     ) from None
 
-    def _later(self, until: int) -> int:
-        return int(self._table.count_rows(f"slot >= {until}"))
+    def _count_from(self, slot: int) -> int:
+        return int(self._table.count_rows(f"slot >= {slot}"))
 
-    def _extend(self, until: int, new: int) -> None:
-        extend(self.folder / CELLS, _read(self._table, until, AT_HAND), new)
+    def _needs_training(self, index: IvfIndex, rows: int) -> bool:
+        deleted = len(index) + self._count_from(index.until) - rows
+        limits = self.limits
+        return rows > limits.retrain_growth * index.built or deleted > limits.retrain_deleted_share * len(index)
 
-    def _scattered(self) -> bool:
-        """Whether so much was written since the last time that it shows. One document is no reason."""
-        if int(self._table.index_stats("id_idx").num_unindexed_rows) > FEW:
+    def _extend_ivf(self, until: int, new_until: int) -> None:
+        ivf.extend(self.folder / IVF_FOLDER, _read(self._table, until, READER_COLUMNS), new_until)
+
+    def _needs_compaction(self) -> bool:
+        """Whether enough has been written since the last compaction to slow down reading."""
+        if int(self._table.index_stats("id_idx").num_unindexed_rows) > self.limits.max_unindexed_rows:
             return True
-        if self._table.stats()["fragment_stats"]["num_small_fragments"] > FILES:
+        if self._table.stats()["fragment_stats"]["num_small_fragments"] > self.limits.max_small_files:
             return True
-        versions = [path.stat().st_mtime for path in (self.folder / f"{TABLE}.lance" / "_versions").iterdir()]
-        return len(versions) > FILES and time.time() - min(versions) > KEPT.total_seconds()
+        times = [path.stat().st_mtime for path in (self.folder / f"{TABLE}.lance" / "_versions").iterdir()]
+        lifetime = self.limits.version_lifetime.total_seconds()
+        return len(times) > self.limits.max_small_files and time.time() - min(times) > lifetime
 
 
-def _read(table: Any, since: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Rows of a table, from a slot on, with their numbers."""
+def _read(table: Any, slot: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of a table from a slot on; "row" is LanceDB's row id."""
     search = table.search().select([name for name in columns if name != "row"]).with_row_id(True)
-    for batch in search.where(f"slot >= {since}").to_batches(batch_size=READ):
+    for batch in search.where(f"slot >= {slot}").to_batches(batch_size=READ_BATCH_ROWS):
         rows = pa.Table.from_batches([batch])
         yield rows.rename_columns(["row" if name == "_rowid" else name for name in rows.column_names]).select(columns)
 
 
-def _slots(table: Any) -> Iterator[Ints]:
+def _read_slots(table: Any) -> Iterator[Ints]:
     """The slots of all rows."""
-    for batch in table.search().select(["slot"]).to_batches(batch_size=2**16):
+    for batch in table.search().select(["slot"]).to_batches(batch_size=SCAN_BATCH_ROWS):
         yield batch["slot"].to_numpy()
 
 
-def _changed(path: Path) -> Stamp:
-    """What is another when a file has been replaced."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns
-
-
-def _size(folder: Path) -> int:
-    """The bytes of all files in a folder."""
+def _folder_bytes(folder: Path) -> int:
+    """The size of all files in a folder."""
     size = 0
     for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # another process cleans up
+        with suppress(FileNotFoundError):  # another process may be compacting
             size += path.stat().st_size if path.is_file() else 0
     return size
 

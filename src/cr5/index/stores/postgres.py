@@ -1,21 +1,15 @@
 """The store in a PostgreSQL database with pgvector: a table of documents, and one of their hubness.
 
-PostgreSQL writes a changed row anew, with an entry in every index, and those in the graph of the vectors are dear. What
-is refreshed in bulk therefore has a table of its own. The graph holds half-precision numbers (half the memory, twice
-the rank); what it finds is compared again in full.
+PostgreSQL rewrites a row that is updated, with an entry in every index, and entries in the HNSW graph of the vectors
+are expensive. Hubness, which is refreshed in bulk, therefore has its own table. The graph holds half-precision vectors
+(half the memory, twice the maximum rank); its results are reranked in full precision.
 """
 
-import importlib
 import json
-import os
-import re
-import select
-import socket
-import threading
+import secrets
 import time
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,362 +17,208 @@ import pyarrow as pa
 
 from cr5.errors import Cr5Error
 from cr5.index.stores.base import (
-    ENOUGH,
-    FOUND,
-    PLAIN,
-    TEXTS,
+    ANN_MIN_ROWS,
+    CANDIDATE_COLUMNS,
+    DEFAULT_COLUMNS,
+    TEXT_COLUMNS,
     Floats,
-    best_first,
-    figures,
-    fitting,
-    in_order,
-    known,
-    lists,
-    matrix,
-    queries,
-    schema,
-    seal,
+    check_columns,
+    check_hubness,
+    check_queries,
+    check_rows,
+    make_schema,
+    read_header,
     storable,
-    unseal,
+    take_best,
+    take_ids,
+    to_lists,
+    to_matrix,
+    write_header,
 )
+from cr5.index.stores.postgres_database import Database, Timeouts, without_password
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
     from psycopg.sql import Composed
 
-RANK = 4000  # numbers of a half-precision vector that pgvector can index
-LINKS, BREADTH = 16, 100  # of the graph: neighbours of a row, candidates while it is built
-SEARCHED, MOST = 200, 1000  # candidates while it is searched, at least and (pgvector allows no more) at most
-CANDIDATES, REFINED = 200, 3  # that are compared in full: at least, where languages are asked for, and times k
-MEMORY = 2**31  # bytes that the server may use to build the graph
-IDLE = 5  # seconds after which a connection is tried before it is used
-READING = 60  # seconds that a reading call may take
-PATIENCE, MORE = 5, 60  # seconds until a server that leaves a call without an answer is tried; of a call without limit
-CONNECTION = {  # unless the address says otherwise: who is not there is noticed, even if nobody says so
-    "connect_timeout": 10, "keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6,
-}  # fmt: skip
-_NAME = re.compile(r"(?!.*__)[a-z][a-z0-9_]{0,39}")  # the tables and indexes beside it have a double one
-_FIRST = "SELECT to_regclass(quote_ident(%s)) IS NOT NULL, obj_description(to_regclass(quote_ident(%s)), 'pg_class')"
+MAX_RANK = 4000  # the largest half-precision vector that pgvector can index
+HNSW_M, HNSW_EF_CONSTRUCTION = 16, 100
+MIN_EF_SEARCH, MAX_EF_SEARCH = 200, 1000  # pgvector allows no more
+RERANKED_ROWS_PER_HIT, MIN_RERANKED_ROWS = 3, 200  # the minimum applies where languages are given
+BUILD_MEMORY_BYTES = 2**31  # that the server may use to build the graph
+OPTIMISE_POLL_SECONDS = 0.2
+_EXISTS_AND_HEADER = (
+    "SELECT to_regclass(quote_ident(%s)) IS NOT NULL, obj_description(to_regclass(quote_ident(%s)), 'pg_class')"
+)
 
 
-def create(url: str, name: str, *, rank: int, extras: int) -> "PostgresStore":
-    """A new, empty store in a database, under a name of its own."""
-    columns = schema(rank, extras)
-    if rank > RANK:
-        raise Cr5Error(f"rank {rank} exceeds {RANK}, the most that pgvector can index; lower it, or index in a folder")
-    server = Server(url, name)
-    texts = ", ".join(f'{column} text COLLATE "C" NOT NULL' for column in TEXTS[1:])
+class PostgresBackend:
+    """A PostgreSQL server, which ``index.json`` names without its password."""
+
+    label = "PostgreSQL"
+
+    def accepts(self, address: str | None) -> bool:
+        return address is not None
+
+    def new_record(self, address: str | None) -> dict[str, Any]:
+        return {"store": without_password(address or ""), "table": f"cr5_{secrets.token_hex(8)}"}
+
+    def recognises(self, record: Mapping[str, Any]) -> bool:
+        return record["table"] is not None
+
+    def address_of(self, record: Mapping[str, Any], address: str | None) -> str:
+        return address or str(record["store"])
+
+    def create(
+        self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int, languages: int
+    ) -> "PostgresStore":
+        return create(self.address_of(record, address), record["table"], rank=rank, languages=languages)
+
+    def open(self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int) -> "PostgresStore":
+        return open(self.address_of(record, address), record["table"], rank=rank)
+
+    def drop(self, folder: Path, record: Mapping[str, Any], address: str | None) -> None:
+        database = Database(self.address_of(record, address), record["table"])
+        with database.connection() as connection:
+            connection.execute(database.sql("DROP TABLE IF EXISTS {documents}, {hubness}"))
+        database.close()
+
+
+def create(
+    address: str,
+    table: str,
+    *,
+    rank: int,
+    languages: int,
+    timeouts: Timeouts | None = None,
+    ann_min_rows: int = ANN_MIN_ROWS,
+) -> "PostgresStore":
+    """Create an empty store in a database; ``table`` names its table."""
+    columns = make_schema(rank, languages)
+    if rank > MAX_RANK:
+        raise Cr5Error(f"`rank={rank}` is more than {MAX_RANK}, the most that pgvector can index; lower it")
+    database = Database(address, table, timeouts)
+    texts = ", ".join(f'{column} text COLLATE "C" NOT NULL' for column in TEXT_COLUMNS[1:])
     statements = [
         f'CREATE TABLE {{documents}} (id text COLLATE "C" PRIMARY KEY, {texts}, vector vector({rank:d}) NOT NULL)',
-        "ALTER TABLE {documents} ALTER vector SET STORAGE MAIN",  # long texts go elsewhere, vectors stay in the row
+        "ALTER TABLE {documents} ALTER vector SET STORAGE MAIN",  # long texts are moved out of the row, vectors are not
         "CREATE INDEX {langs} ON {documents} (lang)",
-        f'CREATE TABLE {{hubness}} (id text COLLATE "C" PRIMARY KEY, hubness vector({extras:d}) NOT NULL)',
-        "COMMENT ON TABLE {documents} IS {seal}",
+        f'CREATE TABLE {{hubness}} (id text COLLATE "C" PRIMARY KEY, hubness vector({languages:d}) NOT NULL)',
+        "COMMENT ON TABLE {documents} IS {header}",
     ]
-    with server.connection() as connection, connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"cr5 create {name}"])
-        if _one(connection.execute(_FIRST, [name, name]))[0]:
-            raise Cr5Error(f"{server}: there is a table {name} already; open it, drop it, or choose another name")
+    with database.connection() as connection, connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"cr5 create {table}"])
+        if _fetch_one(connection.execute(_EXISTS_AND_HEADER, [table, table]))[0]:
+            raise Cr5Error(f"{database}: there is a table {table} already; open it, drop it, or choose another name")
         for statement in statements:
-            connection.execute(server.sql(statement, seal=server.literal(seal(rank, extras))))
-    return PostgresStore(server, columns)
+            connection.execute(database.sql(statement, header=database.literal(write_header(rank, languages))))
+    return PostgresStore(database, columns, ann_min_rows)
 
 
-def open(url: str, name: str, *, rank: int | None = None) -> "PostgresStore":  # noqa: A001
-    """The store of that name in a database; with ``rank``, only one of such vectors."""
-    server = Server(url, name)
-    with server.connection(READING) as connection:  # which is closed where one of these is refused
-        there, kept = _one(connection.execute(_FIRST, [name, name]))
-        if not there:
-            raise Cr5Error(f"{server}: there is no index {name}; build one with cr5 index")
-        columns = unseal(kept, f"{server}, table {name}", rank)
-    return PostgresStore(server, columns)
-
-
-class Server:
-    """Connections to a database, each used by one call at a time; what it shows of itself has no password."""
-
-    def __init__(self, url: str, name: str) -> None:
-        if not _NAME.fullmatch(name):
-            raise Cr5Error(f"{name!r} is no name for an index; take up to 40 of a-z, 0-9 and single _, a letter first")
-        try:
-            self.psycopg = importlib.import_module("psycopg")
-        except ImportError:
-            raise Cr5Error(
-                "the search index in PostgreSQL needs psycopg; install it with pip install 'cr5[postgres]'"
-            ) from None
-        self.name, self._url = name, url
-        self._sql = importlib.import_module("psycopg.sql")
-        self._errors = importlib.import_module("psycopg.errors")
-        parts = self._parts()
-        if parts is None:  # libpq quotes the address, with its password: its complaint must not stay attached to ours
-            raise Cr5Error("the address of the PostgreSQL server is wrong; write postgresql://USER@HOST:PORT/DATABASE")
-        where = parts.get("host") or parts.get("hostaddr") or "the default address"
-        self._label = f"PostgreSQL at {where}" + (f", port {parts['port']}" if parts.get("port") else "")
-        self._password = str(parts.get("password") or "")
-        self._options = {key: parts.get(key) or value for key, value in CONNECTION.items()}
-        self._idle: deque[tuple[Connection[Any], float]] = deque()
-        self._watches, self._closed = set[Watch](), False
-
-    def _parts(self) -> dict[str, Any] | None:
-        try:
-            return dict(importlib.import_module("psycopg.conninfo").conninfo_to_dict(self._url))
-        except self.psycopg.Error:
-            return None
-
-    def __str__(self) -> str:
-        return self._label
-
-    def __repr__(self) -> str:
-        return f"Server({self._label!r}, {self.name!r})"
-
-    def literal(self, value: str) -> Any:
-        """A quoted value, for the statements that take no parameters."""
-        return self._sql.Literal(value)
-
-    def sql(self, statement: str, **parts: Any) -> "Composed":
-        """A statement with the names of the tables and indexes filled in."""
-        tables = {key: self._sql.Identifier(f"{self.name}__{key}") for key in ("hubness", "langs", "graph", "incoming")}
-        tables["documents"] = self._sql.Identifier(self.name)
-        composed: Composed = self._sql.SQL(statement).format(**tables, **parts)
-        return composed
-
-    @contextmanager
-    def connection(self, limit: float | None = None) -> Iterator["Connection[Any]"]:
-        """A connection that commits every statement; after an error it is not used again.
-
-        Nobody is left waiting for a server that hangs, nor for longer than ``limit`` seconds.
-        """
-        connection = self._take()
-        try:
-            with self._watched(connection, limit) as watch:
-                yield connection
-        except BaseException as error:
-            connection.close()
-            mendable = self.psycopg.OperationalError, self._errors.InsufficientPrivilege, self._errors.UndefinedTable
-            if isinstance(error, mendable):
-                raise Cr5Error(
-                    f"{self}: {self._reason(error)}; see whether the server and the index are there"
-                ) from None
-            raise
-        if self._closed or watch.verdict:
-            connection.close()
-        else:
-            self._idle.append((connection, time.monotonic()))
-
-    def close(self) -> None:
-        """End all connections; calls that wait for an answer fail."""
-        self._closed = True
-        for watch in list(self._watches):
-            watch.cut("the index was closed meanwhile; open it again")
-        while self._idle:
-            self._idle.pop()[0].close()
-
-    @contextmanager
-    def _watched(self, connection: "Connection[Any]", limit: float | None) -> Iterator["Watch"]:
-        """Where the connection had to be cut, the error says why."""
-        watch = Watch(self, connection, limit)
-        self._watches.add(watch)
-        try:
-            with watch:
-                yield watch
-        except self.psycopg.Error:
-            if watch.verdict:
-                raise Cr5Error(f"{self}: {watch.verdict}") from None
-            raise
-        finally:
-            self._watches.discard(watch)
-
-    def _take(self) -> "Connection[Any]":
-        while self._idle:
-            try:
-                connection, since = self._idle.pop()
-            except IndexError:  # another thread was faster
-                break
-            doubtful = time.monotonic() - since > IDLE or _spoken(connection)
-            if doubtful and not self._alive(connection):
-                continue
-            return connection
-        return self._connect()
-
-    def _alive(self, connection: "Connection[Any]") -> bool:
-        try:
-            self._ask(connection, "SELECT 1")
-        except self.psycopg.Error:
-            return False
-        return True
-
-    def _ask(self, connection: "Connection[Any]", query: str) -> Any:
-        """The first row; after an error the connection is closed."""
-        try:
-            with self._watched(connection, READING):
-                return connection.execute(query).fetchone()
-        except BaseException:
-            connection.close()
-            raise
-
-    def _connect(self) -> "Connection[Any]":
-        reason = ""
-        untold = suppress(self._errors.UndefinedObject, self._errors.InvalidParameterValue)
-        try:
-            connection: Connection[Any] = self.psycopg.connect(self._url, autocommit=True, **self._options)
-            found = self._ask(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-            # What nobody waits for any longer must not go on, nor stand in line for a lock; not every server can tell.
-            with untold, self._watched(connection, READING):
-                connection.execute("SET client_connection_check_interval = '5s'")
-        except self.psycopg.Error as error:
-            reason = self._reason(error)
-        if reason:
-            raise Cr5Error(f"{self} cannot be reached ({reason}); check address, user and password")
-        if found is None:
-            connection.close()
-            raise Cr5Error(f"{self}: the database lacks pgvector; run CREATE EXTENSION vector in it")
-        if tuple(int(part) for part in found[0].split(".")[:2]) < (0, 8):
-            connection.close()
-            raise Cr5Error(f"{self}: pgvector {found[0]} is too old; install 0.8, run ALTER EXTENSION vector UPDATE")
-        return connection
-
-    def answers(self) -> bool:
-        """Whether the server lets anybody in, or at least says no."""
-        try:
-            self.psycopg.connect(self._url, **self._options).close()
-        except self._errors.ConnectionTimeout:
-            return False
-        except self.psycopg.Error:
-            return True
-        return True
-
-    def _reason(self, error: BaseException) -> str:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        text = lines[0] if lines else type(error).__name__
-        return text.replace(self._password, "…") if self._password else text
-
-
-class Watch:
-    """Looks after a call: cuts its connection where the server hangs or the time is over, and says why.
-
-    Whether a server hangs or has much to do cannot be told from its silence, but from whether it lets another in.
-    """
-
-    def __init__(self, server: Server, connection: "Connection[Any]", limit: float | None) -> None:
-        self.verdict = ""
-        self._server, self._connection, self._limit = server, connection, limit
-        self._over, self._cutting = threading.Event(), threading.Lock()
-
-    def __enter__(self) -> "Watch":
-        threading.Thread(target=self._look, name="cr5-watch", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._cutting:
-            self._over.set()
-
-    def cut(self, verdict: str) -> None:
-        """End the connection, unless the call has ended; whoever waits at it goes on with an error."""
-        with self._cutting:
-            if self._over.is_set():
-                return
-            self.verdict = verdict
-            lost = suppress(OSError, self._server.psycopg.Error)
-            with lost, socket.socket(fileno=os.dup(self._connection.fileno())) as same:
-                same.shutdown(socket.SHUT_RDWR)
-
-    def _look(self) -> None:
-        began = time.monotonic()
-        while not self._over.wait(MORE if self._limit is None else PATIENCE):
-            if self._limit is not None and time.monotonic() - began > self._limit:
-                self.cut(f"not done within {self._limit:g} s; see whether somebody has locked the index")
-            elif not self._server.answers():
-                self.cut("there is no answer any more; see whether the server hangs")
+def open(  # noqa: A001
+    address: str,
+    table: str,
+    *,
+    rank: int | None = None,
+    timeouts: Timeouts | None = None,
+    ann_min_rows: int = ANN_MIN_ROWS,
+) -> "PostgresStore":
+    """Open the store of that table; with ``rank``, check that its vectors have that rank."""
+    database = Database(address, table, timeouts)
+    with database.reading() as connection:  # after an error the connection is closed
+        exists, header = _fetch_one(connection.execute(_EXISTS_AND_HEADER, [table, table]))
+        if not exists:
+            raise Cr5Error(f"{database}: there is no index {table}; check the address, or build the index first")
+        columns = read_header(header, f"{database}, table {table}", rank)
+    return PostgresStore(database, columns, ann_min_rows)
 
 
 class PostgresStore:
-    """Documents in a database. Read ``cr5.index.stores.base.Store`` for the calls."""
+    """Documents in a database. See ``cr5.index.stores.base.Store`` for the methods."""
 
-    def __init__(self, server: Server, schema: pa.Schema) -> None:
-        self._server, self.schema = server, schema
+    def __init__(self, database: Database, schema: pa.Schema, ann_min_rows: int) -> None:
+        self._database, self.schema, self._ann_min_rows = database, schema, ann_min_rows
         self._rank = schema.field("vector").type.list_size
 
     def __repr__(self) -> str:
-        return f"PostgresStore({str(self._server)!r}, {self._server.name!r})"
+        return f"PostgresStore({str(self._database)!r}, {self._database.table!r})"
 
-    def put(self, rows: pa.RecordBatch | pa.Table) -> None:
-        table = fitting(rows, self.schema)
-        texts = [table[name].to_pylist() for name in TEXTS]
-        changes = ", ".join(f"{name} = EXCLUDED.{name}" for name in [*TEXTS[1:], "vector"])
-        columns = ", ".join([*TEXTS, "vector"])
-        with self._server.connection() as connection, connection.transaction():
-            self._bring(connection, self.schema.names, [*texts, _packed(table["vector"]), _packed(table["hubness"])])
-            # Writers lock rows in the order of the ids, so that none waits for another that waits for it.
+    def upsert(self, rows: pa.RecordBatch | pa.Table) -> None:
+        table = check_rows(rows, self.schema)
+        texts = [table[name].to_pylist() for name in TEXT_COLUMNS]
+        changes = ", ".join(f"{name} = EXCLUDED.{name}" for name in [*TEXT_COLUMNS[1:], "vector"])
+        columns = ", ".join([*TEXT_COLUMNS, "vector"])
+        with self._database.connection() as connection, connection.transaction():
+            self._copy_in(
+                connection, self.schema.names, [*texts, _to_binary(table["vector"]), _to_binary(table["hubness"])]
+            )
+            # All writers lock rows in the order of the ids, which excludes deadlocks.
             connection.execute(
-                self._server.sql(f"""
+                self._database.sql(f"""
                 INSERT INTO {{documents}} ({columns}) SELECT {columns} FROM {{incoming}} ORDER BY id
                 ON CONFLICT (id) DO UPDATE SET {changes}""")
             )
             connection.execute(
-                self._server.sql("""
+                self._database.sql("""
                 INSERT INTO {hubness} (id, hubness) SELECT id, hubness FROM {incoming} ORDER BY id
                 ON CONFLICT (id) DO UPDATE SET hubness = EXCLUDED.hubness""")
             )
 
     def delete(self, ids: Sequence[str]) -> int:
-        chosen = [storable(ids)]
-        with self._server.connection() as connection, connection.transaction():
+        parameters = [storable(ids)]
+        with self._database.connection() as connection, connection.transaction():
             number = connection.execute(
-                self._server.sql("""
+                self._database.sql("""
                 DELETE FROM {documents}
                 WHERE id IN (SELECT id FROM {documents} WHERE id = ANY(%s) ORDER BY id FOR UPDATE)"""),
-                chosen,
+                parameters,
             ).rowcount
             connection.execute(
-                self._server.sql("""
+                self._database.sql("""
                 DELETE FROM {hubness}
                 WHERE id IN (SELECT id FROM {hubness} WHERE id = ANY(%s) ORDER BY id FOR UPDATE)"""),
-                chosen,
+                parameters,
             )
         return number
 
-    def get(self, ids: Sequence[str], columns: Sequence[str] = PLAIN) -> pa.Table:
-        columns = known(columns, self.schema)
+    def get(self, ids: Sequence[str], columns: Sequence[str] = DEFAULT_COLUMNS) -> pa.Table:
+        columns = check_columns(columns, self.schema)
         names = list(dict.fromkeys([*columns, "id"]))
-        with self._server.connection(READING) as connection, connection.cursor(binary=True) as cursor:
+        with self._database.reading() as connection, connection.cursor(binary=True) as cursor:
             cursor.execute(self._select(names, "WHERE id = ANY(%s)"), [storable(ids)])
-            return in_order(self._table(cursor.fetchall(), names), ids).select(columns)
+            return take_ids(self._table(cursor.fetchall(), names), ids).select(columns)
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
-        with self._server.connection(READING) as connection:
-            query = self._server.sql("SELECT id, digest FROM {documents} WHERE id = ANY(%s)")
+        with self._database.reading() as connection:
+            query = self._database.sql("SELECT id, digest FROM {documents} WHERE id = ANY(%s)")
             return dict(connection.execute(query, [storable(ids)]).fetchall())
 
     def count(self) -> dict[str, int]:
-        with self._server.connection(READING) as connection:
-            query = self._server.sql("SELECT lang, count(*) FROM {documents} GROUP BY lang ORDER BY lang")
+        with self._database.reading() as connection:
+            query = self._database.sql("SELECT lang, count(*) FROM {documents} GROUP BY lang ORDER BY lang")
             return dict(connection.execute(query).fetchall())
 
     def scan(
-        self, columns: Sequence[str] = PLAIN, langs: Collection[str] | None = None, batch_rows: int = 4096
+        self, columns: Sequence[str] = DEFAULT_COLUMNS, langs: Collection[str] | None = None, batch_rows: int = 4096
     ) -> Iterator[pa.RecordBatch]:
-        names = known(columns, self.schema)
-        chosen = [] if langs is None else [storable(langs)]
-        return self._batches(
-            self._select(names, "" if langs is None else "WHERE lang = ANY(%s)"), chosen, names, batch_rows
-        )
+        names = check_columns(columns, self.schema)
+        parameters = [] if langs is None else [storable(langs)]
+        query = self._select(names, "" if langs is None else "WHERE lang = ANY(%s)")
+        return self._read_batches(query, parameters, names, batch_rows)
 
     def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
-        ids, values = figures(ids, values, self.schema)
-        chosen = set(storable(ids))
-        kept = [row for row, identity in enumerate(ids) if identity in chosen]
-        columns: list[Sequence[Any]] = [[ids[row] for row in kept], _packed(pa.chunked_array([lists(values[kept])]))]
-        with self._server.connection() as connection, connection.transaction():
-            self._bring(connection, ["id", "hubness"], columns)
-            connection.execute(
-                self._server.sql("SELECT FROM {hubness} WHERE id IN (SELECT id FROM {incoming}) ORDER BY id FOR UPDATE")
-            )
-            connection.execute(
-                self._server.sql(
-                    "UPDATE {hubness} AS old SET hubness = new.hubness FROM {incoming} AS new WHERE old.id = new.id"
-                )
-            )
+        ids, values = check_hubness(ids, values, self.schema)
+        keys = set(storable(ids))
+        rows = [row for row, name in enumerate(ids) if name in keys]
+        binary = _to_binary(pa.chunked_array([to_lists(values[rows])]))
+        columns: list[Sequence[Any]] = [[ids[row] for row in rows], binary]
+        with self._database.connection() as connection, connection.transaction():
+            self._copy_in(connection, ["id", "hubness"], columns)
+            for statement in (
+                "SELECT FROM {hubness} WHERE id IN (SELECT id FROM {incoming}) ORDER BY id FOR UPDATE",
+                "UPDATE {hubness} AS old SET hubness = new.hubness FROM {incoming} AS new WHERE old.id = new.id",
+            ):
+                connection.execute(self._database.sql(statement))
 
     def nearest(
         self,
@@ -387,40 +227,39 @@ class PostgresStore:
         *,
         langs: Collection[str] | None = None,
         exact: bool = False,
-        columns: Sequence[str] = FOUND,
+        columns: Sequence[str] = CANDIDATE_COLUMNS,
     ) -> list[pa.Table]:
-        names = known(columns, self.schema)
-        vectors = queries(vectors, k, self.schema)
+        names = check_columns(columns, self.schema)
+        vectors = check_queries(vectors, k, self.schema)
         results = []
-        with self._server.connection(None if exact else READING) as connection, connection.transaction():
-            settings: dict[str, Any] = {"langs": None if langs is None else storable(langs), "enough": ENOUGH}
-            graph = not exact and self._worth_the_graph(connection, settings)
+        with self._database.connection() if exact else self._database.reading() as connection, connection.transaction():
+            keys = None if langs is None else storable(langs)
+            use_graph = not exact and self._should_use_graph(connection, keys)
             for vector in vectors:
-                settings["query"] = json.dumps(vector.tolist())
-                found = self._nearest(connection, settings, k, names, graph=graph)
-                if graph and found.num_rows < k:  # the walk over the graph gave up too early, or there are no more
-                    found = self._nearest(connection, settings, k, names, graph=False)
-                results.append(found)
+                rows = self._nearest(connection, vector, k, keys, names, use_graph=use_graph)
+                if use_graph and rows.num_rows < k:  # the graph search ended too early, or there are fewer rows
+                    rows = self._nearest(connection, vector, k, keys, names, use_graph=False)
+                results.append(rows)
         return results
 
     def optimise(self) -> None:
-        key = [f"cr5 optimise {self._server.name}"]
-        with self._server.connection() as connection:
-            # To wait inside the server would be a transaction that the building of the graph in turn waits for.
-            while not _one(connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", key))[0]:
-                time.sleep(0.2)
-            (rows,) = _one(connection.execute(self._server.sql("SELECT count(*) FROM {documents}")))
-            if rows >= ENOUGH and not self._has_graph(connection):
-                self._build(connection, rows)
-            connection.execute(self._server.sql("VACUUM (ANALYZE) {documents}, {hubness}"))
+        key = [f"cr5 optimise {self._database.table}"]
+        with self._database.connection() as connection:
+            # Polled, because waiting in the server is a transaction, and CREATE INDEX CONCURRENTLY waits for those.
+            while not _fetch_one(connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", key))[0]:
+                time.sleep(OPTIMISE_POLL_SECONDS)
+            (rows,) = _fetch_one(connection.execute(self._database.sql("SELECT count(*) FROM {documents}")))
+            if rows >= self._ann_min_rows and not self._has_graph(connection):
+                self._build_graph(connection, rows)
+            connection.execute(self._database.sql("VACUUM (ANALYZE) {documents}, {hubness}"))
             connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", key)
 
     def about(self) -> dict[str, Any]:
         sizes = " + ".join(["pg_total_relation_size(quote_ident(%s)::regclass)"] * 2)
-        with self._server.connection(READING) as connection:
-            query = self._server.sql(f"SELECT count(*), {sizes} FROM {{documents}}")
-            name = self._server.name
-            rows, size = _one(connection.execute(query, [name, f"{name}__hubness"]))
+        with self._database.reading() as connection:
+            query = self._database.sql(f"SELECT count(*), {sizes} FROM {{documents}}")
+            name = self._database.table
+            rows, size = _fetch_one(connection.execute(query, [name, f"{name}__hubness"]))
             graph = self._has_graph(connection)
         return {
             "store": "postgresql",
@@ -433,23 +272,23 @@ class PostgresStore:
         }
 
     def close(self) -> None:
-        self._server.close()
+        self._database.close()
 
-    def _bring(self, connection: "Connection[Any]", names: Sequence[str], columns: Sequence[Sequence[Any]]) -> None:
-        """Copy rows into a table that lasts as long as the transaction."""
+    def _copy_in(self, connection: "Connection[Any]", names: Sequence[str], columns: Sequence[Sequence[Any]]) -> None:
+        """Copy rows into {incoming}, a temporary table of the transaction."""
         kinds = {name: "vector" if name in ("vector", "hubness") else 'text COLLATE "C"' for name in names}
         fields = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-        connection.execute(self._server.sql(f"CREATE TEMPORARY TABLE {{incoming}} ({fields}) ON COMMIT DROP"))
-        with connection.cursor().copy(self._server.sql("COPY {incoming} FROM STDIN (FORMAT BINARY)")) as copy:
+        connection.execute(self._database.sql(f"CREATE TEMPORARY TABLE {{incoming}} ({fields}) ON COMMIT DROP"))
+        with connection.cursor().copy(self._database.sql("COPY {incoming} FROM STDIN (FORMAT BINARY)")) as copy:
             copy.set_types(["text" if kind != "vector" else "bytea" for kind in kinds.values()])
             for row in zip(*columns, strict=True):
                 copy.write_row(row)
 
     def _select(self, names: Sequence[str], rest: str, source: str = "{documents}") -> "Composed":
-        """A query for columns; vectors come as bytes."""
-        wanted = ", ".join(f"vector_send({name})" if name in ("vector", "hubness") else name for name in names)
+        """A SELECT statement for columns; vectors are returned in binary form."""
+        expressions = ", ".join(f"vector_send({name})" if name in ("vector", "hubness") else name for name in names)
         join = " JOIN {hubness} USING (id)" if "hubness" in names else ""
-        return self._server.sql(f"SELECT {wanted} FROM {source}{join} {rest}")
+        return self._database.sql(f"SELECT {expressions} FROM {source}{join} {rest}")
 
     def _table(self, rows: Sequence[Sequence[Any]], names: Sequence[str]) -> pa.Table:
         columns: Iterable[Any] = zip(*rows, strict=True) if rows else ([] for _ in names)
@@ -457,103 +296,112 @@ class PostgresStore:
         for name, values in zip(names, columns, strict=True):
             kind = self.schema.field(name).type
             arrays.append(
-                _unpacked(values, kind.list_size) if name in ("vector", "hubness") else pa.array(values, kind)
+                _from_binary(values, kind.list_size) if name in ("vector", "hubness") else pa.array(values, kind)
             )
         return pa.Table.from_arrays(arrays, schema=pa.schema([self.schema.field(name) for name in names]))
 
-    def _batches(self, query: "Composed", chosen: list[Any], names: list[str], size: int) -> Iterator[pa.RecordBatch]:
+    def _read_batches(
+        self, query: "Composed", parameters: list[Any], names: list[str], batch_rows: int
+    ) -> Iterator[pa.RecordBatch]:
         with (
-            self._server.connection() as connection,
+            self._database.connection() as connection,
             connection.transaction(),
             connection.cursor(name="scan", binary=True) as cursor,
         ):
-            cursor.execute(query, chosen)
-            while rows := cursor.fetchmany(size):
+            cursor.execute(query, parameters)
+            while rows := cursor.fetchmany(batch_rows):
                 yield from self._table(rows, names).to_batches()
 
-    def _worth_the_graph(self, connection: "Connection[Any]", settings: dict[str, Any]) -> bool:
-        """Whether there is one, and the documents in question are too many to compare with each."""
+    def _should_use_graph(self, connection: "Connection[Any]", langs: list[str] | None) -> bool:
+        """Whether the graph exists, and there are too many rows in these languages to compare all of them."""
         if not self._has_graph(connection):
             return False
-        query = "SELECT count(*) FROM (SELECT FROM {documents} WHERE lang = ANY(%(langs)s) LIMIT %(enough)s) AS few"
-        return settings["langs"] is None or _one(connection.execute(self._server.sql(query), settings))[0] >= ENOUGH
+        if langs is None:
+            return True
+        query = self._database.sql(
+            "SELECT count(*) FROM (SELECT FROM {documents} WHERE lang = ANY(%s) LIMIT %s) AS limited"
+        )
+        return bool(_fetch_one(connection.execute(query, [langs, self._ann_min_rows]))[0] >= self._ann_min_rows)
 
     def _nearest(
-        self, connection: "Connection[Any]", settings: dict[str, Any], k: int, names: list[str], *, graph: bool
+        self,
+        connection: "Connection[Any]",
+        vector: Floats,
+        k: int,
+        langs: list[str] | None,
+        names: list[str],
+        *,
+        use_graph: bool,
     ) -> pa.Table:
-        """The k nearest of one query, by the graph or one by one."""
-        order, number = "(vector <#> %(query)s::vector) + 0", k  # a sum is not what the graph is sorted by
-        if graph:
+        """The k rows nearest to a vector, by the graph or exhaustively."""
+        order, depth = "(vector <#> %(query)s::vector) + 0", k  # the sum keeps PostgreSQL from using the graph
+        if use_graph:
             order = f"vector::halfvec({self._rank:d}) <#> %(query)s::halfvec({self._rank:d})"
-            number = REFINED * k if settings["langs"] is None else max(REFINED * k, CANDIDATES)
-            wanted = {
-                "hnsw.ef_search": min(MOST, max(SEARCHED, number)),
-                "hnsw.iterative_scan": "relaxed_order",  # until there are enough in the languages asked for
+            depth = max(RERANKED_ROWS_PER_HIT * k, 0 if langs is None else MIN_RERANKED_ROWS)
+            settings = {
+                "hnsw.ef_search": min(MAX_EF_SEARCH, max(MIN_EF_SEARCH, depth)),
+                "hnsw.iterative_scan": "relaxed_order",  # until there are enough rows in these languages
                 "hnsw.max_scan_tuples": 2**31 - 1,
                 "hnsw.scan_mem_multiplier": 16,
             }
-            for name, value in wanted.items():
+            for name, value in settings.items():
                 connection.execute("SELECT set_config(%s, %s, true)", [name, str(value)])
-        where = "" if settings["langs"] is None else "WHERE lang = ANY(%(langs)s)"
+        where = "" if langs is None else "WHERE lang = ANY(%(langs)s)"
         inner = f"""(
             SELECT * FROM (
                 SELECT id, -(vector <#> %(query)s::vector) AS cosine FROM {{documents}} {where}
-                ORDER BY {order} LIMIT %(number)s
+                ORDER BY {order} LIMIT %(depth)s
             ) AS candidates ORDER BY cosine DESC LIMIT %(k)s
-        ) AS found"""
+        ) AS best"""
         query = self._select([*names, "cosine"], "", f"{inner} JOIN {{documents}} USING (id)")
         with connection.cursor(binary=True) as cursor:
-            rows = cursor.execute(query, {**settings, "number": number, "k": k}).fetchall()
+            parameters = {"query": json.dumps(vector.tolist()), "langs": langs, "depth": depth, "k": k}
+            rows = cursor.execute(query, parameters).fetchall()
         cosines = np.array([row[-1] for row in rows], np.float32)
-        return best_first(self._table([row[:-1] for row in rows], names), cosines, k)
+        return take_best(self._table([row[:-1] for row in rows], names), cosines, k)
 
     def _has_graph(self, connection: "Connection[Any]") -> bool:
         query = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(quote_ident(%s))"
-        found = connection.execute(query, [f"{self._server.name}__graph"]).fetchone()
-        return found is not None and bool(found[0])
+        row = connection.execute(query, [f"{self._database.table}__graph"]).fetchone()
+        return row is not None and bool(row[0])
 
-    def _build(self, connection: "Connection[Any]", rows: int) -> None:
-        """Build the graph beside readers and writers."""
-        needed = min(MEMORY, 2 * rows * (2 * self._rank + 16 * LINKS))
+    def _build_graph(self, connection: "Connection[Any]", rows: int) -> None:
+        """Build the HNSW graph without blocking readers and writers."""
+        memory = min(BUILD_MEMORY_BYTES, 2 * rows * (2 * self._rank + 16 * HNSW_M))
         connection.execute(
             """SELECT set_config('maintenance_work_mem', greatest(%s,
                pg_size_bytes(current_setting('maintenance_work_mem')) / 1024)::text || 'kB', false)""",
-            [needed // 1024],
+            [memory // 1024],
         )
         build = f"""CREATE INDEX CONCURRENTLY {{graph}} ON {{documents}}
             USING hnsw ((vector::halfvec({self._rank:d})) halfvec_ip_ops)
-            WITH (m = {LINKS:d}, ef_construction = {BREADTH:d})"""
+            WITH (m = {HNSW_M:d}, ef_construction = {HNSW_EF_CONSTRUCTION:d})"""
         try:
-            connection.execute(self._server.sql("DROP INDEX IF EXISTS {graph}"))  # of a build that was cut short
-            connection.execute(self._server.sql(build))
-        except self._server.psycopg.errors.DiskFull:  # several workers share memory, of which a container has little
+            connection.execute(self._database.sql("DROP INDEX IF EXISTS {graph}"))  # left by an interrupted build
+            connection.execute(self._database.sql(build))
+        except (
+            self._database.psycopg.errors.DiskFull
+        ):  # parallel workers need shared memory, of which containers have little
             connection.execute("SET max_parallel_maintenance_workers = 0")
-            connection.execute(self._server.sql("DROP INDEX IF EXISTS {graph}"))
-            connection.execute(self._server.sql(build))
+            connection.execute(self._database.sql("DROP INDEX IF EXISTS {graph}"))
+            connection.execute(self._database.sql(build))
         connection.execute("RESET maintenance_work_mem")
         connection.execute("RESET max_parallel_maintenance_workers")
 
 
-def _spoken(connection: "Connection[Any]") -> bool:
-    """Whether the server has sent something unasked: to an idle connection, that it ends."""
-    waiting = select.poll()
-    waiting.register(connection.fileno(), select.POLLIN)
-    return bool(waiting.poll(0))
-
-
-def _one(cursor: "Cursor[Any]") -> tuple[Any, ...]:
+def _fetch_one(cursor: "Cursor[Any]") -> tuple[Any, ...]:
     row: tuple[Any, ...] | None = cursor.fetchone()
     assert row is not None
     return row
 
 
-def _packed(column: pa.ChunkedArray) -> list[bytes]:
-    """Vectors as pgvector reads them: how many numbers, two empty bytes, the numbers, big end first."""
-    values = matrix(column).astype(">f4")
-    head = values.shape[1].to_bytes(2, "big") + b"\0\0"
-    return [head + row.tobytes() for row in values]
+def _to_binary(column: pa.ChunkedArray) -> list[bytes]:
+    """Vectors in pgvector's binary format: their width, two zero bytes, the numbers, all big-endian."""
+    values = to_matrix(column).astype(">f4")
+    header = values.shape[1].to_bytes(2, "big") + b"\0\0"
+    return [header + row.tobytes() for row in values]
 
 
-def _unpacked(values: Iterable[bytes], width: int) -> pa.Array:
+def _from_binary(values: Iterable[bytes], width: int) -> pa.Array:
     numbers = np.frombuffer(b"".join(value[4:] for value in values), ">f4")
-    return lists(numbers.reshape(-1, width))
+    return to_lists(numbers.reshape(-1, width))

@@ -1,0 +1,266 @@
+"""Connections to a PostgreSQL database with pgvector: pooled, checked, and never waited for without limit.
+
+``psycopg_pool`` was tried and not used: connecting in its own threads, it hides why a connection fails and makes the
+caller wait for its timeout (a stopped server: 10 s and "couldn't get a connection", here 1 ms and the reason), and it
+does not notice a server that hangs during a call.
+"""
+
+import importlib
+import os
+import re
+import select
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cr5.errors import Cr5Error
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.sql import Composed
+
+MIN_PGVECTOR = (0, 8)
+CONNECTION_OPTIONS = {  # unless the address sets them: a server that has disappeared is noticed
+    "connect_timeout": 10, "keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6,
+}  # fmt: skip
+_TABLE_NAME = re.compile(r"(?!.*__)[a-z][a-z0-9_]{0,39}")  # related tables and indexes are called NAME__something
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds after which a call is aborted, or the server is probed."""
+
+    read: float = 60  # limit of a reading call; writing calls have none
+    probe_read: float = 5  # between two probes of the server during a reading call,
+    probe_write: float = 60  # and during a writing call
+    check_idle: float = 5  # a connection that was idle for longer is checked before it is used
+
+
+class Database:
+    """Connections to a database, and the names of the tables of one index in it; no text shows the password."""
+
+    def __init__(self, address: str, table: str, timeouts: Timeouts | None = None) -> None:
+        if not _TABLE_NAME.fullmatch(table):
+            raise Cr5Error(
+                f"{table!r} cannot name an index; use up to 40 characters of a-z, 0-9 and single _, a letter first"
+            )
+        self.psycopg = import_psycopg()
+        self.table, self.timeouts = table, timeouts or Timeouts()
+        self._address = address
+        self._sql = importlib.import_module("psycopg.sql")
+        self._errors = importlib.import_module("psycopg.errors")
+        parts = parse_address(address)
+        host = parts.get("host") or parts.get("hostaddr") or "the default address"
+        self._label = f"PostgreSQL at {host}" + (f", port {parts['port']}" if parts.get("port") else "")
+        self._password = str(parts.get("password") or "")
+        self._options = {key: parts.get(key) or value for key, value in CONNECTION_OPTIONS.items()}
+        self._idle: deque[tuple[Connection[Any], float]] = deque()
+        self._watchdogs, self._closed = set[Watchdog](), False
+
+    def __str__(self) -> str:
+        return self._label
+
+    def __repr__(self) -> str:
+        return f"Database({self._label!r}, {self.table!r})"
+
+    def literal(self, value: str) -> Any:
+        """A quoted value, for statements that take no parameters."""
+        return self._sql.Literal(value)
+
+    def sql(self, statement: str, **parts: Any) -> "Composed":
+        """A statement with the names of tables and indexes filled in: {documents}, {hubness}, {graph}, ..."""
+        names = {key: self._sql.Identifier(f"{self.table}__{key}") for key in ("hubness", "langs", "graph", "incoming")}
+        names["documents"] = self._sql.Identifier(self.table)
+        composed: Composed = self._sql.SQL(statement).format(**names, **parts)
+        return composed
+
+    def reading(self) -> Any:
+        """A connection for a call that may take ``timeouts.read`` seconds."""
+        return self.connection(self.timeouts.read)
+
+    @contextmanager
+    def connection(self, limit: float | None = None) -> Iterator["Connection[Any]"]:
+        """A connection in autocommit mode, for a call that may take ``limit`` seconds; closed after an error.
+
+        A call at a server that hangs is aborted whatever the limit.
+        """
+        connection = self._take()
+        try:
+            with self._watched(connection, limit) as watchdog:
+                yield connection
+        except BaseException as error:
+            connection.close()
+            errors = self._errors
+            if isinstance(error, self.psycopg.OperationalError | errors.InsufficientPrivilege | errors.UndefinedTable):
+                reason = self._reason(error)
+                raise Cr5Error(f"{self}: {reason}; check that the server is running and the index exists") from None
+            raise
+        if self._closed or watchdog.verdict:
+            connection.close()
+        else:
+            self._idle.append((connection, time.monotonic()))
+
+    def close(self) -> None:
+        """Close all connections; calls that are waiting for an answer fail."""
+        self._closed = True
+        for watchdog in list(self._watchdogs):
+            watchdog.abort("the index was closed during the call; open it again")
+        while self._idle:
+            self._idle.pop()[0].close()
+
+    @contextmanager
+    def _watched(self, connection: "Connection[Any]", limit: float | None) -> Iterator["Watchdog"]:
+        """Abort the call inside when necessary; the error then says why."""
+        watchdog = Watchdog(self, connection, limit)
+        self._watchdogs.add(watchdog)
+        try:
+            with watchdog:
+                yield watchdog
+        except self.psycopg.Error:
+            if watchdog.verdict:
+                raise Cr5Error(f"{self}: {watchdog.verdict}") from None
+            raise
+        finally:
+            self._watchdogs.discard(watchdog)
+
+    def _take(self) -> "Connection[Any]":
+        """An idle connection that is still usable, or a new one."""
+        while self._idle:
+            try:
+                connection, since = self._idle.pop()
+            except IndexError:  # another thread took the last one
+                break
+            suspect = time.monotonic() - since > self.timeouts.check_idle or _has_input(connection)
+            if suspect and not self._is_usable(connection):
+                continue
+            return connection
+        return self._connect()
+
+    def _is_usable(self, connection: "Connection[Any]") -> bool:
+        try:
+            self._fetch_one(connection, "SELECT 1")
+        except self.psycopg.Error:
+            return False
+        return True
+
+    def _fetch_one(self, connection: "Connection[Any]", query: str) -> Any:
+        """The first row of a query; after an error the connection is closed."""
+        try:
+            with self._watched(connection, self.timeouts.read):
+                return connection.execute(query).fetchone()
+        except BaseException:
+            connection.close()
+            raise
+
+    def _connect(self) -> "Connection[Any]":
+        reason = ""
+        unsupported = suppress(self._errors.UndefinedObject, self._errors.InvalidParameterValue)
+        try:
+            connection: Connection[Any] = self.psycopg.connect(self._address, autocommit=True, **self._options)
+            row = self._fetch_one(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+            # The server then ends a call whose client has gone, even one that waits for a lock.
+            with unsupported, self._watched(connection, self.timeouts.read):
+                connection.execute("SET client_connection_check_interval = '5s'")
+        except self.psycopg.Error as error:
+            reason = self._reason(error)
+        if reason:
+            raise Cr5Error(f"{self} cannot be reached ({reason}); check address, user and password")
+        if row is None:
+            connection.close()
+            raise Cr5Error(f"{self}: the database lacks pgvector; run CREATE EXTENSION vector in it")
+        if tuple(int(part) for part in row[0].split(".")[:2]) < MIN_PGVECTOR:
+            connection.close()
+            raise Cr5Error(f"{self}: pgvector {row[0]} is too old; install 0.8, run ALTER EXTENSION vector UPDATE")
+        return connection
+
+    def answers(self) -> bool:
+        """Whether the server accepts a connection, or at least refuses it, within its connection timeout."""
+        try:
+            self.psycopg.connect(self._address, **self._options).close()
+        except self._errors.ConnectionTimeout:
+            return False
+        except self.psycopg.Error:
+            return True
+        return True
+
+    def _reason(self, error: BaseException) -> str:
+        """The first line of an error, without the password."""
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        text = lines[0] if lines else type(error).__name__
+        return text.replace(self._password, "…") if self._password else text
+
+
+class Watchdog:
+    """Watches a call, and shuts down its connection when the server hangs or the time is over.
+
+    A server that is silent may hang or be busy; it hangs if it does not accept another connection either.
+    """
+
+    def __init__(self, database: Database, connection: "Connection[Any]", limit: float | None) -> None:
+        self.verdict = ""  # why the call was aborted
+        self._database, self._connection, self._limit = database, connection, limit
+        self._done, self._aborting = threading.Event(), threading.Lock()
+
+    def __enter__(self) -> "Watchdog":
+        threading.Thread(target=self._watch, name="cr5-watch", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._aborting:
+            self._done.set()
+
+    def abort(self, verdict: str) -> None:
+        """Shut down the connection unless the call has ended; the thread that waits for it gets an error."""
+        with self._aborting:
+            if self._done.is_set():
+                return
+            self.verdict = verdict
+            lost = suppress(OSError, self._database.psycopg.Error)
+            with lost, socket.socket(fileno=os.dup(self._connection.fileno())) as same:
+                same.shutdown(socket.SHUT_RDWR)
+
+    def _watch(self) -> None:
+        began, timeouts = time.monotonic(), self._database.timeouts
+        while not self._done.wait(timeouts.probe_write if self._limit is None else timeouts.probe_read):
+            if self._limit is not None and time.monotonic() - began > self._limit:
+                self.abort(f"no result within {self._limit:g} s; check whether the index is locked")
+            elif not self._database.answers():
+                self.abort("the server does not answer; check whether it hangs")
+
+
+def import_psycopg() -> Any:
+    """The package psycopg, which is optional."""
+    try:
+        return importlib.import_module("psycopg")
+    except ImportError:
+        raise Cr5Error(
+            "the search index in PostgreSQL needs psycopg; install it with pip install 'cr5[postgres]'"
+        ) from None
+
+
+def parse_address(address: str) -> dict[str, Any]:
+    """The parts of a connection address: host, port, user, password, ..."""
+    psycopg, parts = import_psycopg(), None
+    with suppress(psycopg.Error):  # the error of libpq quotes the password, so it must not be chained to ours
+        parts = importlib.import_module("psycopg.conninfo").conninfo_to_dict(address)
+    if parts is None:
+        raise Cr5Error("the address of the PostgreSQL server is wrong; write postgresql://USER@HOST:PORT/DATABASE")
+    return dict(parts)
+
+
+def without_password(address: str) -> str:
+    """An address as a connection string without passwords."""
+    parts = {key: value for key, value in parse_address(address).items() if "password" not in key}
+    return str(importlib.import_module("psycopg.conninfo").make_conninfo(**parts))
+
+
+def _has_input(connection: "Connection[Any]") -> bool:
+    """Whether the server has sent something to an idle connection: that it is being closed."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,0 +1,121 @@
+"""Rows for stores, and places where stores are created, opened again and opened by other processes."""
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cr5.errors import Cr5Error
+from cr5.index.stores import lance, postgres
+from cr5.index.stores.base import Floats, Store, to_lists
+from cr5.index.stores.lance import LanceLimits
+from cr5.retrieval.vectors import unit_rows
+
+RANK, LANGUAGES = 8, 2
+LANGS = ["da", "en", "it", "vi"]
+
+
+class Place:
+    """A folder or a database in which a store can be created, opened again, and opened by other processes."""
+
+    def __init__(self, kind: str, folder: Path, address: str | None, limits: LanceLimits | None = None) -> None:
+        self.kind, self.folder, self.address, self.limits = kind, folder, address, limits
+        self.name = f"t{uuid.uuid4().hex}"
+        self.stores: list[Store] = []
+
+    def create(self, rank: int = RANK) -> Store:
+        if self.address is None:
+            return self._kept(lance.create(self.folder, rank=rank, languages=LANGUAGES, limits=self.limits))
+        return self._kept(postgres.create(self.address, self.name, rank=rank, languages=LANGUAGES))
+
+    def open(self, rank: int | None = None) -> Store:
+        if self.address is None:
+            return self._kept(lance.open(self.folder, rank=rank, limits=self.limits))
+        return self._kept(postgres.open(self.address, self.name, rank=rank))
+
+    def label(self) -> str:
+        """The name of the place in messages."""
+        if self.address is None:
+            return str(self.folder)
+        return f"PostgreSQL at {self.address.partition('host=')[2]}, table {self.name}"
+
+    def run(self, code: str) -> "subprocess.Popen[str]":
+        """Run code in another process, in which ``place`` is this place."""
+        arguments = repr((self.kind, str(self.folder), self.address))
+        start = f"import pathlib, store_places\nk, f, a = {arguments}\n"
+        start += "place = store_places.Place(k, pathlib.Path(f), a)\n"
+        start += f"place.name = {self.name!r}\n"
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.Popen(
+            [sys.executable, "-c", start + code], stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def _kept(self, store: Store) -> Store:
+        self.stores.append(store)
+        return store
+
+
+def unit(number: int, rank: int = RANK, seed: int = 0) -> Floats:
+    """Random vectors of length 1."""
+    X = np.random.default_rng(seed).standard_normal((number, rank)).astype(np.float32)
+    return np.asarray(unit_rows(X), np.float32)
+
+
+def clustered(number: int, rank: int, seed: int = 0) -> Floats:
+    """Random vectors of length 1 in clusters of about 50."""
+    generator = np.random.default_rng(seed)
+    centres = unit(number // 50, rank, seed + 1)
+    noise = generator.standard_normal((number, rank)).astype(np.float32) / np.float32(rank**0.5)
+    X = centres[generator.integers(len(centres), size=number)] + noise
+    return np.asarray(unit_rows(X), np.float32)
+
+
+def rows(numbers: Any, vectors: Floats | None = None, **columns: Any) -> pa.Table:
+    """Documents d0, d1, … in four languages in turn; ``columns`` replaces columns."""
+    numbers = list(numbers)
+    vectors = unit(max(numbers, default=0) + 1)[numbers] if vectors is None else vectors
+    given = {
+        "id": [f"d{i}" for i in numbers],
+        "concept": [f"Q{i // 4}" for i in numbers],
+        "lang": [LANGS[i % 4] for i in numbers],
+        "title": [f"title {i}" for i in numbers],
+        "url": [f"https://example.org/{i}" for i in numbers],
+        "text": [f"text of {i}" for i in numbers],
+        "digest": [f"{i:08x}" for i in numbers],
+    }
+    hubness = (
+        np.stack([np.arange(len(numbers)), np.ones(len(numbers))], axis=1) if numbers else np.empty((0, LANGUAGES))
+    )
+    table = {key: pa.array(value, pa.string()) for key, value in (given | columns).items() if key in given}
+    table |= {"vector": columns.get("vector", to_lists(vectors)), "hubness": columns.get("hubness", to_lists(hubness))}
+    return pa.table(table)
+
+
+def ids(table: pa.Table) -> list[str]:
+    """The ids of rows."""
+    return list(table["id"].to_pylist())
+
+
+def all_rows(store: Store) -> dict[str, dict[str, Any]]:
+    """All rows of a store, by id."""
+    names = store.schema.names
+    return {row["id"]: row for batch in store.scan(names) for row in batch.to_pylist()}
+
+
+def by_id(table: pa.Table) -> dict[str, dict[str, Any]]:
+    """Rows by id."""
+    return {row["id"]: row for row in table.to_pylist()}
+
+
+def refused(call: Callable[[], Any]) -> str:
+    """The message of the error that a call raises."""
+    with pytest.raises(Cr5Error) as caught:
+        call()
+    return str(caught.value)

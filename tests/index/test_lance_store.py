@@ -1,0 +1,217 @@
+"""The store in a folder: compaction, and the IVF index beside the table."""
+
+import shutil
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from store_places import LANGS, LANGUAGES, RANK, all_rows, ids, refused, rows, unit
+
+from cr5.index.stores import lance
+from cr5.index.stores.base import Floats
+from cr5.index.stores.lance import LanceLimits
+from cr5.index.stores.lance_reader import TableReader
+
+
+def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
+    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES)
+    store.upsert(rows([1]))
+    with lance.writer_lock(tmp_path):
+        waiting = threading.Thread(target=store.upsert, args=[rows([2])])
+        waiting.start()
+        assert all_rows(store).keys() == {"d1"}
+        assert ids(store.nearest(unit(2)[1:], 5)[0]) == ["d1"]
+        assert waiting.is_alive()
+    waiting.join()
+    assert store.count() == {"en": 1, "it": 1}
+
+
+def test_old_versions_of_the_table_are_removed(tmp_path: Path) -> None:
+    limits = LanceLimits(version_lifetime=timedelta(milliseconds=1), max_small_files=4)
+    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+    sizes = []
+    for _ in range(6):
+        for _ in range(5):
+            store.upsert(rows(range(500)))
+        time.sleep(0.01)
+        store.optimise()
+        sizes.append(store.about()["bytes"])
+    assert max(sizes[1:]) < 1.5 * sizes[0]
+
+
+def test_many_small_files_are_compacted(tmp_path: Path) -> None:
+    limits = LanceLimits(max_small_files=4)
+    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+    files = []
+    for number in range(10):
+        store.upsert(rows(range(number, number + 1)))
+        store.optimise()
+        files.append(store._table.stats()["fragment_stats"]["num_fragments"])
+    assert files[:4] == [1, 2, 3, 4]
+    assert max(files) == 4
+
+
+def test_the_ivf_index_is_extended_and_trained_again_after_doubling_or_many_deletions(tmp_path: Path) -> None:
+    limits = LanceLimits(ann_min_rows=300, max_unindexed_rows=9)
+    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+
+    def state() -> tuple[int, int, int]:
+        about, index = store.about(), store._open_ivf()
+        assert index is not None
+        return index.built, about["rows"], about["unindexed"]
+
+    store.upsert(rows(range(400)))
+    store.optimise()
+    assert state() == (400, 400, 0)
+    for begin in (400, 410, 420):
+        store.upsert(rows(range(begin, begin + 10)))
+    assert state() == (400, 430, 0)
+    store.upsert(rows(range(430, 432)))
+    assert state() == (400, 432, 2)
+    store.delete([f"d{i}" for i in range(100)])
+    store.optimise()
+    assert state() == (400, 332, 2)
+    store.upsert(rows(range(80, 140)))  # 40 of them are there already
+    assert state() == (400, 352, 0)
+    store.optimise()
+    assert state() == (352, 352, 0)  # a quarter was dead
+    store.upsert(rows(range(800)))
+    store.optimise()
+    assert state() == (800, 800, 0)
+    assert [ids(table) for table in store.nearest(unit(800), 1)] == [[f"d{i}"] for i in range(800)]
+    assert len(list((tmp_path / "cells").iterdir())) == 3  # the list, the centres and one piece
+
+
+def test_indexed_rows_are_returned_as_written_and_follow_later_writes(tmp_path: Path) -> None:
+    limits = LanceLimits(ann_min_rows=300, in_memory_bytes=0)
+    writer = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+    everything = rows(range(400))
+    writer.upsert(everything)
+    writer.optimise()
+    reader = lance.open(tmp_path, limits=limits)
+    asked = [f"d{i}" for i in (7, 399, 0, 7)]
+    found = reader.get([*asked, "nobody"], everything.schema.names)
+    expected = everything.take([7, 399, 0, 7])
+    for name in everything.schema.names:
+        if name != "vector":
+            assert found[name].to_pylist() == expected[name].to_pylist()
+    np.testing.assert_allclose(found["vector"].to_pylist(), expected["vector"].to_pylist(), atol=5e-5)
+    writer.delete(["d7"])
+    writer.upsert(rows(range(0, 1), unit(400)[7:8]))  # another document takes its place
+    assert ids(reader.get(asked)) == ["d399", "d0"]
+    [nearest] = reader.nearest(unit(400)[7:8], 400, columns=("id", "title", "hubness"))
+    assert (ids(nearest)[0], nearest.num_rows, len(set(ids(nearest)))) == ("d0", 399, 399)
+    writer.set_hubness(["d0", "d5"], np.full((2, LANGUAGES), 7, np.float32))
+    assert reader.get(["d5", "d0"])["hubness"].to_pylist() == [[7, 7], [7, 7]]
+    [nearest] = reader.nearest(unit(400)[5:6], 1, columns=("id", "hubness"))
+    assert nearest.to_pylist() == [{"id": "d5", "hubness": [7, 7], "cosine": pytest.approx(1, abs=5e-5)}]
+
+
+def test_rows_written_after_the_last_indexed_rows_were_deleted_are_found(tmp_path: Path) -> None:
+    limits = LanceLimits(ann_min_rows=300)
+    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+    store.upsert(rows(range(400)))
+    store.optimise()
+    store.delete([f"d{i}" for i in range(390, 400)])
+    store = lance.open(tmp_path, limits=limits)  # which does not remember what there was
+    store.upsert(rows(range(500, 510)))
+    assert ids(store.get(["d505", "d395"])) == ["d505"]
+    assert [ids(table) for table in store.nearest(unit(510)[500:], 1)] == [[f"d{i}"] for i in range(500, 510)]
+
+
+@pytest.mark.parametrize("kind", ["piece-*.arrow", "centres-*.npy", "cells.json"])
+@pytest.mark.parametrize("damage", [b"", b"no such thing", None])
+def test_a_damaged_ivf_index_is_named_and_can_be_rebuilt(tmp_path: Path, kind: str, damage: bytes | None) -> None:
+    limits = LanceLimits(ann_min_rows=300)
+    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+    store.upsert(rows(range(400)))
+    store.optimise()
+    [path] = (tmp_path / "cells").glob(kind)
+    path.unlink()
+    if damage is not None:
+        path.write_bytes(damage)
+    store = lance.open(tmp_path, limits=limits)
+    if kind != "cells.json" or damage is not None:
+        message = refused(lambda: store.nearest(unit(1), 1))
+        assert message.startswith(f"{tmp_path / 'cells'}: the approximate index is damaged; delete this folder")
+    shutil.rmtree(tmp_path / "cells")
+    assert ids(store.nearest(unit(400)[7:8], 1)[0]) == ["d7"]
+    store.optimise()
+    assert store.about()["index"] == "cells"
+    assert ids(store.nearest(unit(400)[7:8], 1)[0]) == ["d7"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_random_writes_the_ivf_index_agrees_with_a_dictionary(tmp_path: Path, seed: int) -> None:
+    limits = LanceLimits(ann_min_rows=100, max_unindexed_rows=5, max_small_files=3, in_memory_bytes=0)
+    rng, there = np.random.default_rng(seed), dict[str, tuple[Floats, list[float]]]()
+    stores = [
+        lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits),
+        lance.open(tmp_path, limits=limits),
+    ]
+    for _ in range(40):
+        store, reader = rng.permutation(np.array(stores, object))
+        some = rng.choice(300, rng.integers(1, 60), replace=False).tolist()
+        match rng.integers(6):
+            case 0 | 1 | 2:
+                vectors = unit(len(some), seed=int(rng.integers(2**31)))
+                new = rows(some, vectors)
+                store.upsert(new)
+                there |= dict(zip(ids(new), zip(vectors, new["hubness"].to_pylist(), strict=True), strict=True))
+            case 3:
+                store.delete([f"d{i}" for i in some[:20]])
+                there = {name: row for name, row in there.items() if name not in {f"d{i}" for i in some[:20]}}
+            case 4:
+                values = rng.random((len(some), LANGUAGES)).astype(np.float32)
+                store.set_hubness([f"d{i}" for i in some], values)
+                news = {f"d{i}": value.tolist() for i, value in zip(some, values, strict=True)}
+                there = {name: (row[0], news.get(name, row[1])) for name, row in there.items()}
+            case 5:
+                store.optimise()
+        stores = [store, lance.open(tmp_path, limits=limits) if rng.random() < 0.2 else reader]
+        asked, langs = unit(1, seed=int(rng.integers(2**31)))[0], set(rng.choice(LANGS, 3).tolist())
+        allowed = [name for name in there if LANGS[int(name[1:]) % 4] in langs]
+        best = sorted(allowed, key=lambda name: -float(there[name][0] @ asked))[:7]
+        for handle in stores:
+            [found] = handle.nearest(asked[None], 7, langs=langs, columns=("id", "title", "hubness"))
+            assert ids(found) == best
+            assert found["title"].to_pylist() == [f"title {name[1:]}" for name in best]
+            assert found["hubness"].to_pylist() == [pytest.approx(there[name][1]) for name in best]
+            names = [f"d{i}" for i in some]
+            assert ids(handle.get(names)) == [name for name in names if name in there]
+
+
+def test_a_small_table_is_read_once_for_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = lance.create(tmp_path, rank=RANK, languages=LANGUAGES)
+    writer.upsert(rows(range(5)))
+    reader, read, plain = lance.open(tmp_path), list[None](), lance.LanceStore._make_reader
+
+    def counted(self: lance.LanceStore, version: int) -> TableReader | None:
+        read.append(None)
+        return plain(self, version)
+
+    monkeypatch.setattr(lance.LanceStore, "_make_reader", counted)
+    for _ in range(3):
+        assert ids(reader.get(["d1"])) == ids(reader.nearest(unit(5)[1:2], 1)[0]) == ["d1"]
+    assert len(read) == 1
+    writer.delete(["d1"])
+    assert reader.get(["d1"]).num_rows == 0
+    assert len(read) == 2
+    writer.set_hubness(["d2"], np.full((1, LANGUAGES), 7, np.float32))
+    assert reader.get(["d2"])["hubness"].to_pylist() == [[7, 7]]
+    assert len(read) == 3
+    writer.upsert(rows(range(5, 6)))
+    assert ids(reader.get(["d5"])) == ["d5"]
+
+
+def test_rows_with_and_without_refreshed_hubness_can_be_scanned_together(tmp_path: Path) -> None:
+    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES)
+    store.upsert(rows(range(10)))
+    store.set_hubness([f"d{i}" for i in range(10)], np.zeros((10, LANGUAGES), np.float32))
+    store.upsert(rows(range(10, 20)))
+    batches = list(store.scan(("id", "hubness"), batch_rows=5))
+    assert {batch.schema for batch in batches} == {batches[0].schema}
+    assert sum(batch.num_rows for batch in batches) == 20
