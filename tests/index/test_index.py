@@ -193,9 +193,7 @@ def test_similar_documents_are_ranked_by_csls_without_the_document_itself(full: 
     assert {hit.id for hit in hits[:2]} == {"aa:Q010", "cc:Q010"}
 
 
-def test_nearest_gives_the_hits_of_search_for_vectors(
-    full: Index, model: Cr5, documents: list[Document]
-) -> None:
+def test_nearest_gives_the_hits_of_search_for_vectors(full: Index, model: Cr5, documents: list[Document]) -> None:
     texts = [document.text for document in documents if document.lang == "aa"][:3]
     vectors = np.vstack([model.encode(texts, "aa"), np.zeros((1, 60), np.float32)])
     found = full.nearest(vectors, "aa", k=4)
