@@ -78,7 +78,7 @@ def results(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_run_is_written_in_four_forms_that_agree(results: Path) -> None:
+def test_the_four_files_of_a_run_agree(results: Path) -> None:
     assert {p.name for p in results.iterdir()} == {
         "run.json", "scores.csv", "report.md", "report.html", "split.json",
     }  # fmt: skip
@@ -143,7 +143,7 @@ def test_two_runs_are_compared(corpus: Path, results: Path, tmp_path: Path, done
     assert named[0]["precision_b"] < named[0]["precision_a"]
 
 
-def test_texts_are_written_to_be_encoded_elsewhere_and_entered_again(
+def test_texts_can_be_encoded_elsewhere_and_evaluated(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], done: Callable[..., str]
 ) -> None:
     done("eval", "documents", corpus, *SETTINGS, "--texts", tmp_path / "texts")
@@ -159,7 +159,7 @@ def test_texts_are_written_to_be_encoded_elsewhere_and_entered_again(
     assert means["shared tokens (floor)", "cosine"] < 5
 
 
-def test_sentences_and_words_are_asked_of_a_trained_model(
+def test_a_trained_model_is_evaluated_on_sentences_and_words(
     model_folder: Path, corpus: Path, tmp_path: Path, done: Callable[..., str]
 ) -> None:
     random = np.random.default_rng(0)
@@ -304,12 +304,12 @@ def test_eval_without_a_subcommand_lists_them(corpus: Path, results: Path, fails
     )
 
 
-def test_systems_are_compared_by_their_short_names_too(results: Path, done: Callable[..., str]) -> None:
+def test_systems_can_be_compared_by_their_keys(results: Path, done: Callable[..., str]) -> None:
     rows = json.loads(done("eval", "--json", "--compare", results, results, "--systems", "cr5,floor"))
     assert (rows[0]["system_a"], rows[0]["system_b"]) == ("cr5", "shared tokens (floor)")
 
 
-def test_a_cr5_trained_beside_the_model_does_not_take_its_place(
+def test_cr5_trained_as_a_baseline_does_not_replace_the_model(
     model_folder: Path, corpus: Path, tmp_path: Path, done: Callable[..., str], fails: Callable[..., str]
 ) -> None:
     random = np.random.default_rng(0)

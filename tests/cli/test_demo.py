@@ -52,7 +52,7 @@ def figures(outcome: tuple[dict[str, Any], Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("measure", ["p1_cosine", "p1_csls"])
-def test_the_model_clearly_beats_chance_and_the_shared_token_floor(figures: dict[str, Any], measure: str) -> None:
+def test_the_model_clearly_beats_chance_and_the_shared_token_baseline(figures: dict[str, Any], measure: str) -> None:
     mean = figures["mean"]
     assert mean[measure] > 20 * mean["chance"]
     assert mean[measure] > 10 + max(mean["p1_floor"], mean["p1_floor_csls"])
@@ -111,23 +111,23 @@ def test_the_demo_fits_a_small_terminal(
 
 
 @pytest.fixture(scope="module")
-def material(articles: list[Document]) -> EvaluationCorpus:
+def corpus(articles: list[Document]) -> EvaluationCorpus:
     return read_texts(in_batches(articles), Tokeniser())
 
 
 @pytest.mark.parametrize("seed", range(demo.SEEDS))
-def test_no_concept_is_on_both_sides_of_a_split(material: EvaluationCorpus, seed: int) -> None:
-    made = demo.draw_split(material, seed)
+def test_no_concept_is_on_both_sides_of_a_split(corpus: EvaluationCorpus, seed: int) -> None:
+    made = demo.draw_split(corpus, seed)
     assert len(made.held_out) == 64
-    rows = training_rows(made, material, "joint")
+    rows = training_rows(made, corpus, "joint")
     for lang, own in rows.items():
-        trained = {material.concepts[i] for i in material.languages[lang].concepts[own]}
-        assert trained == set(material.concepts) - made.held_out
-    assert demo.draw_split(material, seed) == made
+        trained = {corpus.concepts[i] for i in corpus.languages[lang].concepts[own]}
+        assert trained == set(corpus.concepts) - made.held_out
+    assert demo.draw_split(corpus, seed) == made
 
 
-def test_seeds_split_differently(material: EvaluationCorpus) -> None:
-    assert len({demo.draw_split(material, seed).held_out for seed in range(5)}) == 5
+def test_different_seeds_give_different_splits(corpus: EvaluationCorpus) -> None:
+    assert len({demo.draw_split(corpus, seed).held_out for seed in range(5)}) == 5
 
 
 def test_shuffled_concepts_fall_to_chance(articles: list[Document]) -> None:
@@ -138,9 +138,9 @@ def test_shuffled_concepts_fall_to_chance(articles: list[Document]) -> None:
 
 
 def test_a_model_of_shuffled_concepts_finds_no_true_counterpart(
-    articles: list[Document], material: EvaluationCorpus
+    articles: list[Document], corpus: EvaluationCorpus
 ) -> None:
-    held_out = demo.draw_split(material, 0).held_out
+    held_out = demo.draw_split(corpus, 0).held_out
     training, test = ([d for d in articles if (d.concept in held_out) == side] for side in (False, True))
     model = Cr5(**demo.SETTINGS | {"ridge": 3.0, "rank": 50}).fit(madeup.shuffled(training))
     vectors = {lang: model.encode(madeup.texts(test, lang), lang) for lang in LANGS}

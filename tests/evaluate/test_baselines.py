@@ -147,7 +147,7 @@ def test_shuffled_training_concepts_score_at_chance(
 
 
 @pytest.mark.parametrize("system", FLOORS)
-def test_without_a_shared_string_the_floors_find_nothing(
+def test_without_a_shared_string_the_shared_word_baselines_find_nothing(
     system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
     space = system(training, rank=60, seed=0)
@@ -203,7 +203,9 @@ def test_texts_without_words_get_empty_rows(system: System, training: dict[str, 
     ("system", "name"),
     [(cl_lsi, "CL-LSI"), (cl_esa, "CL-ESA"), (inverted, "inverted indexing"), (within_language, "TF-IDF")],
 )
-def test_a_language_without_training_is_refused(system: System, name: str, training: dict[str, TokenisedTexts]) -> None:
+def test_a_language_that_was_not_trained_is_refused(
+    system: System, name: str, training: dict[str, TokenisedTexts]
+) -> None:
     space = system({lang: training[lang] for lang in ("aa", "bb")}, rank=20, seed=0)
     with pytest.raises(NotApplicableError) as error:
         space.pair(training["cc"], "cc", training["aa"], "aa")
@@ -216,7 +218,7 @@ def test_reports_are_plain_values(training: dict[str, TokenisedTexts]) -> None:
     assert report == {"concepts": madeup.CONCEPTS - madeup.HELD_OUT, "words": sizes, "rank": 20, "signature": "rank 20"}
 
 
-def test_a_word_s_vector_is_where_a_text_of_that_word_alone_is(training: dict[str, TokenisedTexts]) -> None:
+def test_a_word_s_vector_is_that_of_a_text_of_this_word_alone(training: dict[str, TokenisedTexts]) -> None:
     for system in (cl_lsi, inverted):
         space = system(training, rank=20, seed=0)
         words = space.words("aa")[:9]
@@ -245,7 +247,7 @@ def test_lsi_is_the_dense_svd_of_merged_documents(held_out: dict[str, TokenisedT
 
 
 @pytest.mark.parametrize("system", [cl_lsi, inverted])
-def test_the_rank_is_what_the_data_gives_at_most(system: System) -> None:
+def test_the_rank_is_limited_by_the_data(system: System) -> None:
     training = several()
     repeated = {lang: own.rows(np.repeat(np.flatnonzero(own.concepts < 10), 2)) for lang, own in training.items()}
     space = system(repeated, rank=500, seed=0)
@@ -254,7 +256,7 @@ def test_the_rank_is_what_the_data_gives_at_most(system: System) -> None:
 
 
 @pytest.mark.parametrize("system", [cl_lsi, inverted])
-def test_words_that_no_shared_concept_has_place_no_text(system: System) -> None:
+def test_texts_of_words_that_no_shared_concept_has_are_zero(system: System) -> None:
     alone = [Document(f"X{i}", "aa", f"lonely words {i}") for i in range(5)]
     training = texts([*madeup.corpus(concepts=40), *alone])
     asked = texts([Document("Q", "aa", "lonely words"), Document("Q", "bb", "x")])["aa"]
@@ -262,7 +264,7 @@ def test_words_that_no_shared_concept_has_place_no_text(system: System) -> None:
 
 
 @pytest.mark.parametrize(("system", "name"), [(cl_lsi, "CL-LSI"), (inverted, "inverted indexing")])
-def test_an_svd_without_scikit_learn_says_what_to_install(
+def test_without_scikit_learn_the_error_says_what_to_install(
     system: System, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.utils.extmath", None)
@@ -430,7 +432,7 @@ def test_new_words_keep_their_columns_whatever_was_embedded_before() -> None:
     assert pairs[1][0].shape[1] > first.shape[1]
 
 
-def test_the_floor_knows_no_languages() -> None:
+def test_the_shared_token_baseline_takes_any_language() -> None:
     space = shared_tokens(in_order(**TRAINING), rank=1, seed=0)
     own = in_order(en=["Nokia zzz"], vi=["zzz Nokia"])
     left, right = space.pair(own["en"], "en", own["vi"], "vi")
@@ -440,7 +442,7 @@ def test_the_floor_knows_no_languages() -> None:
 # The ceiling
 
 
-def test_the_ceiling_is_tfidf_of_each_language(
+def test_the_upper_bound_is_tfidf_within_each_language(
     training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
     space = within_language(training, rank=1, seed=0)

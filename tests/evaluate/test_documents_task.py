@@ -35,25 +35,25 @@ def documents() -> list[Document]:
 
 
 @pytest.fixture(scope="module")
-def material(documents: list[Document]) -> EvaluationCorpus:
+def corpus(documents: list[Document]) -> EvaluationCorpus:
     return read_texts(in_batches(documents), Tokeniser())
 
 
 @pytest.fixture(scope="module")
-def split(material: EvaluationCorpus) -> Split:
-    return make_split(material, min_unique=5, max_unique=1000)
+def split(corpus: EvaluationCorpus) -> Split:
+    return make_split(corpus, min_unique=5, max_unique=1000)
 
 
 @pytest.fixture(scope="module")
-def asked(material: EvaluationCorpus, split: Split) -> HeldOutDocuments:
-    return hold_out(material, split)
+def held_out(corpus: EvaluationCorpus, split: Split) -> HeldOutDocuments:
+    return hold_out(corpus, split)
 
 
 @pytest.fixture(scope="module")
-def run(asked: HeldOutDocuments) -> Run:
+def run(held_out: HeldOutDocuments) -> Run:
     """Cr5 in all regimes."""
     return evaluate_documents(
-        asked, {"cr5": cr5_system(SETTINGS)}, title="made up", regimes=REGIMES, rank=40, low_resource=90
+        held_out, {"cr5": cr5_system(SETTINGS)}, title="made up", regimes=REGIMES, rank=40, low_resource=90
     )
 
 
@@ -71,7 +71,7 @@ def test_cr5_finds_the_counterparts_in_every_regime(run: Run) -> None:
     assert run.notes == []
 
 
-def test_the_ranks_are_those_of_a_model_trained_and_asked_by_hand(
+def test_the_ranks_are_those_of_a_model_that_is_trained_and_queried_by_hand(
     run: Run, documents: list[Document], split: Split
 ) -> None:
     model = Cr5(**madeup.SETTINGS | {"rank": 40}).fit([d for d in documents if d.concept not in split.held_out])
@@ -107,10 +107,10 @@ def deranged(system: System) -> System:
     return fit
 
 
-def test_a_model_of_shuffled_concepts_scores_at_chance(asked: HeldOutDocuments) -> None:
-    run = evaluate_documents(asked, {"shuffled": deranged(cr5_system(SETTINGS))}, title="control", rank=40)
+def test_a_model_of_shuffled_concepts_scores_at_chance(held_out: HeldOutDocuments) -> None:
+    run = evaluate_documents(held_out, {"shuffled": deranged(cr5_system(SETTINGS))}, title="control", rank=40)
     queries = sum(len(score.ranks) for score in run.select("shuffled", "joint", "csls"))
-    chance = 100 / len(asked.texts["aa"])
+    chance = 100 / len(held_out.texts["aa"])
     assert p1(run, "shuffled") < chance + 4 * np.sqrt(chance * 100 / queries)
 
 
@@ -124,30 +124,34 @@ class Spy(Space):
         return np.ones((len(texts), 2), np.float32)
 
 
-def test_no_held_out_concept_reaches_a_system(asked: HeldOutDocuments, split: Split) -> None:
+def test_no_held_out_concept_reaches_a_system(held_out: HeldOutDocuments, split: Split) -> None:
     seen: list[set[int]] = []
     evaluate_documents(
-        asked, {"spy": lambda training, *, rank, seed: Spy(training, seen)}, title="", regimes=REGIMES, low_resource=50
+        held_out,
+        {"spy": lambda training, *, rank, seed: Spy(training, seen)},
+        title="",
+        regimes=REGIMES,
+        low_resource=50,
     )
     assert len(seen) == 1 + 3 * 3
     for concepts in seen:
         assert concepts
-        assert not {asked.filtered_corpus.concepts[i] for i in concepts} & split.held_out
+        assert not {held_out.filtered_corpus.concepts[i] for i in concepts} & split.held_out
 
 
-def test_vectors_that_are_all_alike_score_nothing(asked: HeldOutDocuments) -> None:
-    run = evaluate_documents(asked, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
+def test_identical_vectors_score_nothing(held_out: HeldOutDocuments) -> None:
+    run = evaluate_documents(held_out, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
     assert {score.precision(10) for score in run.scores} == {0.0}
 
 
-def test_the_shared_column_counts_training_concepts_of_the_pair(run: Run, asked: HeldOutDocuments) -> None:
-    free = CONCEPTS - len(asked.split.held_out)
+def test_shared_is_the_number_of_training_concepts_of_the_pair(run: Run, held_out: HeldOutDocuments) -> None:
+    free = CONCEPTS - len(held_out.split.held_out)
     assert {score.shared for score in run.select("cr5", "joint", "csls")} == {free}
     assert {score.shared for score in run.select("cr5", "low-resource", "csls")} == {90}
     assert {score.shared for score in run.select("cr5", "transitive", "csls")} == {0}
 
 
-def test_a_signature_tells_all_that_a_score_depends_on(run: Run, split: Split) -> None:
+def test_a_signature_has_everything_that_a_score_depends_on(run: Run, split: Split) -> None:
     score = run.select("cr5", "low-resource", "csls")[0]
     from importlib.metadata import version
 
@@ -160,10 +164,10 @@ def test_a_signature_tells_all_that_a_score_depends_on(run: Run, split: Split) -
     assert "|transitive via cc|" in run.select("cr5", "transitive", "csls")[0].signature
 
 
-def test_validation_queries_are_others_than_test_queries(material: EvaluationCorpus, split: Split) -> None:
+def test_validation_queries_are_not_test_queries(corpus: EvaluationCorpus, split: Split) -> None:
     systems = {"cr5": cr5_system(SETTINGS)}
     roles = [
-        evaluate_documents(hold_out(material, split, role=role), systems, title="") for role in ("test", "validation")
+        evaluate_documents(hold_out(corpus, split, role=role), systems, title="") for role in ("test", "validation")
     ]
     for source, target in (("aa", "bb"), ("cc", "aa")):
         concepts = [set(run.direction(source, target).concepts) for run in roles]
@@ -171,17 +175,17 @@ def test_validation_queries_are_others_than_test_queries(material: EvaluationCor
     assert "validation queries" in roles[1].scores[0].signature
 
 
-def test_a_background_is_held_out_and_holds_no_query(material: EvaluationCorpus, split: Split) -> None:
-    asked = hold_out(material, split, csls_over="background")
+def test_the_csls_background_is_held_out_and_has_no_query(corpus: EvaluationCorpus, split: Split) -> None:
+    held_out = hold_out(corpus, split, csls_over="background")
     for source in ("aa", "bb"):
-        behind = asked.background(source, "cc")
+        behind = held_out.background(source, "cc")
         assert behind is not None
         assert len(behind)
-        assert not set(behind) & set(asked.queries(source, "cc"))
-        names = {asked.filtered_corpus.concepts[i] for i in asked.texts[source].concepts[behind]}
+        assert not set(behind) & set(held_out.queries(source, "cc"))
+        names = {held_out.filtered_corpus.concepts[i] for i in held_out.texts[source].concepts[behind]}
         assert names <= split.held_out
-    run = evaluate_documents(asked, {"cr5": cr5_system(SETTINGS)}, title="")
-    plain = evaluate_documents(hold_out(material, split), {"cr5": cr5_system(SETTINGS)}, title="")
+    run = evaluate_documents(held_out, {"cr5": cr5_system(SETTINGS)}, title="")
+    plain = evaluate_documents(hold_out(corpus, split), {"cr5": cr5_system(SETTINGS)}, title="")
     assert [s.ranks for s in run.select("cr5", "joint", "cosine")] == [
         s.ranks for s in plain.select("cr5", "joint", "cosine")
     ]
@@ -192,21 +196,21 @@ def test_a_background_is_held_out_and_holds_no_query(material: EvaluationCorpus,
     assert p1(run, "cr5") > 80
 
 
-def test_csls_over_a_background_is_what_its_definition_says(material: EvaluationCorpus, split: Split) -> None:
-    asked = hold_out(material, split, csls_over="background")
-    run = evaluate_documents(asked, {"cr5": cr5_system(SETTINGS)}, title="")
-    rows = training_rows(split, asked.filtered_corpus, "joint")
+def test_csls_over_a_background_follows_the_definition(corpus: EvaluationCorpus, split: Split) -> None:
+    held_out = hold_out(corpus, split, csls_over="background")
+    run = evaluate_documents(held_out, {"cr5": cr5_system(SETTINGS)}, title="")
+    rows = training_rows(split, held_out.filtered_corpus, "joint")
     space = cr5_system(SETTINGS)(
-        {k: asked.filtered_corpus.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0
+        {k: held_out.filtered_corpus.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0
     )
-    vectors = {lang: np.asarray(space.embed(asked.texts[lang], lang), float) for lang in ("aa", "bb")}
-    behind, chosen = asked.background("aa", "bb"), asked.queries("aa", "bb")
+    vectors = {lang: np.asarray(space.embed(held_out.texts[lang], lang), float) for lang in ("aa", "bb")}
+    behind, chosen = held_out.background("aa", "bb"), held_out.queries("aa", "bb")
     assert behind is not None
     near = np.sort(vectors["bb"] @ vectors["aa"][behind].T, axis=1)[:, -10:].mean(axis=1)
     csls = 2 * vectors["aa"][chosen] @ vectors["bb"].T - near
-    concepts = asked.texts["bb"].concepts
+    concepts = held_out.texts["bb"].concepts
     expected = []
-    for i, concept in zip(range(len(chosen)), asked.texts["aa"].concepts[chosen], strict=True):
+    for i, concept in zip(range(len(chosen)), held_out.texts["aa"].concepts[chosen], strict=True):
         right = csls[i, concepts == concept].max()
         expected.append(1 + int((csls[i, concepts != concept] > right).sum()))
     [score] = [s for s in run.select("cr5", "joint", "csls") if (s.source, s.target) == ("aa", "bb")]
@@ -218,9 +222,9 @@ def test_masked_documents_share_no_word_with_their_counterparts(split: Split) ->
         Document(d.concept, d.lang, f"{d.text} name{d.concept} year{int(d.concept[1:]) % 9}")
         for d in madeup.corpus(concepts=CONCEPTS)
     ]
-    material = read_texts(in_batches(named), Tokeniser())
-    own = make_split(material, min_unique=5, max_unique=1000)
-    whole, masked = (hold_out(material, own, mask_shared=mask) for mask in (False, True))
+    corpus = read_texts(in_batches(named), Tokeniser())
+    own = make_split(corpus, min_unique=5, max_unique=1000)
+    whole, masked = (hold_out(corpus, own, mask_shared=mask) for mask in (False, True))
     assert any("name" in word for word in whole.plain_texts("aa")[0].split())
     for lang in ("aa", "bb"):
         for written in masked.plain_texts(lang):
@@ -241,19 +245,19 @@ def paragraphs() -> list[Document]:
     return found
 
 
-def test_the_ceiling_compares_the_same_paragraphs_within_the_query_language() -> None:
-    material = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)
-    asked = hold_out(material, make_split(material, min_unique=5, max_unique=1000))
-    there = asked.counterparts("aa", "bb")
-    own = material.raw_texts["aa"].to_pylist()
-    number = {name: i for i, name in enumerate(material.concepts)}
-    [i] = np.flatnonzero(material.languages["aa"].concepts == there.concepts[0])
-    assert material.concepts[there.concepts[0]] in number
+def test_the_upper_bound_compares_the_same_paragraphs_within_the_query_language() -> None:
+    corpus = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)
+    held_out = hold_out(corpus, make_split(corpus, min_unique=5, max_unique=1000))
+    there = held_out.counterparts("aa", "bb")
+    own = corpus.raw_texts["aa"].to_pylist()
+    number = {name: i for i, name in enumerate(corpus.concepts)}
+    [i] = np.flatnonzero(corpus.languages["aa"].concepts == there.concepts[0])
+    assert corpus.concepts[there.concepts[0]] in number
     words, ids, offsets = there.tokens
     expected = " ".join(own[i].split("\n")[1::2])
     assert [words[j] for j in ids[: offsets[1]]] == expected.split()
     systems = {"cr5": cr5_system(SETTINGS), "ceiling": within_language}
-    run = evaluate_documents(asked, systems, title="", variant="comparable")
+    run = evaluate_documents(held_out, systems, title="", variant="comparable")
     assert p1(run, "ceiling") > p1(run, "cr5") > 10
     assert "|comparable|" in run.scores[0].signature
 
@@ -272,15 +276,15 @@ def test_examples_show_a_hit_and_a_miss_and_every_query_has_its_coverage(run: Ru
 
 
 def test_coverage_and_vectors_are_those_of_the_model(
-    asked: HeldOutDocuments, documents: list[Document], split: Split
+    held_out: HeldOutDocuments, documents: list[Document], split: Split
 ) -> None:
-    rows = training_rows(split, asked.filtered_corpus, "joint")
+    rows = training_rows(split, held_out.filtered_corpus, "joint")
     space = cr5_system(SETTINGS)(
-        {k: asked.filtered_corpus.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0
+        {k: held_out.filtered_corpus.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0
     )
     assert isinstance(space, Cr5Space)
     model = Cr5(**madeup.SETTINGS | {"rank": 40}).fit([d for d in documents if d.concept not in split.held_out])
-    texts = [" ".join([t, "unknown words"]) for t in asked.plain_texts("bb")[:9]]
+    texts = [" ".join([t, "unknown words"]) for t in held_out.plain_texts("bb")[:9]]
     own = read_texts(
         in_batches([Document("x", lang, t) for t in texts for lang in ("aa", "bb")]), Tokeniser()
     ).languages["bb"]
@@ -290,21 +294,21 @@ def test_coverage_and_vectors_are_those_of_the_model(
     np.testing.assert_allclose(space.word_vectors("bb"), model.word_vectors("bb"), atol=1e-5)
 
 
-def test_vectors_from_elsewhere_are_entered_row_by_row(asked: HeldOutDocuments, tmp_path: Path) -> None:
-    names = sorted(asked.split.held_out)
+def test_precomputed_vectors_are_matched_row_by_row(held_out: HeldOutDocuments, tmp_path: Path) -> None:
+    names = sorted(held_out.split.held_out)
     random = np.random.default_rng(0)
     perfect = {name: random.normal(size=8) for name in names}
-    for lang, texts in asked.texts.items():
-        rows = np.array([perfect[asked.filtered_corpus.concepts[i]] for i in texts.concepts])
+    for lang, texts in held_out.texts.items():
+        rows = np.array([perfect[held_out.filtered_corpus.concepts[i]] for i in texts.concepts])
         np.save(tmp_path / f"{lang}.npy", rows * 3)
-    run = evaluate_documents(asked, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
+    run = evaluate_documents(held_out, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
     assert {score.precision(1) for score in run.scores} == {100.0}
     np.save(tmp_path / "bb.npy", np.ones((3, 8)))
-    with pytest.raises(Cr5Error, match=rf"3 vectors for language bb, but {len(asked.texts['bb'])} texts"):
-        evaluate_documents(asked, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
+    with pytest.raises(Cr5Error, match=rf"3 vectors for language bb, but {len(held_out.texts['bb'])} texts"):
+        evaluate_documents(held_out, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
     (tmp_path / "bb.npy").unlink()
     with pytest.raises(Cr5Error, match=r"no vectors for language bb; add bb\.npy"):
-        evaluate_documents(asked, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
+        evaluate_documents(held_out, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
     with pytest.raises(Cr5Error, match="nowhere has no vectors"):
         read_vectors(tmp_path / "nowhere")
 
@@ -320,20 +324,20 @@ class OneWay(Space):
         return np.eye(len(queries), 9, dtype=np.float32), np.eye(len(candidates), 9, dtype=np.float32)
 
 
-def test_what_cannot_be_measured_is_noted_and_the_rest_goes_on(asked: HeldOutDocuments) -> None:
+def test_a_failed_direction_is_noted_and_the_others_are_evaluated(held_out: HeldOutDocuments) -> None:
     def never(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
         raise NotApplicableError("it never works")
 
     systems: dict[str, System] = {"never": never, "one": lambda training, *, rank, seed: OneWay()}
-    run = evaluate_documents(asked, systems, title="")
+    run = evaluate_documents(held_out, systems, title="")
     assert run.notes == ["never, joint: it never works", "one, joint: it asks in aa only"]
     assert {score.source for score in run.scores} == {"aa"}
 
 
-def test_a_split_of_another_corpus_is_refused(asked: HeldOutDocuments) -> None:
+def test_a_split_of_another_corpus_is_refused(held_out: HeldOutDocuments) -> None:
     other = read_texts(in_batches(madeup.corpus(seed=1)), Tokeniser())
-    with pytest.raises(Cr5Error, match=f"{asked.split.corpus}.* but this is {other.digest}.*`split`"):
-        hold_out(other, asked.split)
+    with pytest.raises(Cr5Error, match=f"{held_out.split.corpus}.* but this is {other.digest}.*`split`"):
+        hold_out(other, held_out.split)
 
 
 def test_a_run_is_plain_json_and_comes_back(run: Run) -> None:
@@ -342,36 +346,36 @@ def test_a_run_is_plain_json_and_comes_back(run: Run) -> None:
     assert again.means() == run.means()
 
 
-def test_settings_stand_in_the_facts(run: Run, split: Split) -> None:
+def test_the_facts_include_the_settings(run: Run, split: Split) -> None:
     assert run.facts["split"] == {"seed": 0, "digest": split.digest, "smallest": 5, "largest": 1000}
     assert run.facts["corpus"]["languages"]["aa"] == {"documents": 400, "held_out": 160, "concepts": 400}
     assert isinstance(SETTINGS, Settings)
 
 
-def test_a_split_of_whole_documents_asks_about_all_of_them_when_they_are_made_comparable() -> None:
+def test_a_split_of_whole_documents_keeps_all_its_queries_in_the_comparable_corpus() -> None:
     """Parts are shorter than the limits of the split; what is asked about stays, and has its counterpart."""
     whole = read_texts(in_batches(paragraphs()), Tokeniser())
     made = make_split(whole, min_unique=18, max_unique=1000)
     comparable = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)
-    asked = hold_out(comparable, made)
-    assert len(asked.filtered_corpus.languages["aa"]) < len(asked.corpus.languages["aa"])
-    run = evaluate_documents(asked, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
+    held_out = hold_out(comparable, made)
+    assert len(held_out.filtered_corpus.languages["aa"]) < len(held_out.corpus.languages["aa"])
+    run = evaluate_documents(held_out, {"spy": lambda training, *, rank, seed: Spy(training, [])}, title="")
     for pair in made.pairs:
         assert sorted(run.direction(*pair.langs).concepts) == sorted(pair.test)
     assert all(rank > 0 for score in run.scores for rank in score.ranks)
 
 
-def test_the_ceiling_has_as_many_candidates_as_the_systems() -> None:
-    material = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)
-    asked = hold_out(material, make_split(material, min_unique=5, max_unique=1000))
+def test_the_upper_bound_has_as_many_candidates_as_the_systems() -> None:
+    corpus = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)
+    held_out = hold_out(corpus, make_split(corpus, min_unique=5, max_unique=1000))
     for source, target in (("aa", "bb"), ("bb", "aa")):
-        there = asked.counterparts(source, target)
-        assert sorted(there.concepts) == sorted(asked.texts[target].concepts)
+        there = held_out.counterparts(source, target)
+        assert sorted(there.concepts) == sorted(held_out.texts[target].concepts)
 
 
-def test_a_training_that_fails_is_noted_and_costs_no_other(asked: HeldOutDocuments) -> None:
+def test_a_failed_training_is_noted_and_the_others_are_evaluated(held_out: HeldOutDocuments) -> None:
     run = evaluate_documents(
-        asked, {"cr5": cr5_system(SETTINGS)}, title="", regimes=["joint", "low-resource"], rank=40, low_resource=30
+        held_out, {"cr5": cr5_system(SETTINGS)}, title="", regimes=["joint", "low-resource"], rank=40, low_resource=30
     )
     assert {score.regime for score in run.scores} == {"joint"}
     assert run.notes == [
@@ -380,55 +384,54 @@ def test_a_training_that_fails_is_noted_and_costs_no_other(asked: HeldOutDocumen
     ]
 
 
-def test_few_concepts_are_noted(asked: HeldOutDocuments) -> None:
+def test_few_concepts_are_noted(held_out: HeldOutDocuments) -> None:
     run = evaluate_documents(
-        asked, {"cr5": cr5_system(SETTINGS)}, title="", regimes=["low-resource"], rank=40, low_resource=5000
+        held_out, {"cr5": cr5_system(SETTINGS)}, title="", regimes=["low-resource"], rank=40, low_resource=5000
     )
     assert run.notes == ["low-resource aa-bb: 240 concepts to train on, fewer than 5000 (and 2 more like it)"]
 
 
-def test_a_run_that_is_stopped_keeps_what_it_has(asked: HeldOutDocuments) -> None:
+def test_a_stopped_evaluation_keeps_what_was_measured(held_out: HeldOutDocuments) -> None:
     seen: list[str] = []
     systems: dict[str, System] = {
         name: lambda training, *, rank, seed: Spy(training, []) for name in ("first", "second", "third")
     }
     run = evaluate_documents(
-        asked, systems, title="", progress=lambda p: seen.append(p.note), should_stop=lambda: len(seen) >= 2
+        held_out, systems, title="", progress=lambda p: seen.append(p.note), should_stop=lambda: len(seen) >= 2
     )
     assert {score.system for score in run.scores} == {"first", "second"}
     assert run.notes == ["stopped before joint, third: 1 of 3 trainings are missing"]
 
 
-def test_models_of_the_same_languages_by_another_bridge_are_all_told(run: Run) -> None:
+def test_trainings_of_the_same_languages_with_different_bridges_are_all_listed(run: Run) -> None:
     assert [t.langs for t in run.trained if t.regime == "transitive"] == [
         ["aa", "bb", "cc"], ["aa", "cc", "bb"], ["bb", "cc", "aa"],
     ]  # fmt: skip
 
 
-def test_what_is_dropped_stands_in_the_signature() -> None:
+def test_the_signature_says_that_shared_concepts_were_dropped() -> None:
     documents = [d for i, d in enumerate(madeup.corpus(concepts=CONCEPTS)) if i % 4]
-    material = read_texts(in_batches(documents), Tokeniser())
-    asked = hold_out(material, make_split(material, min_unique=5, max_unique=1000))
+    corpus = read_texts(in_batches(documents), Tokeniser())
+    held_out = hold_out(corpus, make_split(corpus, min_unique=5, max_unique=1000))
     systems: dict[str, System] = {"spy": lambda training, *, rank, seed: Spy(training, [])}
     runs = [
-        evaluate_documents(asked, systems, title="", regimes=["transitive"], drop_shared=drop) for drop in (False, True)
+        evaluate_documents(held_out, systems, title="", regimes=["transitive"], drop_shared=drop)
+        for drop in (False, True)
     ]
     assert "|transitive via cc|" in runs[0].scores[0].signature
     assert "|transitive via cc, shared concepts dropped|" in runs[1].scores[0].signature
 
 
-def test_a_bridge_that_is_no_language_is_refused_before_anything_is_trained(asked: HeldOutDocuments) -> None:
+def test_an_unknown_bridge_is_refused_before_anything_is_trained(held_out: HeldOutDocuments) -> None:
     seen: list[set[int]] = []
     systems: dict[str, System] = {"spy": lambda training, *, rank, seed: Spy(training, seen)}
     with pytest.raises(Cr5Error, match=r"`bridge=xx`.* aa, bb, cc"):
-        evaluate_documents(asked, systems, title="", regimes=REGIMES, bridge="xx")
+        evaluate_documents(held_out, systems, title="", regimes=REGIMES, bridge="xx")
     assert not seen
 
 
-def test_candidates_that_were_trained_on_cannot_be_the_csls_background(
-    material: EvaluationCorpus, split: Split
-) -> None:
+def test_candidates_that_were_trained_on_cannot_be_the_csls_background(corpus: EvaluationCorpus, split: Split) -> None:
     trained = replace(split, candidates_train=True)
-    asked = hold_out(material, trained, csls_over="background")
+    held_out = hold_out(corpus, trained, csls_over="background")
     with pytest.raises(Cr5Error, match=r"trained on.*`csls_over"):
-        asked.background("aa", "bb")
+        held_out.background("aa", "bb")

@@ -83,7 +83,7 @@ def two_directions(system: str, quality: float, n: int = 80, seed: int = 0, name
 # Figures
 
 
-def test_a_score_knows_its_figures() -> None:
+def test_a_score_computes_its_figures_from_the_ranks() -> None:
     own = score("cr5", "aa", "bb", [1, 2, 0, 7])
     assert [own.precision(k) for k in (1, 5, 10)] == [25, 50, 75]
     assert own.precision() == 25
@@ -107,7 +107,7 @@ def test_means_are_over_directions_for_each_system_regime_and_measure() -> None:
     assert [mean.reciprocal_rank for mean in means] == pytest.approx([100 * value for value in expected])
 
 
-def test_the_interval_of_a_mean_knows_a_concept_by_its_name_wherever_it_stands() -> None:
+def test_the_interval_of_a_mean_identifies_concepts_by_name_in_every_direction() -> None:
     ranks, names = [1] * 30 + [2] * 30, [f"Q{i}" for i in range(60)]
     asked = [queries("aa", "bb", names), queries("bb", "aa", names[::-1])]
     run = run_of(asked, [score("cr5", "aa", "bb", ranks), score("cr5", "bb", "aa", ranks[::-1])])
@@ -115,7 +115,7 @@ def test_the_interval_of_a_mean_knows_a_concept_by_its_name_wherever_it_stands()
     assert run.means()[0].interval == alone  # the second direction says the same once more
 
 
-def test_a_run_gives_its_groups_scores_and_queries_as_they_come() -> None:
+def test_groups_scores_and_queries_keep_the_order_of_the_run() -> None:
     run = small_run()
     assert run.groups() == [("cr5", "joint", "csls"), ("cr5", "joint", "cosine"), ("floor", "as given", "csls")]
     assert run.select("cr5", "joint", "csls") == run.scores[:2]
@@ -136,7 +136,7 @@ def test_an_empty_run_comes_back_from_json() -> None:
     assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
 
 
-def test_json_holds_the_figures_that_follow_beside_the_ranks() -> None:
+def test_the_json_has_the_figures_as_well_as_the_ranks() -> None:
     run = small_run()
     values = json.loads(json.dumps(run.to_json()))
     assert values["format"] == 1
@@ -163,15 +163,13 @@ def test_saving_again_replaces_the_run(tmp_path: Path) -> None:
     assert load_run(tmp_path) == two_directions("cr5", 0.5)
 
 
-def test_half_a_character_in_a_name_comes_back(tmp_path: Path) -> None:
+def test_a_lone_surrogate_in_a_name_survives_saving_and_loading(tmp_path: Path) -> None:
     run = replace(small_run(), facts={"corpus": os.fsdecode(b"caf\xe9.jsonl")})  # a file name in Latin-1
     save_run(run, tmp_path)
     assert load_run(tmp_path) == run
 
 
-def test_a_file_that_cannot_be_finished_leaves_nothing_and_the_old_one_untouched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_run(small_run(), tmp_path)
     before = (tmp_path / RUN_FILE).read_bytes()
 
@@ -187,7 +185,7 @@ def test_a_file_that_cannot_be_finished_leaves_nothing_and_the_old_one_untouched
     assert (tmp_path / RUN_FILE).read_bytes() == before
 
 
-def test_a_run_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_run_is_named(tmp_path: Path) -> None:
     for given, file in ((tmp_path, tmp_path / "run.json"), (tmp_path / "other", tmp_path / "other")):
         with pytest.raises(Cr5Error) as error:
             load_run(given)
@@ -195,7 +193,7 @@ def test_a_run_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"concept\tlang\n", b"{'format': 1}", b"\xff\xfe", b'{"format": 1'])
-def test_a_file_that_is_not_json_is_no_run(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_json_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "run.json"
     file.write_bytes(content)
     with pytest.raises(Cr5Error) as error:
@@ -203,7 +201,7 @@ def test_a_file_that_is_not_json_is_no_run(tmp_path: Path, content: bytes) -> No
     assert str(error.value).startswith(f"{file} is not a run")
 
 
-def test_a_folder_in_place_of_the_file_is_no_run(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.json").mkdir()
     with pytest.raises(Cr5Error) as error:
         load_run(tmp_path)
@@ -288,7 +286,7 @@ def test_two_runs_that_differ_by_chance_do_not_differ_significantly() -> None:
     assert not any(row.significant for row in rows)
 
 
-def test_rows_hold_the_differences_of_their_directions() -> None:
+def test_rows_have_the_paired_differences_of_their_directions() -> None:
     a, b = two_directions("cr5", 0.3), two_directions("cr5", 0.5, seed=1)
     rows = compare(a, b)[:3]
     ranks_a, ranks_b = ([s.rank_array for s in run.scores[:2]] for run in (a, b))
@@ -379,7 +377,7 @@ def many_directions(better: int, langs: int, n: int = 40) -> tuple[Run, Run]:
     return run_of(asked, [*one, *rest]), run_of(asked, [*other, *rest])
 
 
-def test_significance_is_for_all_directions_together_and_for_all_means() -> None:
+def test_p_values_are_adjusted_for_all_directions_and_separately_for_all_means() -> None:
     # 7 queries won of 7: p = 2 / 2**7 = 0.016, enough for one row or three, not for six.
     one, other = many_directions(7, langs=3)
     losing = [replace(s, ranks=[1, *s.ranks[1:]]) for s in one.scores[1:]]  # the other directions differ by a query
@@ -391,7 +389,7 @@ def test_significance_is_for_all_directions_together_and_for_all_means() -> None
     assert not any(row.significant for row in directions)
 
 
-def test_what_is_identical_is_no_comparison_and_makes_no_other_less_significant() -> None:
+def test_identical_rankings_do_not_take_part_in_the_adjustment() -> None:
     rows = compare(*many_directions(7, langs=3))
     assert [row.adjusted for row in rows[2:]] == [1] * 5
     assert rows[1].adjusted == rows[1].at_1.p_value == pytest.approx(2 / 2**7, abs=0.004)
@@ -408,7 +406,7 @@ def test_runs_of_other_corpora_are_not_compared() -> None:
         compare(replace(one, scores=signed), replace(one, scores=other))
 
 
-def test_a_plain_difference_is_significant_among_552_directions() -> None:
+def test_a_clear_difference_is_significant_among_552_directions() -> None:
     rows = compare(*many_directions(40, langs=24))
     assert len(rows) == 1 + 24 * 23
     assert [(row.source, row.target) for row in rows if row.significant] == [("", ""), ("l0", "l1")]

@@ -65,7 +65,7 @@ def test_separate_sentences_and_candidates_have_no_text_in_common(role: QueryRol
         assert len(drawn.weights) <= 200
 
 
-def test_validation_draws_from_what_the_test_keeps_apart() -> None:
+def test_validation_sentences_come_from_the_separate_sentences_of_the_test() -> None:
     pair = sentences(300)
     test = sample_sentences(pair, queries=40, separate=100, seed=3)
     other = sample_sentences(pair, queries=40, separate=100, seed=3, role="validation")
@@ -74,19 +74,19 @@ def test_validation_draws_from_what_the_test_keeps_apart() -> None:
     assert len(other.weights) == 50
 
 
-def test_a_share_is_kept_apart_of_large_pairs_only() -> None:
+def test_a_share_is_kept_separate_in_large_pairs_only() -> None:
     small, large = (sentences(n, words=3) for n in (9_999, 10_000))
     sizes = [len(sample_sentences(pair, queries=1, separate=0.25, seed=0).weights) for pair in (small, large)]
     assert sizes[0] == 0
     assert 2400 < sizes[1] <= 2500  # three words are sometimes said twice, and these stay together
 
 
-def test_sentences_that_share_a_text_on_either_side_say_the_same() -> None:
+def test_sentences_that_share_a_text_on_either_side_are_equivalent() -> None:
     pair = Aligned(("aa", "bb"), (["x", "y", "x", "z", "w", "v"], ["p", "q", "r", "q", "s", "r"]), "made up")
     assert equivalent_sentences(pair).tolist() == [0, 1, 0, 1, 4, 0]
 
 
-def test_what_cannot_be_divided_is_refused() -> None:
+def test_impossible_samples_are_refused() -> None:
     pair = sentences(100)
     with pytest.raises(Cr5Error, match=r"`separate=100`.*100 sentences of aa-bb"):
         sample_sentences(pair, queries=10, separate=100, seed=0)
@@ -146,7 +146,7 @@ class Norwegian(Space):
         return ["nb"]
 
 
-def test_bokmal_and_norwegian_stand_for_each_other(model: Cr5) -> None:
+def test_nb_and_no_are_codes_of_the_same_language(model: Cr5) -> None:
     space = model_space(model)
     own = space.languages["aa"]
     both = Cr5Space({"nb": own, "no": own}, model.settings, {})
@@ -289,7 +289,7 @@ class Constant(Space):
         return np.ones((len(own), 1), np.float32)
 
 
-def test_spaces_that_lack_a_language_are_skipped_with_a_note(model: Cr5) -> None:
+def test_systems_that_lack_a_language_are_skipped_with_a_note(model: Cr5) -> None:
     seen: list[Progress] = []
     spaces = {"constant": Constant(), "half": model_space(model, ["aa", "cc"]), "cr5": model_space(model)}
     run = evaluate_sentences(spaces, [sentences(80)], tokeniser=TOKENISER, queries=20, progress=seen.append)
@@ -300,7 +300,7 @@ def test_spaces_that_lack_a_language_are_skipped_with_a_note(model: Cr5) -> None
     assert [p.note for p in seen if p.stage == "ask"] == ["aa-bb: constant", "aa-bb: half", "aa-bb: cr5"]
 
 
-def test_a_pair_that_the_first_system_does_not_know_is_asked_of_none(model: Cr5) -> None:
+def test_a_pair_that_the_first_system_does_not_know_is_left_out_for_all(model: Cr5) -> None:
     spaces = {"half": model_space(model, ["aa", "cc"]), "constant": Constant()}
     pairs = [sentences(80), sentences(60, ("cc", "aa"))]
     run = evaluate_sentences(spaces, pairs, tokeniser=TOKENISER, queries=20)
@@ -317,7 +317,7 @@ def test_several_pairs_are_measured_in_one_run(model: Cr5) -> None:
     assert all(score.shared is None for score in run.scores)  # the model has three languages
 
 
-def test_validation_asks_within_the_separate_sentences(model: Cr5) -> None:
+def test_validation_queries_and_candidates_are_separate_sentences(model: Cr5) -> None:
     run = evaluate_sentences(
         {"cr5": model_space(model)}, [sentences(300)], tokeniser=TOKENISER, queries=30, separate=120, role="validation"
     )

@@ -1,4 +1,4 @@
-"""Splits: who is asked, who is a candidate, who trains, and that nobody is both."""
+"""Splits: which concepts are queries, candidates and training concepts, and that none is both held out and trained."""
 
 import json
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from cr5.features.tokeniser import Tokeniser
 LANGS = ("da", "en", "vi")
 
 
-def material(
+def make_corpus(
     presence: Sequence[tuple[bool, ...]], langs: tuple[str, ...] = LANGS, repeated: bool = False
 ) -> EvaluationCorpus:
     """Concept i has a document in the languages that row i marks; some have two."""
     documents = [
         Document(f"Q{i}", lang, f"{lang} word{i % 7} only{i} copy{copy}")
         for i, row in enumerate(presence)
-        for lang, there in zip(langs, row, strict=True)
-        if there
+        for lang, present in zip(langs, row, strict=True)
+        if present
         for copy in range(1 + (repeated and i % 3 == 0))
     ]
     return read_texts(in_batches(documents), Tokeniser(), langs=list(langs))
@@ -42,7 +42,7 @@ def random_presence(size: int, seed: int = 0, share: float = 0.8) -> list[tuple[
 
 @pytest.fixture(scope="module")
 def ragged() -> EvaluationCorpus:
-    return material(random_presence(600), repeated=True)
+    return make_corpus(random_presence(600), repeated=True)
 
 
 @pytest.fixture(scope="module")
@@ -50,34 +50,34 @@ def split(ragged: EvaluationCorpus) -> Split:
     return make_split(ragged, seed=3)
 
 
-def names(there: EvaluationCorpus, lang: str, rows: np.ndarray | None = None) -> set[str]:
-    concepts = there.languages[lang].concepts
-    return {there.concepts[i] for i in (concepts if rows is None else concepts[rows])}
+def names(corpus: EvaluationCorpus, lang: str, rows: np.ndarray | None = None) -> set[str]:
+    concepts = corpus.languages[lang].concepts
+    return {corpus.concepts[i] for i in (concepts if rows is None else concepts[rows])}
 
 
-def everything_trained(split: Split, there: EvaluationCorpus) -> list[tuple[str, dict[str, set[str]]]]:
+def everything_trained(split: Split, corpus: EvaluationCorpus) -> list[tuple[str, dict[str, set[str]]]]:
     """The training sets of all regimes and pairs, as concept names by language."""
     found: list[tuple[str, dict[str, set[str]]]] = []
     for regime in REGIMES:
         for pair in [None] if regime == "joint" else [p.langs for p in split.pairs]:
             for drop in (False, True):
-                rows = training_rows(split, there, regime, pair, low_resource=20, drop_shared=drop)
-                found.append((regime, {lang: names(there, lang, own) for lang, own in rows.items()}))
+                rows = training_rows(split, corpus, regime, pair, low_resource=20, drop_shared=drop)
+                found.append((regime, {lang: names(corpus, lang, own) for lang, own in rows.items()}))
     return found
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10_000), st.floats(0.6, 1.0))
 def test_no_query_and_no_candidate_is_trained_on_in_any_regime(seed: int, share: float) -> None:
-    there = material(random_presence(400, seed, share), repeated=True)
-    made = make_split(there, seed=seed)
-    asked = {name for pair in made.pairs for name in (*pair.test, *pair.validation)}
+    corpus = make_corpus(random_presence(400, seed, share), repeated=True)
+    made = make_split(corpus, seed=seed)
+    query_names = {name for pair in made.pairs for name in (*pair.test, *pair.validation)}
     found = {name for own in made.candidates.values() for name in own}
-    sets = everything_trained(made, there)
+    sets = everything_trained(made, corpus)
     assert any(trained for _, languages in sets for trained in languages.values())
     for _, languages in sets:
         for trained in languages.values():
-            assert not trained & asked
+            assert not trained & query_names
             assert not trained & found
 
 
@@ -99,7 +99,7 @@ def test_no_concept_is_a_test_query_here_and_a_validation_query_there(split: Spl
     assert not test & validation
 
 
-def test_sizes_are_what_was_asked_for_or_a_share_of_what_there_is(ragged: EvaluationCorpus) -> None:
+def test_sizes_are_those_requested_or_a_share_of_the_concepts(ragged: EvaluationCorpus) -> None:
     small = make_split(ragged, queries=12, candidates=150)
     assert {len(pair.test) for pair in small.pairs} == {12}
     assert {len(own) for own in small.candidates.values()} == {150}
@@ -111,7 +111,7 @@ def test_sizes_are_what_was_asked_for_or_a_share_of_what_there_is(ragged: Evalua
         assert len(own) == int(0.4 * len(names(ragged, lang)))
 
 
-def test_documents_of_the_wrong_length_are_neither_asked_nor_found() -> None:
+def test_documents_of_the_wrong_length_are_neither_queries_nor_candidates() -> None:
     documents = [
         Document(f"Q{i}", lang, " ".join(f"{lang}{j}" for j in range(5 if i % 2 else 9)))
         for i in range(300)
@@ -130,7 +130,7 @@ def test_a_split_depends_on_its_seed_and_not_on_the_order_of_the_corpus() -> Non
     assert make_split(one, seed=1).digest != make_split(one).digest
 
 
-def test_the_order_of_languages_changes_no_digest() -> None:
+def test_the_digest_does_not_depend_on_the_order_of_the_languages() -> None:
     documents = [Document(f"Q{i}", lang, f"{lang} {i}") for i in range(200) for lang in ("en", "it")]
     orders = (["en", "it"], ["it", "en"])
     splits = [make_split(read_texts(in_batches(documents), Tokeniser(), langs=langs)) for langs in orders]
@@ -148,7 +148,7 @@ def test_joint_training_takes_all_free_concepts_that_two_languages_share(
         assert names(ragged, lang, rows[lang]) == free[lang] & others
 
 
-def test_pairwise_training_takes_what_both_have_and_low_resource_training_a_part_of_it(
+def test_pairwise_training_takes_the_concepts_of_both_languages_and_low_resource_training_some_of_them(
     split: Split, ragged: EvaluationCorpus
 ) -> None:
     for a, b in combinations(LANGS, 2):
@@ -162,7 +162,7 @@ def test_pairwise_training_takes_what_both_have_and_low_resource_training_a_part
 
 
 @pytest.mark.parametrize("drop", [False, True])
-def test_transitive_training_shares_nothing_but_through_the_bridge(
+def test_in_transitive_training_the_two_languages_share_concepts_with_the_bridge_only(
     split: Split, ragged: EvaluationCorpus, drop: bool
 ) -> None:
     rows = training_rows(split, ragged, "transitive", ("da", "vi"), bridge="en", drop_shared=drop)
@@ -179,19 +179,19 @@ def test_transitive_training_shares_nothing_but_through_the_bridge(
 
 def test_the_bridge_is_the_language_that_shares_most() -> None:
     presence = [(True, True, i % 2 == 0, i % 3 > 0) for i in range(300)]
-    there = material(presence, ("da", "vi", "fo", "en"))
-    assert choose_bridge(make_split(there), there, ("da", "vi")) == "en"
+    corpus = make_corpus(presence, ("da", "vi", "fo", "en"))
+    assert choose_bridge(make_split(corpus), corpus, ("da", "vi")) == "en"
 
 
 def test_transitive_training_needs_a_third_language() -> None:
-    there = material([(True, True)] * 200, ("da", "vi"))
+    corpus = make_corpus([(True, True)] * 200, ("da", "vi"))
     with pytest.raises(Cr5Error, match=r"third language.*`langs`"):
-        training_rows(make_split(there), there, "transitive", ("da", "vi"))
+        training_rows(make_split(corpus), corpus, "transitive", ("da", "vi"))
 
 
-def test_a_corpus_too_small_to_ask_about_is_refused() -> None:
+def test_a_corpus_with_too_few_shared_concepts_is_refused() -> None:
     with pytest.raises(Cr5Error, match=r"at most 99 concepts, but 10 queries.*`min_unique`"):
-        make_split(material([(True, True, True)] * 99), min_unique=2, max_unique=50)
+        make_split(make_corpus([(True, True, True)] * 99), min_unique=2, max_unique=50)
 
 
 def test_a_stored_split_is_the_same_split(split: Split, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_stored_split_is_the_same_split(split: Split, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["split.json"]
 
 
-def test_files_that_are_no_splits_are_named(tmp_path: Path, split: Split) -> None:
+def test_files_that_are_not_splits_are_named(tmp_path: Path, split: Split) -> None:
     path = tmp_path / "split.json"
 
     def message() -> str:

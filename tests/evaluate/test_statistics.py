@@ -44,7 +44,7 @@ def test_precision_is_the_share_of_counterparts_among_the_first_k(k: int) -> Non
     assert precision(ranks, k) == pytest.approx(100 * found / 200)
 
 
-def test_the_mean_reciprocal_rank_counts_what_was_not_found_as_nothing() -> None:
+def test_the_mean_reciprocal_rank_counts_queries_without_an_answer_as_zero() -> None:
     ranks = some_ranks(200)
     expected = sum(1 / rank for rank in ranks.tolist() if rank) / 200
     assert mean_reciprocal_rank(ranks) == pytest.approx(100 * expected)
@@ -56,7 +56,7 @@ def test_queries_that_cannot_be_answered_are_misses_at_every_cutoff() -> None:
     assert mean_reciprocal_rank(misses) == 0
 
 
-def test_no_queries_score_nothing() -> None:
+def test_without_queries_all_figures_are_zero() -> None:
     nothing = np.zeros(0, np.int64)
     assert precision(nothing, 1) == mean_reciprocal_rank(nothing) == 0
     assert bootstrap_interval([(nothing, nothing)], hit_at(1)) == (0, 0)
@@ -93,7 +93,7 @@ def test_the_interval_is_that_of_a_plain_bootstrap(name: str) -> None:
     assert np.mean(drawn > found.high) == pytest.approx(0.025, abs=0.012)
 
 
-def test_the_interval_holds_the_true_share_in_95_of_100_samples() -> None:
+def test_the_interval_contains_the_true_share_in_95_of_100_samples() -> None:
     # Two directions whose queries about a concept mostly succeed together, as those of a real system do.
     truth, concepts, rounds = 0.6, np.arange(150), 500
     random = np.random.default_rng(0)
@@ -138,7 +138,7 @@ def test_a_seed_gives_the_same_interval_whatever_the_order_and_names_of_the_quer
     )
 
 
-def test_the_interval_lies_around_the_figure() -> None:
+def test_the_interval_contains_the_figure() -> None:
     for seed in range(20):
         ranks = some_ranks(60, seed, worst=3)
         found = bootstrap_interval([(ranks, np.arange(60))], hit_at(1), seed=seed)
@@ -197,7 +197,9 @@ def test_the_p_value_of_reciprocal_ranks_is_that_of_scipys_paired_permutation_te
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_the_p_value_of_systems_that_are_alike_is_uniform_unless_a_concepts_queries_are_torn_apart(apart: bool) -> None:
+def test_p_values_under_the_null_hypothesis_are_uniform_only_if_the_queries_of_a_concept_stay_together(
+    apart: bool,
+) -> None:
     # Both directions ask about the same concepts and nearly agree: whoever counts them as twice as many finds too much.
     random = np.random.default_rng(0)
     concepts, p_values = [np.arange(60), np.arange(60) + 60 * apart], []
@@ -219,7 +221,7 @@ def test_a_real_difference_has_a_small_p_value_and_an_interval_without_zero() ->
     assert 0 < found.interval.low < found.value < found.interval.high
 
 
-def test_a_second_direction_that_says_the_same_proves_nothing_more() -> None:
+def test_a_second_direction_with_the_same_ranks_is_no_further_evidence() -> None:
     a, b, concepts = some_ranks(100, 1, worst=4), some_ranks(100, 2, worst=3), np.arange(100)
     once = paired_difference([a], [b], [concepts], hit_at(1), permutations=40_000)
     twice = paired_difference([a, a], [b, b], [concepts, concepts], hit_at(1), permutations=40_000)
@@ -229,7 +231,7 @@ def test_a_second_direction_that_says_the_same_proves_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("name", GAINS)
-def test_exchanging_the_systems_turns_the_difference_round(name: str) -> None:
+def test_exchanging_the_systems_changes_the_sign_of_the_difference(name: str) -> None:
     a, b = [some_ranks(70, 1), some_ranks(50, 2)], [some_ranks(70, 3), some_ranks(50, 4)]
     concepts = [np.arange(70), np.arange(50) + 20]
     there, back = paired_difference(a, b, concepts, GAINS[name]), paired_difference(b, a, concepts, GAINS[name])
@@ -264,7 +266,7 @@ def test_a_difference_that_every_query_shows_has_the_exact_bootstrap_interval() 
     assert lost.interval == pytest.approx((-100, -100 * (2 * least - 1)))
 
 
-def test_a_direction_without_queries_counts_as_nothing() -> None:
+def test_a_direction_without_queries_counts_as_zero() -> None:
     a, b, nothing = some_ranks(30, 1), some_ranks(30, 2), np.zeros(0, np.int64)
     concepts = np.arange(30)
     alone = paired_difference([a], [b], [concepts], reciprocal_ranks)
@@ -338,7 +340,7 @@ def test_holms_worked_example() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
-def test_holm_is_the_textbooks() -> None:
+def test_holm_equals_the_textbook_formula() -> None:
     for seed in range(20):
         random = np.random.default_rng(seed)
         p_values = (random.random(12) ** 3).tolist()
@@ -353,6 +355,6 @@ def test_holm_raises_p_values_and_keeps_their_order() -> None:
         assert all(q <= other for one, other in zip(p_values, adjusted, strict=True) if p <= one)
 
 
-def test_holm_leaves_a_single_p_value_alone_and_takes_none() -> None:
+def test_holm_does_not_change_a_single_p_value_and_accepts_an_empty_list() -> None:
     assert holm([0.03]) == [0.03]
     assert holm([]) == []

@@ -22,7 +22,7 @@ from cr5.progress import Progress
 PLAIN = Tokeniser(pretokenised=True)
 
 
-def material(
+def read_corpus(
     documents: Sequence[Document], langs: list[str] | None = None, *, comparable: bool = False
 ) -> EvaluationCorpus:
     return read_texts(in_batches(documents, batch_rows=7), PLAIN, langs=langs, comparable=comparable)
@@ -54,9 +54,9 @@ def small_corpus() -> list[Document]:
 # Gathering
 
 
-def test_the_corpus_is_gathered_language_by_language_in_words() -> None:
+def test_the_corpus_is_read_and_tokenised_by_language() -> None:
     documents = small_corpus()
-    found = material(documents)
+    found = read_corpus(documents)
     assert list(found.languages) == ["aa", "bb", "cc"]
     assert found.concepts == [f"Q{i:03d}" for i in range(12)]
     for lang, texts in found.languages.items():
@@ -66,7 +66,7 @@ def test_the_corpus_is_gathered_language_by_language_in_words() -> None:
         assert found.raw_texts[lang].to_pylist() == [d.text for d in own]
 
 
-def test_the_tokeniser_that_is_given_splits_the_texts() -> None:
+def test_texts_are_tokenised_by_the_given_tokeniser() -> None:
     documents = [Document("Q1", "en", "Ünder_Score, 1984!"), Document("Q1", "ja", "猫と犬")]
     found = read_texts(in_batches(documents), Tokeniser())
     assert words(found.languages["en"]) == [["ünder", "score", "1984"]]
@@ -74,7 +74,7 @@ def test_the_tokeniser_that_is_given_splits_the_texts() -> None:
 
 
 def test_texts_are_tokenised_in_the_same_way_in_any_number_of_chunks() -> None:
-    whole = material(small_corpus()).languages
+    whole = read_corpus(small_corpus()).languages
     for lang, texts in read_texts(in_batches(small_corpus()), PLAIN, chunk_texts=5).languages.items():
         assert plain(texts) == plain(whole[lang])
         assert len(set(texts.tokens.words)) == len(texts.tokens.words)
@@ -84,36 +84,36 @@ def test_texts_are_tokenised_in_the_same_way_in_any_number_of_chunks() -> None:
 def test_the_order_of_documents_changes_neither_digest_nor_numbers(seed: int) -> None:
     documents = small_corpus()
     shuffled = [documents[i] for i in np.random.default_rng(seed).permutation(len(documents))]
-    one, other = material(documents), material(shuffled)
+    one, other = read_corpus(documents), read_corpus(shuffled)
     assert (one.digest, one.concepts, list(one.languages)) == (other.digest, other.concepts, list(other.languages))
     for lang in one.languages:
         assert sorted(plain(one.languages[lang])) == sorted(plain(other.languages[lang]))
 
 
 def test_the_order_of_languages_is_kept_and_changes_neither_digest_nor_numbers() -> None:
-    found = material(small_corpus(), ["cc", "aa", "bb"])
+    found = read_corpus(small_corpus(), ["cc", "aa", "bb"])
     assert list(found.languages) == list(found.raw_texts) == ["cc", "aa", "bb"]
-    sorted_ones = material(small_corpus())
+    sorted_ones = read_corpus(small_corpus())
     assert (found.digest, found.concepts) == (sorted_ones.digest, sorted_ones.concepts)
     for lang, texts in found.languages.items():
         assert plain(texts) == plain(sorted_ones.languages[lang])
 
 
-def test_languages_that_are_not_asked_for_leave_no_trace() -> None:
+def test_languages_that_are_not_requested_leave_no_trace() -> None:
     documents = [*small_corpus(), Document("Q999", "cc", "x")]
-    found = material(documents, ["bb", "aa"])
-    without = material([d for d in documents if d.lang != "cc"])
+    found = read_corpus(documents, ["bb", "aa"])
+    without = read_corpus([d for d in documents if d.lang != "cc"])
     assert list(found.languages) == ["bb", "aa"]
     assert (found.digest, found.concepts) == (without.digest, without.concepts)
 
 
 def test_a_language_named_twice_is_one_language() -> None:
-    assert list(material(small_corpus(), ["bb", "aa", "bb"]).languages) == ["bb", "aa"]
+    assert list(read_corpus(small_corpus(), ["bb", "aa", "bb"]).languages) == ["bb", "aa"]
 
 
 def test_a_missing_language_is_named() -> None:
     with pytest.raises(CorpusError) as error:
-        material(small_corpus()[::-1], ["aa", "zz"])
+        read_corpus(small_corpus()[::-1], ["aa", "zz"])
     assert str(error.value) == "the corpus has no document in language zz; its languages are aa, bb, cc"
 
 
@@ -124,13 +124,13 @@ def test_one_language_is_not_enough() -> None:
         (small_corpus(), ["bb", "bb"]),
     ):
         with pytest.raises(CorpusError, match="two or more languages, and there is only bb"):
-            material(documents, langs)
+            read_corpus(documents, langs)
 
 
 @pytest.mark.parametrize("langs", [None, ["aa", "bb"]])
-def test_no_documents_are_not_enough(langs: list[str] | None) -> None:
+def test_an_empty_corpus_is_refused(langs: list[str] | None) -> None:
     with pytest.raises(CorpusError, match="the corpus is empty"):
-        material([], langs)
+        read_corpus([], langs)
 
 
 def test_reading_reports_its_progress() -> None:
@@ -145,10 +145,10 @@ def test_reading_reports_its_progress() -> None:
     ]
 
 
-def test_a_document_without_a_title_is_called_by_its_beginning() -> None:
+def test_the_beginning_of_a_document_stands_for_a_missing_title() -> None:
     long = "  Many  words\n" + "word " * 40
     documents = [Document("Q1", "aa", text) for text in ("short\t one ", long, "字" * 500)]
-    found = material([*documents, Document("Q1", "aa", "text", "title"), Document("Q1", "bb", "x")])
+    found = read_corpus([*documents, Document("Q1", "aa", "text", "title"), Document("Q1", "bb", "x")])
     titles = found.languages["aa"].titles
     assert (titles[0], titles[2], titles[3]) == ("short one", "字" * 60 + " …", "title")
     assert titles[1].startswith("Many words word word")
@@ -166,18 +166,18 @@ def test_the_digest_changes_with_every_text_concept_and_language(field: str, ind
     value = "bb" if field == "lang" and documents[index].lang != "bb" else "cc"
     changed = list(documents)
     changed[index] = replace(documents[index], **{field: value})
-    assert material(changed).digest != material(documents).digest
+    assert read_corpus(changed).digest != read_corpus(documents).digest
 
 
-def test_the_digest_counts_documents_that_come_twice_and_those_that_are_missing() -> None:
+def test_the_digest_changes_with_repeated_and_missing_documents() -> None:
     documents = small_corpus()
     versions = [documents, documents[:-1], [*documents, documents[0]], [*documents, *documents[:1] * 2]]
-    assert len({material(version).digest for version in versions}) == len(versions)
+    assert len({read_corpus(version).digest for version in versions}) == len(versions)
 
 
-def test_the_digest_tells_apart_where_one_field_ends_and_the_next_begins() -> None:
+def test_the_digest_depends_on_the_boundaries_of_the_fields() -> None:
     def digest(*fields: str) -> str:
-        return material([Document(*fields), Document("Q1", "zz", "x")]).digest
+        return read_corpus([Document(*fields), Document("Q1", "zz", "x")]).digest
 
     versions = [("c", "a", "\0b\0d"), ("c\0b", "a", "d"), ("c", "a\0b", "d"), ("ca", "a", "bd"), ("c", "a", "abd")]
     assert len({digest(*version) for version in versions}) == len(versions)
@@ -185,10 +185,10 @@ def test_the_digest_tells_apart_where_one_field_ends_and_the_next_begins() -> No
 
 def test_titles_and_addresses_do_not_change_the_digest() -> None:
     bare = [replace(d, title="", url="http://x") for d in small_corpus()]
-    assert material(bare).digest == material(small_corpus()).digest
+    assert read_corpus(bare).digest == read_corpus(small_corpus()).digest
 
 
-def test_halves_of_characters_have_digests_of_their_own() -> None:
+def test_texts_with_different_lone_surrogates_have_different_digests() -> None:
     # Corpora refuse them, other sources may not.
     found = {_digest(["aa"], {"aa": [["Q1"], [""], [f"x{half}"]]}) for half in ("\ud800", "\udfff", "?")}
     assert len(found) == 3
@@ -206,18 +206,18 @@ def parallel(paragraphs: Sequence[int], langs: Sequence[str] = madeup.LANGS) -> 
     ]
 
 
-def test_where_comparable_language_i_of_l_keeps_every_lth_paragraph_from_the_ith() -> None:
+def test_in_a_comparable_corpus_language_i_of_l_keeps_every_lth_paragraph_from_the_ith() -> None:
     langs = ["bb", "cc", "aa"]
-    found = material(parallel([7, 3, 1, 12]), langs, comparable=True)
+    found = read_corpus(parallel([7, 3, 1, 12]), langs, comparable=True)
     assert found.comparable
     for i, lang in enumerate(langs):
         expected = [[w for j in range(i, n, 3) for w in (f"{lang}{k}.{j}", lang)] for k, n in enumerate([7, 3, 1, 12])]
         assert words(found.languages[lang]) == expected
 
 
-def test_where_comparable_every_paragraph_goes_to_one_language() -> None:
+def test_in_a_comparable_corpus_every_paragraph_goes_to_one_language() -> None:
     paragraphs = [7, 3, 1, 12, 5]
-    found = material(parallel(paragraphs), comparable=True)
+    found = read_corpus(parallel(paragraphs), comparable=True)
     for k, n in enumerate(paragraphs):
         kept = [w.split(".")[1] for texts in found.languages.values() for w in words(texts)[k] if "." in w]
         assert sorted(map(int, kept)) == list(range(n))
@@ -225,7 +225,7 @@ def test_where_comparable_every_paragraph_goes_to_one_language() -> None:
 
 def test_comparable_parts_have_the_digest_and_the_raw_texts_of_the_whole() -> None:
     documents = parallel([4, 9])
-    part, whole = material(documents, comparable=True), material(documents)
+    part, whole = read_corpus(documents, comparable=True), read_corpus(documents)
     assert part.digest == whole.digest
     assert not whole.comparable
     assert {k: v.to_pylist() for k, v in part.raw_texts.items()} == {
@@ -233,9 +233,9 @@ def test_comparable_parts_have_the_digest_and_the_raw_texts_of_the_whole() -> No
     }
 
 
-def test_a_part_holds_the_paragraphs_that_the_facing_language_keeps() -> None:
+def test_counterparts_have_the_paragraphs_that_the_target_language_keeps() -> None:
     langs = ["bb", "aa", "cc"]
-    found = material(parallel([7, 3, 1, 12]), langs, comparable=True)
+    found = read_corpus(parallel([7, 3, 1, 12]), langs, comparable=True)
     rows = np.array([3, 0, 2, 3])
     for lang in langs:
         for facing in langs:
@@ -246,32 +246,32 @@ def test_a_part_holds_the_paragraphs_that_the_facing_language_keeps() -> None:
             assert part.titles == [found.languages[lang].titles[i] for i in rows]
 
 
-def test_a_part_that_faces_its_own_language_is_what_it_has_kept() -> None:
-    found = material(parallel([7, 3, 1, 12]), comparable=True)
+def test_counterparts_in_the_same_language_are_the_language_s_own_texts() -> None:
+    found = read_corpus(parallel([7, 3, 1, 12]), comparable=True)
     for lang, texts in found.languages.items():
         for rows in (np.arange(4), np.array([2, 1]), np.zeros(0, np.int64)):
             assert plain(found.counterparts(lang, lang, rows)) == plain(texts.rows(rows))
 
 
-def test_without_comparable_a_part_is_the_whole_text_whatever_it_faces() -> None:
-    found = material(parallel([7, 3]))
+def test_counterparts_in_a_corpus_that_is_not_comparable_are_whole_texts() -> None:
+    found = read_corpus(parallel([7, 3]))
     rows = np.array([1, 0])
     assert plain(found.counterparts("aa", "bb", rows)) == plain(found.languages["aa"].rows(rows))
 
 
-def test_documents_are_written_as_the_paragraphs_of_their_own_or_the_facing_language() -> None:
+def test_plain_texts_have_the_paragraphs_of_the_requested_language() -> None:
     documents = parallel([4, 2])
-    found = material(documents, comparable=True)
+    found = read_corpus(documents, comparable=True)
     rows = np.array([1, 0])
     assert found.plain_texts("bb", rows) == ["bb1.1 bb", "bb0.1 bb"]
     assert found.plain_texts("bb", rows, "aa") == ["bb1.0 bb", "bb0.0 bb\nbb0.3 bb"]
-    assert material(documents).plain_texts("bb", rows, "aa") == [d.text for d in documents if d.lang == "bb"][::-1]
+    assert read_corpus(documents).plain_texts("bb", rows, "aa") == [d.text for d in documents if d.lang == "bb"][::-1]
 
 
-def test_sized_material_holds_the_documents_with_as_many_different_words() -> None:
+def test_the_filtered_corpus_has_the_documents_with_a_suitable_number_of_unique_words() -> None:
     texts = ["a", "a a a b", "a b c", "a b c d d"]
     documents = [Document(f"Q{i}", lang, text, f"{i}") for i, text in enumerate(texts) for lang in ("aa", "bb")]
-    found = material(documents).with_unique_words(2, 3)
+    found = read_corpus(documents).with_unique_words(2, 3)
     for lang, own in found.languages.items():
         assert plain(own) == [(1, "1", texts[1].split()), (2, "2", texts[2].split())]
         assert found.raw_texts[lang].to_pylist() == texts[1:3]
@@ -309,7 +309,7 @@ def test_counts_are_those_of_a_counter() -> None:
         assert found == [dict(Counter(document)) for document in words(own)]
 
 
-def test_texts_keep_the_tokens_that_they_are_told_to() -> None:
+def test_keeping_tokens_by_a_mask_keeps_these_tokens() -> None:
     texts = some_texts((6, 0, 3, 9))
     random = np.random.default_rng(1)
     kept = random.random(18) < 0.5
@@ -361,7 +361,7 @@ def masked(documents: dict[str, list[tuple[int, list[str]]]]) -> dict[str, list[
     }
 
 
-def test_masking_takes_out_the_words_that_another_language_says_of_the_concept() -> None:
+def test_masking_removes_words_that_another_language_s_document_of_the_concept_has() -> None:
     documents = {
         "aa": [(0, ["x", "a", "x", "y"]), (1, ["x", "z"]), (0, ["b", "b"])],
         "bb": [(0, ["x", "c"]), (2, ["z", "y"])],
@@ -372,21 +372,21 @@ def test_masking_takes_out_the_words_that_another_language_says_of_the_concept()
     assert found == masked(documents)
 
 
-def test_a_word_that_two_documents_of_one_language_share_stays() -> None:
+def test_a_word_that_only_documents_of_one_language_share_stays() -> None:
     documents = {"aa": [(0, ["x"]), (0, ["x"])], "bb": [(0, ["y"]), (1, ["x"])]}
     assert {lang: words(texts) for lang, texts in mask_shared_words(made(documents)).items()} == masked(documents)
     assert masked(documents)["aa"] == [["x"], ["x"]]
 
 
 def test_languages_that_share_no_string_are_left_as_they_are() -> None:
-    found = material(small_corpus()).languages
+    found = read_corpus(small_corpus()).languages
     for lang, texts in mask_shared_words(found).items():
         assert plain(texts) == plain(found[lang])
 
 
 def test_the_same_text_in_every_language_leaves_nothing() -> None:
     documents = [Document(f"Q{i}", lang, f"a{i} b{i} c") for i in range(4) for lang in ("aa", "bb")]
-    assert all(words(texts) == [[]] * 4 for texts in mask_shared_words(material(documents).languages).values())
+    assert all(words(texts) == [[]] * 4 for texts in mask_shared_words(read_corpus(documents).languages).values())
 
 
 some_documents = st.lists(st.tuples(st.integers(0, 3), st.lists(st.sampled_from("abcdefgh"), max_size=6)), max_size=5)
@@ -408,7 +408,7 @@ def test_masked_versions_share_no_word_and_only_what_they_shared_is_gone(
             assert lang == other or concept != same or not own & theirs
 
 
-def test_masking_some_rows_looks_at_these_only() -> None:
+def test_masking_some_rows_considers_only_these_rows() -> None:
     documents = {"aa": [(0, ["x", "a"]), (0, ["y"])], "bb": [(0, ["x"]), (0, ["y"])]}
 
     def left(rows: Ints) -> list[list[str]]:

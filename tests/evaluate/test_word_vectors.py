@@ -182,7 +182,7 @@ def test_held_out_documents_are_found_by_a_dictionary_and_at_chance_by_a_shuffle
     assert right.report["seeds"] == {"bb": 4 * GROUPS}
 
 
-def test_the_report_is_plain_and_says_how_it_went(space: WordSpace) -> None:
+def test_the_report_has_plain_values_about_the_alignment(space: WordSpace) -> None:
     report = json.loads(json.dumps(space.report))
     assert report["pivot"] == "aa"
     assert report["words"] == {"aa": 4 * GROUPS, "bb": 4 * GROUPS}
@@ -232,7 +232,7 @@ def test_a_seed_gives_the_same_vectors_again() -> None:
     assert once.report["kind"] == {"dd": "identical strings", "it": "identical strings"}
 
 
-def test_vectors_learned_once_serve_every_system_that_is_trained_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_monolingual_vectors_are_learned_once_for_all_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     training = corpus(names=True)
     learned: list[str] = []
     learner = module._learner
@@ -258,7 +258,7 @@ def test_vectors_learned_once_serve_every_system_that_is_trained_later(monkeypat
             np.testing.assert_array_equal(space.embed(own, lang), anew.embed(own, lang))
 
 
-def test_long_documents_are_cut_where_gensim_would_stop_reading() -> None:
+def test_long_documents_are_split_where_gensim_would_stop_reading() -> None:
     tokens = Tokens(["a", "b"], np.arange(25_000) % 2, np.array([0, 3, 3, 25_000]))
     sentences = list(Sentences(tokens))
     assert [len(sentence) for sentence in sentences] == [3, 10_000, 10_000, 4_997]
@@ -309,7 +309,7 @@ def test_a_language_that_was_not_trained_has_no_vectors(space: WordSpace) -> Non
         space.embed(texts("cc", [""]), "cc")
 
 
-def test_without_gensim_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_gensim_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     with pytest.raises(Cr5Error) as caught:
         word_vectors()({"aa": texts("aa", ["a"])}, rank=2, seed=0)
@@ -319,7 +319,7 @@ def test_without_gensim_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 # Dictionaries
 
 
-def test_a_dictionary_is_read_as_the_tokeniser_would(tmp_path: Path) -> None:
+def test_words_of_a_dictionary_are_normalised_as_by_the_tokeniser(tmp_path: Path) -> None:
     path = tmp_path / "en-it.tsv"
     path.write_bytes("\ufeffThe\til\r\nthe\tLA\n\n \t\nHouse   casa\nﬁre\tfuo\u00adco\nice cream\tgelato".encode())
     assert read_dictionary(path) == [
@@ -339,7 +339,7 @@ def test_a_dictionary_is_read_as_the_tokeniser_would(tmp_path: Path) -> None:
         (b"\n \n", ": no word pairs in this file; write a word, a tab and its translation on each line"),
     ],
 )
-def test_a_bad_dictionary_is_refused_with_the_way_out(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_malformed_dictionary_is_refused_with_advice(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "en-it.tsv"
     path.write_bytes(content)
     with pytest.raises(CorpusError) as caught:

@@ -62,12 +62,12 @@ def test_a_word_may_answer_several_queries_and_a_query_have_several_answers() ->
     assert answer_ranks(Q, C, answers).tolist() == [1, 2, 4]
 
 
-def test_vectors_that_are_all_alike_find_nothing() -> None:
+def test_identical_vectors_find_nothing() -> None:
     ones = np.ones((5, 1), np.float32)
     assert answer_ranks(ones, ones, [np.array([0, 1])] * 5).tolist() == [4] * 5
 
 
-def test_no_queries_have_no_ranks() -> None:
+def test_without_queries_there_are_no_ranks() -> None:
     assert answer_ranks(unit(0), unit(5), []).tolist() == []
 
 
@@ -143,7 +143,7 @@ def test_a_shuffled_dictionary_scores_at_chance(model: Cr5, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("csls_over", ["queries", "background"])
-def test_the_task_ranks_as_comparing_everything_does(model: Cr5, tmp_path: Path, csls_over: CslsOver) -> None:
+def test_the_ranks_of_the_task_equal_those_of_all_comparisons(model: Cr5, tmp_path: Path, csls_over: CslsOver) -> None:
     # Several answers, of which the model knows some; queries that share an answer.
     pairs = [
         *translations(meanings=range(60)),
@@ -167,7 +167,7 @@ def test_the_task_ranks_as_comparing_everything_does(model: Cr5, tmp_path: Path,
         assert all(ranks[word] == 0 for word in asked if word not in known)
 
 
-def test_words_that_are_not_known_are_misses_and_counted(model: Cr5, tmp_path: Path) -> None:
+def test_unknown_words_are_misses_and_are_counted(model: Cr5, tmp_path: Path) -> None:
     pairs = translations(meanings=range(30))
     bad = [("neverheard", pairs[0][1]), ("two words", pairs[1][1]), (madeup.word("aa", 200), "неслыханно")]
     path = write(tmp_path / "aa-bb.tsv", [*bad, *pairs, (pairs[3][0].upper(), "неслыханно")])
@@ -194,13 +194,13 @@ def test_a_dictionary_of_unknown_words_scores_nothing(model: Cr5, tmp_path: Path
     assert run.examples == []
 
 
-def test_a_background_needs_words_that_are_no_queries(model: Cr5, tmp_path: Path) -> None:
+def test_a_background_needs_words_that_are_not_queries(model: Cr5, tmp_path: Path) -> None:
     path = write(tmp_path / "aa-bb.tsv", translations(meanings=range(madeup.MEANINGS)))
     with pytest.raises(Cr5Error, match=r"background for queries in aa.*`csls_over"):
         evaluate_words({"cr5": model_space(model)}, [path], tokeniser=TOKENISER, csls_over="background")
 
 
-def test_spaces_without_words_or_without_a_language_are_skipped_with_a_note(model: Cr5, tmp_path: Path) -> None:
+def test_systems_without_word_vectors_or_without_a_language_are_skipped_with_a_note(model: Cr5, tmp_path: Path) -> None:
     seen: list[Progress] = []
     path = write(tmp_path / "aa-bb.tsv", translations())
     spaces = {"texts": Space(), "half": model_space(model, ["aa", "cc"]), "cr5": model_space(model)}
@@ -214,7 +214,7 @@ def test_spaces_without_words_or_without_a_language_are_skipped_with_a_note(mode
     assert [p.note for p in seen] == ["aa>bb: texts", "aa>bb: half", "aa>bb: cr5"]
 
 
-def test_bokmal_is_asked_as_norwegian_where_a_space_has_only_that(model: Cr5, tmp_path: Path) -> None:
+def test_nb_is_queried_as_no_if_a_system_has_only_that(model: Cr5, tmp_path: Path) -> None:
     space = model_space(model)
     space = Cr5Space({"no": space.languages["aa"], "bb": space.languages["bb"]}, model.settings, space.report)
     path = write(tmp_path / "nb-bb.tsv", translations())

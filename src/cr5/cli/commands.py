@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cr5 import __version__
-from cr5.cli import corpora, demo, evaluation, search
+from cr5.cli import corpora, demo, evaluation, reproduction, search
 from cr5.cli.options import (
     Changes,
     Corpora,
@@ -294,4 +294,4 @@ def _text(given: str) -> str:
 
 search.register(app)
 app.command()(serve)
-app.command()(evaluation.reproduce)
+app.command()(reproduction.reproduce)

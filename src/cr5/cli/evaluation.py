@@ -1,9 +1,8 @@
-"""The commands ``cr5 eval documents``, ``sentences`` and ``words``, ``cr5 eval --compare``, and ``cr5 reproduce``."""
+"""The commands ``cr5 eval documents``, ``sentences`` and ``words``, and ``cr5 eval --compare``."""
 
 import sys
-import time
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, cast
 
 import typer
 
@@ -18,7 +17,6 @@ from cr5.cli.options import (
     Preset,
     Rank,
     Ridge,
-    changes_of,
     comma_separated,
     corpus_paths,
     ridge_of,
@@ -28,12 +26,10 @@ from cr5.cli.render import console, scores
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.evaluate.api import DOCUMENT_SYSTEMS
-from cr5.evaluate.preparation import BASELINES_BESIDE_A_MODEL, Systems, check_output, corpus_name
+from cr5.evaluate.preparation import BASELINES_BESIDE_A_MODEL, Systems, corpus_name
 from cr5.evaluate.runs import REGIMES, CslsOver, Regime, Run
 from cr5.evaluate.splits import LOW_RESOURCE, MAX_CANDIDATES, MAX_QUERIES, MIN_QUERIES
 from cr5.evaluate.systems.registry import KEYS
-from cr5.evaluate.tasks.reproduce import DOCUMENT_WORDS, LOW_RESOURCE_CONCEPTS, QUERY_WORDS
-from cr5.evaluate.tasks.reproduce import reproduce as reproduce_table
 from cr5.evaluate.tasks.sentences import SENTENCE_QUERIES, SEPARATE_SHARE
 from cr5.progress import stop_on_interrupt
 
@@ -345,78 +341,6 @@ def words(
     _show(run, output, json, details)
 
 
-def reproduce(
-    paper: Annotated[Literal["wsdm19"], typer.Argument(help="The paper: wsdm19.")],
-    data: Annotated[
-        Path,
-        typer.Argument(help="Folder with word_indices, concept_indices and sparse_matrices (Zenodo record 3359814)."),
-    ],
-    output: Output = None,
-    langs: Langs = None,
-    rank: Rank = None,
-    setting: Changes = None,
-    queries: Annotated[
-        int,
-        typer.Option(min=1, help="Test queries of a language pair, at most a tenth of the concepts that it shares."),
-    ] = MAX_QUERIES,
-    candidates: Annotated[int, typer.Option(min=1, help="Candidates of a language.")] = MAX_CANDIDATES,
-    candidates_train: Annotated[
-        bool,
-        typer.Option(
-            "--candidates-train", help="Train on candidates, as the authors' scripts do and the paper does not."
-        ),
-    ] = False,
-    document_words: Annotated[
-        tuple[int, int],
-        typer.Option("--documents", help="Frequent words that a document must have.", metavar="LOW HIGH"),
-    ] = DOCUMENT_WORDS,
-    query_words: Annotated[
-        tuple[int, int], typer.Option("--asked", help="Frequent words that a query must have.", metavar="LOW HIGH")
-    ] = QUERY_WORDS,
-    low_resource: Annotated[
-        int, typer.Option(min=2, help="Training concepts of the low-resource section.", metavar="N")
-    ] = LOW_RESOURCE_CONCEPTS,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
-    on_error: OnError = "raise",
-    json: Json = False,
-) -> None:
-    """Repeat the paper's document retrieval on the authors' data, and print its Table 1 beside the new figures.
-
-    Example:
-
-        cr5 reproduce wsdm19 data/ -o results
-    """
-    check_output(output)
-    skipped = Skipped()
-    started = time.perf_counter()
-    with console.progress_bars(json) as progress:
-        run, split = reproduce_table(
-            data,
-            langs=comma_separated(langs),
-            document_words=document_words,
-            query_words=query_words,
-            queries=queries,
-            candidates=candidates,
-            candidates_train=candidates_train,
-            low_resource=low_resource,
-            seed=seed,
-            changes=changes_of(setting, rank=rank),
-            on_error=on_error,
-            skipped=skipped,
-            progress=progress,
-        )
-    run.facts["seconds"] = time.perf_counter() - started
-    if output:
-        evaluate.write_reports(run, output)
-        split.save(output / "split.json")
-    if json:
-        console.as_json(run.to_json())
-        return
-    console.skipped_lines(skipped)
-    scores.reproduction_table(run)
-    _written(output)
-
-
 def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Skipped | None = None) -> None:
     """Print a run as JSON or as tables."""
     if json:
@@ -425,10 +349,11 @@ def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Ski
     if skipped:
         console.skipped_lines(skipped)
     scores.run_tables(run, details=details)
-    _written(output)
+    written(output)
 
 
-def _written(output: Path | None) -> None:
+def written(output: Path | None) -> None:
+    """Print which files a command wrote."""
     if output:
         console.out.print(f"written to {output}: report.html, report.md, scores.csv, run.json", style="dim")
 

@@ -1,0 +1,151 @@
+"""The Python interface of the evaluation: forms of input, parameters that do not fit, systems of one's own."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import madeup
+import numpy as np
+import pytest
+
+from cr5 import Cr5, Document, evaluate, write
+from cr5.corpus.documents import in_batches
+from cr5.errors import Cr5Error
+from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, make_systems, role_of
+from cr5.evaluate.systems.space import Space
+from cr5.evaluate.texts import TokenisedTexts, read_texts
+from cr5.features.tokeniser import Tokeniser
+from cr5.settings import settings
+
+SETTINGS = settings(rank=40, ridge=0.3, min_documents=2, min_unique=5)
+
+
+@pytest.fixture(scope="module")
+def articles() -> list[Document]:
+    return madeup.corpus(concepts=300)
+
+
+@pytest.fixture(scope="module")
+def corpus_file(articles: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("corpora") / "corpus.jsonl"
+    write(path, articles)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(articles: list[Document]) -> evaluate.Run:
+    return evaluate.documents(articles, systems=["floor"], settings=SETTINGS)
+
+
+def test_a_corpus_may_be_documents_batches_a_path_or_several(
+    articles: list[Document], corpus_file: Path, run: evaluate.Run
+) -> None:
+    for corpus in (iter(articles), in_batches(articles), corpus_file, str(corpus_file), [corpus_file]):
+        again = evaluate.documents(corpus, systems=["floor"], settings=SETTINGS)
+        assert again.scores == run.scores
+    assert run.title == "documents: aa, bb, cc"
+    assert evaluate.documents(corpus_file, systems=["floor"], settings=SETTINGS).title == "corpus.jsonl: aa, bb, cc"
+
+
+def test_the_output_folder_gets_the_run_and_the_split_which_can_be_used_again(
+    articles: list[Document], run: evaluate.Run, tmp_path: Path
+) -> None:
+    evaluate.documents(articles, systems=["floor"], settings=SETTINGS, output=tmp_path / "out")
+    assert evaluate.load_run(tmp_path / "out").scores == run.scores
+    split = evaluate.Split.load(tmp_path / "out" / "split.json")
+    for given in (split, tmp_path / "out" / "split.json", str(tmp_path / "out" / "split.json")):
+        assert evaluate.documents(articles, systems=["floor"], settings=SETTINGS, split=given).scores == run.scores
+    assert not any(row.significant for row in evaluate.compare(tmp_path / "out", run))
+
+
+class Random(Space):
+    """Random vectors."""
+
+    def embed(self, texts: TokenisedTexts, lang: str) -> Any:
+        return np.random.default_rng([*lang.encode()]).standard_normal((len(texts), 4)).astype(np.float32)
+
+
+def train_random(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+    return Random()
+
+
+def test_a_system_of_one_s_own_is_evaluated_beside_the_registered_ones(articles: list[Document]) -> None:
+    mine = SystemEntry("mine", "my system", "baseline", lambda options: train_random)
+    run = evaluate.documents(articles, systems=["cr5", mine], settings=SETTINGS)
+    assert {score.system for score in run.scores} == {"cr5", "my system"}
+    precision = {(mean.system, mean.measure): mean.precision[1] for mean in run.means()}
+    assert precision["my system", "csls"] < 10 < precision["cr5", "csls"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"systems": ["magic"]}, "no system 'magic'"),
+        ({"systems": []}, "`systems` is empty"),
+        ({"regimes": ["alone"]}, "no regime 'alone'"),
+        ({"regimes": []}, "`regimes` is empty"),
+        ({"low_resource": 20}, "`low_resource` only applies to the regime low-resource"),
+        ({"bridge": "aa"}, "`bridge` only applies to the regime transitive"),
+        ({"drop": True}, "`drop` only applies to the regime transitive"),
+        ({"split": "split.json", "seed": 0}, "`seed` is determined by the split split.json"),
+        ({"split": "nowhere.json"}, "nowhere.json does not exist; leave out `split`"),
+        ({"systems": ["dictionary"]}, "`dictionary=en-it.tsv`"),
+        ({"vectors": {"mine": "nowhere"}}, "nowhere has no vectors"),
+        ({"langs": ["aa", "xx"]}, "no document in language xx"),
+    ],
+)
+def test_a_parameter_that_does_not_fit_is_named(
+    articles: list[Document], parameters: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(Cr5Error) as caught:
+        evaluate.documents(articles, settings=SETTINGS, **parameters)
+    assert message in str(caught.value)
+
+
+def test_stopping_before_anything_was_measured_raises_keyboard_interrupt(articles: list[Document]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        evaluate.documents(articles, settings=SETTINGS, should_stop=lambda: True)
+    calls = iter([False, True, True, True])  # one batch is read
+    with pytest.raises(KeyboardInterrupt):
+        evaluate.documents(articles, settings=SETTINGS, should_stop=lambda: next(calls))
+
+
+def test_sentences_and_words_take_a_model_or_its_folder(model: Cr5, model_folder: Path, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    meanings = [random.choice(madeup.MEANINGS, 6, replace=False).tolist() for _ in range(80)]
+    files = [tmp_path / f"sentences.{lang}" for lang in ("aa", "bb")]
+    for file in files:
+        lang = file.suffix[1:]
+        file.write_text("".join(madeup.text(lang, one) + "\n" for one in meanings))
+    dictionary = tmp_path / "aa-bb.tsv"
+    dictionary.write_text("".join(f"{madeup.word('aa', i)}\t{madeup.word('bb', i)}\n" for i in range(60)))
+    sentences = [evaluate.sentences(given, files) for given in (model, model_folder, str(model_folder))]
+    words = [evaluate.words(given, dictionary) for given in (model, model_folder)]
+    for runs in (sentences, words):
+        assert all(again.scores == runs[0].scores for again in runs)
+        assert min(mean.precision[1] for mean in runs[0].means()) > 10
+    with pytest.raises(Cr5Error, match="`systems` needs documents to train on"):
+        evaluate.words(model, dictionary, systems=["floor"])
+
+
+def test_every_system_can_be_made_and_trained(articles: list[Document], tmp_path: Path) -> None:
+    dictionary = tmp_path / "aa-bb.tsv"
+    dictionary.write_text("".join(f"{madeup.word('aa', i)}\t{madeup.word('bb', i)}\n" for i in range(200)))
+    names = [Document(d.concept, d.lang, f"{d.text} name{i % 40}") for i, d in enumerate(articles) if d.lang != "cc"]
+    texts = read_texts(in_batches(names), Tokeniser()).languages
+    for name, system in make_systems(list(SYSTEMS.values()), SETTINGS, texts, [dictionary]).items():
+        space = system(texts, rank=20, seed=0)
+        json.dumps(dict(space.report))
+        target = "aa" if space.monolingual else "bb"
+        queries, candidates = space.pair(texts["aa"], "aa", texts[target], target)
+        assert queries.shape[1] == candidates.shape[1], name
+        assert queries.shape[0] == len(texts["aa"])
+
+
+def test_roles_of_registered_systems_their_variants_and_others() -> None:
+    assert [role_of(SYSTEMS[key].name) for key in KEYS[:4]] == ["own", "own", "baseline", "baseline"]
+    assert role_of("cr5 (training IDF)") == role_of("cr5 (trained here)") == "own"
+    assert role_of(SYSTEMS["ceiling"].name) == "ceiling"
+    assert role_of("somebody's vectors") == role_of("cr5-like") == role_of("") == "baseline"
+    assert "ceiling" not in KEYS
