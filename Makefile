@@ -17,7 +17,7 @@ test-fast: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not browser and not services and not dask and not slow" $(PYTEST)
 
 docs: .venv/dev
-	$(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "the site is in build/site; open build/site/index.html"
 
 # One JSON line per figure, on real speeches if they are there, on generated ones otherwise. Best on an idle machine.

@@ -57,13 +57,23 @@ def _parameter(parameter: Any) -> str:
     if parameter.name == "help":
         return ""
     option = parameter.param_type_name == "option"
-    metavar = parameter.metavar or ("" if parameter.is_flag else parameter.name.upper()) if option else ""
     name = ", ".join(parameter.opts) if option else parameter.metavar or parameter.name.upper()
     shown = parameter.show_default if isinstance(getattr(parameter, "show_default", None), str) else None
     plain = "" if parameter.default in (None, False, ()) or callable(parameter.default) else parameter.default
-    default = "required" if parameter.required else shown or plain
-    meaning = (getattr(parameter, "help", "") or "").replace("|", "\\|")
-    return f"| `{name}{' ' + metavar if metavar else ''}` | {meaning} | {default} |".replace("|auto", "\\|auto")
+    cells = (
+        f"<code>{name} {_value(parameter) if option else ''}</code>",
+        getattr(parameter, "help", "") or "",
+        "required" if parameter.required else f"{shown or plain}",
+    )
+    return "| " + " | ".join(cell.replace("|", "&#124;") for cell in cells) + " |"
+
+
+def _value(option: Any) -> str:
+    """What stands for the value of an option: nothing for a flag, the choices, or a word in capitals."""
+    if option.is_flag:
+        return ""
+    choices = getattr(option.type, "choices", None)
+    return str(option.metavar or ("|".join(choices) if choices else option.name.upper()))
 
 
 def settings_page() -> Iterator[str]:

@@ -21,7 +21,7 @@ def inspection_tables(inspection: Inspection) -> None:
         table.add_row(lang, *(f"{figure:,}" for figure in figures))
     out.print(table)
     names = list(inspection.languages)
-    shared = plain_table("Concepts that two languages share", "", *names, left=("",))
+    shared = plain_table("Shared concepts", "", *names, left=("",))
     for a in names:
         shared.add_row(a, *("" if a == b else f"{inspection.shared[a][b]:,}" for b in names))
     out.print(shared)
