@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cr5 import Document, read
+from cr5 import Document, read, write
 from cr5.data import FOLDER, LANGS
 
 ARTICLES = list(read(FOLDER))
@@ -91,3 +91,13 @@ def test_nothing_keeps_the_articles_out_of_the_wheel() -> None:
     assert "exclude" not in (root / "pyproject.toml").read_text().split("[tool.hatch")[1].split("\n[")[0]
     ignored = (root / ".gitignore").read_text().split()  # what git ignores, the wheel lacks
     assert not [line for line in ignored if "json" in line or "encyclopedia" in line or line in ("*", "src/")]
+
+
+def test_the_corpus_is_read_by_its_name_unless_a_file_has_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert sum(1 for _ in read("builtin", langs=["en"])) == 400
+    (tmp_path / "builtin").mkdir()
+    write(tmp_path / "builtin" / "own.jsonl", [Document("a", "en", "own text")])
+    assert [document.text for document in read("builtin")] == ["own text"]

@@ -16,6 +16,7 @@ from cr5.corpus.documents import Batch, Document, location
 from cr5.corpus.formats import FORMAT_NAMES, READERS, describe_unknown_suffix, split_format
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits
+from cr5.data import BUILTIN, FOLDER
 from cr5.errors import CorpusError
 from cr5.storage.compressed import READ_ERRORS, SUFFIXES, describe_error, open_decompressed
 
@@ -34,7 +35,7 @@ def read_batches(
     batch_rows: int = 4000,
     limits: ReadLimits = DEFAULT_LIMITS,
 ) -> "CorpusReader":
-    """Read files, folders, globs and standard input ("-") in batches of at most ``batch_rows``.
+    """Read files, folders, globs, standard input ("-") or the encyclopedia ("builtin") in batches of ``batch_rows``.
 
     A folder stands for all files below it with a known suffix, sorted, except hidden ones. ``langs`` keeps these
     languages only. With ``on_error="skip"``, bad lines and unreadable files are left out and counted in ``skipped``.
@@ -179,6 +180,8 @@ def _expand(path: str) -> list[str]:
     """The files that a path stands for; "-" stands for itself."""
     if path == _STDIN:
         return [path]
+    if path == BUILTIN and not Path(path).exists():
+        return _files_below(str(FOLDER))
     if Path(path).is_dir():
         return _files_below(path)
     if Path(path).exists():

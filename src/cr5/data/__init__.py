@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+BUILTIN = "builtin"
+"""The name of the corpus where a path is expected."""
+
 FOLDER = Path(__file__).parent
 """A corpus folder, one JSONL file per language."""
 
