@@ -1,7 +1,6 @@
-"""Wikimedia dumps in miniature: the files' bytes, sign for sign as they are published.
+"""Miniature Wikimedia dumps: made-up content in exactly the published format.
 
-Everything here is made up; only the form is true. Compress what comes out with ``gzip`` or ``bz2``
-where the published file is compressed; ``multistream`` already is.
+The results are not compressed; use ``gzip`` or ``bz2`` where the published file is. Only ``multistream`` is already.
 """
 
 import bz2
@@ -19,7 +18,7 @@ NAMESPACES = {
 
 
 class Page(NamedTuple):
-    """A page of a wiki; where it is a redirect, the title that it leads to."""
+    """A page of a wiki; ``redirect`` is the title of its target if it is a redirect."""
 
     id: int
     title: str
@@ -27,7 +26,7 @@ class Page(NamedTuple):
     namespace: int = 0
     redirect: str = ""
     model: str = "wikitext"
-    earlier: tuple[str, ...] = ()  # texts of revisions before the last; only the "history" dumps have any
+    earlier: tuple[str, ...] = ()  # texts of earlier revisions, which only "history" dumps have
 
 
 # pages-articles.xml
@@ -41,14 +40,14 @@ def pages_xml(pages: Iterable[Page], lang: str = "da", namespaces: Mapping[int, 
 def multistream(
     pages: Iterable[Page], lang: str = "da", namespaces: Mapping[int, str] = NAMESPACES, per_stream: int = 100
 ) -> bytes:
-    """``dawiki-20261101-pages-articles-multistream.xml.bz2``: the header, pages by the hundred, and the end."""
+    """``dawiki-20261101-pages-articles-multistream.xml.bz2``: the header, groups of pages, and the end."""
     return b"".join(map(bz2.compress, streams(pages, lang, namespaces, per_stream)))
 
 
 def streams(
     pages: Iterable[Page], lang: str = "da", namespaces: Mapping[int, str] = NAMESPACES, per_stream: int = 100
 ) -> list[bytes]:
-    """What each stream of a multistream file holds."""
+    """The uncompressed streams of a multistream file."""
     written = list(map(page_xml, pages))
     groups = [b"".join(written[i : i + per_stream]) for i in range(0, len(written), per_stream)]
     return [header(lang, namespaces), *groups, FOOTER]
@@ -58,7 +57,7 @@ FOOTER = b"</mediawiki>\n"
 
 
 def header(lang: str = "da", namespaces: Mapping[int, str] = NAMESPACES) -> bytes:
-    """All before the first page: of which wiki they are, and what it calls its namespaces."""
+    """Everything before the first page: the name of the wiki and of its namespaces."""
     schema = "http://www.mediawiki.org/xml/export-0.11"
     listed = "".join(
         f'      <namespace key="{key}" case="first-letter"' + (f">{escape(name)}</namespace>\n" if name else " />\n")
@@ -122,7 +121,7 @@ def _escaped(text: str) -> str:
 
 
 def _sha1(text: str) -> str:
-    """A checksum as MediaWiki writes it: 31 digits to base 36."""
+    """A checksum as MediaWiki writes it: 31 digits in base 36."""
     number, digits = int(hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest(), 16), ""
     while number:
         number, digit = divmod(number, 36)
@@ -163,7 +162,7 @@ def items_per_site_sql(rows: Iterable[tuple[int, str, str]]) -> bytes:
     return _table("wikidatawiki", "wb_items_per_site", layout, options, numbered)
 
 
-_ROWS_PER_INSERT = 500  # the true ones fill a megabyte
+_ROWS_PER_INSERT = 500  # real ones fill a megabyte
 
 
 def _table(

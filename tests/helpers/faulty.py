@@ -1,4 +1,4 @@
-"""A server that drops, lies and refuses as it is told, and what a test asks of a file from it."""
+"""A faulty HTTP server, whose every answer a test can plan, and checks of the files downloaded from it."""
 
 import hashlib
 import os
@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from cr5.errors import Cr5Error
-from cr5.sources.http.download import Fetched, fetch
+from cr5.sources.http.download import FetchedFile, fetch
 
-AGENT = "cr5-tests (tests@example.org)"
+USER_AGENT = "cr5-tests (tests@example.org)"
 CONTENT = bytes(range(256)) * 40  # 10,240 bytes
 OTHER = CONTENT[::-1] + b"more"
 TARGET = Path("dump.bz2")
-DEFAULTS: dict[str, Any] = {"agent": AGENT, "sleep": lambda _: None, "timeout": 30.0}
+DEFAULTS: dict[str, Any] = {"user_agent": USER_AGENT, "sleep": lambda _: None, "timeout": 30.0}
 
 
 def sha1(content: bytes) -> str:
@@ -30,18 +30,18 @@ def sha1(content: bytes) -> str:
 
 @dataclass
 class Answer:
-    """How one request is answered; by default as it should be."""
+    """How one request is answered; by default, correctly."""
 
     status: int = 0
-    headers: dict[str, str | None] = field(default_factory=dict)  # None: left out
-    drop: int | None = None  # the connection ends after so many bytes of the body
-    reset: bool = False  # and rudely
-    ranges: bool = True
-    conditions: bool = True
+    headers: dict[str, str | None] = field(default_factory=dict)  # None: omitted
+    drop: int | None = None  # the connection ends after this many bytes of the body
+    reset: bool = False  # and it is reset, not closed
+    ranges: bool = True  # whether Range is honoured
+    conditions: bool = True  # whether If-Range is honoured
     hang: bool = False
     chunked: bool = False
     body: bytes | None = None
-    change: bytes | None = None  # from this request on the file is another one
+    change: bytes | None = None  # from this request on, the file has this content
     extra: bytes = b""
 
 
@@ -51,9 +51,9 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.content, self.etag, self.modified = CONTENT, '"1"', "Thu, 01 Jan 2026 00:00:00 GMT"
-        self.plan: list[Answer] = []  # and after these
+        self.planned: list[Answer] = []  # for the next requests; after these, ``reply`` decides
         self.reply: Callable[[str], Answer] = lambda path: Answer()
-        self.asked: list[tuple[str, str, dict[str, str]]] = []
+        self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.release = threading.Event()
         self.open = self.most_open = 0
         self.count = threading.Lock()
@@ -61,11 +61,11 @@ class Server(ThreadingHTTPServer):
 
     @property
     def ranges(self) -> list[str]:
-        """The ranges that were asked for, in order."""
-        return [headers.get("range", "all") for method, _, headers in self.asked if method == "GET"]
+        """The requested ranges, in order."""
+        return [headers.get("range", "all") for method, _, headers in self.requests if method == "GET"]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # a client that went away
+        pass  # the client closed the connection
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -84,8 +84,8 @@ class Handler(BaseHTTPRequestHandler):
             server.open, self.entered = server.open + 1, 1
             server.most_open = max(server.open, server.most_open)
             headers = {key.lower(): value for key, value in self.headers.items()}
-            server.asked.append((self.command, self.path, headers))
-            answer = server.plan.pop(0) if server.plan else None
+            server.requests.append((self.command, self.path, headers))
+            answer = server.planned.pop(0) if server.planned else None
         answer = answer or server.reply(self.path)
         with server.count:
             if answer.change is not None:
@@ -128,14 +128,14 @@ class Handler(BaseHTTPRequestHandler):
         if answer.chunked:
             body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (body[:5000], body[5000:], b""))
         body = (body if answer.drop is None else body[: answer.drop]) + answer.extra
-        if self.command == "HEAD" or not body or status >= 400:  # of a refusal the client may read no more than this
+        if self.command == "HEAD" or not body or status >= 400:  # the client may read no more of an error than this
             self.leave()
         if self.command == "HEAD" or not body:
             self.end_headers()
             return
         self.end_headers()
         self.wfile.write(body[:-1])
-        self.leave()  # before the last byte: behind it the client may be back before this thread goes on
+        self.leave()  # before the last byte: after it the client may send its next request before this thread continues
         self.wfile.write(body[-1:])
         self.wfile.flush()
         if answer.hang:
@@ -147,7 +147,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """A server while the block runs."""
+    """Run a server during the block."""
     with Server() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -157,22 +157,22 @@ def serving() -> Iterator[Server]:
         thread.join()
 
 
-def settle(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in this folder, ask no proxy and wait for no disk."""
+def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in this folder, without proxies and without waiting for the disk."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
-def get(server: Server, path: Path = TARGET, **options: Any) -> Fetched:
+def get(server: Server, path: Path = TARGET, **options: Any) -> FetchedFile:
     return fetch(server.url, path, **DEFAULTS | options)
 
 
-def message(server: Server, path: Path = TARGET, kind: type[Cr5Error] = Cr5Error, **options: Any) -> str:
-    """The whole error, after which nothing may stand under the final name."""
+def message(server: Server, path: Path = TARGET, error: type[Cr5Error] = Cr5Error, **options: Any) -> str:
+    """The message of the error; the final file must not have changed."""
     before = path.read_bytes() if path.exists() else None
-    with pytest.raises(kind) as caught:
+    with pytest.raises(error) as caught:
         get(server, path, **options)
     assert (path.read_bytes() if path.exists() else None) == before
     return str(caught.value).replace(server.url, "URL")
@@ -182,7 +182,7 @@ def files() -> set[str]:
     return {path.name for path in Path().iterdir()}
 
 
-def whole(found: Fetched, content: bytes = CONTENT) -> bool:
-    """The file is right, and nothing else is left beside it but the record."""
+def is_complete(fetched: FetchedFile, content: bytes = CONTENT) -> bool:
+    """Whether the file is right; nothing but its record may be left beside it."""
     assert files() == {"dump.bz2", "dump.bz2.fetched.json"}
-    return found.path.read_bytes() == content and found.size == len(content)
+    return fetched.path.read_bytes() == content and fetched.size == len(content)

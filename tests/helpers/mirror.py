@@ -1,6 +1,6 @@
-"""A mirror of Wikimedia's dumps and of the hub on this machine: what they publish, where, and how servers fail.
+"""A local server with the layout of Wikimedia's dumps and of the Hugging Face hub, whose answers can be made to fail.
 
-Nothing on it is real. ``publish_…`` puts files where and as they are published; ``Fault`` makes one answer go wrong.
+``publish_…`` puts made-up files where they are published; a ``Fault`` makes one answer go wrong.
 """
 
 import hashlib
@@ -18,23 +18,23 @@ from typing import Any, Literal, NamedTuple
 MODIFIED = "Sun, 01 Nov 2026 12:00:00 GMT"
 TREE = "/api/datasets/wikimedia/wikipedia/tree/main"
 RESOLVE = "/datasets/wikimedia/wikipedia/resolve/main"
-STORE = "/lfs"  # where the hub sends those who ask for a file
+STORE = "/lfs"  # where the hub redirects requests for a file
 
 
 @dataclass(frozen=True)
 class Fault:
     """How one answer differs from the right one."""
 
-    status: int = 0  # this instead, with an empty body
-    headers: Mapping[str, str] = field(default_factory=dict)  # these as well: Retry-After, Location
-    drop: int | None = None  # the connection ends after so many bytes of the body
-    ranges: bool = True  # False: a range is ignored, the whole file comes
-    body: bytes | None = None  # these bytes instead, under the tag of the right ones
-    delay: float = 0.0  # seconds before anything is said
+    status: int = 0  # instead of the right one, with an empty body
+    headers: Mapping[str, str] = field(default_factory=dict)  # in addition: Retry-After, Location
+    drop: int | None = None  # the connection ends after this many bytes of the body
+    ranges: bool = True  # False: a range is ignored, and the whole file is sent
+    body: bytes | None = None  # instead of the right bytes, with their ETag
+    delay: float = 0.0  # seconds before the answer
 
 
 class Request(NamedTuple):
-    """What was asked, the path as it was sent."""
+    """A request as it was received."""
 
     method: str
     path: str
@@ -42,15 +42,15 @@ class Request(NamedTuple):
 
 
 class Mirror:
-    """A server on 127.0.0.1 while its block runs: ``files`` by path, and ``faults`` by path, one for each request.
+    """A server on 127.0.0.1 during its block, with ``files`` by path and ``faults`` by path, one for each request.
 
-    Folders are listed as nginx does. ``requests``, ``agents`` and ``most_open`` tell who asked for what.
+    Folders are listed as nginx does. ``most_open`` is the largest number of simultaneous connections.
     """
 
     def __init__(self, *, page: int = 1000) -> None:
         self.files: dict[str, bytes] = {}
         self.faults: dict[str, list[Fault]] = {}
-        self.page = page  # entries that the hub tells at a time
+        self.page = page  # entries per page of a listing of the hub
         self.requests: list[Request] = []
         self.most_open = 0
         self._open = 0
@@ -71,16 +71,16 @@ class Mirror:
         self._thread.join()
 
     @property
-    def agents(self) -> set[str]:
-        """As whom the clients introduced themselves."""
+    def user_agents(self) -> set[str]:
+        """The user agents of all requests."""
         return {request.headers.get("user-agent", "") for request in self.requests}
 
-    def asked(self, part: str, method: str = "GET") -> list[Request]:
-        """The requests whose path has this part."""
+    def requests_for(self, part: str, method: str = "GET") -> list[Request]:
+        """The requests whose path contains this part."""
         return [request for request in self.requests if part in request.path and request.method == method]
 
     def fail(self, path: str, *faults: Fault) -> None:
-        """Answer the next requests for this path so, one after the other."""
+        """Answer the next requests for this path with these faults, in order."""
         self.faults.setdefault(path, []).extend(faults)
 
 
@@ -92,7 +92,7 @@ class _Server(ThreadingHTTPServer):
         self.mirror = mirror
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # a client that went away
+        pass  # the client closed the connection
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -161,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.send(status, sent, content, fault)
 
     def tree(self, path: str, query: str, fault: Fault) -> None:
-        """A folder of the hub as JSON, a page at a time."""
+        """A page of the listing of a folder of the hub, as JSON."""
         mirror, folder = self.server.mirror, RESOLVE + path.removeprefix(TREE) + "/"
         entries = [_entry(folder + name, mirror.files) for name in _names(mirror.files, folder)]
         if not entries:
@@ -185,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
         if body:
             self.end_headers()
             self.wfile.write(body[:-1])
-        self.leave()  # before the last byte: behind it the client may be back before this thread goes on
+        self.leave()  # before the last byte: after it the client may send its next request before this thread continues
         if body:
             self.wfile.write(body[-1:])
         else:
@@ -193,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _names(files: Mapping[str, bytes], folder: str) -> list[str]:
-    """What a folder holds, its folders with a slash behind them."""
+    """The names in a folder, subfolders with a trailing slash."""
     below = (path.removeprefix(folder) for path in files if path.startswith(folder))
     return sorted({name.partition("/")[0] + ("/" if "/" in name else "") for name in below})
 
@@ -225,15 +225,15 @@ def _entry(path: str, files: Mapping[str, bytes]) -> dict[str, Any]:
     return entry
 
 
-# What is published
+# Published files
 
 
 def publish_xml(
     mirror: Mirror, wiki: str, date: str, files: Mapping[str, bytes], props: bytes | None, status: str = "done"
 ) -> None:
-    """Dumps of a wiki ("dawiki") at a date, files by the end of their names: "pages-articles-multistream.xml.bz2".
+    """Publish dumps of a wiki ("dawiki"), by the ends of their names: "pages-articles-multistream.xml.bz2".
 
-    Of a wiki in parts ("pages-articles-multistream1.xml-p1p5.bz2") the file of all is another job, as it is there.
+    If there are parts ("pages-articles-multistream1.xml-p1p5.bz2"), the combined file belongs to another dump job.
     """
     in_parts = any(re.search(r"\d\.xml-p\d", name) for name in files)
     jobs: dict[str, dict[str, bytes]] = {}
@@ -246,30 +246,30 @@ def publish_xml(
 
 
 def publish_sitelinks(mirror: Mirror, date: str, table: bytes, status: str = "done") -> None:
-    """Wikidata's wb_items_per_site at a date."""
+    """Publish Wikidata's wb_items_per_site."""
     publish_jobs(mirror, "wikidatawiki", date, {"wbitemspersitetable": {"wb_items_per_site.sql.gz": table}}, status)
 
 
 def publish_jobs(
     mirror: Mirror, wiki: str, date: str, jobs: Mapping[str, Mapping[str, bytes]], status: str = "done"
 ) -> None:
-    """A wiki's dumps at a date and the report on them. Of jobs that are not "done" no file is there yet."""
+    """Publish a wiki's dumps and the report on them; a job that is not "done" has no files yet."""
     folder = f"/{wiki}/{date}/"
     report: dict[str, Any] = {}
     for job, files in jobs.items():
-        told: dict[str, Any] = {}
+        listed: dict[str, Any] = {}
         for end, content in files.items():
             name = f"{wiki}-{date}-{end}"
-            told[name] = {}
+            listed[name] = {}
             if status == "done":
                 mirror.files[folder + name] = content
-                told[name] = {
+                listed[name] = {
                     "size": len(content),
                     "url": folder + name,
                     "md5": hashlib.md5(content).hexdigest(),
                     "sha1": hashlib.sha1(content).hexdigest(),
                 }
-        report[job] = {"status": status, "updated": "2026-11-01 12:00:00", "files": told}
+        report[job] = {"status": status, "updated": "2026-11-01 12:00:00", "files": listed}
     mirror.files[f"{folder}dumpstatus.json"] = json.dumps({"version": "0.8", "jobs": report}).encode()
 
 
@@ -281,7 +281,7 @@ def publish_cirrus(
     layout: Literal["new", "classic"] = "new",
     complete: bool = True,
 ) -> None:
-    """A wiki's search index at a date: bz2 in parts, and since the last one is there, _SUCCESS; or one classic gz."""
+    """Publish a wiki's search index: bz2 parts and, if ``complete``, _SUCCESS; or one gz in the classic layout."""
     if layout == "new":
         folder = f"/other/cirrus_search_index/{date}/index_name={wiki}_content/"
         for i, part in enumerate(parts):
@@ -290,11 +290,11 @@ def publish_cirrus(
             mirror.files[f"{folder}_SUCCESS"] = b""
         return
     (part,) = parts
-    for below in (date, "current"):  # a link to the newest
+    for below in (date, "current"):  # a link to the newest one
         mirror.files[f"/other/cirrussearch/{below}/{wiki}-{date}-cirrussearch-content.json.gz"] = part
 
 
 def publish_parquet(mirror: Mirror, code: str, date: str, parts: Sequence[bytes]) -> None:
-    """A Wikipedia's exported texts on the hub; ``code`` is as in its address, "zh-min-nan"."""
+    """Publish a Wikipedia's export on the hub; ``code`` is its subdomain, "zh-min-nan"."""
     for i, part in enumerate(parts):
         mirror.files[f"{RESOLVE}/{date}.{code}/train-{i:05}-of-{len(parts):05}.parquet"] = part

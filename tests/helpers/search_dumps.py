@@ -1,4 +1,4 @@
-"""Miniatures of CirrusSearch dumps and of Parquet exports, in the form in which they are published."""
+"""Miniature CirrusSearch dumps and Parquet exports, in the published format."""
 
 import bz2
 import gzip
@@ -16,7 +16,7 @@ DANISH = Wiki("da", "da")
 
 
 class Page(NamedTuple):
-    """An article: its number on the wiki, what it says, and what the search index knows besides."""
+    """A page: its id, title and text, and further fields of the search index."""
 
     id: int
     title: str
@@ -27,7 +27,7 @@ class Page(NamedTuple):
 
 
 def action(page: Page, wiki: Wiki = DANISH, *, classic: bool = True) -> str:
-    """The line before a page's own."""
+    """The action line of a page."""
     about = {"_type": "_doc", "_id": str(page.id)}
     if not classic:
         about = {"_index": f"{wiki.name}_content", "_id": str(page.id)}
@@ -35,7 +35,7 @@ def action(page: Page, wiki: Wiki = DANISH, *, classic: bool = True) -> str:
 
 
 def source(page: Page, wiki: Wiki = DANISH, **more: Any) -> str:
-    """A page's own line, with fields around those that matter; ``more`` adds some or replaces them."""
+    """The line with the fields of a page; ``more`` adds or replaces some."""
     fields: dict[str, Any] = {
         "template": [f"Skabelon:{name}" for name in page.templates],
         "source_text": f"'''{page.title}''' {{{{Infoboks|text=nej}}}} [[Kategori:Alt]]",
@@ -54,18 +54,18 @@ def source(page: Page, wiki: Wiki = DANISH, **more: Any) -> str:
     }
     if page.item is not None:
         fields["wikibase_item"] = page.item
-    # Half of the world's writers escape what is not ASCII, the other half does not.
+    # Some JSON writers escape what is not ASCII, others do not: test both.
     return json.dumps(fields | more, ensure_ascii=page.id % 2 == 0, separators=(",", ":"))
 
 
 def bulk(pages: Iterable[Page], wiki: Wiki = DANISH, *, classic: bool = True) -> bytes:
-    """Pages as the lines that Elasticsearch takes in."""
+    """Pages as lines of an Elasticsearch bulk request."""
     lines = [f"{action(page, wiki, classic=classic)}\n{source(page, wiki)}\n" for page in pages]
     return "".join(lines).encode()
 
 
 def write_classic(folder: Path, pages: Iterable[Page], wiki: Wiki = DANISH, date: str = "20251229") -> Path:
-    """A dump as it was published until the end of 2025, one file."""
+    """Write a dump as it was published until the end of 2025: one file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{wiki.name}-{date}-cirrussearch-content.json.gz"
     path.write_bytes(gzip.compress(bulk(pages, wiki), mtime=0))
@@ -75,7 +75,7 @@ def write_classic(folder: Path, pages: Iterable[Page], wiki: Wiki = DANISH, date
 def write_shards(
     folder: Path, pages: Sequence[Page], wiki: Wiki = DANISH, date: str = "20260816", shards: int = 2
 ) -> list[Path]:
-    """A dump as it is published since 2025, a folder of files."""
+    """Write a dump as it has been published since 2025: a folder of files."""
     folder = folder / f"index_name={wiki.name}_content"
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{wiki.name}_content-{date}-{n:05}.json.bz2" for n in range(shards)]
@@ -87,17 +87,17 @@ def write_shards(
 def write_export(
     folder: Path, pages: Sequence[Page], wiki: Wiki = DANISH, date: str = "20231101", files: int = 1, group: int = 1000
 ) -> list[Path]:
-    """A Parquet export as on the Hugging Face hub; ``group`` is how many rows a row group has."""
+    """Write a Parquet export as on the Hugging Face hub; ``group`` is the number of rows of a row group."""
     folder = folder / f"{date}.{wiki.code}"
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"train-{n:05}-of-{files:05}.parquet" for n in range(files)]
     for n, path in enumerate(paths):
-        here = pages[n::files]
+        rows = pages[n::files]
         columns = {
-            "id": [str(page.id) for page in here],
-            "url": [wiki.url(page.title) for page in here],
-            "title": [page.title for page in here],
-            "text": [page.text for page in here],
+            "id": [str(page.id) for page in rows],
+            "url": [wiki.url(page.title) for page in rows],
+            "title": [page.title for page in rows],
+            "text": [page.text for page in rows],
         }
         schema = pa.schema([(name, pa.string()) for name in columns])
         pq.write_table(pa.table(columns, schema), path, row_group_size=group)

@@ -18,12 +18,11 @@ from cr5.cli.source_commands import Dedupe, DropForeign, Output, add_source_comm
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.writing import write
 from cr5.sources.registry import SOURCES
-from cr5.sources.wikipedia import build as encyclopedias
-from cr5.sources.wikipedia.dump_listing import DUMPS, HUB
+from cr5.sources.wikipedia import build as wikipedia_build
+from cr5.sources.wikipedia.dump_listing import HUB_URL, MIRROR_URL
+from cr5.sources.wikipedia.dump_reader import DumpFormat
 from cr5.sources.wikipedia.executor import open_executor
-from cr5.sources.wikipedia.plan import Ids, Request
-from cr5.sources.wikipedia.publishing import Keep
-from cr5.sources.wikipedia.wiki import Kind
+from cr5.sources.wikipedia.plan import ItemSource, WikipediaRequest
 from cr5.training.inspection import inspect as inspect_corpus
 
 app = typer.Typer(help="Make a corpus from what you have, or look into one.", no_args_is_help=True)
@@ -38,7 +37,7 @@ def wikipedia(
     langs: Annotated[str, typer.Option(help="Wikipedias by their codes, e.g. da,en,it,vi.", metavar="CODES")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.", metavar="FOLDER")],
     source: Annotated[
-        Kind | None,
+        DumpFormat | None,
         typer.Option(
             help="The search index as plain text, the pages as wikitext, or an export on the Hugging Face hub.",
             show_default="cirrus, with --sample xml",
@@ -56,7 +55,7 @@ def wikipedia(
     drop_foreign: DropForeign = False,
     dedupe: Dedupe = False,
     ids: Annotated[
-        Ids,
+        ItemSource,
         typer.Option(help="Wikidata items from each wiki's page_props, or from Wikidata's own table of sitelinks."),
     ] = "props",
     dumps: Annotated[
@@ -64,12 +63,14 @@ def wikipedia(
     ] = None,
     mirror: Annotated[
         str,
-        typer.Option(help="Where Wikimedia's dumps are.", metavar="URL", show_default=DUMPS.removeprefix("https://")),
-    ] = DUMPS,
+        typer.Option(
+            help="Where Wikimedia's dumps are.", metavar="URL", show_default=MIRROR_URL.removeprefix("https://")
+        ),
+    ] = MIRROR_URL,
     hub: Annotated[
         str,
-        typer.Option(help="Where the Parquet export is.", metavar="URL", show_default=HUB.removeprefix("https://")),
-    ] = HUB,
+        typer.Option(help="Where the Parquet export is.", metavar="URL", show_default=HUB_URL.removeprefix("https://")),
+    ] = HUB_URL,
     contact: Annotated[
         str | None,
         typer.Option(
@@ -101,23 +102,25 @@ def wikipedia(
 
         cr5 corpus wikipedia --langs da,en -o wiki --scheduler tcp://node1:8786
     """
-    request = Request(
-        codes=tuple(comma_separated(langs) or ()),
-        kind=source or ("xml" if sample else "cirrus"),
+    request = WikipediaRequest(
+        langs=tuple(comma_separated(langs) or ()),
+        source=source or ("xml" if sample else "cirrus"),
         date=date,
         ids=ids,
         sample=sample,
-        keep=Keep(shared=concepts == "shared", own=drop_foreign, unlike=dedupe),
+        concepts=concepts,
+        drop_foreign=drop_foreign,
+        dedupe=dedupe,
         mirror=mirror.rstrip("/"),
         hub=hub.rstrip("/"),
         dumps=dumps,
     )
-    agent = f"cr5/{__version__} ({contact or CONTACT})"
+    user_agent = f"cr5/{__version__} ({contact or CONTACT})"
     began = time.perf_counter()
     before = signal.signal(signal.SIGTERM, _interrupt)  # whoever ends a night's work keeps all of it
     try:
         with open_executor(workers, scheduler) as executor, console.progress_bars(json) as progress:
-            built = encyclopedias.build(request, output, executor=executor, agent=agent, progress=progress)
+            built = wikipedia_build.build(request, output, executor=executor, user_agent=user_agent, progress=progress)
     except KeyboardInterrupt:
         err.print("stopped; run the same command again to go on", style="yellow")
         sys.exit(130)
@@ -125,7 +128,7 @@ def wikipedia(
         signal.signal(signal.SIGTERM, before)
     seconds = time.perf_counter() - began
     if json:
-        console.as_json({"corpus": str(output), "seconds": seconds} | encyclopedias.about(request, built))
+        console.as_json({"corpus": str(output), "seconds": seconds} | wikipedia_build.manifest_facts(request, built))
         return
     rendering.wikipedia_report(built, seconds)
 

@@ -1,4 +1,4 @@
-"""Files on their way: what has come outlives full disks, kills and other processes, and only what has come."""
+"""Partial files: the bytes received survive full disks, kills and other processes."""
 
 import errno
 import fcntl
@@ -15,23 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty import CONTENT, Answer, Server, files, get, message, serving, settle, sha1, whole
+from faulty import CONTENT, Answer, Server, files, get, is_complete, isolate, message, serving, sha1
 
 from cr5.sources.http import partial_file
 
 SCRIPT = """
 import sys
 from pathlib import Path
-from cr5.sources.http import partial_file
 from cr5.sources.http.download import fetch
-partial_file._SYNC = 1
-fetch(sys.argv[1], Path("dump.bz2"), agent="cr5-tests (tests@example.org)")
+fetch(sys.argv[1], Path("dump.bz2"), user_agent="cr5-tests (tests@example.org)", sync_bytes=1)
 """
 
 
 @pytest.fixture(autouse=True)
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settle(tmp_path, monkeypatch)
+def isolated_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -40,50 +38,50 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def test_bytes_that_were_never_vouched_for_are_fetched_again(server: Server) -> None:
-    server.plan = [Answer(drop=6000)]
-    message(server, tries=1)
+def test_bytes_that_the_record_does_not_cover_are_downloaded_again(server: Server) -> None:
+    server.planned = [Answer(drop=6000)]
+    message(server, max_attempts=1)
     with Path("dump.bz2.part").open("ab") as file:
-        file.write(bytes(500))  # what a power failure may leave
-    assert whole(get(server))
+        file.write(bytes(500))  # as a power failure may leave them
+    assert is_complete(get(server))
     assert server.ranges[-1] == "bytes=6000-"
 
 
-def test_a_killed_process_costs_nothing_and_an_interrupted_one_neither(server: Server) -> None:
-    for number, has in ((signal.SIGKILL, 4000), (signal.SIGINT, 7000)):
-        server.plan = [Answer(drop=has if number == signal.SIGKILL else 3000, hang=True)]
+def test_neither_a_kill_nor_an_interrupt_loses_a_byte(server: Server) -> None:
+    for number, kept in ((signal.SIGKILL, 4000), (signal.SIGINT, 7000)):
+        server.planned = [Answer(drop=kept if number == signal.SIGKILL else 3000, hang=True)]
         with subprocess.Popen([sys.executable, "-c", SCRIPT, server.url], stderr=subprocess.DEVNULL) as process:
             record, ends = Path("dump.bz2.part.json"), time.monotonic() + 120
-            while not (record.exists() and json.loads(record.read_text())["safe"] == has) and time.monotonic() < ends:
+            while not (record.exists() and json.loads(record.read_text())["safe"] == kept) and time.monotonic() < ends:
                 time.sleep(0.02)
             process.send_signal(number)
         assert files() == {"dump.bz2.part", "dump.bz2.part.json"}
-        assert Path("dump.bz2.part").read_bytes() == CONTENT[:has]
-    assert whole(get(server))
+        assert Path("dump.bz2.part").read_bytes() == CONTENT[:kept]
+    assert is_complete(get(server))
     assert server.ranges == ["all", "bytes=4000-", "bytes=7000-"]
 
 
-def test_a_second_process_on_the_same_file_is_told(server: Server) -> None:
+def test_a_second_process_on_the_same_file_is_refused(server: Server) -> None:
     with Path("dump.bz2.part").open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        assert message(server) == "dump.bz2.part: another process is fetching this file; wait until it ends"
-    assert server.asked == []
-    assert whole(get(server))
+        assert message(server).startswith("dump.bz2.part: another process")
+    assert server.requests == []
+    assert is_complete(get(server))
 
 
-def test_a_part_that_another_process_finished_meanwhile_is_not_taken_for_ours(
+def test_a_file_that_another_process_finishes_meanwhile_is_not_downloaded_again(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, late = fcntl.flock, [True]
 
     def flock(file: Any, how: int) -> None:
         if late.pop() if late else False:
-            get(server)  # the other one is faster: it opens, locks, fetches and renames
+            get(server)  # the other process opens, locks, downloads and renames the file first
         real(file, how)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    found = get(server, digest=sha1(CONTENT))
-    assert (whole(found), found.received) == (True, 0)
+    fetched = get(server, digest=sha1(CONTENT))
+    assert (is_complete(fetched), fetched.received) == (True, 0)
     assert server.ranges == ["all"]
 
 
@@ -94,64 +92,62 @@ def test_a_part_that_another_process_finished_meanwhile_is_not_taken_for_ours(
     ("number", "text"),
     [
         (errno.ENOSPC, "no space left on the disk; free some"),
-        (errno.EFBIG, "too large for this disk or for ulimit -f; choose another place"),
-        (errno.EIO, "cannot be written, input/output error; mend it"),
+        (errno.EFBIG, "too large for this disk or for ulimit -f; use another disk"),
+        (errno.EIO, "cannot be written, input/output error; repair that"),
     ],
 )
-def test_a_full_disk_is_a_clear_error_and_keeps_the_part(
+def test_a_full_disk_raises_a_clear_error_and_keeps_the_partial_file(
     server: Server, monkeypatch: pytest.MonkeyPatch, number: int, text: str
 ) -> None:
-    room, real, save = 5000, Path.open, partial_file.save_record
+    capacity, real, save = 5000, Path.open, partial_file.save_record
 
     class Small(io.FileIO):
         def write(self, data: Any) -> int:
-            if (left := room - os.fstat(self.fileno()).st_size) <= 0:
+            if (free := capacity - os.fstat(self.fileno()).st_size) <= 0:
                 raise OSError(number, os.strerror(number))
-            return super().write(data[:left])
+            return super().write(data[:free])
 
     def small(path: Path, *args: Any, **options: Any) -> Any:
         return Small(path, "ab") if path.suffix == ".part" else real(path, *args, **options)
 
-    def needs_room(path: Path, values: dict[str, Any]) -> None:
-        if Path("dump.bz2.part").stat().st_size >= room:
+    def save_if_space(path: Path, values: dict[str, Any]) -> None:
+        if Path("dump.bz2.part").stat().st_size >= capacity:
             raise OSError(number, os.strerror(number))
         save(path, values)
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", small)
-        patch.setattr(partial_file, "save_record", needs_room)
-        patch.setattr(partial_file, "_SPARE", 1000)
-        assert message(server) == f"dump.bz2.part: {text} and run it again to go on; 4.0 kB of 10.2 kB are kept"
-    assert whole(get(server))
+        patch.setattr(partial_file, "save_record", save_if_space)
+        shown = message(server, reserved_bytes=1000)
+    assert shown == f"dump.bz2.part: {text} and run it again to resume; 4.0 kB of 10.2 kB are kept"
+    assert is_complete(get(server))
     assert server.ranges == ["all", "bytes=4000-"]
 
 
-def test_a_disk_that_will_not_do_is_known_before_the_first_byte(
+def test_a_disk_that_is_too_small_is_noticed_before_the_first_byte(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 9))
-        assert message(server) == (
-            "dump.bz2.part: 10.2 kB are still to come and the disk has room for 9 bytes; free some and run it again to "
-            "go on; nothing had come yet"
-        )
+        shown = message(server)
+    assert shown.startswith("dump.bz2.part: 10.2 kB are still to come and the disk has 9 bytes left")
     assert files() == set()
 
 
-def test_a_part_that_cannot_be_written_is_named(server: Server) -> None:
+def test_a_partial_file_that_cannot_be_written_is_named(server: Server) -> None:
     Path("dump.bz2.part").mkdir()
     assert message(server) == "dump.bz2.part: cannot be written, is a directory; check its permissions"
 
 
-def test_a_disk_without_locks_is_named(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_file_locks_is_reported(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(file: Any, how: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", fails)
-    assert message(server) == "dump.bz2.part: cannot be locked, no locks available; choose another disk"
+    assert message(server) == "dump.bz2.part: cannot be locked, no locks available; use another disk"
 
 
-def test_a_name_that_cannot_be_given_keeps_the_part(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_rename_keeps_the_partial_file(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(path: Path, target: Path) -> Path:
         if path.suffix == ".part":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -161,5 +157,5 @@ def test_a_name_that_cannot_be_given_keeps_the_part(server: Server, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", fails)
         assert message(server) == "dump.bz2: cannot be written, permission denied; check its permissions"
-    assert whole(get(server))
+    assert is_complete(get(server))
     assert server.ranges == ["all"]

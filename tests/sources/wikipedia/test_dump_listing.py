@@ -1,4 +1,4 @@
-"""What is published where: the files that are complete and newest, or an error that says what there is instead."""
+"""Listings of dumps: the newest complete files are found, or an error says what there is instead."""
 
 import bz2
 import gzip
@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,18 +26,17 @@ from mirror import (
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
-from cr5.sources.http.client import Page, StoppedError
-from cr5.sources.http.queue import fetch_all
+from cr5.sources.http.client import ShortResponse, StoppedError
+from cr5.sources.http.queue import QueuedFile, fetch_all
 from cr5.sources.wikipedia import dump_listing
-from cr5.sources.wikipedia.dump_listing import Dump, File, find_dumps, find_sitelinks
+from cr5.sources.wikipedia.dump_listing import Dump, DumpFile, find_dumps, find_sitelinks
+from cr5.sources.wikipedia.dump_reader import DumpFormat
 from cr5.sources.wikipedia.wiki import Wiki
 
-AGENT = "cr5-tests (tests@example.org)"
+USER_AGENT = "cr5-tests (tests@example.org)"
 DA, EN, NAN = Wiki("da", "da"), Wiki("en", "en"), Wiki("zh-min-nan", "nan")
 ARTICLES = "pages-articles-multistream.xml.bz2"
 INDEX = "pages-articles-multistream-index.txt.bz2"
-CODES = "check the code (https://meta.wikimedia.org/wiki/List_of_Wikipedias)"
-Kind = Literal["cirrus", "xml", "parquet"]
 
 
 @pytest.fixture(autouse=True)
@@ -52,14 +51,14 @@ def mirror() -> Iterator[Mirror]:
         yield mirror
 
 
-def find(server: Mirror, kind: Kind, *wikis: Wiki, **options: Any) -> list[Dump]:
+def find(server: Mirror, dump_format: DumpFormat, *wikis: Wiki, **options: Any) -> list[Dump]:
     usual: dict[str, Any] = {"mirror": server.url, "hub": server.url, "sleep": lambda _: None}
-    return find_dumps(wikis, kind, agent=AGENT, **usual | options)
+    return find_dumps(wikis, dump_format, user_agent=USER_AGENT, **usual | options)
 
 
-def message(server: Mirror, kind: Kind, *wikis: Wiki, **options: Any) -> str:
+def message(server: Mirror, dump_format: DumpFormat, *wikis: Wiki, **options: Any) -> str:
     with pytest.raises(Cr5Error) as caught:
-        find(server, kind, *wikis, **options)
+        find(server, dump_format, *wikis, **options)
     return str(caught.value).replace(server.url, "URL")
 
 
@@ -67,9 +66,9 @@ def sha1(content: bytes) -> str:
     return f"sha1:{hashlib.sha1(content).hexdigest()}"
 
 
-def props_of(mirror: Mirror, wiki: str, date: str, content: bytes = b"props") -> File:
+def props_of(mirror: Mirror, wiki: str, date: str, content: bytes = b"props") -> DumpFile:
     name = f"{wiki}-{date}-page_props.sql.gz"
-    return File(f"{mirror.url}/{wiki}/{date}/{name}", name, len(content), sha1(content))
+    return DumpFile(f"{mirror.url}/{wiki}/{date}/{name}", name, len(content), sha1(content))
 
 
 # XML
@@ -84,31 +83,31 @@ def test_the_newest_xml_dump_is_found_with_sizes_and_checksums(mirror: Mirror) -
             DA,
             "xml",
             "20261101",
-            (File(f"{mirror.url}/dawiki/20261101/{name}", name, 8, sha1(b"articles")),),
+            (DumpFile(f"{mirror.url}/dawiki/20261101/{name}", name, 8, sha1(b"articles")),),
             props_of(mirror, "dawiki", "20261101"),
             (),
         )
     ]
-    assert mirror.agents == {AGENT}
+    assert mirror.user_agents == {USER_AGENT}
     assert mirror.most_open == 1
 
 
-def test_a_dump_that_is_still_being_made_is_passed_over_and_that_is_said(mirror: Mirror) -> None:
+def test_an_unfinished_dump_is_skipped_with_a_note(mirror: Mirror) -> None:
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: b"articles"}, b"props")
     publish_xml(mirror, "dawiki", "20261110", {ARTICLES: b""}, b"", status="waiting")
     publish_xml(mirror, "dawiki", "20261120", {ARTICLES: b""}, b"", status="in-progress")
     (dump,) = find(mirror, "xml", DA)
     assert (dump.date, dump.props) == ("20261101", props_of(mirror, "dawiki", "20261101"))
-    assert dump.notes == ("no complete XML dump of dawiki at 20261120, 20261110; took 20261101",)
+    assert dump.notes == ("no complete XML dump of dawiki at 20261120, 20261110; using 20261101",)
 
 
-def test_articles_without_their_props_are_not_complete(mirror: Mirror) -> None:
+def test_articles_without_page_props_are_incomplete(mirror: Mirror) -> None:
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: b"articles"}, b"props")
     publish_xml(mirror, "dawiki", "20261120", {ARTICLES: b"articles"}, None)
     assert find(mirror, "xml", DA)[0].date == "20261101"
 
 
-def test_a_large_wiki_comes_in_parts_in_the_order_of_its_pages_and_never_twice(mirror: Mirror) -> None:
+def test_parts_of_a_large_wiki_are_found_once_in_the_order_of_their_pages(mirror: Mirror) -> None:
     begin = "pages-articles-multistream"
     parts = {f"{begin}{i}.xml-p{first}p{first + 9}.bz2": b"part" for i, first in [(10, 91), (2, 21), (2, 11), (1, 1)]}
     indexes = {f"{begin}-index1.txt-p1p10.bz2": b"index"}
@@ -128,42 +127,36 @@ def test_a_large_wiki_comes_in_parts_in_the_order_of_its_pages_and_never_twice(m
     assert [file.name for file in find(mirror, "xml", EN)[0].files] == [f"enwiki-20261201-{ARTICLES}"]
 
 
-def test_a_date_can_be_asked_for(mirror: Mirror) -> None:
+def test_a_date_can_be_selected(mirror: Mirror) -> None:
     for date in ("20261001", "20261020", "20261101"):
         publish_xml(mirror, "dawiki", date, {ARTICLES: b"articles"}, b"props")
     publish_xml(mirror, "dawiki", "20261120", {ARTICLES: b""}, b"", status="in-progress")
     (dump,) = find(mirror, "xml", DA, date="20261020")
     assert (dump.date, dump.notes, dump.props) == ("20261020", (), props_of(mirror, "dawiki", "20261020"))
     assert message(mirror, "xml", DA, date="20261021") == (
-        "there is no XML dump of dawiki at 20261021; the dates are 20261120, 20261101, 20261020, 20261001"
+        "there is no XML dump of dawiki at 20261021; use one of 20261120, 20261101, 20261020, 20261001 as `date`"
     )
     assert message(mirror, "xml", DA, date="20261120") == (
-        "there is no complete XML dump of dawiki at 20261120; wait, or take another date: 20261101, 20261020, 20261001"
+        "there is no complete XML dump of dawiki at 20261120; wait, or use another `date`: 20261101, 20261020, 20261001"
     )
-    assert message(mirror, "xml", DA, date="2026-11-01") == (
-        "date '2026-11-01' is none; write year, month and day, as in 20261101"
-    )
+    assert "`date=2026-11-01`" in message(mirror, "xml", DA, date="2026-11-01")
 
 
-def test_where_nothing_is_complete_it_is_said(mirror: Mirror) -> None:
+def test_it_is_an_error_if_no_dump_is_complete(mirror: Mirror) -> None:
     publish_xml(mirror, "dawiki", "20261120", {ARTICLES: b""}, b"", status="in-progress")
     mirror.files["/dawiki/20261101/index.html"] = b"no report beside it"
-    assert message(mirror, "xml", DA) == (
-        "there is no complete XML dump of dawiki at 20261120, 20261101; wait, or take another mirror"
-    )
+    assert message(mirror, "xml", DA).startswith("there is no complete XML dump of dawiki at 20261120, 20261101;")
 
 
 @pytest.mark.parametrize("code", ["xq", "../en", "", "en/20261101", "a b", "\n"])
-@pytest.mark.parametrize("kind", ["xml", "cirrus"])
-def test_a_code_that_no_wikipedia_has_is_named(mirror: Mirror, kind: Kind, code: str) -> None:
+@pytest.mark.parametrize("dump_format", ["xml", "cirrus"])
+def test_an_unknown_code_is_an_error(mirror: Mirror, dump_format: DumpFormat, code: str) -> None:
     publish_cirrus(mirror, "dawiki", "20261101", [b"part"])
-    assert (
-        message(mirror, kind, Wiki(code, "und"))
-        == f"URL has no Wikipedia with the code '{code}'; {CODES} and the mirror"
-    )
+    text = message(mirror, dump_format, Wiki(code, "und"))
+    assert text.startswith(f"URL has no Wikipedia with the code '{code}'; check `langs`")
 
 
-def test_codes_with_dashes_are_databases_with_underscores(mirror: Mirror) -> None:
+def test_codes_with_dashes_have_database_names_with_underscores(mirror: Mirror) -> None:
     publish_xml(mirror, "zh_min_nanwiki", "20261101", {ARTICLES: b"articles"}, b"props")
     publish_cirrus(mirror, "zh_min_nanwiki", "20261101", [b"part"])
     publish_parquet(mirror, "zh-min-nan", "20231101", [b"part"])
@@ -172,7 +165,7 @@ def test_codes_with_dashes_are_databases_with_underscores(mirror: Mirror) -> Non
     assert find(mirror, "parquet", NAN)[0].files[0].name == "zh_min_nanwiki-20231101-train-00000-of-00001.parquet"
 
 
-def test_a_mirror_may_have_folders_above(mirror: Mirror) -> None:
+def test_a_mirror_may_be_in_a_subfolder(mirror: Mirror) -> None:
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: b"articles"}, b"props")
     mirror.files = {f"/mirror/wikimedia.org/dumps{path}": content for path, content in mirror.files.items()}
     base = f"{mirror.url}/mirror/wikimedia.org/dumps"
@@ -183,7 +176,7 @@ def test_a_mirror_may_have_folders_above(mirror: Mirror) -> None:
 # The search index
 
 
-def test_the_search_index_is_found_in_all_its_parts(mirror: Mirror) -> None:
+def test_all_parts_of_the_search_index_are_found(mirror: Mirror) -> None:
     publish_cirrus(mirror, "dawiki", "20261109", [b"old"])
     publish_cirrus(mirror, "dawiki", "20261116", [b"one", b"two", b"three"])
     publish_cirrus(mirror, "enwiki", "20261116", [b"one"])
@@ -192,13 +185,13 @@ def test_the_search_index_is_found_in_all_its_parts(mirror: Mirror) -> None:
     names = [f"dawiki_content-20261116-{i:05}.json.bz2" for i in range(3)]
     folder = f"{mirror.url}/other/cirrus_search_index/20261116/index_name=dawiki_content"
     da, en = find(mirror, "cirrus", DA, EN)
-    files = tuple(File(f"{folder}/{name}", name, size, None) for name, size in zip(names, [3, 3, 5], strict=True))
+    files = tuple(DumpFile(f"{folder}/{name}", name, size, None) for name, size in zip(names, [3, 3, 5], strict=True))
     assert da == Dump(DA, "cirrus", "20261116", files, props_of(mirror, "dawiki", "20261101"), ())
     assert (en.wiki, en.props) == (EN, None)
-    assert len(mirror.asked("/other/cirrus_search_index/")) == 3  # one listing of dates for both
+    assert len(mirror.requests_for("/other/cirrus_search_index/")) == 3  # one listing of dates for both
 
 
-def test_a_search_index_without_its_mark_or_a_part_is_not_complete(mirror: Mirror) -> None:
+def test_a_search_index_without_a_part_or_without_success_is_incomplete(mirror: Mirror) -> None:
     publish_cirrus(mirror, "dawiki", "20261102", [b"one", b"two"])
     publish_cirrus(mirror, "dawiki", "20261109", [b"one", b"two", b"three"])
     del mirror.files[
@@ -208,30 +201,27 @@ def test_a_search_index_without_its_mark_or_a_part_is_not_complete(mirror: Mirro
     publish_cirrus(mirror, "enwiki", "20261123", [b"one"])
     (dump,) = find(mirror, "cirrus", DA)
     assert (dump.date, len(dump.files)) == ("20261102", 2)
-    assert dump.notes == ("no complete search index of dawiki at 20261123, 20261116, 20261109; took 20261102",)
-    assert message(mirror, "cirrus", DA, date="20261116") == (
-        "there is no complete search index of dawiki at 20261116; wait, or take another date: 20261123, 20261109, "
-        "20261102"
+    assert dump.notes == ("no complete search index of dawiki at 20261123, 20261116, 20261109; using 20261102",)
+    assert message(mirror, "cirrus", DA, date="20261116").startswith(
+        "there is no complete search index of dawiki at 20261116;"
     )
 
 
-def test_the_classic_layout_is_found_where_there_is_no_other(mirror: Mirror) -> None:
+def test_the_classic_layout_is_found_if_there_is_no_newer_one(mirror: Mirror) -> None:
     publish_cirrus(mirror, "dawiki", "20251222", [b"older"], "classic")
     publish_cirrus(mirror, "dawiki", "20251229", [b"content"], "classic")
     name = "dawiki-20251229-cirrussearch-content.json.gz"
-    file = File(f"{mirror.url}/other/cirrussearch/20251229/{name}", name, 7, None)
+    file = DumpFile(f"{mirror.url}/other/cirrussearch/20251229/{name}", name, 7, None)
     assert find(mirror, "cirrus", DA) == [Dump(DA, "cirrus", "20251229", (file,), None, ())]
     publish_cirrus(mirror, "dawiki", "20260104", [b"new"])
     assert find(mirror, "cirrus", DA)[0].date == "20260104"
     assert find(mirror, "cirrus", DA, date="20251229")[0].files == (file,)
-    assert message(mirror, "cirrus", DA, date="20251230") == (
-        "there is no search index of dawiki at 20251230; the dates are 20260104, 20251229, 20251222"
-    )
+    assert "20260104, 20251229, 20251222" in message(mirror, "cirrus", DA, date="20251230")
 
 
-def test_a_mirror_without_a_search_index_is_named(mirror: Mirror) -> None:
+def test_a_mirror_without_a_search_index_is_an_error(mirror: Mirror) -> None:
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: b"articles"}, b"props")
-    assert message(mirror, "cirrus", DA) == "URL has no search index of any wiki; take another mirror"
+    assert message(mirror, "cirrus", DA).startswith("URL has no search index of any wiki")
 
 
 LISTINGS = {
@@ -245,21 +235,19 @@ LISTINGS = {
 
 
 @pytest.mark.parametrize("form", sorted(LISTINGS))
-def test_listings_of_every_server_are_read(mirror: Mirror, form: str) -> None:
+def test_listings_of_every_kind_of_server_are_read(mirror: Mirror, form: str) -> None:
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: b"articles"}, b"props")
     mirror.fail("/dawiki/", Fault(body=LISTINGS[form].replace("URL", mirror.url).encode()))
     assert find(mirror, "xml", DA)[0].date == "20261101"
 
 
-def test_links_to_elsewhere_are_no_part_of_a_listing(mirror: Mirror) -> None:
+def test_links_to_other_places_are_ignored(mirror: Mirror) -> None:
     links = ["http://example.org/dawiki/20261101/", "//example.org/dawiki/20261102/", "/enwiki/20261103/", "/20261104/"]
     links += ["20261105/x/", "../20261106/", "20261107", "?20261108/", "http://[", "%2e%2e/20261109/", "2026111０/"]
     body = "".join(f'<a href="{link}">{link}</a>' for link in links)
     mirror.fail("/dawiki/", Fault(body=body.encode()), Fault(body=f'{body}<a href="20261110/">'.encode()))
-    assert message(mirror, "xml", DA) == f"URL has no Wikipedia with the code 'da'; {CODES} and the mirror"
-    assert message(mirror, "xml", DA) == (
-        "there is no complete XML dump of dawiki at 20261110; wait, or take another mirror"
-    )
+    assert message(mirror, "xml", DA).startswith("URL has no Wikipedia with the code 'da'")
+    assert message(mirror, "xml", DA).startswith("there is no complete XML dump of dawiki at 20261110;")
     assert [request.path for request in mirror.requests] == ["/dawiki/", "/dawiki/", "/dawiki/20261110/dumpstatus.json"]
 
 
@@ -276,57 +264,47 @@ def test_an_export_is_found_on_the_hub_with_its_checksums(mirror: Mirror) -> Non
     names = [f"train-{i:05}-of-00002.parquet" for i in range(2)]
     digests = [f"sha256:{hashlib.sha256(content).hexdigest()}" for content in (b"one", b"two")]
     files = tuple(
-        File(f"{mirror.url}{RESOLVE}/20231101.da/{name}", f"dawiki-20231101-{name}", 3, digest)
+        DumpFile(f"{mirror.url}{RESOLVE}/20231101.da/{name}", f"dawiki-20231101-{name}", 3, digest)
         for name, digest in zip(names, digests, strict=True)
     )
     expected = Dump(DA, "parquet", "20231101", files, props_of(mirror, "dawiki", "20261101"), ())
     assert find(mirror, "parquet", DA) == [expected]
-    mirror.page = 1  # an entry at a time
+    mirror.page = 1  # one entry per page
     mirror.requests.clear()
     assert find(mirror, "parquet", DA) == [expected]
-    assert len(mirror.asked(f"{TREE}?cursor=")) == 3
+    assert len(mirror.requests_for(f"{TREE}?cursor=")) == 3
     assert find(mirror, "parquet", DA, date="20220301")[0].date == "20220301"
 
 
-def test_an_export_that_is_not_there_or_not_whole_is_named(mirror: Mirror) -> None:
+def test_a_missing_or_incomplete_export_is_an_error(mirror: Mirror) -> None:
     publish_parquet(mirror, "da", "20231101", [b"one", b"two"])
-    assert message(mirror, "parquet", DA) == (
-        "URL has no complete page_props of dawiki, without which no page of the export has a concept; wait, or take "
-        "another mirror"
-    )
-    assert (
-        message(mirror, "parquet", EN)
-        == f"URL/datasets/wikimedia/wikipedia has no Wikipedia with the code 'en'; {CODES}"
+    assert message(mirror, "parquet", DA).startswith("URL has no complete page_props of dawiki")
+    assert message(mirror, "parquet", EN).startswith(
+        "URL/datasets/wikimedia/wikipedia has no Wikipedia with the code 'en'; check `langs`"
     )
     del mirror.files[f"{RESOLVE}/20231101.da/train-00001-of-00002.parquet"]
-    assert message(mirror, "parquet", DA) == (
-        "there is no complete export of dawiki at 20231101; wait, or take another mirror"
-    )
+    assert message(mirror, "parquet", DA).startswith("there is no complete export of dawiki at 20231101;")
 
 
-def test_a_list_of_the_hub_that_never_ends_is_left(mirror: Mirror) -> None:
-    def turn(url: str, **options: Any) -> Page:
-        turned.append(url)
-        return Page(b"[]", f"http://elsewhere.example/?{len(turned)}")
+def test_an_endless_listing_of_the_hub_is_an_error(mirror: Mirror) -> None:
+    def next_page(url: str, **options: Any) -> ShortResponse:
+        requested.append(url)
+        return ShortResponse(b"[]", f"http://elsewhere.example/?{len(requested)}")
 
-    turned: list[str] = []
+    requested: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dump_listing, "get", turn)
-        assert (
-            message(mirror, "parquet", DA) == f"URL{TREE}: a list of more than 50 pages; check the address of the hub"
-        )
-    assert len(turned) == 50
-    assert all(url.startswith(mirror.url) for url in turned)
+        patch.setattr(dump_listing, "get", next_page)
+        assert message(mirror, "parquet", DA).startswith(f"URL{TREE}: the listing has more than 50 pages")
+    assert len(requested) == 50
+    assert all(url.startswith(mirror.url) for url in requested)
 
 
-def test_a_list_of_the_hub_that_breaks_off_is_none(mirror: Mirror) -> None:
+def test_an_incomplete_listing_of_the_hub_is_not_used(mirror: Mirror) -> None:
     publish_parquet(mirror, "da", "20231101", [b"part"])
-    mirror.files[f"{RESOLVE}/20231101.da/zzz.txt"] = b"behind it"
+    mirror.files[f"{RESOLVE}/20231101.da/zzz.txt"] = b"after it"
     mirror.page = 1
     mirror.fail(f"{TREE}/20231101.da", Fault(), Fault(404))
-    assert message(mirror, "parquet", DA) == (
-        "there is no complete export of dawiki at 20231101; wait, or take another mirror"
-    )
+    assert message(mirror, "parquet", DA).startswith("there is no complete export of dawiki at 20231101;")
 
 
 # Wikidata
@@ -334,22 +312,21 @@ def test_a_list_of_the_hub_that_breaks_off_is_none(mirror: Mirror) -> None:
 
 def test_wikidatas_sitelinks_are_found(mirror: Mirror) -> None:
     seen: list[Progress] = []
-    with pytest.raises(Cr5Error) as caught:
-        find_sitelinks(mirror=mirror.url, agent=AGENT)
-    assert str(caught.value) == f"{mirror.url} has no dumps of wikidatawiki; take another mirror"
+    with pytest.raises(Cr5Error, match="has no dumps of wikidatawiki"):
+        find_sitelinks(mirror=mirror.url, user_agent=USER_AGENT)
     publish_sitelinks(mirror, "20261101", b"table")
     publish_sitelinks(mirror, "20261120", b"", status="in-progress")
     name = "wikidatawiki-20261101-wb_items_per_site.sql.gz"
-    found = find_sitelinks(mirror=mirror.url, agent=AGENT, progress=seen.append)
-    assert found == File(f"{mirror.url}/wikidatawiki/20261101/{name}", name, 5, sha1(b"table"))
-    assert [step.note for step in seen] == ["no complete wb_items_per_site of wikidatawiki at 20261120; took 20261101"]
-    assert find_sitelinks(date="20261101", mirror=mirror.url, agent=AGENT) == found
+    found = find_sitelinks(mirror=mirror.url, user_agent=USER_AGENT, progress=seen.append)
+    assert found == DumpFile(f"{mirror.url}/wikidatawiki/20261101/{name}", name, 5, sha1(b"table"))
+    assert [step.note for step in seen] == ["no complete wb_items_per_site of wikidatawiki at 20261120; using 20261101"]
+    assert find_sitelinks(date="20261101", mirror=mirror.url, user_agent=USER_AGENT) == found
 
 
 # Servers that fail
 
 
-def test_what_passes_is_waited_for(mirror: Mirror) -> None:
+def test_transient_errors_are_retried(mirror: Mirror) -> None:
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: b"articles"}, b"props")
     mirror.fail("/dawiki/", Fault(429, {"Retry-After": "7"}), Fault(503), Fault(drop=40))
     mirror.fail("/dawiki/20261101/dumpstatus.json", Fault(drop=0), Fault(drop=30))
@@ -362,64 +339,56 @@ def test_what_passes_is_waited_for(mirror: Mirror) -> None:
     assert {(step.stage, step.done, step.total) for step in seen} == {("find dumps", 0, 1)}
 
 
-def test_a_mirror_that_does_not_answer_is_named(mirror: Mirror) -> None:
+def test_a_mirror_that_does_not_answer_is_an_error(mirror: Mirror) -> None:
     with Mirror() as gone:
         pass
-    assert message(mirror, "xml", DA, mirror=gone.url).replace(gone.url, "GONE") == (
-        "GONE/dawiki/: nothing came in 5 tries, at last the connection failed, connection refused; check the address "
-        "and the network, or run it again later"
-    )
-    assert message(mirror, "xml", DA, mirror="dumps.example") == (
-        "'dumps.example/dawiki/' is no address that can be fetched; it must be http:// or https:// and a host"
-    )
+    text = message(mirror, "xml", DA, mirror=gone.url)
+    assert text.startswith(f"{gone.url}/dawiki/: ")
+    assert "connection refused" in text
+    assert message(mirror, "xml", DA, mirror="dumps.example").startswith("'dumps.example/dawiki/' is not an address")
     mirror.fail("/dawiki/", Fault(302, {"Location": "file:///etc/"}))
-    assert message(mirror, "xml", DA) == (
-        "URL/dawiki/: redirected to 'file:///etc/', which is no http address; check the address"
-    )
+    assert message(mirror, "xml", DA).startswith("URL/dawiki/: redirected to 'file:///etc/'")
 
 
-def test_a_request_to_stop_is_heard(mirror: Mirror) -> None:
-    with pytest.raises(StoppedError, match=r"/dawiki/: stopped; run it again to go on$"):
-        find(mirror, "xml", DA, stop=lambda: True)
+def test_should_stop_ends_the_search(mirror: Mirror) -> None:
+    with pytest.raises(StoppedError, match="/dawiki/: stopped"):
+        find(mirror, "xml", DA, should_stop=lambda: True)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"jobs": {"articlesm', b"\xff", b"[" * 100_000])
-def test_a_report_that_is_none_is_named(mirror: Mirror, body: bytes) -> None:
+def test_a_damaged_report_is_an_error(mirror: Mirror, body: bytes) -> None:
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: b"articles"}, b"props")
     mirror.files["/dawiki/20261101/dumpstatus.json"] = body
-    assert message(mirror, "xml", DA) == (
-        "URL/dawiki/20261101/dumpstatus.json: no JSON, or cut short; run it again later, or take another mirror"
-    )
+    assert message(mirror, "xml", DA).startswith("URL/dawiki/20261101/dumpstatus.json: not JSON")
 
 
 EVIL = ["../../.bashrc", "/etc/passwd", "..", "a\0b", "a\nb.bz2", f"dawiki-20261101-{ARTICLES}/../../x", "\ud800"]
 
 
 @pytest.mark.parametrize("name", EVIL)
-def test_a_name_that_leads_out_of_a_folder_is_refused(mirror: Mirror, name: str) -> None:
+def test_a_file_name_that_leaves_its_folder_is_refused(mirror: Mirror, name: str) -> None:
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: b"articles"}, b"props")
     path = "/dawiki/20261101/dumpstatus.json"
     report = json.loads(mirror.files[path])
     report["jobs"]["articlesmultistreamdump"]["files"][name] = {"size": 1}
     mirror.files[path] = json.dumps(report).encode()
-    assert message(mirror, "xml", DA) == (
-        f"URL{path}: a file of articlesmultistreamdump is named {name!r}, unlike the articles of any dump; take "
-        "another date or mirror"
+    assert message(mirror, "xml", DA).startswith(
+        f"URL{path}: a file of articlesmultistreamdump has the unexpected name {name!r};"
     )
     publish_parquet(mirror, "da", "20231101", [b"part"])
     entries = [{"type": "file", "path": f"20231101.da/{name}.parquet", "size": 1}]
     mirror.fail(f"{TREE}/20231101.da", Fault(body=json.dumps(entries).encode()))
-    assert message(mirror, "parquet", DA) == (
-        f"URL/datasets/wikimedia/wikipedia: a file of 20231101.da is named {name + '.parquet'!r}; take another date"
+    assert message(mirror, "parquet", DA).startswith(
+        f"URL/datasets/wikimedia/wikipedia: a file of 20231101.da has the unexpected name {name + '.parquet'!r};"
     )
 
 
-def test_a_long_name_is_not_repeated_in_full(mirror: Mirror) -> None:
+def test_a_long_name_is_shortened_in_the_message(mirror: Mirror) -> None:
     publish_jobs(mirror, "dawiki", "20261101", {"articlesmultistreamdump": {"x" * 10_000: b""}})
     assert len(message(mirror, "xml", DA)) < 300
 
 
-def test_sizes_and_checksums_that_are_none_are_left_out(mirror: Mirror) -> None:
+def test_invalid_sizes_and_checksums_are_ignored(mirror: Mirror) -> None:
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: b"articles"}, b"props")
     path, name = "/dawiki/20261101/dumpstatus.json", f"dawiki-20261101-{ARTICLES}"
     md5 = hashlib.md5(b"articles").hexdigest()
@@ -437,7 +406,7 @@ def test_sizes_and_checksums_that_are_none_are_left_out(mirror: Mirror) -> None:
         assert (file.size, file.digest) == expected
 
 
-# Whatever is published
+# Arbitrary mirrors
 
 
 DATES = st.integers(20, 28).map(lambda day: f"202611{day}")
@@ -454,15 +423,15 @@ def shared() -> Iterator[Mirror]:
     states=st.dictionaries(DATES, STATES, max_size=4),
     indexes=st.dictionaries(DATES, st.tuples(st.integers(1, 4), st.booleans()), max_size=3),
     classic=st.sets(DATES, max_size=2),
-    asked=st.none() | DATES,
+    wanted=st.none() | DATES,
 )
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_published_is_found_and_nothing_else(
+def test_exactly_the_complete_dumps_are_found(
     shared: Mirror,
     states: dict[str, str],
     indexes: dict[str, tuple[int, bool]],
     classic: set[str],
-    asked: str | None,
+    wanted: str | None,
 ) -> None:
     shared.files = {"/other/cirrussearch/DEPRECATED.txt": b"over"}
     for date, state in states.items():
@@ -472,23 +441,23 @@ def test_what_is_published_is_found_and_nothing_else(
     for date in classic:
         publish_cirrus(shared, "dawiki", date, [b"y"], "classic")
 
-    done = [date for date in sorted(states, reverse=True) if states[date] == "done" and asked in (None, date)]
+    done = [date for date in sorted(states, reverse=True) if states[date] == "done" and wanted in (None, date)]
     if done:
-        (dump,) = find(shared, "xml", DA, date=asked)
+        (dump,) = find(shared, "xml", DA, date=wanted)
         assert (dump.date, dump.files[0].digest) == (done[0], sha1(done[0].encode()))
-        assert bool(dump.notes) == (asked is None and done[0] != max(states))
+        assert bool(dump.notes) == (wanted is None and done[0] != max(states))
     else:
-        message(shared, "xml", DA, date=asked)
+        message(shared, "xml", DA, date=wanted)
 
-    whole = dict.fromkeys(classic, 1) | {date: count for date, (count, complete) in indexes.items() if complete}
-    if there := [date for date in sorted(whole, reverse=True) if asked in (None, date)]:
-        (dump,) = find(shared, "cirrus", DA, date=asked)
-        assert (dump.date, len(dump.files)) == (there[0], whole[there[0]])
+    parts = dict.fromkeys(classic, 1) | {date: count for date, (count, complete) in indexes.items() if complete}
+    if dates := [date for date in sorted(parts, reverse=True) if wanted in (None, date)]:
+        (dump,) = find(shared, "cirrus", DA, date=wanted)
+        assert (dump.date, len(dump.files)) == (dates[0], parts[dates[0]])
         assert all(file.url.removeprefix(shared.url) in shared.files for file in dump.files)
         newest = max((date for date in states if states[date] == "done"), default=None)
         assert dump.props == (newest and props_of(shared, "dawiki", newest))
     else:
-        message(shared, "cirrus", DA, date=asked)
+        message(shared, "cirrus", DA, date=wanted)
 
 
 JSON = st.recursive(
@@ -517,16 +486,16 @@ HTML = st.lists(
 
 @given(st.data(), st.sampled_from(["xml", "cirrus", "parquet"]))
 @settings(max_examples=300, deadline=None)
-def test_servers_that_talk_nonsense_end_in_an_error_of_the_user(data: st.DataObject, kind: Kind) -> None:
-    dates = b'<a href="20261101/"></a>'
+def test_nonsense_from_a_server_raises_only_cr5_errors(data: st.DataObject, dump_format: DumpFormat) -> None:
+    one_date = b'<a href="20261101/"></a>'
 
-    def nonsense(url: str, **options: Any) -> Page:
-        return Page(data.draw(st.binary(max_size=20) | JSON | HTML | st.just(dates)), None)
+    def nonsense(url: str, **options: Any) -> ShortResponse:
+        return ShortResponse(data.draw(st.binary(max_size=20) | JSON | HTML | st.just(one_date)), None)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dump_listing, "get", nonsense)
         try:
-            found = find_dumps([DA], kind, mirror="http://a", hub="http://b", agent=AGENT)
+            found = find_dumps([DA], dump_format, mirror="http://a", hub="http://b", user_agent=USER_AGENT)
         except Cr5Error:
             return
     for dump in found:
@@ -536,42 +505,42 @@ def test_servers_that_talk_nonsense_end_in_an_error_of_the_user(data: st.DataObj
 
 
 @pytest.mark.parametrize(
-    "piece", ["<a", "<a href=", "<a href='", '<a href="20261101/"', "<a href='x'>", " href=' ", "<", "&"]
+    "unit", ["<a", "<a href=", "<a href='", '<a href="20261101/"', "<a href='x'>", " href=' ", "<", "&"]
 )
-def test_a_page_of_nothing_but_beginnings_takes_no_longer_than_its_length_deserves(
-    monkeypatch: pytest.MonkeyPatch, piece: str
-) -> None:
-    body = (piece * (1_000_000 // len(piece))).encode()
-    monkeypatch.setattr(dump_listing, "get", lambda url, **options: Page(body, None))
+def test_the_time_is_linear_for_a_page_of_unfinished_links(monkeypatch: pytest.MonkeyPatch, unit: str) -> None:
+    body = (unit * (1_000_000 // len(unit))).encode()
+    monkeypatch.setattr(dump_listing, "get", lambda url, **options: ShortResponse(body, None))
     began = time.process_time()
     with pytest.raises(Cr5Error):
-        find_dumps([DA], "xml", mirror="http://a", agent=AGENT)
+        find_dumps([DA], "xml", mirror="http://a", user_agent=USER_AGENT)
     assert time.process_time() - began < 5
 
 
 # Together with the download
 
 
-@pytest.mark.parametrize("kind", ["xml", "cirrus", "parquet"])
-def test_what_is_found_can_be_fetched_whatever_the_server_does(mirror: Mirror, tmp_path: Path, kind: Kind) -> None:
+@pytest.mark.parametrize("dump_format", ["xml", "cirrus", "parquet"])
+def test_the_files_found_can_be_downloaded_from_a_faulty_server(
+    mirror: Mirror, tmp_path: Path, dump_format: DumpFormat
+) -> None:
     content = bz2.compress(bytes(range(256)) * 50)
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: content}, gzip.compress(b"props"))
     publish_cirrus(mirror, "dawiki", "20261116", [content, content[::-1]])
     publish_parquet(mirror, "da", "20231101", [content, content[::-1]])
-    (dump,) = find(mirror, kind, DA)
+    (dump,) = find(mirror, dump_format, DA)
     assert dump.props
     files = [*dump.files, dump.props]
     first = dump.files[0].url.removeprefix(mirror.url)
     mirror.fail(first, Fault(503), Fault(429, {"Retry-After": "1"}))
-    stored = f"/lfs{first}" if kind == "parquet" else first
+    stored = f"/lfs{first}" if dump_format == "parquet" else first
     mirror.fail(stored, Fault(drop=100), Fault(ranges=False, drop=150), Fault(drop=0), Fault(delay=0.01))
-    if kind == "xml":
+    if dump_format == "xml":
         mirror.fail(stored, Fault(body=b"?" * len(content)))
-    items = [(file.url, tmp_path / file.name, file.digest) for file in files]
-    fetched = fetch_all(items, agent=AGENT, sleep=lambda _: None)
+    queued = [QueuedFile(file.url, tmp_path / file.name, file.digest) for file in files]
+    fetched = fetch_all(queued, user_agent=USER_AGENT, sleep=lambda _: None)
     assert [one.path.name for one in fetched] == [file.name for file in files]
     for file, one in zip(files, fetched, strict=True):
         assert one.path.read_bytes() == mirror.files[file.url.removeprefix(mirror.url)]
         assert file.size == one.size
     assert mirror.most_open <= 2
-    assert mirror.agents == {AGENT}
+    assert mirror.user_agents == {USER_AGENT}

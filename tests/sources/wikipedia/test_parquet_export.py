@@ -19,7 +19,7 @@ from cr5.corpus.documents import Document
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.wikipedia import parquet_export
-from cr5.sources.wikipedia.wiki import Piece, Tally
+from cr5.sources.wikipedia.dump_reader import FileRange, PageCounts
 
 PAGES = [
     Page(1, "Århus", "Århus er en by.\n\n== Se også ==", "Q25319"),
@@ -48,68 +48,70 @@ def every(page: int, title: str) -> tuple[str, bool]:
 
 
 def read(path: Path | str, **more: Any) -> list[tuple[int, Document]]:
-    defaults: dict[str, Any] = {"find": every, "tally": Counter()}
-    return list(parquet_export.articles(Piece(str(path)), DANISH, **(defaults | more)))
+    defaults: dict[str, Any] = {"find_item": every, "page_counts": Counter()}
+    return list(parquet_export.articles(FileRange(str(path)), DANISH, **(defaults | more)))
 
 
 def wanted(pages: list[Page]) -> list[Document]:
     return [DANISH.document(page.item or "", page.title, page.text or "") for page in pages]
 
 
-def refusal(path: Path) -> str:
+def error_message(path: Path) -> str:
     with pytest.raises(CorpusError) as caught:
         read(path)
     return str(caught.value)
 
 
-def put(path: Path, **columns: Any) -> Path:
+def write(path: Path, **columns: Any) -> Path:
     pq.write_table(pa.table(columns), path)
     return path
 
 
-# What is published
+# Published exports
 
 
-def test_an_export_gives_its_articles_and_counts_the_rest(tmp_path: Path) -> None:
+def test_an_export_gives_its_articles_and_counts_other_pages(tmp_path: Path) -> None:
     [path] = write_export(tmp_path, PAGES)
     assert path.relative_to(tmp_path) == Path("20231101.da/train-00000-of-00001.parquet")
-    tally: Tally = Counter()
-    assert read(path, find=find, tally=tally) == [(1, wanted(PAGES)[0]), (6, wanted(PAGES)[5])]
-    assert tally == {"pages": 6, "disambiguations": 1, "without a Wikidata item": 1, "without text": 2}
+    page_counts: PageCounts = Counter()
+    assert read(path, find_item=find, page_counts=page_counts) == [(1, wanted(PAGES)[0]), (6, wanted(PAGES)[5])]
+    assert page_counts == {"pages": 6, "disambiguations": 1, "without a Wikidata item": 1, "without text": 2}
 
 
-def test_a_page_is_asked_for_by_id_and_title(tmp_path: Path) -> None:
-    asked = []
+def test_items_are_looked_up_by_id_and_title(tmp_path: Path) -> None:
+    looked_up = []
 
     def spy(page: int, title: str) -> None:
-        asked.append((page, title))
+        looked_up.append((page, title))
 
     [path] = write_export(tmp_path, PAGES)
-    assert read(path, find=spy) == []
-    assert asked == [(page.id, page.title) for page in PAGES]
+    assert read(path, find_item=spy) == []
+    assert looked_up == [(page.id, page.title) for page in PAGES]
 
 
-def test_a_disambiguation_without_item_is_one(tmp_path: Path) -> None:
+def test_a_disambiguation_page_without_an_item_is_counted_as_one(tmp_path: Path) -> None:
     [path] = write_export(tmp_path, PAGES[:1])
-    tally: Tally = Counter()
-    assert read(path, find=lambda page, title: ("", True), tally=tally) == []
-    assert tally == {"pages": 1, "disambiguations": 1}
+    page_counts: PageCounts = Counter()
+    assert read(path, find_item=lambda page, title: ("", True), page_counts=page_counts) == []
+    assert page_counts == {"pages": 1, "disambiguations": 1}
 
 
-def test_the_address_in_the_file_wins(tmp_path: Path) -> None:
+def test_the_address_in_the_file_takes_precedence(tmp_path: Path) -> None:
     columns = {"id": ["1", "2"], "title": ["A b", "C d"], "text": ["a", "c"]}
-    path = put(tmp_path / "x.parquet", **columns, url=["https://example.org/A", None])
+    path = write(tmp_path / "x.parquet", **columns, url=["https://example.org/A", None])
     assert [document.url for _, document in read(path)] == [
         "https://example.org/A",
         "https://da.wikipedia.org/wiki/C_d",
     ]
-    path = put(tmp_path / "y.parquet", **columns)
+    path = write(tmp_path / "y.parquet", **columns)
     assert read(path)[0][1].url == "https://da.wikipedia.org/wiki/A_b"
 
 
 @given(st.lists(st.tuples(texts, texts), max_size=9), st.integers(1, 4), st.integers(0, 9))
 @quick
-def test_random_articles_come_back_equal(tmp_path: Path, given: list[tuple[str, str]], group: int, skip: int) -> None:
+def test_random_articles_are_read_unchanged(
+    tmp_path: Path, given: list[tuple[str, str]], group: int, skip: int
+) -> None:
     pages = [Page(n, title, text, f"Q{n + 1}") for n, (title, text) in enumerate(given)]
     [path] = write_export(tmp_path, pages, group=group)
     assert read(path) == list(enumerate(wanted(pages), 1))
@@ -121,56 +123,58 @@ def test_ids_and_texts_may_be_of_related_types(tmp_path: Path, kind: pa.DataType
     text = pa.string() if pa.types.is_integer(kind) else kind
     columns = {"id": pa.array([7, 8]).cast(pa.int64() if pa.types.is_integer(kind) else pa.string()).cast(kind)}
     columns |= {name: pa.array(["é", "𝄞"]).cast(text) for name in ("title", "text")}
-    found = [document for _, document in read(put(tmp_path / "x.parquet", **columns))]
+    found = [document for _, document in read(write(tmp_path / "x.parquet", **columns))]
     assert found == [DANISH.document("Q8", "é", "é"), DANISH.document("Q9", "𝄞", "𝄞")]
 
 
 def test_an_empty_export_has_no_articles(tmp_path: Path) -> None:
     [path] = write_export(tmp_path, [])
-    [piece] = parquet_export.pieces(path)
-    assert list(parquet_export.articles(piece, DANISH, find, tally=Counter())) == []
+    [file_range] = parquet_export.split(path)
+    assert list(parquet_export.articles(file_range, DANISH, find, page_counts=Counter())) == []
 
 
-# Pieces, and going on
+# Ranges, and resuming
 
 
-def test_pieces_share_the_row_groups_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranges_share_the_row_groups_of_a_file(tmp_path: Path) -> None:
     [path] = write_export(tmp_path, MANY, group=3)
-    assert parquet_export.pieces(path) == [Piece(str(path), 0, 14)]
-    monkeypatch.setattr(parquet_export, "PIECE", 1000)
-    pieces = parquet_export.pieces(path)
-    assert len(pieces) > 3
-    assert [piece.begin for piece in pieces] == [0, *(piece.end for piece in pieces[:-1])]
-    assert pieces[-1].end == 14
-    found = [list(parquet_export.articles(piece, DANISH, every, tally=Counter())) for piece in pieces]
-    assert [document for piece in found for _, document in piece] == wanted(MANY)
-    for piece in found:
-        assert [number for number, _ in piece] == list(range(1, len(piece) + 1))
+    assert parquet_export.split(path) == [FileRange(str(path), 0, 14)]
+    ranges = parquet_export.split(path, range_bytes=1000)
+    assert len(ranges) > 3
+    assert [file_range.begin for file_range in ranges] == [0, *(file_range.end for file_range in ranges[:-1])]
+    assert ranges[-1].end == 14
+    found = [list(parquet_export.articles(file_range, DANISH, every, page_counts=Counter())) for file_range in ranges]
+    assert [document for file_range in found for _, document in file_range] == wanted(MANY)
+    for file_range in found:
+        assert [number for number, _ in file_range] == list(range(1, len(file_range) + 1))
 
 
-def test_skip_goes_on_exactly_behind_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_export, "_BATCH_ROWS", 2)  # several in a row group
+def test_skip_resumes_exactly_after_a_row(tmp_path: Path) -> None:
     pages = MANY[:12]
     pages[4] = pages[4]._replace(title="")
     [path] = write_export(tmp_path, pages, group=5)
-    piece = Piece(str(path), 0, 3)
+    file_range = FileRange(str(path), 0, 3)
 
-    def some(tally: Tally, skipped: Skipped, skip: int, count: int | None = None) -> list[tuple[int, Document]]:
-        found = parquet_export.articles(piece, DANISH, every, tally=tally, skip=skip, handle_error=skipped.add)
+    def some(
+        page_counts: PageCounts, skipped: Skipped, skip: int, count: int | None = None
+    ) -> list[tuple[int, Document]]:
+        found = parquet_export.articles(
+            file_range, DANISH, every, page_counts=page_counts, skip=skip, handle_error=skipped.add, batch_rows=2
+        )
         return list(islice(found, count))
 
     whole, everything = Counter[str](), Skipped()
     found = some(whole, everything, 0)
     assert [number for number, _ in found] == [1, 2, 3, 4, *range(6, 13)]
     for stop in range(len(found) + 1):
-        tally, skipped = Counter[str](), Skipped()
-        first = some(tally, skipped, 0, stop)
-        assert first + some(tally, skipped, first[-1][0] if first else 0) == found
-        assert (tally, skipped) == (whole, everything)
+        page_counts, skipped = Counter[str](), Skipped()
+        first = some(page_counts, skipped, 0, stop)
+        assert first + some(page_counts, skipped, first[-1][0] if first else 0) == found
+        assert (page_counts, skipped) == (whole, everything)
     assert some(Counter(), Skipped(), 100) == []
 
 
-# What is wrong
+# Damage
 
 
 @pytest.mark.parametrize(
@@ -182,34 +186,34 @@ def test_skip_goes_on_exactly_behind_a_row(tmp_path: Path, monkeypatch: pytest.M
         (["id", "title", "text", "text"], "column text occurs 2 times; rename all but one"),
     ],
 )
-def test_missing_and_doubled_columns_are_named(tmp_path: Path, columns: list[str], words: str) -> None:
+def test_missing_and_repeated_columns_are_errors(tmp_path: Path, columns: list[str], words: str) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array(["1"])] * len(columns), columns), path)
-    assert refusal(path) == f"{path}: {words}"
+    assert error_message(path) == f"{path}: {words}"
     with pytest.raises(CorpusError):
-        parquet_export.pieces(path)
+        parquet_export.split(path)
 
 
-def test_a_column_of_another_type_is_named(tmp_path: Path) -> None:
-    path = put(tmp_path / "x.parquet", id=[1], title=["a"], text=[["a"]])
-    assert refusal(path).startswith(f"{path}: column text is list<")
-    assert refusal(path).endswith(">, not string; write it as strings")
-    path = put(tmp_path / "x.parquet", id=[1.5], title=["a"], text=["a"])
-    assert refusal(path) == f"{path}: column id is double, not string; write it as strings"
+def test_a_column_of_another_type_is_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", id=[1], title=["a"], text=[["a"]])
+    assert error_message(path).startswith(f"{path}: column text is list<")
+    assert error_message(path).endswith(">, not string; write it as strings")
+    path = write(tmp_path / "x.parquet", id=[1.5], title=["a"], text=["a"])
+    assert error_message(path) == f"{path}: column id is double, not string; write it as strings"
 
 
 @pytest.mark.parametrize(
     ("row", "reason", "words"),
     [
-        (["x" * 99, b"b"], "no page id or title", f"{'x' * 40!r} is no page id"),
-        ([None, b"b"], "no page id or title", "'' is no page id"),
-        (["-1", b"b"], "no page id or title", "'-1' is no page id"),
+        (["x" * 99, b"b"], "no page id or title", f"{'x' * 40!r} is not a page id"),
+        ([None, b"b"], "no page id or title", "'' is not a page id"),
+        (["-1", b"b"], "no page id or title", "'-1' is not a page id"),
         (["2", b""], "no page id or title", "the page has no title"),
         (["2", None], "no page id or title", "the page has no title"),
-        (["2", b"caf\xe9"], "invalid UTF-8", "the text is no UTF-8"),
+        (["2", b"caf\xe9"], "invalid UTF-8", "the text is not UTF-8"),
     ],
 )
-def test_a_bad_row_is_named_or_counted(tmp_path: Path, row: list[Any], reason: str, words: str) -> None:
+def test_an_invalid_row_is_an_error_or_counted(tmp_path: Path, row: list[Any], reason: str, words: str) -> None:
     raw = pa.array([b"a", row[1], b"c"], pa.binary())
     title = pa.Array.from_buffers(pa.string(), 3, raw.buffers(), raw.null_count)
     path = tmp_path / "x.parquet"
@@ -220,21 +224,21 @@ def test_a_bad_row_is_named_or_counted(tmp_path: Path, row: list[Any], reason: s
     assert skipped.examples == {reason: f"{path}: row 2: {words}; download it again"}
     assert skipped.total == 1
     with pytest.raises(CorpusError) as caught:
-        list(parquet_export.articles(Piece(str(path), 1, 2), DANISH, every, tally=Counter()))
+        list(parquet_export.articles(FileRange(str(path), 1, 2), DANISH, every, page_counts=Counter()))
     assert str(caught.value) == f"{path}: row 2: {words}; download it again"
 
 
-def test_what_is_cut_short_or_no_parquet_is_named(tmp_path: Path) -> None:
+def test_a_cut_file_and_one_that_is_not_parquet_are_errors(tmp_path: Path) -> None:
     [path] = write_export(tmp_path, PAGES)
     whole = path.read_bytes()
     for content in [*(whole[:cut] for cut in range(0, len(whole), 7)), whole[:-1], b"<html>404</html>", b"PAR1" * 3]:
         path.write_bytes(content)
-        assert refusal(path) == f"{path}: corrupt, or no Parquet file; copy or download it again"
+        assert error_message(path) == f"{path}: corrupt, or not a Parquet file; copy or download it again"
     with pytest.raises(CorpusError):
-        parquet_export.pieces(path)
+        parquet_export.split(path)
 
 
-def test_damage_within_a_file_is_articles_or_an_error(tmp_path: Path) -> None:
+def test_damage_within_a_file_gives_articles_or_an_error(tmp_path: Path) -> None:
     [path] = write_export(tmp_path, MANY)
     whole = path.read_bytes()
     random = np.random.default_rng(0)
@@ -244,9 +248,9 @@ def test_damage_within_a_file_is_articles_or_an_error(tmp_path: Path) -> None:
             read(path, handle_error=Skipped().add)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "no.parquet"
-    assert refusal(path) == f"{path}: cannot be read, no such file or directory; check the name"
+    assert error_message(path) == f"{path}: cannot be read, no such file or directory; check the name"
 
 
 def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
@@ -255,7 +259,10 @@ def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
         [path] = write_export(tmp_path, [page] * count, group=count)
         tracemalloc.start()
         try:
-            assert sum(1 for _ in parquet_export.articles(Piece(str(path)), DANISH, every, tally=Counter())) == count
+            assert (
+                sum(1 for _ in parquet_export.articles(FileRange(str(path)), DANISH, every, page_counts=Counter()))
+                == count
+            )
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

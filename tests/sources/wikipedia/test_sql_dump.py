@@ -1,4 +1,4 @@
-"""SQL dumps: rows come back as they were written, and what is no dump is named."""
+"""SQL dumps: rows are read as they were written, and errors name the file."""
 
 import gzip
 import io
@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from timing import seconds
 
 from cr5.errors import CorpusError
-from cr5.sources.wikipedia import sql_dump
-from cr5.sources.wikipedia.sql_dump import Value, rows, sitelinks, wikidata_ids
+from cr5.sources.wikipedia.sql_dump import MAX_ROW_CHARACTERS, Value, read_rows
 
 HEAD = """-- MySQL dump 10.19  Distrib 10.3.38-MariaDB, for debian-linux-gnu (x86_64)
 --
@@ -64,13 +63,17 @@ def dump(*statements: str) -> bytes:
     return (HEAD + PAGE_PROPS + "".join(statements) + TAIL).encode("utf-8", "surrogateescape")
 
 
-def read(content: bytes, *columns: str, chunk: int = 2**15) -> list[tuple[Value, ...]]:
-    return list(rows(io.BytesIO(content), "page_props", columns or COLUMNS, "x.sql", chunk=chunk))
+def read(
+    content: bytes, *columns: str, chunk: int = 2**15, max_row: int = MAX_ROW_CHARACTERS
+) -> list[tuple[Value, ...]]:
+    stream = io.BytesIO(content)
+    options = {"chunk_bytes": chunk, "max_row_characters": max_row}
+    return list(read_rows(stream, "page_props", columns or COLUMNS, "x.sql", **options))  # type: ignore[arg-type]
 
 
-def message(content: bytes, *columns: str) -> str:
+def message(content: bytes, *columns: str, max_row: int = MAX_ROW_CHARACTERS) -> str:
     with pytest.raises(CorpusError) as caught:
-        read(content, *columns)
+        read(content, *columns, max_row=max_row)
     return str(caught.value)
 
 
@@ -175,79 +178,74 @@ def test_windows_line_ends_do_not_matter() -> None:
     assert read(dump(insert("1,'a','b',NULL")).replace(b"\n", b"\r\n"), "pp_page") == [(1,)]
 
 
-def test_where_keeps_rows_with_these_words_only() -> None:
+def test_where_keeps_only_rows_with_these_values() -> None:
     content = dump(insert("1,'a','x',NULL", "2,'b','a',NULL", "3,_binary 'a','',NULL", "4,'ab','',NULL", "5,'a','',1"))
+    a_or_z = {"pp_propname": ["a", "z"]}
     for chunk in (1, 7, 2**15):
         stream = io.BytesIO(content)
-        found = rows(stream, "page_props", ["pp_page", "pp_value"], where={"pp_propname": ["a", "z"]}, chunk=chunk)
+        found = read_rows(stream, "page_props", ["pp_page", "pp_value"], where=a_or_z, chunk_bytes=chunk)
         assert list(found) == [(1, "x"), (3, ""), (5, "")]
     both = {"pp_propname": ["a"], "pp_value": ["x", ""]}
-    assert list(rows(io.BytesIO(content), "page_props", ["pp_page"], where=both)) == [(1,), (3,), (5,)]
-    assert list(rows(io.BytesIO(content), "page_props", ["pp_page"], where={"pp_value": ["no"]})) == []
+    assert list(read_rows(io.BytesIO(content), "page_props", ["pp_page"], where=both)) == [(1,), (3,), (5,)]
+    assert list(read_rows(io.BytesIO(content), "page_props", ["pp_page"], where={"pp_value": ["no"]})) == []
 
 
 # Wikimedia's tables
 
 
-def test_page_props_give_items_and_disambiguations() -> None:
+def test_page_props_are_selected_by_name() -> None:
     content = dump(
         insert("1,'wikibase_item','Q42',NULL", "1,'defaultsort','wikibase_item',NULL", "7,'disambiguation','',NULL"),
         insert("7,'wikibase_item','Q7',NULL", "8,'page_image_free','D\\'or.jpg',NULL", "9,'notoc','',NULL"),
     )
-    found = wikidata_ids(io.BytesIO(content))
-    assert found.items == {1: "Q42", 7: "Q7"}
-    assert found.disambiguations == {7}
+    names = {"pp_propname": ["wikibase_item", "disambiguation"]}
+    found = read_rows(io.BytesIO(content), "page_props", COLUMNS[:3], where=names)
+    assert list(found) == [(1, "wikibase_item", "Q42"), (7, "disambiguation", ""), (7, "wikibase_item", "Q7")]
 
 
-def test_sitelinks_of_one_site_have_spaces() -> None:
+def test_sitelinks_are_selected_by_site() -> None:
     lines = "(1,42,'dawiki','Douglas_Adams'),(2,42,'enwiki','Douglas Adams'),(3,7,'dawiki','L\\'Aquila 𝄞')"
     content = f"{SITELINKS}INSERT INTO `wb_items_per_site` VALUES {lines};\n".encode()
-    assert list(sitelinks(io.BytesIO(content), "dawiki")) == [("Q42", "Douglas Adams"), ("Q7", "L'Aquila 𝄞")]
-    assert list(sitelinks(io.BytesIO(content), "wiki")) == []
+    for site, expected in {"dawiki": [(42, "Douglas_Adams"), (7, "L'Aquila 𝄞")], "wiki": []}.items():
+        columns, where = ["ips_item_id", "ips_site_page"], {"ips_site_id": [site]}
+        assert list(read_rows(io.BytesIO(content), "wb_items_per_site", columns, where=where)) == expected
 
 
-# What is no dump of that table
+# Files that are not a dump of the table
 
 
-def test_a_dump_of_another_table_is_named() -> None:
-    with pytest.raises(CorpusError) as caught:
-        wikidata_ids(io.BytesIO(SITELINKS.encode()), "x.sql.gz")
-    assert str(caught.value) == (
-        "x.sql.gz: no table `page_props` in this file, it holds `wb_items_per_site`; "
-        "pass the file whose name ends in page_props.sql.gz"
+def test_a_dump_of_another_table_is_an_error() -> None:
+    assert message(SITELINKS.encode()).startswith(
+        "x.sql: no table `page_props` in this file, it contains `wb_items_per_site`"
     )
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>404</html>", bytes(range(256)), b"INSERT", b"CREATE TABLE `a` ("])
-def test_what_is_no_dump_at_all_is_named(content: bytes) -> None:
-    assert message(content) == (
-        "x.sql: no table `page_props` in this file, and nothing that a dump of tables has; "
-        "pass the file whose name ends in page_props.sql.gz"
-    )
+def test_a_file_that_is_not_a_dump_is_an_error(content: bytes) -> None:
+    assert message(content).startswith("x.sql: no table `page_props` in this file")
 
 
 @pytest.mark.parametrize("content", [dump(), dump(insert("1,2,3,4"))])
-def test_an_unknown_column_is_named(content: bytes) -> None:
-    assert message(content, "pp_page", "pp_title") == (
-        "x.sql: table `page_props` has no column pp_title, only pp_page, pp_propname, pp_value, pp_sortkey; "
-        "pass a dump of the usual layout"
+def test_an_unknown_column_is_an_error(content: bytes) -> None:
+    assert message(content, "pp_page", "pp_title").startswith(
+        "x.sql: table `page_props` has no column pp_title, only pp_page, pp_propname, pp_value, pp_sortkey"
     )
 
 
-def test_rows_without_their_create_table_are_named() -> None:
-    assert message(insert("1,2,3,4").encode()) == (
-        "x.sql: the rows of `page_props` come without their CREATE TABLE, which names the columns; pass the whole dump"
+def test_rows_without_their_create_table_are_an_error() -> None:
+    assert message(insert("1,2,3,4").encode()).startswith(
+        "x.sql: the rows of `page_props` come without their CREATE TABLE"
     )
 
 
-def test_a_dump_that_is_cut_off_within_rows_gives_those_before_and_says_so() -> None:
+def test_a_dump_that_is_cut_within_rows_gives_those_before_and_an_error() -> None:
     whole = dump(insert("1,'a','b',NULL", r"22,_binary 'it\'s''ok',0x4A4B,-0.5", "3,'c','d',NULL"))
     start, end = whole.index(b"VALUES (1") + 8, whole.index(b";\n", whole.index(b"VALUES (1"))
     for cut in range(start, end):
         got: list[tuple[Value, ...]] = []
         with pytest.raises(CorpusError) as caught:
-            got.extend(rows(io.BytesIO(whole[:cut]), "page_props", COLUMNS, "x.sql"))
-        assert str(caught.value) == "x.sql: cut off within the rows of `page_props`; download it again"
+            got.extend(read_rows(io.BytesIO(whole[:cut]), "page_props", COLUMNS, "x.sql"))
+        assert str(caught.value) == "x.sql: cut short within the rows of `page_props`; download it again"
         assert got == read(whole)[: len(got)]
 
 
@@ -270,56 +268,55 @@ def test_a_row_of_another_shape_is_shown(literals: str) -> None:
 
 
 @pytest.mark.parametrize("literal", ["CURRENT", "0x123", "1.2.3", "-", "--1", "1e", "12a"])
-def test_a_value_of_another_kind_is_shown(literal: str) -> None:
+def test_an_unknown_kind_of_literal_is_shown(literal: str) -> None:
     assert message(dump(insert("1,'a','b',NULL", f"1,'a','b',{literal}"))) == (
         f"x.sql: cannot be read as rows of `page_props` near '{literal}'; download it again"
     )
 
 
-def test_a_row_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_dump, "MAX_ROW", 10**5)
-    shown = message(dump("INSERT INTO `page_props` VALUES (1,'" + "a" * 10**6))
+def test_a_row_that_is_too_long_is_an_error() -> None:
+    shown = message(dump("INSERT INTO `page_props` VALUES (1,'" + "a" * 10**6), max_row=10**5)
     assert shown == f'x.sql: cannot be read as rows of `page_props` near "(1,\'{"a" * 36}"; download it again'
 
 
-def test_a_long_row_is_read_whole() -> None:
+def test_a_row_longer_than_a_chunk_is_read() -> None:
     assert read(dump(insert(f"1,'a','{'b' * 10**6}',NULL")), "pp_value") == [("b" * 10**6,)]
 
 
-def test_compressed_files_that_are_cut_or_damaged_are_named_by_their_stream(tmp_path: Path) -> None:
+def test_cut_and_damaged_gzip_files_are_named_after_their_stream(tmp_path: Path) -> None:
     path = tmp_path / "x.sql.gz"
     whole = gzip.compress(dump(insert(*(f"{n},'a','{n * n}',NULL" for n in range(5000)))))
     for content, words in [
         (whole[:-400], "cut short, the compressed data has no end"),
         (whole[:2000] + b"\0" * 200 + whole[2200:], "corrupt, error -3"),
-        (b"no gzip", "corrupt, not a gzipped file"),
+        (b"not gzip", "corrupt, not a gzipped file"),
     ]:
         path.write_bytes(content)
         with gzip.open(path) as stream, pytest.raises(CorpusError) as caught:
-            wikidata_ids(cast(BinaryIO, stream))
+            list(read_rows(cast(BinaryIO, stream), "page_props", COLUMNS))
         assert str(caught.value).startswith(f"{path}: {words}")
         assert str(caught.value).endswith("; copy or download it again")
 
 
-def test_a_file_that_the_system_cannot_read_is_named() -> None:
+def test_a_read_error_of_the_system_is_reported() -> None:
     class Broken(io.RawIOBase):
         def read(self, size: int = -1) -> bytes:
             raise OSError(5, "Input/output error")
 
     with pytest.raises(CorpusError) as caught:
-        wikidata_ids(cast(BinaryIO, Broken()))
+        list(read_rows(cast(BinaryIO, Broken()), "page_props", COLUMNS))
     assert str(caught.value) == "the dump: cannot be read, input/output error; check its permissions"
 
 
-# Anything else
+# Arbitrary input
 
 
 @given(noise, st.integers(1, 20))
 @settings(max_examples=400, deadline=None)
-def test_any_signs_are_rows_or_an_error_whatever_the_chunks(signs: str, chunk: int) -> None:
+def test_arbitrary_text_gives_rows_or_an_error_for_any_chunk_size(text: str, chunk: int) -> None:
     def outcome(size: int) -> object:
         try:
-            return read(dump("INSERT INTO `page_props` VALUES (1,'a','b',NULL)", signs, ";\n"), chunk=size)
+            return read(dump("INSERT INTO `page_props` VALUES (1,'a','b',NULL)", text, ";\n"), chunk=size)
         except CorpusError as error:
             return str(error).partition(" near ")[0]
 
@@ -328,9 +325,9 @@ def test_any_signs_are_rows_or_an_error_whatever_the_chunks(signs: str, chunk: i
 
 @given(st.binary(max_size=300))
 @relaxed
-def test_any_bytes_are_rows_or_an_error(signs: bytes) -> None:
+def test_arbitrary_bytes_give_rows_or_an_error(data: bytes) -> None:
     start = f"{HEAD}{PAGE_PROPS}INSERT INTO `page_props` VALUES (1,".encode()
-    for content in (signs, start + signs):
+    for content in (data, start + data):
         try:
             read(content)
         except CorpusError:
@@ -348,12 +345,12 @@ def test_any_bytes_are_rows_or_an_error(signs: bytes) -> None:
     ],
 )
 def test_time_is_linear_between_statements(unit: str) -> None:
-    def refuse(repeats: int) -> None:
+    def read_repeated(repeats: int) -> None:
         with pytest.raises(CorpusError):
             read((unit * repeats).encode())
 
-    limit = 10 * seconds(lambda: refuse(10_000)) + 0.1  # 4 times would be exact, 16 quadratic
-    assert seconds(lambda: refuse(40_000), limit) < limit
+    limit = 10 * seconds(lambda: read_repeated(10_000)) + 0.1  # linear time would be 4 times as long, quadratic time 16
+    assert seconds(lambda: read_repeated(40_000), limit) < limit
 
 
 def test_memory_does_not_grow_with_the_file() -> None:
@@ -370,7 +367,7 @@ def test_memory_does_not_grow_with_the_file() -> None:
     tracemalloc.start()
     try:
         stream = cast(BinaryIO, Endless())
-        count = sum(1 for _ in rows(stream, "page_props", ["pp_page", "pp_value"]))
+        count = sum(1 for _ in read_rows(stream, "page_props", ["pp_page", "pp_value"]))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

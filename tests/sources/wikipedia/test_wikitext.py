@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cr5.sources.wikipedia.wikitext import HIDDEN, is_disambiguation, is_redirect, plain_text
+from cr5.sources.wikipedia.wikitext import HIDDEN_PREFIXES, is_disambiguation, is_redirect, plain_text
 
 SIGNS = [
     "{{", "}}", "{{{", "}}}", "{|", "\n|}", "\n{|", "\n|-", "|", "[[", "]]", "[", "]", "File:", ":", "<ref>", "</ref>",
@@ -106,7 +106,7 @@ def test_files_and_categories_are_dropped_in_many_languages(link: str) -> None:
 
 def test_a_wiki_of_another_language_can_name_its_namespaces() -> None:
     assert plain_text("[[Restr-dielfennañ:Ki|ki]]") == "ki"
-    assert plain_text("[[Restr-dielfennañ:Ki|ki]]", HIDDEN | {"restr-dielfennañ"}) == ""
+    assert plain_text("[[Restr-dielfennañ:Ki|ki]]", HIDDEN_PREFIXES | {"restr-dielfennañ"}) == ""
 
 
 ARTICLES = {

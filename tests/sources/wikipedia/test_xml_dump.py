@@ -1,4 +1,4 @@
-"""Dumps of pages: each page comes once however the file is cut, and damage costs no more than it hits."""
+"""XML dumps: each page is read once however the file is split, and damage affects only the pages it hits."""
 
 import bz2
 import gzip
@@ -21,9 +21,18 @@ from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, raise_error
 from cr5.sources.wikipedia import xml_dump
-from cr5.sources.wikipedia.wiki import DISAMBIGUATION, EMPTY, NAMESPACE, NO_ITEM, PAGES, REDIRECT, Piece, Wiki
-from cr5.sources.wikipedia.wikitext import HIDDEN
-from cr5.sources.wikipedia.xml_dump import Page, articles, hidden_names, pieces, read_pages
+from cr5.sources.wikipedia.dump_reader import DISAMBIGUATION, EMPTY, NAMESPACE, NO_ITEM, PAGES, REDIRECT, FileRange
+from cr5.sources.wikipedia.wiki import Wiki
+from cr5.sources.wikipedia.wikitext import HIDDEN_PREFIXES
+from cr5.sources.wikipedia.xml_dump import (
+    READ_SIZES,
+    Page,
+    ReadSizes,
+    articles,
+    read_hidden_prefixes,
+    read_pages,
+    split,
+)
 
 DANISH = Wiki("da", "da")
 ITEMS = {1: "Q64", 3: "Q144", 4: "Q9", 5: "Q10", 9: "Q11", 10: "Q12", 11: "Q13", 12: "Q14"}
@@ -68,9 +77,11 @@ wikis = st.lists(
 relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def read(path: Path, content: bytes, handle_error: ErrorHandler = raise_error) -> list[Page]:
+def read(
+    path: Path, content: bytes, handle_error: ErrorHandler = raise_error, sizes: ReadSizes = READ_SIZES
+) -> list[Page]:
     path.write_bytes(content)
-    return list(read_pages(Piece(str(path)), handle_error=handle_error))
+    return list(read_pages(FileRange(str(path)), handle_error=handle_error, sizes=sizes))
 
 
 def as_read(page: dumps.Page) -> Page:
@@ -81,79 +92,84 @@ def find(number: int, title: str) -> tuple[str, bool] | None:
     return (ITEMS[number], title == "Merkur") if number in ITEMS else None
 
 
-def extract(piece: Piece, skip: int = 0) -> tuple[list[tuple[int, Document]], Counter[str]]:
-    tally: Counter[str] = Counter()
-    return list(articles(piece, DANISH, find, tally=tally, skip=skip)), tally
+def extract(file_range: FileRange, skip: int = 0) -> tuple[list[tuple[int, Document]], Counter[str]]:
+    page_counts: Counter[str] = Counter()
+    return list(articles(file_range, DANISH, find, page_counts=page_counts, skip=skip)), page_counts
 
 
 # Articles
 
 
 @pytest.mark.parametrize("kind", ["xml", "xml.bz2", "multistream.xml.bz2"])
-def test_articles_with_an_item_become_documents_and_all_else_is_tallied(tmp_path: Path, kind: str) -> None:
+def test_articles_with_an_item_become_documents_and_other_pages_are_counted(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"dawiki-20261101-pages-articles-{kind}"
     content = dumps.multistream(MINIATURE, per_stream=3) if "multi" in kind else dumps.pages_xml(MINIATURE)
     path.write_bytes(bz2.compress(content) if kind == "xml.bz2" else content)
-    found, tally = extract(Piece(str(path)))
+    found, page_counts = extract(FileRange(str(path)))
     assert found == [
         (1, Document("Q64", "da", "København er Danmarks hovedstad.", "København", DANISH.url("København"))),
         (3, Document("Q144", "da", 'Tegnet 𝄞 og 𠜎 < er "her".', 'Hund & "kat" <3', DANISH.url('Hund & "kat" <3'))),
         (9, Document("Q11", "da", "En skabelon uden slut og et link uden slut og fed", "Brudt", DANISH.url("Brudt"))),
     ]
-    assert tally == {PAGES: 13, NAMESPACE: 2, REDIRECT: 2, DISAMBIGUATION: 2, NO_ITEM: 1, EMPTY: 3}
+    assert page_counts == {PAGES: 13, NAMESPACE: 2, REDIRECT: 2, DISAMBIGUATION: 2, NO_ITEM: 1, EMPTY: 3}
 
 
 @pytest.mark.parametrize("skip", range(15))
-def test_skipping_goes_on_exactly_where_another_stopped(tmp_path: Path, skip: int) -> None:
+def test_skip_resumes_exactly_where_an_earlier_run_stopped(tmp_path: Path, skip: int) -> None:
     path = tmp_path / "x.xml.bz2"
     path.write_bytes(dumps.multistream(MINIATURE, per_stream=4))
-    everything, whole = extract(Piece(str(path)))
-    found, tally = extract(Piece(str(path)), skip)
+    everything, whole = extract(FileRange(str(path)))
+    found, page_counts = extract(FileRange(str(path)), skip)
     assert found == [(number, document) for number, document in everything if number > skip]
     path.write_bytes(dumps.multistream(MINIATURE[:skip]))
-    assert tally + extract(Piece(str(path)))[1] == whole
+    assert page_counts + extract(FileRange(str(path)))[1] == whole
 
 
-def test_what_is_wrong_is_complained_of_once_by_those_who_stop_and_go_on(tmp_path: Path) -> None:
+def test_an_error_is_reported_once_by_runs_that_stop_and_resume(tmp_path: Path) -> None:
     parts = dumps.streams([dumps.Page(n, f"Side {n}", "Ord.") for n in range(20)], per_stream=4)
     packed = list(map(bz2.compress, parts))
     packed[2] = damaged(packed[2])
     path = tmp_path / "x.xml.bz2"
     path.write_bytes(b"".join(packed))
 
-    def heard(skip: int, until: int) -> Counter[str]:
-        skipped, tally = Skipped(), Counter[str]()
+    def reported(skip: int, until: int) -> Counter[str]:
+        skipped, page_counts = Skipped(), Counter[str]()
         every = articles(
-            Piece(str(path)), DANISH, lambda *_: ("Q1", False), tally=tally, skip=skip, handle_error=skipped.add
+            FileRange(str(path)),
+            DANISH,
+            lambda *_: ("Q1", False),
+            page_counts=page_counts,
+            skip=skip,
+            handle_error=skipped.add,
         )
         for number, _ in every:
             if number == until:
                 break
-        return Counter(skipped.counts) + tally
+        return Counter(skipped.counts) + page_counts
 
     for stop in range(1, 17):
-        assert heard(0, stop) + heard(stop, 99) == {"damaged stream": 1, PAGES: 16}
+        assert reported(0, stop) + reported(stop, 99) == {"damaged stream": 1, PAGES: 16}
 
 
-def test_the_wikis_own_names_of_files_and_categories_are_hidden(tmp_path: Path) -> None:
+def test_the_wikis_own_names_of_the_file_and_category_namespaces_are_hidden(tmp_path: Path) -> None:
     path = tmp_path / "x.xml.bz2"
     text = "[[Restr dielfennañ:Ki|ki]][[Rummad dielfennañ:Chas|chas]]Ar c'hi."
     namespaces = {0: "", 6: "Restr dielfennañ", 14: "Rummad dielfennañ", 15: "Kaozeadenn"}
     path.write_bytes(dumps.multistream([dumps.Page(1, "Ki", text)], "br", namespaces))
-    assert hidden_names(path) == HIDDEN | {"restr dielfennañ", "rummad dielfennañ"}
+    assert read_hidden_prefixes(path) == HIDDEN_PREFIXES | {"restr dielfennañ", "rummad dielfennañ"}
     begin = path.read_bytes().index(b"BZh", 1)
-    for piece in (Piece(str(path)), Piece(str(path), begin)):
-        [(number, document)], _ = extract(piece)
+    for file_range in (FileRange(str(path)), FileRange(str(path), begin)):
+        [(number, document)], _ = extract(file_range)
         assert (number, document.text) == (1, "Ar c'hi.")
-    every = articles(Piece(str(path)), DANISH, find, tally=Counter(), hidden=HIDDEN)
+    every = articles(FileRange(str(path)), DANISH, find, page_counts=Counter(), hidden_prefixes=HIDDEN_PREFIXES)
     assert next(every)[1].text == "kichasAr c'hi."
 
 
-def test_an_item_can_be_found_by_the_title(tmp_path: Path) -> None:
+def test_an_item_can_be_looked_up_by_title(tmp_path: Path) -> None:
     path = tmp_path / "x.xml"
     path.write_bytes(dumps.pages_xml([dumps.Page(1, "Hund & kat", "Ord."), dumps.Page(2, "Ko", "Ord.")]))
     sitelinks = {"Hund & kat": ("Q1", False)}
-    found = articles(Piece(str(path)), DANISH, lambda _, title: sitelinks.get(title), tally=Counter())
+    found = articles(FileRange(str(path)), DANISH, lambda _, title: sitelinks.get(title), page_counts=Counter())
     assert [document.concept for _, document in found] == ["Q1"]
 
 
@@ -162,60 +178,63 @@ def test_an_item_can_be_found_by_the_title(tmp_path: Path) -> None:
 
 @given(wikis, st.integers(1, 4), st.integers(1, 400), st.integers(1, 300))
 @relaxed
-def test_random_pages_come_back_equal_each_once_whatever_the_file_and_the_pieces(
+def test_random_pages_are_read_once_and_unchanged_for_any_compression_and_split(
     tmp_path: Path, wiki: list[dumps.Page], per_stream: int, size: int, chunk: int
 ) -> None:
     expected = list(map(as_read, wiki))
     xml = dumps.pages_xml(wiki)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(xml_dump, "_READ", max(chunk, 11))
-        patch.setattr(xml_dump, "_READ_PACKED", chunk)
-        assert read(tmp_path / "x.xml", xml) == expected
-        assert read(tmp_path / "x.xml.bz2", bz2.compress(xml)) == expected
-        assert read(tmp_path / "x.xml.gz", gzip.compress(xml, 1)) == expected
-        assert read(tmp_path / "x.xml.xz", lzma.compress(xml, preset=0)) == expected
-        path = tmp_path / "x.bz2"
-        assert read(path, dumps.multistream(wiki, per_stream=per_stream)) == expected
-        assert [page for piece in pieces(path, size) for page in read_pages(piece)] == expected
+    sizes = ReadSizes(text_bytes=max(chunk, 11), packed_bytes=chunk)
+    for name, content in {
+        "x.xml": xml,
+        "x.xml.bz2": bz2.compress(xml),
+        "x.xml.gz": gzip.compress(xml, 1),
+        "x.xml.xz": lzma.compress(xml, preset=0),
+        "x.bz2": dumps.multistream(wiki, per_stream=per_stream),
+    }.items():
+        assert read(tmp_path / name, content, sizes=sizes) == expected
+    ranges = split(tmp_path / "x.bz2", size)
+    assert [page for file_range in ranges for page in read_pages(file_range, sizes=sizes)] == expected
 
 
 @pytest.mark.parametrize("per_stream", [1, 2, 5])
-def test_pieces_of_any_size_give_every_page_once(tmp_path: Path, per_stream: int) -> None:
+def test_ranges_of_any_size_give_every_page_once(tmp_path: Path, per_stream: int) -> None:
     path = tmp_path / "x.xml.bz2"
     path.write_bytes(dumps.multistream(MINIATURE, per_stream=per_stream))
     total = path.stat().st_size
     for size in [1, *range(2, total, 71), total, total + 1]:
-        cut = pieces(path, size)
+        cut = split(path, size)
         assert cut[0].begin == 0
         assert all(before.end == after.begin for before, after in pairwise(cut))
         assert cut[-1].end is None
-        assert [page for piece in cut for page in read_pages(piece)] == list(map(as_read, MINIATURE))
+        assert [page for file_range in cut for page in read_pages(file_range)] == list(map(as_read, MINIATURE))
 
 
-def test_every_place_of_a_chunks_end_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_may_end_anywhere(tmp_path: Path) -> None:
+    xml = dumps.pages_xml(MINIATURE)
     for chunk in range(1, 40):
-        monkeypatch.setattr(xml_dump, "_READ", chunk)
-        assert read(tmp_path / "x.xml", dumps.pages_xml(MINIATURE)) == list(map(as_read, MINIATURE))
+        assert read(tmp_path / "x.xml", xml, sizes=ReadSizes(text_bytes=chunk)) == list(map(as_read, MINIATURE))
 
 
-def test_only_a_head_and_pages_in_streams_of_their_own_can_be_cut(tmp_path: Path) -> None:
+def test_only_multistream_files_are_split(tmp_path: Path) -> None:
     xml = dumps.pages_xml(MINIATURE)
     path = tmp_path / "x.xml.bz2"
     path.write_bytes(bz2.compress(xml))
-    assert pieces(path, 100) == [Piece(str(path))]
-    elsewhere = [bz2.compress(xml[i : i + 700]) for i in range(0, len(xml), 700)]  # cut within pages, as others do
+    assert split(path, 100) == [FileRange(str(path))]
+    elsewhere = [
+        bz2.compress(xml[i : i + 700]) for i in range(0, len(xml), 700)
+    ]  # cut within pages, as parallel compressors do
     path.write_bytes(b"".join(elsewhere))
-    assert pieces(path, 100) == [Piece(str(path))]
-    assert list(read_pages(Piece(str(path)))) == list(map(as_read, MINIATURE))
+    assert split(path, 100) == [FileRange(str(path))]
+    assert list(read_pages(FileRange(str(path)))) == list(map(as_read, MINIATURE))
     for content in (b"", b"BZh9", b"no bz2", bz2.compress(b""), bz2.compress(xml)[:50]):
         path.write_bytes(content)
-        assert pieces(path, 100) == [Piece(str(path))]
+        assert split(path, 100) == [FileRange(str(path))]
     plain = tmp_path / "x.xml"
     plain.write_bytes(xml)
-    assert pieces(plain, 100) == [Piece(str(plain))]
+    assert split(plain, 100) == [FileRange(str(plain))]
 
 
-def test_several_dumps_in_a_row_are_one(tmp_path: Path) -> None:
+def test_concatenated_dumps_are_read_as_one(tmp_path: Path) -> None:
     content = dumps.multistream(MINIATURE[:5]) + bz2.compress(b"") + dumps.multistream(MINIATURE[5:])
     assert read(tmp_path / "x.bz2", content) == list(map(as_read, MINIATURE))
 
@@ -223,7 +242,7 @@ def test_several_dumps_in_a_row_are_one(tmp_path: Path) -> None:
 def test_an_empty_dump_has_no_pages(tmp_path: Path) -> None:
     assert read(tmp_path / "x.xml", dumps.pages_xml([])) == []
     assert read(tmp_path / "x.xml.bz2", dumps.multistream([])) == []
-    assert extract(Piece(str(tmp_path / "x.xml.bz2"))) == ([], {})
+    assert extract(FileRange(str(tmp_path / "x.xml.bz2"))) == ([], {})
 
 
 @pytest.mark.parametrize(
@@ -241,14 +260,14 @@ def test_an_empty_dump_has_no_pages(tmp_path: Path) -> None:
         ("", ""),
     ],
 )  # fmt: skip
-def test_each_form_of_text_is_read(tmp_path: Path, element: str, text: str) -> None:
+def test_every_form_of_the_text_element_is_read(tmp_path: Path, element: str, text: str) -> None:
     page = "<page><ns> 0 </ns><id>7</id><title>A&amp;B</title><revision><id>1</id><contributor><username>x</username>"
     page += f"<id>3</id></contributor><comment>&lt;text&gt;no&lt;/text&gt;</comment>{element}</revision></page>"
     content = b'<?xml version="1.0"?>\n' + dumps.header() + page.encode() + dumps.FOOTER
     assert read(tmp_path / "x.xml", content) == [Page(7, 0, "A&B", False, "wikitext", text)]
 
 
-def test_the_last_of_several_revisions_counts_even_if_it_is_empty(tmp_path: Path) -> None:
+def test_the_last_revision_is_used_even_if_it_is_empty(tmp_path: Path) -> None:
     wiki = [dumps.Page(1, "A", "now", earlier=("then", "later")), dumps.Page(2, "B", "", earlier=("then",))]
     assert [page.text for page in read(tmp_path / "x.xml", dumps.pages_xml(wiki))] == ["now", ""]
 
@@ -268,34 +287,37 @@ def message(path: Path, content: bytes) -> str:
 
 
 @pytest.mark.parametrize("content", [b"<html>404</html>", b"a" * 3_000_000, b"<medi"])
-def test_what_is_no_dump_is_named(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_dump_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.xml"
-    shown = f"{path}: not a pages-articles dump, there is no <mediawiki> in it; check the name"
+    shown = f"{path}: not a pages-articles dump, because it contains no <mediawiki>; check the name"
     assert message(path, content) == shown
     packed = tmp_path / "x.xml.bz2"
     assert message(packed, bz2.compress(content)) == shown.replace(str(path), str(packed))
-    assert message(packed, content) == f"{packed}: not a pages-articles dump, nor any bz2 file; check the name"
+    assert message(packed, content) == f"{packed}: neither a pages-articles dump nor any bz2 file; check the name"
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     for path in (tmp_path / "x.xml", tmp_path / "x.xml.bz2"):
         shown = f"{path}: cannot be read, no such file or directory; check the name"
-        for action in (lambda path=path: list(read_pages(Piece(str(path)))), lambda path=path: hidden_names(path)):
+        for action in (
+            lambda path=path: list(read_pages(FileRange(str(path)))),
+            lambda path=path: read_hidden_prefixes(path),
+        ):
             with pytest.raises(CorpusError) as caught:
                 action()
             assert str(caught.value) == shown
 
 
-def test_a_file_that_is_cut_short_says_where(tmp_path: Path) -> None:
+def test_the_error_for_a_cut_file_says_where(tmp_path: Path) -> None:
     path = tmp_path / "x.xml"
     xml = dumps.pages_xml(MINIATURE)
     for cut, where in [
         (0, "before the first page"),
         (xml.index(b"<page>") + 3, "before the first page"),
-        (xml.index(b"<title>Kbh"), "behind the page 'København'"),
+        (xml.index(b"<title>Kbh"), "after the page 'København'"),
         (xml.index(b"<id>2</id>"), "within the page 'Kbh'"),
-        (xml.index(b"</mediawiki>"), "behind the page 'Gammel'"),
-        (len(xml) - 2, "behind the page 'Gammel'"),
+        (xml.index(b"</mediawiki>"), "after the page 'Gammel'"),
+        (len(xml) - 2, "after the page 'Gammel'"),
     ]:
         shown = f"{path}: cut short {where}; download it again"
         assert message(path, xml[:cut]) == shown
@@ -303,13 +325,13 @@ def test_a_file_that_is_cut_short_says_where(tmp_path: Path) -> None:
         assert message(packed, gzip.compress(xml[:cut])) == shown.replace(str(path), str(packed))
     content = dumps.multistream(MINIATURE, per_stream=2)
     path = tmp_path / "x.xml.bz2"
-    starts = [match.start() for match in xml_dump._STREAM.finditer(content)]
-    assert message(path, content[: starts[2] + 99]) == f"{path}: cut short behind the page 'Kbh'; download it again"
+    starts = [match.start() for match in xml_dump._STREAM_START.finditer(content)]
+    assert message(path, content[: starts[2] + 99]) == f"{path}: cut short after the page 'Kbh'; download it again"
     assert message(path, content[: starts[0] + 99]) == f"{path}: cut short before the first page; download it again"
 
 
 @pytest.mark.parametrize("kind", ["xml", "xml.gz", "xml.xz", "xml.bz2", "multistream.bz2"])
-def test_a_cut_at_any_byte_gives_the_pages_before_it_and_a_complaint(tmp_path: Path, kind: str) -> None:
+def test_a_file_cut_at_any_byte_gives_the_pages_before_and_an_error(tmp_path: Path, kind: str) -> None:
     wiki = [dumps.Page(n, f"Side {n}", "Ord 𝄞 " * n) for n in range(3)]
     xml, path = dumps.pages_xml(wiki, namespaces={6: "Fil"}), tmp_path / kind
     pack: dict[str, Callable[[bytes], bytes]]
@@ -326,11 +348,13 @@ def test_a_cut_at_any_byte_gives_the_pages_before_it_and_a_complaint(tmp_path: P
         assert skipped.counts == {"cut short": 1} or found == expected
         if kind == "multistream.bz2" and cut % 7 == 0:
             counts = Skipped()
-            every = [page for piece in pieces(path, 300) for page in read_pages(piece, handle_error=counts.add)]
+            every = [
+                page for file_range in split(path, 300) for page in read_pages(file_range, handle_error=counts.add)
+            ]
             assert (every, counts.counts) == (found, skipped.counts)
 
 
-def test_a_damaged_stream_costs_its_own_pages_only(tmp_path: Path) -> None:
+def test_a_damaged_stream_loses_only_its_own_pages(tmp_path: Path) -> None:
     wiki = [dumps.Page(n, f"Side {n}", f"Ord {n}.") for n in range(40)]
     parts = list(map(bz2.compress, dumps.streams(wiki, per_stream=8)))
     for number in range(len(parts)):
@@ -346,9 +370,7 @@ def test_a_damaged_stream_costs_its_own_pages_only(tmp_path: Path) -> None:
 
 @given(st.data())
 @relaxed
-def test_a_wrong_byte_anywhere_costs_one_stream_at_most_and_is_never_silent(
-    tmp_path: Path, data: st.DataObject
-) -> None:
+def test_a_wrong_byte_loses_at_most_one_stream_and_is_always_reported(tmp_path: Path, data: st.DataObject) -> None:
     wiki = [dumps.Page(n, f"Side {n}", f"Ord {n}.") for n in range(12)]
     parts = list(map(bz2.compress, dumps.streams(wiki, per_stream=3, namespaces={6: "Fil"})))
     content = bytearray(b"".join(parts))
@@ -358,48 +380,51 @@ def test_a_wrong_byte_anywhere_costs_one_stream_at_most_and_is_never_silent(
     path, skipped = tmp_path / "x.xml.bz2", Skipped()
     path.write_bytes(content)
     size = data.draw(st.integers(20, 2000))
-    cut = [Piece(str(path), begin, begin + size) for begin in range(0, len(content), size)]
-    found = [page for piece in cut for page in read_pages(piece, handle_error=skipped.add)]
+    cut = [FileRange(str(path), begin, begin + size) for begin in range(0, len(content), size)]
+    found = [page for file_range in cut for page in read_pages(file_range, handle_error=skipped.add)]
     assert set(map(as_read, wiki)) - set(found) <= {as_read(page) for page in wiki if page.id // 3 == hit}
     assert len(found) == len(set(found))
     assert skipped.total == 1 or (skipped.total == 0 and found == list(map(as_read, wiki)))
 
 
-def test_a_stream_behind_a_damaged_end_is_not_lost(tmp_path: Path) -> None:
+def test_a_stream_after_a_damaged_end_is_not_lost(tmp_path: Path) -> None:
     parts = list(map(bz2.compress, dumps.streams([dumps.Page(n, f"Side {n}", "Ord.") for n in range(3)], per_stream=1)))
     parts[1] = parts[1][:-9] + bytes(9)
     path, at = tmp_path / "x.xml.bz2", len(parts[0])
     path.write_bytes(b"".join(parts))
     for cut in range(at + 1, at + len(parts[1]) + 1):
         skipped = Skipped()
-        both = [Piece(str(path), 0, cut), Piece(str(path), cut)]
-        found = [[page.id for page in read_pages(piece, handle_error=skipped.add)] for piece in both]
+        both = [FileRange(str(path), 0, cut), FileRange(str(path), cut)]
+        found = [[page.id for page in read_pages(file_range, handle_error=skipped.add)] for file_range in both]
         assert found == [[], [1, 2]]
         assert skipped.counts == {"damaged stream": 1}
 
 
-def test_what_only_looks_like_a_stream_is_none(tmp_path: Path) -> None:
+def test_bytes_that_only_look_like_a_stream_are_not_one(tmp_path: Path) -> None:
     noise = random.Random(5).randbytes(3000).hex()
     parts = list(map(bz2.compress, dumps.streams([dumps.Page(1, "A", noise), dumps.Page(2, "B", "b")], per_stream=1)))
     parts[1] = parts[1][:1500] + b"BZh91AY&SY" + parts[1][1510:]
     path, at = tmp_path / "x.xml.bz2", len(parts[0])
     path.write_bytes(b"".join(parts))
     skipped = Skipped()
-    cut = [Piece(str(path), 0, at + 1000), Piece(str(path), at + 1000)]
-    assert [[page.title for page in read_pages(piece, handle_error=skipped.add)] for piece in cut] == [[], ["B"]]
+    cut = [FileRange(str(path), 0, at + 1000), FileRange(str(path), at + 1000)]
+    assert [[page.title for page in read_pages(file_range, handle_error=skipped.add)] for file_range in cut] == [
+        [],
+        ["B"],
+    ]
     assert skipped.examples == {
         "damaged stream": f"{path}: damaged in the bz2 stream at byte {at}; download it again",
     }
 
 
-def test_a_damaged_gzip_file_is_named(tmp_path: Path) -> None:
+def test_a_damaged_gzip_file_is_an_error(tmp_path: Path) -> None:
     content = gzip.compress(dumps.pages_xml([dumps.Page(1, "A", random.Random(1).randbytes(9000).hex())]))
     path = tmp_path / "x.xml.gz"
     assert message(path, content[:5000] + bytes(900) + content[5900:]).startswith(f"{path}: corrupt, ")
-    assert hidden_names(path) == HIDDEN | {"fil", "kategori"}
+    assert read_hidden_prefixes(path) == HIDDEN_PREFIXES | {"fil", "kategori"}
 
 
-def test_a_page_that_is_no_utf8_is_named_and_left_out(tmp_path: Path) -> None:
+def test_a_page_that_is_not_utf8_is_reported_and_skipped(tmp_path: Path) -> None:
     path = tmp_path / "x.xml"
     for title, text, shown in [("BAD", "b", "\ufffd"), ("A & B", "b BAD", "A & B")]:
         wiki = [dumps.Page(1, "Før", "a"), dumps.Page(2, title, text), dumps.Page(3, "Efter", "c")]
@@ -407,12 +432,14 @@ def test_a_page_that_is_no_utf8_is_named_and_left_out(tmp_path: Path) -> None:
         skipped = Skipped()
         assert [page.title for page in read(path, content, skipped.add)] == ["Før", "Efter"]
         assert skipped.examples == {
-            "invalid UTF-8": f"{path}: byte 0xff in the page '{shown}' is no UTF-8; download it again"
+            "invalid UTF-8": f"{path}: byte 0xff in the page '{shown}' is not UTF-8; download it again"
         }
-        tally: Counter[str] = Counter()
-        every = articles(Piece(str(path)), DANISH, lambda *_: ("Q1", False), tally=tally, handle_error=skipped.add)
+        page_counts: Counter[str] = Counter()
+        every = articles(
+            FileRange(str(path)), DANISH, lambda *_: ("Q1", False), page_counts=page_counts, handle_error=skipped.add
+        )
         assert [number for number, _ in every] == [1, 3]
-        assert tally == {PAGES: 3}
+        assert page_counts == {PAGES: 3}
 
 
 @pytest.mark.parametrize(
@@ -423,7 +450,7 @@ def test_a_page_that_is_no_utf8_is_named_and_left_out(tmp_path: Path) -> None:
         ("<id>5</id>", "the page 'A' has no id"),
     ],
 )
-def test_a_page_without_its_head_is_named_and_left_out(tmp_path: Path, tag: str, shown: str) -> None:
+def test_a_page_without_a_complete_header_is_reported_and_skipped(tmp_path: Path, tag: str, shown: str) -> None:
     path, skipped = tmp_path / "x.xml", Skipped()
     content = dumps.pages_xml([dumps.Page(5, "A", "a"), dumps.Page(6, "B", "b", 10)]).replace(
         f"    {tag}\n".encode(), b""
@@ -433,24 +460,20 @@ def test_a_page_without_its_head_is_named_and_left_out(tmp_path: Path, tag: str,
 
 
 @pytest.mark.parametrize("chunk", [100, 5000, 10**6])
-def test_a_page_that_is_too_large_is_named_and_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
-) -> None:
-    monkeypatch.setattr(xml_dump, "LARGEST_PAGE", 1 << 20)
-    monkeypatch.setattr(xml_dump, "_READ", chunk)
+def test_a_page_that_is_too_large_is_reported_and_skipped(tmp_path: Path, chunk: int) -> None:
+    sizes = ReadSizes(text_bytes=chunk, max_page_bytes=1 << 20)
     wiki = [dumps.Page(1, "A", "a"), dumps.Page(2, "B & C", "b" * (3 << 19)), dumps.Page(3, "D", "d")]
     path, skipped = tmp_path / "x.xml", Skipped()
-    assert [page.title for page in read(path, dumps.pages_xml(wiki), skipped.add)] == ["A", "D"]
+    assert [page.title for page in read(path, dumps.pages_xml(wiki), skipped.add, sizes)] == ["A", "D"]
     assert skipped.examples == {
         "page too large": f"{path}: the page 'B & C' has more than 1 MB; download it again",
     }
     cut = dumps.pages_xml(wiki)[: 1 << 20] + b"b" * 5000
-    monkeypatch.setattr(xml_dump, "_READ", 1 << 18)
-    read(path, cut, skipped.add)
-    assert skipped.examples["cut short"] == f"{path}: cut short behind the page 'B & C'; download it again"
+    read(path, cut, skipped.add, sizes._replace(text_bytes=1 << 18))
+    assert skipped.examples["cut short"] == f"{path}: cut short after the page 'B & C'; download it again"
 
 
-# Anything else
+# Arbitrary input
 
 
 @given(
@@ -468,25 +491,26 @@ def test_a_page_that_is_too_large_is_named_and_left_out(
     st.integers(1, 9),
 )  # fmt: skip
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_bytes_give_the_same_whatever_the_chunks_and_no_other_error(
+def test_arbitrary_bytes_give_the_same_result_for_any_chunk_size(
     tmp_path: Path, parts: list[bytes], chunk: int
 ) -> None:
     path, content = tmp_path / "x.xml", b"<mediawiki>" + b"".join(parts)
     outcomes = []
     for size in (chunk, 1 << 20):
         skipped = Skipped()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(xml_dump, "_READ", size)
-            found = read(path, content, skipped.add)
-            tally: Counter[str] = Counter()
-            every = articles(Piece(str(path)), DANISH, find, tally=tally, handle_error=Skipped().add)
-            outcomes.append((found, skipped, list(every), tally))
+        sizes = ReadSizes(text_bytes=size)
+        found = read(path, content, skipped.add, sizes)
+        page_counts: Counter[str] = Counter()
+        every = articles(
+            FileRange(str(path)), DANISH, find, page_counts=page_counts, handle_error=Skipped().add, sizes=sizes
+        )
+        outcomes.append((found, skipped, list(every), page_counts))
     assert outcomes[0] == outcomes[1]
 
 
 @given(st.binary(max_size=200))
 @relaxed
-def test_any_bytes_in_place_of_bz2_are_an_error_or_a_complaint(tmp_path: Path, content: bytes) -> None:
+def test_arbitrary_bytes_instead_of_bz2_are_reported(tmp_path: Path, content: bytes) -> None:
     whole = dumps.multistream(MINIATURE[:2])
     for written in (content, b"BZh91AY&SY" + content, whole + content, whole[:700] + content + whole[700:]):
         skipped = Skipped()
@@ -498,11 +522,11 @@ def test_any_bytes_in_place_of_bz2_are_an_error_or_a_complaint(tmp_path: Path, c
 
 
 @pytest.mark.parametrize("unit", [b"<page>", b"</page>", b"<page><title>", b"<page></page>", b"<", b"</mediawiki>"])
-def test_time_is_linear_whatever_the_text(tmp_path: Path, unit: bytes) -> None:
+def test_the_time_is_linear_for_any_text(tmp_path: Path, unit: bytes) -> None:
     def read_long(length: int) -> None:
         read(tmp_path / "x.xml", b"<mediawiki>" + unit * (length // len(unit)), Skipped().add)
 
-    limit = 10 * seconds(lambda: read_long(1 << 18)) + 0.1  # 4 times would be exact, 16 quadratic
+    limit = 10 * seconds(lambda: read_long(1 << 18)) + 0.1  # linear time would be 4 times as long, quadratic time 16
     assert seconds(lambda: read_long(1 << 20), limit) < limit
 
 
@@ -512,7 +536,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path.write_bytes(bz2.compress(dumps.header()) + stream * 40 + bz2.compress(dumps.FOOTER))
     tracemalloc.start()
     try:
-        assert sum(1 for _ in read_pages(Piece(str(path)))) == 40
+        assert sum(1 for _ in read_pages(FileRange(str(path)))) == 40
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from cr5.cli.render.console import err, out, plain_table, warn
 from cr5.sources.clean import SourceSummary
-from cr5.sources.wikipedia.build import Built
-from cr5.sources.wikipedia.wiki import PAGES
+from cr5.sources.wikipedia.build import WikipediaCorpus
+from cr5.sources.wikipedia.dump_reader import PAGES
 from cr5.training.inspection import Inspection
 
 
@@ -102,28 +102,28 @@ def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterat
         yield f"similar: nearly repeat a text of another concept; {done}"
 
 
-def wikipedia_report(built: Built, seconds: float) -> None:
+def wikipedia_report(built: WikipediaCorpus, seconds: float) -> None:
     """Print what became of every Wikipedia."""
     columns = ("lang", "dump", "pages", "articles", "foreign", "similar", "alone", "docs")
     table = plain_table(f"Corpus {built.output}", *columns, left=columns[:2])
     for lang, language in built.languages.items():
         published = language.published
         figures = (
-            language.done.tally[PAGES], published.articles, sum(published.foreign.values()), published.duplicates,
-            published.alone, language.documents,
+            language.extracted.page_counts[PAGES], published.articles, sum(published.foreign.values()),
+            published.duplicates, published.alone, language.documents,
         )  # fmt: skip
         table.add_row(lang, language.dump.date, *("" if figure is None else f"{figure:,}" for figure in figures))
     out.print(table)
     total = sum(language.documents for language in built.languages.values())
-    out.print(f"{total:,} documents, {built.shared:,} concepts in two languages or more, {seconds:,.1f} s")
+    out.print(f"{total:,} documents, {built.shared_concepts:,} concepts in two languages or more, {seconds:,.1f} s")
     out.print(
         "articles: pages that are no redirect or disambiguation and have an item of Wikidata; foreign: evidently in "
         "another language; similar: nearly repeat another; alone: of a concept that no other language has",
         style="dim",
     )
     for lang, language in built.languages.items():
-        for reason, count in language.done.faults.counts.items():
-            warn(f"{lang}: skipped {count:,}: {reason} (first: {language.done.faults.examples[reason]})")
+        for reason, count in language.extracted.faults.counts.items():
+            warn(f"{lang}: skipped {count:,}: {reason} (first: {language.extracted.faults.examples[reason]})")
     for note in built.notes:
         err.print(f"note: {note}", style="dim", soft_wrap=True)
     out.print(

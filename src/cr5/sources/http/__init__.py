@@ -1,1 +1,1 @@
-"""Large files over HTTP, resumably and politely."""
+"""Downloads of large files over HTTP, resumable and polite."""

@@ -1,4 +1,4 @@
-"""An HTTP server, asked politely: it is told who asks, what passes is waited for, and every redirect is looked at."""
+"""A polite HTTP client: it names a contact, retries after transient failures, and checks every redirect."""
 
 import http.client
 import re
@@ -18,69 +18,71 @@ from typing import NamedTuple, TypedDict
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, silent
 
-_CHUNK = 1 << 18
-_LONGEST_PAUSE, _LONGEST_WAIT = 300.0, 3600.0  # seconds: ours, and what a server may ask for
-_REDIRECTS = 5
-_PAGE = 1 << 24  # bytes of the longest page
-_PASSING = {408, 429, 500, 502, 503, 504}
+_CHUNK_BYTES = 1 << 18
+_MAX_RETRY_SECONDS = 300.0  # between two attempts, unless the server asks for more
+_MAX_RETRY_AFTER_SECONDS = 3600.0  # that a server may ask for
+_MAX_REDIRECTS = 5
+_TRANSIENT_STATUSES = {408, 429, 500, 502, 503, 504}
+MAX_SHORT_RESPONSE_BYTES = 1 << 24
 
 
 class StoppedError(Cr5Error):
-    """``stop`` became true; what had come by then is kept."""
+    """``should_stop`` returned true; what had been received is kept."""
 
 
-class MissingError(Cr5Error):
-    """The server is there and says that the file is not."""
+class NotFoundError(Cr5Error):
+    """The server answered that the file does not exist."""
 
 
-class BrokenError(Exception):
-    """A try that failed and may be repeated, at the earliest after ``wait`` seconds."""
+class TransientError(Exception):
+    """An attempt failed and may be repeated, after ``retry_after`` seconds at the earliest."""
 
-    def __init__(self, reason: str, wait: float = 0.0):
+    def __init__(self, reason: str, retry_after: float = 0.0):
         super().__init__(reason)
-        self.wait = wait
+        self.retry_after = retry_after
 
-    def pause(self, first: float, failures: int) -> float:
-        """Seconds until the next try: doubled with every failure, and no less than the server wants."""
-        return max(self.wait, min(first * 2.0 ** (failures - 1), _LONGEST_PAUSE))
+    def delay(self, first_delay: float, failures: int) -> float:
+        """Seconds until the next attempt: doubled with every failure, and never less than the server asked for."""
+        return max(self.retry_after, min(first_delay * 2.0 ** (failures - 1), _MAX_RETRY_SECONDS))
 
 
-class Patience(TypedDict, total=False):
-    """The options of whoever asks a server, for those who hand them on."""
+class RetryOptions(TypedDict, total=False):
+    """The optional arguments of ``get`` and ``fetch``, for functions that pass them on."""
 
-    tries: int
-    pause: float
+    max_attempts: int
+    retry_delay: float
     timeout: float
     sleep: Callable[[float], None]
-    stop: Callable[[], bool]
+    should_stop: Callable[[], bool]
 
 
-class Page(NamedTuple):
-    """A short answer, and where the server says that it goes on, if it does."""
+class ShortResponse(NamedTuple):
+    """A response body that was read at once, and the address of the next page if the server names one."""
 
     body: bytes
-    next: str | None
+    next_url: str | None
 
 
 @dataclass(frozen=True)
-class Version:
-    """What tells one state of a file on a server from another. Empty and None: unknown."""
+class FileVersion:
+    """What distinguishes one version of a file on a server from another; None and "" mean unknown."""
 
     size: int | None = None
     etag: str = ""
     modified: str = ""
 
     @classmethod
-    def of(cls, headers: Message, size: int | None) -> "Version":
+    def of(cls, headers: Message, size: int | None) -> "FileVersion":
+        """The version that response headers describe."""
         return cls(size, headers.get("ETag", "").strip(), headers.get("Last-Modified", "").strip())
 
     @property
     def validator(self) -> str:
-        """What If-Range takes: a weak tag promises the same meaning, not the same bytes."""
+        """The value for If-Range; a weak ETag does not promise identical bytes and is not used."""
         return self.etag if self.etag.startswith('"') else self.modified
 
-    def differs(self, other: "Version") -> bool:
-        """Whether anything that both know contradicts."""
+    def differs(self, other: "FileVersion") -> bool:
+        """Whether anything that is known of both is different."""
         return (
             (None not in (self.size, other.size) and self.size != other.size)
             or bool(self.etag and other.etag and self.etag != other.etag)
@@ -88,90 +90,93 @@ class Version:
         )
 
 
-# A page
+# Short responses
 
 
 def get(
     url: str,
     *,
-    agent: str,
+    user_agent: str,
     progress: ProgressCallback = silent,
-    tries: int = 5,
-    pause: float = 1.0,
+    max_attempts: int = 5,
+    retry_delay: float = 1.0,
     timeout: float = 60.0,
     sleep: Callable[[float], None] = time.sleep,
-    stop: Callable[[], bool] = lambda: False,
-) -> Page:
-    """What stands at ``url``, which must be short: a listing, a report. Nothing is kept.
+    should_stop: Callable[[], bool] = lambda: False,
+    max_bytes: int = MAX_SHORT_RESPONSE_BYTES,
+) -> ShortResponse:
+    """Return what is at ``url``, a listing or a report of at most ``max_bytes``.
 
-    ``agent`` must name a contact. The ``pause`` in seconds doubles after each of ``tries``; ``timeout`` is the longest
-    silence.
+    ``user_agent`` must name a contact. ``retry_delay`` seconds pass before the second attempt, twice as many before
+    each further one. ``timeout`` is the longest silence of the server in seconds.
     """
-    check_request(url, agent)
-    for failures in range(1, tries + 1):
-        if stop():
+    check_request(url, user_agent)
+    for failures in range(1, max_attempts + 1):
+        if should_stop():
             break
         try:
-            return _page(url, agent, timeout)
-        except BrokenError as problem:
-            if failures == tries:
+            return _read_short(url, user_agent, timeout, max_bytes)
+        except TransientError as error:
+            if failures == max_attempts:
                 raise Cr5Error(
-                    f"{url}: nothing came in {tries} tries, at last {problem}; check the address and the network, or "
-                    "run it again later"
-                ) from problem
-            seconds = problem.pause(pause, failures)
-            progress(Progress("look up", 0, None, f"{url}, waiting {seconds:.0f} s: {problem}"))
-            if not rest(seconds, sleep, stop):
+                    f"{url}: no response after {max_attempts} attempts, the last error: {error}; check the address and "
+                    "the network, or try again later"
+                ) from error
+            seconds = error.delay(retry_delay, failures)
+            progress(Progress("look up", 0, None, f"{url}, waiting {seconds:.0f} s: {error}"))
+            if not wait(seconds, sleep, should_stop):
                 break
-    raise StoppedError(f"{url}: stopped; run it again to go on")
+    raise StoppedError(f"{url}: stopped; run it again to continue")
 
 
-def _page(url: str, agent: str, timeout: float) -> Page:
-    """One try, or BrokenError."""
-    ends = time.monotonic() + 5 * timeout  # one that says a byte now and then is not silent
+def _read_short(url: str, user_agent: str, timeout: float, max_bytes: int) -> ShortResponse:
+    """One attempt; raise a ``TransientError`` if it may be repeated."""
+    deadline = time.monotonic() + 5 * timeout  # a server that sends a byte now and then never times out
     body = bytearray()
-    with answer(url, agent, timeout) as response:
+    with open_response(url, user_agent, timeout) as response:
         if response.status != 200:
-            raise refusal(url, agent, response)
-        if compressed := encoding(response):
-            raise Cr5Error(f"{url}: the server sends it as {compressed}, which was not asked for; take another mirror")
-        while data := read(response):
+            raise status_error(url, user_agent, response)
+        if encoding := content_encoding(response):
+            raise Cr5Error(
+                f"{url}: the server sends it with the encoding {encoding}, which was not requested; use another server"
+            )
+        while data := read_chunk(response):
             body += data
-            if len(body) > _PAGE:
-                raise Cr5Error(f"{url}: longer than {_PAGE / 1e6:.1f} MB, which no listing is; check the address")
-            if time.monotonic() > ends:
-                raise BrokenError("the server was too slow")
-        if length(response) not in (None, len(body)):
-            raise BrokenError("the connection broke")
+            if len(body) > max_bytes:
+                raise Cr5Error(f"{url}: longer than {max_bytes / 1e6:.1f} MB, so not a listing; check the address")
+            if time.monotonic() > deadline:
+                raise TransientError("the server was too slow")
+        if content_length(response) not in (None, len(body)):
+            raise TransientError("the connection broke")
         links = response.headers.get("Link", "")
-    following = re.search(r'<([^<>]*+)>\s*+;\s*+rel="?next\b', links)
-    return Page(bytes(body), _join(url, following[1]) if following else None)
+    next_link = re.search(r'<([^<>]*+)>\s*+;\s*+rel="?next\b', links)
+    return ShortResponse(bytes(body), _join(url, next_link[1]) if next_link else None)
 
 
-def rest(seconds: float, sleep: Callable[[float], None], stop: Callable[[], bool]) -> bool:
-    """Whether nobody asked to stop meanwhile."""
+def wait(seconds: float, sleep: Callable[[float], None], should_stop: Callable[[], bool]) -> bool:
+    """Sleep; return False at once if ``should_stop`` returns true meanwhile."""
     while seconds > 0:
-        if stop():
+        if should_stop():
             return False
         sleep(min(seconds, 1.0))
         seconds -= 1.0
     return True
 
 
-# What is asked
+# Requests
 
 
-def check_request(url: str, agent: str) -> None:
-    """Refuse what no server should be asked."""
-    if not re.search(r"\S@\S|https?://\S", agent):
-        raise Cr5Error(f"user agent '{agent}' names no contact; add an address, as in 'cr5 (you@example.org)'")
-    if not (agent.isascii() and agent.isprintable()):
-        raise Cr5Error(f"user agent {agent!r} cannot be sent; use plain letters in one line")
-    _address(url)
+def check_request(url: str, user_agent: str) -> None:
+    """Raise a ``Cr5Error`` for an address or a user agent that must not be sent."""
+    if not re.search(r"\S@\S|https?://\S", user_agent):
+        raise Cr5Error(f"user agent '{user_agent}' names no contact; add an address, as in 'cr5 (you@example.org)'")
+    if not (user_agent.isascii() and user_agent.isprintable()):
+        raise Cr5Error(f"user agent {user_agent!r} cannot be sent; use printable ASCII on one line")
+    _parse_address(url)
 
 
-def _address(url: str) -> urllib.parse.SplitResult:
-    with suppress(ValueError):  # a wrong port
+def _parse_address(url: str) -> urllib.parse.SplitResult:
+    with suppress(ValueError):  # an invalid port
         parts = urllib.parse.urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
         if usable and parts.port != 0 and url.isprintable() and " " not in parts.netloc:
@@ -179,68 +184,70 @@ def _address(url: str) -> urllib.parse.SplitResult:
                 part: urllib.parse.quote(getattr(parts, part), "%/:=&?~+!$,;'@()*[]") for part in ("path", "query")
             }
             return parts._replace(fragment="", **quoted)
-    raise Cr5Error(f"{url!r} is no address that can be fetched; it must be http:// or https:// and a host")
+    raise Cr5Error(f"{url!r} is not an address that can be fetched; it must be http:// or https:// and a host")
 
 
 def _join(base: str, link: str) -> str:
     try:
         return urllib.parse.urljoin(base, link)
-    except ValueError:  # half of an IPv6 address
+    except ValueError:  # an incomplete IPv6 address
         return link
 
 
-# What is answered
+# Responses
 
 
 @contextmanager
-def answer(
-    url: str, agent: str, timeout: float, method: str = "GET", headers: Mapping[str, str] = {}
+def open_response(
+    url: str, user_agent: str, timeout: float, method: str = "GET", headers: Mapping[str, str] = {}
 ) -> Iterator[http.client.HTTPResponse]:
-    """The answer at the end of all redirects, whatever its status; BrokenError if there is none."""
-    opener, here = _opener(), _address(url)
-    sent = {"User-Agent": agent, "Accept": "*/*", "Accept-Encoding": "identity", **headers}
-    for _ in range(_REDIRECTS + 1):
-        request = urllib.request.Request(here.geturl(), headers=sent, method=method)
+    """The response after all redirects, whatever its status; raise a ``TransientError`` if there is none."""
+    opener, address = _opener(), _parse_address(url)
+    sent = {"User-Agent": user_agent, "Accept": "*/*", "Accept-Encoding": "identity", **headers}
+    for _ in range(_MAX_REDIRECTS + 1):
+        request = urllib.request.Request(address.geturl(), headers=sent, method=method)
         try:
             response: http.client.HTTPResponse = opener.open(request, timeout=timeout)
         except UnicodeError as error:
-            raise Cr5Error(f"{here.netloc!r} is no host name; check the address") from error
+            raise Cr5Error(f"{address.netloc!r} is not a host name; check the address") from error
         except (OSError, http.client.HTTPException) as error:
-            reason = error.reason if isinstance(error, urllib.error.URLError) else error
-            if isinstance(reason, ssl.SSLCertVerificationError):
+            cause = error.reason if isinstance(error, urllib.error.URLError) else error
+            if isinstance(cause, ssl.SSLCertVerificationError):
                 raise Cr5Error(
                     f"{url}: the certificate is not trusted; check the address and this machine's clock"
                 ) from error
-            raise BrokenError(_reason(reason)) from error
+            raise TransientError(_reason(cause)) from error
         with response:
             if response.status not in (301, 302, 303, 307, 308):
                 yield response
                 return
-            there = _join(here.geturl(), response.headers.get("Location", ""))
+            location = _join(address.geturl(), response.headers.get("Location", ""))
         try:
-            target = _address(there)
+            target = _parse_address(location)
         except Cr5Error:
-            raise Cr5Error(f"{url}: redirected to {there!r}, which is no http address; check the address") from None
-        if target.scheme != here.scheme and target.scheme != "https":
-            raise Cr5Error(f"{url}: redirected from https to {there}, which anybody can read; check the address")
-        here = target
-    raise Cr5Error(f"{url}: redirected more than {_REDIRECTS} times, last to {here.geturl()}; check the address")
+            raise Cr5Error(
+                f"{url}: redirected to {location!r}, which is not an http address; check the address"
+            ) from None
+        if target.scheme != address.scheme and target.scheme != "https":
+            raise Cr5Error(f"{url}: redirected from https to {location}, which is not encrypted; check the address")
+        address = target
+    raise Cr5Error(f"{url}: redirected more than {_MAX_REDIRECTS} times, last to {address.geturl()}; check the address")
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Proxies from the environment; neither redirects nor errors are handled behind our back."""
+    """An opener that uses the proxies of the environment and handles neither redirects nor errors itself."""
     opener = urllib.request.OpenerDirector()
     for handler in (urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         opener.add_handler(handler())
     return opener
 
 
-def read(response: http.client.HTTPResponse, left: int | None = None) -> bytes:
-    """The next bytes, at most ``left``; none at the end, and BrokenError where the connection fails."""
+def read_chunk(response: http.client.HTTPResponse, limit: int | None = None) -> bytes:
+    """The next bytes, at most ``limit``; empty at the end; raise a ``TransientError`` if the connection fails."""
     try:
-        return response.read1(_CHUNK if left is None else min(left, _CHUNK))
+        return response.read1(_CHUNK_BYTES if limit is None else min(limit, _CHUNK_BYTES))
     except (OSError, http.client.HTTPException) as error:
-        raise BrokenError(_reason(error)) from error
+        raise TransientError(_reason(error)) from error
 
 
 def _reason(error: object) -> str:
@@ -252,37 +259,37 @@ def _reason(error: object) -> str:
     return f"the connection failed, {text[:1].lower() + text[1:]}" if text else "the connection failed"
 
 
-def length(response: http.client.HTTPResponse) -> int | None:
-    """How many bytes are announced, if it is told."""
-    return None if response.chunked else _number(response.headers.get("Content-Length"))
+def content_length(response: http.client.HTTPResponse) -> int | None:
+    """The announced number of bytes, or None if there is none."""
+    return None if response.chunked else _parse_number(response.headers.get("Content-Length"))
 
 
-def encoding(response: http.client.HTTPResponse) -> str:
-    """How the bytes were compressed on the way; empty if they are the file's own."""
-    told = response.headers.get("Content-Encoding", "").strip().lower()
-    return "" if told == "identity" else told
+def content_encoding(response: http.client.HTTPResponse) -> str:
+    """The compression that was applied for the transfer, or "" if there is none."""
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    return "" if encoding == "identity" else encoding
 
 
-def refusal(url: str, agent: str, response: http.client.HTTPResponse) -> Exception:
-    """What a status other than 200 and 206 means."""
+def status_error(url: str, user_agent: str, response: http.client.HTTPResponse) -> Exception:
+    """The exception for a status other than 200 and 206."""
     status = f"{response.status} {response.reason}".strip()
-    if response.status in _PASSING:
-        wait = _retry_after(response.headers.get("Retry-After"))
-        if wait > _LONGEST_WAIT:
+    if response.status in _TRANSIENT_STATUSES:
+        seconds = _retry_after(response.headers.get("Retry-After"))
+        if seconds > _MAX_RETRY_AFTER_SECONDS:
             return Cr5Error(
-                f"{url}: the server answers {status} and asks to wait {wait / 60:,.0f} minutes; run it then"
+                f"{url}: the server answers {status} and asks to wait {seconds / 60:,.0f} minutes; run it again then"
             )
-        return BrokenError(f"the server answered {status}", wait)
+        return TransientError(f"the server answered {status}", seconds)
     if response.status in (404, 410):
-        return MissingError(f"{url}: not there, the server answers {status}; check the address, or take a newer dump")
+        return NotFoundError(f"{url}: not found, the server answers {status}; check the address, or use a newer dump")
     if response.status in (401, 403):
-        return Cr5Error(f"{url}: the server answers {status}; check the address and the contact in '{agent}'")
-    return Cr5Error(f"{url}: the server answers {status}, which does not help; check the address or try later")
+        return Cr5Error(f"{url}: the server answers {status}; check the address and the contact in '{user_agent}'")
+    return Cr5Error(f"{url}: the server answers {status}; check the address or try again later")
 
 
 def _retry_after(text: str | None) -> float:
-    """Seconds, from a number or a date."""
-    if (seconds := _number(text)) is not None:
+    """The seconds of a Retry-After header, which is a number or a date."""
+    if (seconds := _parse_number(text)) is not None:
         return float(seconds)
     with suppress(ValueError, TypeError, OverflowError):
         date = parsedate_to_datetime(text or "")
@@ -290,5 +297,5 @@ def _retry_after(text: str | None) -> float:
     return 0.0
 
 
-def _number(text: str | None) -> int | None:
+def _parse_number(text: str | None) -> int | None:
     return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text.strip()) else None

@@ -1,4 +1,4 @@
-"""A large file from an HTTP server: whole or not at all, and never the same byte twice without need."""
+"""The download of a large file from an HTTP server: atomic, checked, and resumed where it stopped."""
 
 import hashlib
 import http.client
@@ -14,29 +14,39 @@ from pathlib import Path
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, silent
 from cr5.sources.http.client import (
-    BrokenError,
+    FileVersion,
     StoppedError,
-    Version,
-    answer,
+    TransientError,
     check_request,
-    encoding,
-    length,
-    read,
-    refusal,
-    rest,
+    content_encoding,
+    content_length,
+    open_response,
+    read_chunk,
+    status_error,
+    wait,
 )
-from cr5.sources.http.partial_file import Part, amount, beside, load_record, open_part, save_record
+from cr5.sources.http.partial_file import (
+    RESERVED_BYTES,
+    SYNC_BYTES,
+    PartialFile,
+    append_suffix,
+    format_bytes,
+    load_record,
+    open_partial,
+    save_record,
+)
 
-_CHUNK = 1 << 18
-_LENGTHS = {"md5": 32, "sha1": 40, "sha256": 64}
+_HASH_CHUNK_BYTES = 1 << 18
+_DIGEST_LENGTHS = {"md5": 32, "sha1": 40, "sha256": 64}
+_REPORT_SECONDS = 0.25  # between two progress reports
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """A whole file and how it came.
+class FetchedFile:
+    """A complete file and how it was obtained.
 
-    ``digest`` was checked, or is None; ``received`` are the bytes of this call, 0 for a file that was there;
-    ``notes`` say what went otherwise than straight on.
+    ``digest`` was checked, or is None; ``received`` counts the bytes of this call, 0 for a file that was there;
+    ``notes`` describe everything unusual that happened.
     """
 
     path: Path
@@ -55,34 +65,42 @@ def fetch(
     path: Path,
     *,
     digest: str | None = None,
-    agent: str,
+    user_agent: str,
     progress: ProgressCallback = silent,
-    tries: int = 8,
-    pause: float = 1.0,
+    max_attempts: int = 8,
+    retry_delay: float = 1.0,
     timeout: float = 60.0,
     sleep: Callable[[float], None] = time.sleep,
-    stop: Callable[[], bool] = lambda: False,
-) -> Fetched:
-    """Bring the file at ``url`` to ``path``, going on where an earlier call stopped.
+    should_stop: Callable[[], bool] = lambda: False,
+    sync_bytes: int = SYNC_BYTES,
+    reserved_bytes: int = RESERVED_BYTES,
+) -> FetchedFile:
+    """Download the file at ``url`` to ``path``, resuming where an earlier call stopped.
 
-    Until it is whole and checked it is ``path``.part. ``agent`` must name a contact. The ``pause`` in seconds doubles
-    after each of ``tries`` without a new byte; ``timeout`` is the longest silence. What ends it keeps what has come.
+    Until it is complete and its ``digest`` ("sha1:…") is checked, it is named ``path``.part. ``user_agent`` must name
+    a contact. After ``max_attempts`` in a row without a new byte the call fails; ``retry_delay`` seconds pass before
+    the first retry, twice as many before each further one. ``timeout`` is the longest silence of the server in
+    seconds. A power failure loses at most ``sync_bytes``; if the disk is full, ``reserved_bytes`` are given up to write
+    the record. Any other error, and a stop, keeps all that was received.
     """
-    check(url, path, digest, agent)
+    check(url, path, digest, user_agent)
     path = path.resolve() if path.is_symlink() else path  # a link stays a link
-    call = _Call(url, path, digest.lower() if digest else None, agent, progress, tries, pause, timeout, sleep, stop)
-    seen = _stamp(path)
-    if there := call.present():
-        return there
-    with open_part(path, url) as part:
-        if _stamp(path) != seen and (there := call.present()):  # another process was faster
-            return there
-        return call.run(part)
+    digest = digest.lower() if digest else None
+    download = _Download(
+        url, path, digest, user_agent, progress, max_attempts, retry_delay, timeout, sleep, should_stop
+    )  # fmt: skip
+    before = _file_state(path)
+    if existing := download.existing_file():
+        return existing
+    with open_partial(path, url, sync_bytes, reserved_bytes) as partial:
+        if _file_state(path) != before and (existing := download.existing_file()):  # another process was faster
+            return existing
+        return download.run(partial)
 
 
-def check(url: str, path: Path, digest: str | None, agent: str) -> None:
-    """Refuse what cannot be fetched, before anything is asked or written."""
-    check_request(url, agent)
+def check(url: str, path: Path, digest: str | None, user_agent: str) -> None:
+    """Raise a ``Cr5Error`` for arguments of ``fetch`` that cannot work, before anything is requested or written."""
+    check_request(url, user_agent)
     if digest is not None:
         _check_digest(digest)
     if path.is_dir():
@@ -92,112 +110,115 @@ def check(url: str, path: Path, digest: str | None, agent: str) -> None:
 
 
 def _check_digest(digest: str) -> None:
-    """Refuse what no file can have."""
-    kind, _, value = digest.lower().partition(":")
-    if len(value) != _LENGTHS.get(kind) or not re.fullmatch("[0-9a-f]+", value):
-        raise Cr5Error(f"digest '{digest}' is none; write md5:, sha1: or sha256: and its hexadecimal digits")
+    algorithm, _, value = digest.lower().partition(":")
+    if len(value) != _DIGEST_LENGTHS.get(algorithm) or not re.fullmatch("[0-9a-f]+", value):
+        raise Cr5Error(f"`digest={digest}` is invalid; write md5:, sha1: or sha256: and its hexadecimal digits")
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
+def _file_state(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is replaced or written to; None if there is no file."""
     with suppress(FileNotFoundError):
         status = path.stat()
         return status.st_ino, status.st_size, status.st_mtime_ns
     return None
 
 
-# One call
-
-
 @dataclass
-class _Call:
-    """One fetch: its settings, and what happened so far."""
+class _Download:
+    """One call of ``fetch``: its arguments, and what has happened so far."""
 
     url: str
     path: Path
     digest: str | None
-    agent: str
+    user_agent: str
     progress: ProgressCallback
-    tries: int
-    pause: float
+    max_attempts: int
+    retry_delay: float
     timeout: float
     sleep: Callable[[float], None]
-    stop: Callable[[], bool]
+    should_stop: Callable[[], bool]
     notes: list[str] = field(default_factory=list)
     received: int = 0
     connections: int = 0
     wrong_ranges: int = 0
-    anew: str = ""  # why the part is of no use: it is kept until the first byte of the new one comes
-    reported: float = 0.0
+    restart_reason: str = ""  # why the partial file is useless; it is kept until the first byte of the new one arrives
+    last_report: float = 0.0
 
-    # A file that is there
+    # A file that exists
 
-    def present(self) -> Fetched | None:
-        """The file, if it is there and right; None if it must be fetched. A file of somebody else is not touched."""
-        record = beside(self.path, ".fetched.json")
-        known, stamp = load_record(record), _stamp(self.path)
-        if stamp is None:
+    def existing_file(self) -> FetchedFile | None:
+        """The file if it exists and is right, or None if it must be downloaded.
+
+        A file that was not downloaded by us is never overwritten: if it is wrong, raise a ``Cr5Error``.
+        """
+        record, state = load_record(append_suffix(self.path, ".fetched.json")), _file_state(self.path)
+        if state is None:
             return None
-        size = stamp[1]
-        ours = (known.get("size"), known.get("mtime")) == stamp[1:]
-        was = Version(size, str(known.get("etag", "")), str(known.get("modified", ""))) if ours else Version(size)
+        size = state[1]
+        is_ours = (record.get("size"), record.get("mtime")) == state[1:]
+        version = FileVersion(size)
+        if is_ours:
+            version = FileVersion(size, str(record.get("etag", "")), str(record.get("modified", "")))
         if self.digest:
-            kind = self.digest.partition(":")[0]
-            checked = str(known.get("digest")) if ours else ""
-            if not checked.startswith(f"{kind}:"):
-                checked = self.hash(self.path, kind, size)
-            if checked == self.digest:
-                return self.done(was, size, checked)
-            if not ours:
+            algorithm = self.digest.partition(":")[0]
+            actual = str(record.get("digest")) if is_ours else ""
+            if not actual.startswith(f"{algorithm}:"):
+                actual = self.compute_digest(self.path, algorithm, size)
+            if actual == self.digest:
+                return self.complete(version, size, actual)
+            if not is_ours:
                 raise Cr5Error(
-                    f"{self.path}: this file was not fetched by cr5 and its {kind} is not the published one; "
-                    "move it away to fetch it"
+                    f"{self.path}: this file was not downloaded by cr5 and its {algorithm} is not the published one; "
+                    "move it away to download it"
                 )
-            self.say(f"its {kind} is not the published one any more: begun anew")
+            self.note(f"its {algorithm} is no longer the published one: restarted")
             return None
         try:
-            with self.ask("HEAD", {}) as response:
+            with self.request("HEAD", {}) as response:
                 if response.status != 200:
-                    raise refusal(self.url, self.agent, response)
-                now = Version.of(response.headers, length(response))
-        except (BrokenError, Cr5Error) as error:
-            if not ours:
+                    raise status_error(self.url, self.user_agent, response)
+                current = FileVersion.of(response.headers, content_length(response))
+        except (TransientError, Cr5Error) as error:
+            if not is_ours:
                 raise Cr5Error(
-                    f"{self.path}: this file was not fetched by cr5 and cannot be compared with the server's: "
-                    f"{error}; move it away to fetch it"
+                    f"{self.path}: this file was not downloaded by cr5 and cannot be compared with the server's: "
+                    f"{error}; move it away to download it"
                 ) from error
-            self.say(f"kept as it was, because the server could not be asked: {error}")
-            return self.done(was, size, known.get("digest"))
-        if not ours:
-            if now.size == size:
-                self.say("it was there already, as long as the server's; its content was not checked")
-                return self.done(now, size, None)
+            self.note(f"kept as it was, because the server could not be asked: {error}")
+            return self.complete(version, size, record.get("digest"))
+        if not is_ours:
+            if current.size == size:
+                self.note("existed already, with the same size as on the server; its content was not checked")
+                return self.complete(current, size, None)
             raise Cr5Error(
-                f"{self.path}: this file was not fetched by cr5 and has {size:,} bytes, the server's "
-                f"{'an unknown number' if now.size is None else format(now.size, ',')}; move it away to fetch it"
+                f"{self.path}: this file was not downloaded by cr5 and has {size:,} bytes, the server's has "
+                f"{'an unknown number' if current.size is None else format(current.size, ',')}; move it away to "
+                "download it"
             )
-        # Two machines behind one name may tag the same file differently; its date and size are the same then.
-        same_date = was.modified and was.modified == now.modified
-        if known.get("url") == self.url and not replace(was, etag="" if same_date else was.etag).differs(now):
-            return self.done(was, size, known.get("digest"))
-        self.say("not what the server has any more: begun anew")
+        # Servers behind one name may give the same file different ETags; its date and size are the same then.
+        same_date = version.modified and version.modified == current.modified
+        compared = replace(version, etag="") if same_date else version
+        if record.get("url") == self.url and not compared.differs(current):
+            return self.complete(version, size, record.get("digest"))
+        self.note("no longer what the server has: restarted")
         return None
 
-    def done(self, version: Version, size: int, digest: str | None) -> Fetched:
-        """Write down what the file is, so that the next run need not ask."""
-        stamp = _stamp(self.path)
+    def complete(self, version: FileVersion, size: int, digest: str | None) -> FetchedFile:
+        """Record what the file is, for the next call, and return it."""
+        state = _file_state(self.path)
         values = {
             "url": self.url,
             "size": size,
-            "mtime": stamp[2] if stamp else 0,
+            "mtime": state[2] if state else 0,
             "digest": digest,
             "etag": version.etag,
             "modified": version.modified,
         }
-        record = beside(self.path, ".fetched.json")
+        record = append_suffix(self.path, ".fetched.json")
         if load_record(record) != values:
-            with suppress(OSError):  # the file is there; without a record it is only checked again
+            with suppress(OSError):  # without a record the file is only checked again
                 save_record(record, values)
-        return Fetched(
+        return FetchedFile(
             self.path,
             self.url,
             size,
@@ -209,179 +230,182 @@ class _Call:
             tuple(self.notes),
         )
 
-    def hash(self, path: Path, kind: str, size: int) -> str:
-        found = hashlib.new(kind, usedforsecurity=False)
+    def compute_digest(self, path: Path, algorithm: str, size: int) -> str:
+        """The digest of a file, as "sha1:…"."""
+        digest = hashlib.new(algorithm, usedforsecurity=False)
         done = 0
         with path.open("rb") as file:
-            while data := file.read(_CHUNK):
-                if self.stop():
-                    raise StoppedError(f"{self.path}: stopped while it was checked; run it again to go on")
-                found.update(data)
+            while data := file.read(_HASH_CHUNK_BYTES):
+                if self.should_stop():
+                    raise StoppedError(f"{self.path}: stopped while it was checked; run it again to continue")
+                digest.update(data)
                 done += len(data)
-                self.report("check", done, size, kind)
-        return f"{kind}:{found.hexdigest()}"
+                self.report("check", done, size, algorithm)
+        return f"{algorithm}:{digest.hexdigest()}"
 
-    # A file to be fetched
+    # A file to be downloaded
 
-    def run(self, part: Part) -> Fetched:
-        """Try until the file is whole and right, or until ``tries`` in a row brought nothing new."""
+    def run(self, partial: PartialFile) -> FetchedFile:
+        """Attempt until the file is complete and right, or until ``max_attempts`` in a row brought nothing new."""
         furthest = failures = 0
-        wrong: str | None = None
-        self.anew = "the part was of another address" if part.foreign else ""
+        has_restarted = False  # because of a wrong digest
+        self.restart_reason = "the partial file came from another address" if partial.is_from_other_url else ""
         while True:
             try:
-                if self.anew or not (part.position and part.position == part.version.size):
-                    self.attempt(part)
-            except BrokenError as problem:
-                # Begun anew, a file must get further than before: else two versions in turn would go on for ever.
-                failures = 1 if self.received and part.position > furthest else failures + 1
-                furthest = max(furthest, part.position if self.received else 0)
-                if failures >= self.tries:
+                if self.restart_reason or not (partial.position and partial.position == partial.version.size):
+                    self.attempt(partial)
+            except TransientError as error:
+                # A restarted file must get further than before, or a server with two versions would keep us for ever.
+                failures = 1 if self.received and partial.position > furthest else failures + 1
+                furthest = max(furthest, partial.position if self.received else 0)
+                if failures >= self.max_attempts:
                     raise Cr5Error(
-                        f"{self.url}: nothing new in {self.tries} tries, at last {problem}; run it again later to go "
-                        f"on; {part.kept()}"
-                    ) from problem
-                self.wait(part, problem.pause(self.pause, failures), problem)
+                        f"{self.url}: nothing new after {self.max_attempts} attempts, the last error: {error}; run it "
+                        f"again later to resume; {partial.describe()}"
+                    ) from error
+                self.wait(partial, error.delay(self.retry_delay, failures), error)
                 continue
             if self.digest:
-                kind = self.digest.partition(":")[0]
-                found = self.hash(part.path, kind, part.position)
-                if found != self.digest:
-                    wanted, got = self.digest.partition(":")[2], found.partition(":")[2]
-                    part.begin(Version())
-                    if wrong is not None:
+                algorithm, _, expected = self.digest.partition(":")
+                actual = self.compute_digest(partial.path, algorithm, partial.position).partition(":")[2]
+                if actual != expected:
+                    partial.restart(FileVersion())
+                    if has_restarted:
                         raise Cr5Error(
-                            f"{self.url}: its {kind} is {got}, not {wanted}, also when fetched again; nothing is "
-                            "kept; take another mirror, or another dump"
+                            f"{self.url}: its {algorithm} is {actual}, not {expected}, even after a second download; "
+                            "nothing is kept; use another mirror, or another dump"
                         )
-                    wrong, furthest, failures = got, 0, 0
-                    self.say(f"its {kind} was wrong: begun anew")
+                    has_restarted, furthest, failures = True, 0, 0
+                    self.note(f"its {algorithm} was wrong: restarted")
                     continue
-            part.finish(self.path)
-            return self.done(part.version, part.position, self.digest)
+            partial.finish(self.path)
+            return self.complete(partial.version, partial.position, self.digest)
 
-    def attempt(self, part: Part) -> None:
-        """One connection: to the end of the file, or BrokenError."""
-        if self.stop():
-            raise self.stopped(part)
+    def attempt(self, partial: PartialFile) -> None:
+        """Receive to the end of the file over one connection, or raise a ``TransientError``."""
+        if self.should_stop():
+            raise self.stopped(partial)
         headers = {}
-        if part.position and not (part.version.validator or self.digest):
-            self.anew = self.anew or "the server names no version of the file, so that the rest might be another's"
-        if part.position and not self.anew:
-            headers["Range"] = f"bytes={part.position}-"
-            if part.version.validator:
-                headers["If-Range"] = part.version.validator
-        with self.ask("GET", headers) as response:
+        if partial.position and not (partial.version.validator or self.digest):
+            self.restart_reason = (
+                self.restart_reason or "the server names no version, so the rest could belong to another file"
+            )
+        if partial.position and not self.restart_reason:
+            headers["Range"] = f"bytes={partial.position}-"
+            if partial.version.validator:
+                headers["If-Range"] = partial.version.validator
+        with self.request("GET", headers) as response:
             if response.status in (200, 206):
-                self.plain(response)
+                self.check_encoding(response)
             if response.status == 206 and headers:
-                left: int | None = self.goes_on(part, response)
+                remaining: int | None = self.continue_with(partial, response)
             elif response.status == 416 and headers:
-                self.anew = "the server's file is not longer than what has come"
-                raise BrokenError("the file changed on the server")
+                self.restart_reason = "the server's file is not longer than what was received"
+                raise TransientError("the file changed on the server")
             elif response.status == 206:
-                raise BrokenError("the server sent a part of the file that was not asked for")
+                raise TransientError("the server sent a part of the file that was not requested")
             elif response.status == 200:
-                left = self.begins(part, response)
+                remaining = self.start_with(partial, response)
             else:
-                raise refusal(self.url, self.agent, response)
-            self.room(part)
-            self.receive(part, response, left)
+                raise status_error(self.url, self.user_agent, response)
+            self.check_disk_space(partial)
+            self.receive(partial, response, remaining)
 
-    def ask(self, method: str, headers: dict[str, str]) -> AbstractContextManager[http.client.HTTPResponse]:
+    def request(self, method: str, headers: dict[str, str]) -> AbstractContextManager[http.client.HTTPResponse]:
         self.connections += 1
-        return answer(self.url, self.agent, self.timeout, method, headers)
+        return open_response(self.url, self.user_agent, self.timeout, method, headers)
 
-    def plain(self, response: http.client.HTTPResponse) -> None:
-        """Refuse what was compressed on the way: neither its size nor its ranges are the file's."""
-        compressed = encoding(response)
-        # Some servers give a stored .gz this label; it is the file as it is.
-        stored = compressed in ("gzip", "x-gzip") and urllib.parse.urlsplit(self.url).path.endswith((".gz", ".tgz"))
-        if compressed and not stored:
+    def check_encoding(self, response: http.client.HTTPResponse) -> None:
+        """Refuse bytes that were compressed for the transfer: their size and ranges are not those of the file."""
+        encoding = content_encoding(response)
+        # Some servers send a stored .gz file with this header; the bytes are those of the file.
+        is_stored = encoding in ("gzip", "x-gzip") and urllib.parse.urlsplit(self.url).path.endswith((".gz", ".tgz"))
+        if encoding and not is_stored:
             raise Cr5Error(
-                f"{self.url}: the server sends it as {compressed}, which was not asked for; take another mirror, or "
-                f"fetch it by other means to {self.path}"
+                f"{self.url}: the server sends it with the encoding {encoding}, which was not requested; use another "
+                f"mirror, or download it by other means to {self.path}"
             )
 
-    def begins(self, part: Part, response: http.client.HTTPResponse) -> int | None:
-        """The whole file is coming; returns its size, if known."""
-        size = length(response)
+    def start_with(self, partial: PartialFile, response: http.client.HTTPResponse) -> int | None:
+        """Prepare for a response with the whole file; return its size if known."""
+        size = content_length(response)
         if size is None and not response.chunked and not self.digest:
             raise Cr5Error(
-                f"{self.url}: the server does not tell how long it is, so that a broken connection would look like "
-                "its end; give its digest"
+                f"{self.url}: the server does not say how long it is, so a broken connection would look like its end; "
+                "give its `digest`"
             )
-        version = Version.of(response.headers, size)
-        if part.position:
-            changed = "changed on the server" if part.version.differs(version) else "the server ignores ranges"
-            self.say(f"{self.anew or changed}: begun anew")
-        self.anew = ""
-        part.begin(version)
+        version = FileVersion.of(response.headers, size)
+        if partial.position:
+            changed = "changed on the server" if partial.version.differs(version) else "the server ignores ranges"
+            self.note(f"{self.restart_reason or changed}: restarted")
+        self.restart_reason = ""
+        partial.restart(version)
         return size
 
-    def goes_on(self, part: Part, response: http.client.HTTPResponse) -> int:
-        """The rest is coming, if it is the rest of the same file; returns how many bytes."""
-        said = response.headers.get("Content-Range", "").strip()
-        numbers = re.fullmatch(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", said)
+    def continue_with(self, partial: PartialFile, response: http.client.HTTPResponse) -> int:
+        """Check that a partial response continues the same file; return how many bytes it has."""
+        content_range = response.headers.get("Content-Range", "").strip()
+        numbers = re.fullmatch(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", content_range)
         if numbers:
             start, end = int(numbers[1]), int(numbers[2])
-            size = part.version.size if numbers[3] == "*" else int(numbers[3])
-            right = size is not None and start == part.position <= end < size
-            if right and length(response) in (None, end - start + 1):
-                if part.version.differs(Version.of(response.headers, size)):
-                    self.anew = "changed on the server"
-                    raise BrokenError("the file changed on the server")
-                part.version = replace(part.version, size=size)
+            size = partial.version.size if numbers[3] == "*" else int(numbers[3])
+            is_right = size is not None and start == partial.position <= end < size
+            if is_right and content_length(response) in (None, end - start + 1):
+                if partial.version.differs(FileVersion.of(response.headers, size)):
+                    self.restart_reason = "changed on the server"
+                    raise TransientError("the file changed on the server")
+                partial.version = replace(partial.version, size=size)
                 return end - start + 1
         self.wrong_ranges += 1
-        if self.wrong_ranges > 1:  # once may be an accident, and a beginning costs gigabytes
-            self.anew = "the server answers ranges with other bytes"
-        raise BrokenError(f"the server sent '{said:.40}' in place of the bytes from {part.position} on")
+        if self.wrong_ranges > 1:  # once may be an accident, and a restart costs gigabytes
+            self.restart_reason = "the server answers ranges with other bytes"
+        raise TransientError(f"the server sent '{content_range:.40}' instead of the bytes from {partial.position} on")
 
-    def room(self, part: Part) -> None:
-        """Better now than after a night."""
-        missing = (part.version.size or 0) - part.position
+    def check_disk_space(self, partial: PartialFile) -> None:
+        """Raise a ``Cr5Error`` now rather than after hours of downloading."""
+        missing = (partial.version.size or 0) - partial.position
         if missing > (free := shutil.disk_usage(self.path.parent).free):
             raise Cr5Error(
-                f"{part.path}: {amount(missing)} are still to come and the disk has room for {amount(free)}; free some "
-                f"and run it again to go on; {part.kept()}"
+                f"{partial.path}: {format_bytes(missing)} are still to come and the disk has {format_bytes(free)} "
+                f"left; free some and run it again to resume; {partial.describe()}"
             )
 
-    def receive(self, part: Part, response: http.client.HTTPResponse, left: int | None) -> None:
-        began, before = time.monotonic(), part.position
-        while left != 0:
-            if self.stop():
-                raise self.stopped(part)
-            if not (data := read(response, left)):
+    def receive(self, partial: PartialFile, response: http.client.HTTPResponse, remaining: int | None) -> None:
+        """Append the body of a response; raise a ``TransientError`` if it ends early."""
+        start_time, start_position = time.monotonic(), partial.position
+        while remaining != 0:
+            if self.should_stop():
+                raise self.stopped(partial)
+            if not (data := read_chunk(response, remaining)):
                 break
-            part.append(data)
+            partial.append(data)
             self.received += len(data)
-            left = None if left is None else left - len(data)
-            speed = (part.position - before) / max(time.monotonic() - began, 0.1) / 1e6
-            self.report("download", part.position, part.version.size, f"{self.path.name}, {speed:.1f} MB/s")
-        size = part.version.size
-        if left or (size is not None and part.position != size):
-            raise BrokenError("the connection broke")
-        part.version = replace(part.version, size=part.position)
+            remaining = None if remaining is None else remaining - len(data)
+            speed = (partial.position - start_position) / max(time.monotonic() - start_time, 0.1) / 1e6
+            self.report("download", partial.position, partial.version.size, f"{self.path.name}, {speed:.1f} MB/s")
+        size = partial.version.size
+        if remaining or (size is not None and partial.position != size):
+            raise TransientError("the connection broke")
+        partial.version = replace(partial.version, size=partial.position)
 
-    def wait(self, part: Part, seconds: float, why: Exception) -> None:
-        note = f"{self.path.name}, waiting {seconds:.0f} s: {why}"
-        self.report("download", part.position, part.version.size, note, now=True)
-        if not rest(seconds, self.sleep, self.stop):
-            raise self.stopped(part)
+    def wait(self, partial: PartialFile, seconds: float, reason: Exception) -> None:
+        note = f"{self.path.name}, waiting {seconds:.0f} s: {reason}"
+        self.report("download", partial.position, partial.version.size, note, now=True)
+        if not wait(seconds, self.sleep, self.should_stop):
+            raise self.stopped(partial)
 
-    def stopped(self, part: Part) -> StoppedError:
-        return StoppedError(f"{part.path}: stopped, {part.kept()}; run it again to go on")
+    def stopped(self, partial: PartialFile) -> StoppedError:
+        return StoppedError(f"{partial.path}: stopped, {partial.describe()}; run it again to resume")
 
-    # What is told
+    # Reports
 
-    def say(self, note: str) -> None:
+    def note(self, note: str) -> None:
         if note not in self.notes:
             self.notes.append(note)
         self.report("download", 0, None, f"{self.path.name}, {note}", now=True)
 
     def report(self, stage: str, done: int, total: int | None, note: str, now: bool = False) -> None:
-        """At most four times a second, and at the end."""
-        if now or done == total or time.monotonic() - self.reported >= 0.25:
-            self.reported = time.monotonic()
+        """Report progress, but not more often than every ``_REPORT_SECONDS`` unless ``now`` or at the end."""
+        if now or done == total or time.monotonic() - self.last_report >= _REPORT_SECONDS:
+            self.last_report = time.monotonic()
             self.progress(Progress(stage, done, total, note))

@@ -1,4 +1,4 @@
-"""A file on its way: the bytes that have come, and beside them a record of what they are part of."""
+"""A partially downloaded file: the bytes received so far, and a record of the version that they belong to."""
 
 import errno
 import json
@@ -11,128 +11,139 @@ from pathlib import Path
 from typing import Any
 
 from cr5.errors import Cr5Error
-from cr5.sources.http.client import Version
+from cr5.sources.http.client import FileVersion
 from cr5.storage.atomic import replacing, sync
 from cr5.storage.locks import try_lock, unlock
 
-_SYNC = 1 << 26  # so many bytes may be lost with the power, not with the process
-_SPARE = 1 << 20  # given back on a full disk, so that the record of the rest finds room
+SYNC_BYTES = 1 << 26  # the most that a power failure can lose; the end of the process loses nothing
+RESERVED_BYTES = 1 << 20  # freed when the disk is full, so that the record can be written
 
 
 @dataclass
-class Part:
-    """The bytes so far, locked against other processes, and a record of which file they are part of."""
+class PartialFile:
+    """The file ``NAME.part``, locked against other processes, and its record ``NAME.part.json``."""
 
     path: Path
     url: str
     file: FileIO
-    version: Version = field(default_factory=Version)
+    sync_bytes: int
+    reserved_bytes: int
+    version: FileVersion = field(default_factory=FileVersion)
     position: int = 0
-    safe: int = 0  # bytes that the record vouches for: they are on the disk
-    foreign: bool = False  # of another address: kept until the first byte of this one comes
-    finished: bool = False
+    synced: int = 0  # bytes that are on the disk, according to the record
+    is_from_other_url: bool = False  # kept until the first byte from this address arrives
+    is_finished: bool = False
 
     @property
     def record(self) -> Path:
-        return beside(self.path, ".json")
+        """The path of the record."""
+        return append_suffix(self.path, ".json")
 
     def load(self) -> None:
-        """Take up what is there, as far as the record vouches for it."""
-        known = load_record(self.record)
-        size, safe = known.get("size"), known.get("safe")
-        if isinstance(size, int | None) and isinstance(safe, int):
-            self.version = Version(size, str(known.get("etag", "")), str(known.get("modified", "")))
-            self.safe = self.position = max(0, min(safe, os.fstat(self.file.fileno()).st_size))
-            self.foreign = known.get("url") != self.url
-        with self.on_disk():
+        """Restore the state of an earlier download, and drop bytes that the record does not cover."""
+        values = load_record(self.record)
+        size, synced = values.get("size"), values.get("safe")
+        if isinstance(size, int | None) and isinstance(synced, int):
+            self.version = FileVersion(size, str(values.get("etag", "")), str(values.get("modified", "")))
+            self.synced = self.position = max(0, min(synced, os.fstat(self.file.fileno()).st_size))
+            self.is_from_other_url = values.get("url") != self.url
+        with self._disk_errors():
             self.file.truncate(self.position)
 
-    def begin(self, version: Version) -> None:
-        self.position = self.safe = 0  # before the version: an interrupt here must not vouch for the old bytes
-        self.version, self.foreign = version, False
-        with self.on_disk():
+    def restart(self, version: FileVersion) -> None:
+        """Drop all bytes, to receive ``version`` from its beginning."""
+        self.position = self.synced = 0  # first: after an interrupt the record must not cover the old bytes
+        self.version, self.is_from_other_url = version, False
+        with self._disk_errors():
             self.file.truncate(0)
-            self.save()
+            self._save()
 
     def append(self, data: bytes) -> None:
-        with self.on_disk():
+        """Write bytes to the end of the file."""
+        with self._disk_errors():
             view = memoryview(data)
             while view:
                 written = self.file.write(view)
                 self.position += written
                 view = view[written:]
-            if self.position - self.safe >= _SYNC:
-                self.keep()
+            if self.position - self.synced >= self.sync_bytes:
+                self._sync()
 
-    def keep(self) -> None:
+    def _sync(self) -> None:
         os.fsync(self.file.fileno())
-        self.save()
+        self._save()
 
-    def save(self) -> None:
+    def _save(self) -> None:
         save_record(self.record, {"url": self.url, **asdict(self.version), "safe": self.position})
-        self.safe = self.position
+        self.synced = self.position
 
     @contextmanager
-    def on_disk(self) -> Iterator[None]:
-        """An error of the disk becomes one of the user, after as much as possible was kept."""
+    def _disk_errors(self) -> Iterator[None]:
+        """Within this block an ``OSError`` becomes a ``Cr5Error``, after as many bytes as possible were kept."""
         try:
             yield
         except OSError as error:
-            self.position = max(self.safe, self.position - _SPARE)
+            self.position = max(self.synced, self.position - self.reserved_bytes)
             try:
                 self.file.truncate(self.position)
-                self.keep()
+                self._sync()
             except OSError:
-                self.position = self.safe
-            raise Cr5Error(f"{self.path}: {_full(error)} and run it again to go on; {self.kept()}") from error
+                self.position = self.synced
+            raise Cr5Error(
+                f"{self.path}: {_write_error(error)} and run it again to resume; {self.describe()}"
+            ) from error
 
-    def kept(self) -> str:
-        whole = f" of {amount(self.version.size)}" if self.version.size is not None else ""
-        return (
-            f"{amount(self.position)}{whole} are kept" if self.position and not self.foreign else "nothing had come yet"
-        )
+    def describe(self) -> str:
+        """How much is kept, for messages."""
+        if not self.position or self.is_from_other_url:
+            return "nothing was received yet"
+        of_total = f" of {format_bytes(self.version.size)}" if self.version.size is not None else ""
+        return f"{format_bytes(self.position)}{of_total} are kept"
 
     def close(self) -> None:
-        """Keep what has come; of nothing, leave no trace."""
+        """Sync what was received; remove the files if that is nothing."""
         try:
-            if self.finished:
-                pass  # what bears these names now is another process's
+            if self.is_finished:
+                pass  # files of these names belong to another process now
             elif self.position == 0:
                 self.record.unlink(missing_ok=True)
                 self.path.unlink(missing_ok=True)
-            elif self.position != self.safe:
-                with self.on_disk():
-                    self.keep()
+            elif self.position != self.synced:
+                with self._disk_errors():
+                    self._sync()
         finally:
             with suppress(OSError):
                 unlock(self.file)
             self.file.close()
 
     def finish(self, final: Path) -> None:
-        with self.on_disk():
+        """Give the complete file its final name."""
+        with self._disk_errors():
             os.fsync(self.file.fileno())
         try:
             self.path.replace(final)
         except OSError as error:
-            raise Cr5Error(f"{final}: cannot be written, {_lower(error)}; check its permissions") from error
-        self.finished = True
+            raise Cr5Error(f"{final}: cannot be written, {_reason(error)}; check its permissions") from error
+        self.is_finished = True
         self.record.unlink(missing_ok=True)
-        sync(final.parent)  # the name must last as well
+        sync(final.parent)
 
 
 @contextmanager
-def open_part(final: Path, url: str) -> Iterator[Part]:
-    """The part of ``final``, begun or taken up, for this process alone."""
-    path = beside(final, ".part")
+def open_partial(
+    final: Path, url: str, sync_bytes: int = SYNC_BYTES, reserved_bytes: int = RESERVED_BYTES
+) -> Iterator[PartialFile]:
+    """The new or existing partial file of ``final``, locked for this process."""
+    path = partial_path(final)
     while True:
         try:
-            file = path.open("ab", buffering=0)  # unbuffered: what fails, fails here and not at close
+            file = path.open("ab", buffering=0)  # unbuffered, so that errors occur here and not when it is closed
         except OSError as error:
-            raise Cr5Error(f"{path}: cannot be written, {_lower(error)}; check its permissions") from error
+            raise Cr5Error(f"{path}: cannot be written, {_reason(error)}; check its permissions") from error
         try:
             if not try_lock(file):
-                raise Cr5Error(f"{path}: another process is fetching this file; wait until it ends")
-            # Between opening and locking another process may have finished it: then this is not the part any more.
+                raise Cr5Error(f"{path}: another process is downloading this file; wait until it ends")
+            # Another process may have finished the file between opening and locking: then the path names another one.
             with suppress(FileNotFoundError):
                 if os.path.samestat(path.stat(), os.fstat(file.fileno())):
                     break
@@ -141,56 +152,61 @@ def open_part(final: Path, url: str) -> Iterator[Part]:
             raise
         except OSError as error:
             file.close()
-            raise Cr5Error(f"{path}: cannot be locked, {_lower(error)}; choose another disk") from error
+            raise Cr5Error(f"{path}: cannot be locked, {_reason(error)}; use another disk") from error
         file.close()
-    part = Part(path, url, file)
+    partial = PartialFile(path, url, file, sync_bytes, reserved_bytes)
     try:
-        part.load()
-        yield part
+        partial.load()
+        yield partial
     finally:
-        part.close()
+        partial.close()
+
+
+def partial_path(final: Path) -> Path:
+    """dump.bz2 -> dump.bz2.part."""
+    return append_suffix(final, ".part")
 
 
 # Records
 
 
-def beside(path: Path, suffix: str) -> Path:
-    """dump.bz2 -> dump.bz2.part."""
+def append_suffix(path: Path, suffix: str) -> Path:
+    """Append a suffix to a name without replacing the one it has."""
     return path.with_name(path.name + suffix)
 
 
 def load_record(path: Path) -> dict[str, Any]:
-    """What was saved; nothing if there is no record, or none that can be read."""
+    """The values of a record; empty if there is none or if it cannot be read."""
     with suppress(OSError, ValueError, RecursionError):
-        found = json.loads(path.read_bytes())
-        if isinstance(found, dict):
-            return found
+        values = json.loads(path.read_bytes())
+        if isinstance(values, dict):
+            return values
     return {}
 
 
 def save_record(path: Path, values: dict[str, Any]) -> None:
-    """On the disk whole, or not at all."""
-    with replacing(path, via=beside(path, ".tmp")) as file:
+    """Write a record atomically."""
+    with replacing(path, via=append_suffix(path, ".tmp")) as file:
         file.write(json.dumps(values, indent=1).encode() + b"\n")
 
 
-# Words
+# Messages
 
 
-def _full(error: OSError) -> str:
+def _write_error(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "no space left on the disk; free some"
     if error.errno == errno.EFBIG:
-        return "too large for this disk or for ulimit -f; choose another place"
-    return f"cannot be written, {_lower(error)}; mend it"
+        return "too large for this disk or for ulimit -f; use another disk"
+    return f"cannot be written, {_reason(error)}; repair that"
 
 
-def _lower(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def amount(count: float | None) -> str:
-    """12,300,000 -> 12.3 MB."""
+def format_bytes(count: float | None) -> str:
+    """12300000 -> 12.3 MB."""
     count = count or 0
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:

@@ -1,77 +1,85 @@
-"""A queue of files to fetch: in order, over few connections, until all are whole or the first one fails."""
+"""A download queue: files in order over few connections, until all are complete or the first one fails."""
 
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, Unpack
+from typing import NamedTuple, Unpack
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.sources.http.client import Patience
-from cr5.sources.http.download import Fetched, check, fetch
-from cr5.sources.http.partial_file import amount
+from cr5.sources.http.client import RetryOptions
+from cr5.sources.http.download import FetchedFile, check, fetch
+from cr5.sources.http.partial_file import format_bytes
 
-CONNECTIONS = 2  # at once: what Wikimedia asks of its guests
-Item: TypeAlias = tuple[str, Path, str | None]  # an address, where to, and "sha1:…" where it is published
+MAX_CONNECTIONS = 2  # at once: what Wikimedia asks of its users
+
+
+class QueuedFile(NamedTuple):
+    """A file to download: its address, where to write it, and its digest ("sha1:…") if one is published."""
+
+    url: str
+    path: Path
+    digest: str | None
 
 
 def fetch_all(
-    items: Sequence[Item],
+    files: Sequence[QueuedFile],
     *,
-    connections: int = CONNECTIONS,
-    agent: str,
+    connections: int = MAX_CONNECTIONS,
+    user_agent: str,
     progress: ProgressCallback = silent,
-    arrived: Callable[[Path], None] = lambda path: None,
-    **patience: Unpack[Patience],
-) -> list[Fetched]:
-    """Fetch every item, in order, over one or two connections; the first error ends all and keeps what has come.
+    on_complete: Callable[[Path], None] = lambda path: None,
+    **retry_options: Unpack[RetryOptions],
+) -> list[FetchedFile]:
+    """Download all files in order, over one or two connections; the first error stops all and keeps what was received.
 
-    ``arrived`` is called with the path of every file that is whole, by the thread that fetched it. ``patience`` is for
-    ``fetch``.
+    ``on_complete`` is called with the path of every complete file, in the thread that downloaded it.
     """
-    if not 1 <= connections <= CONNECTIONS:
-        raise Cr5Error(f"{connections} connections at once are not polite; choose 1 or {CONNECTIONS}")
-    for url, path, digest in items:
-        check(url, path, digest, agent)
-    paths = [path.resolve() for _, path, _ in items]
-    if twice := [path for path in paths if paths.count(path) > 1]:
-        raise Cr5Error(f"{twice[0]}: named twice; give every file a place of its own")
+    if not 1 <= connections <= MAX_CONNECTIONS:
+        raise Cr5Error(f"`connections={connections}` is not polite; use 1 or {MAX_CONNECTIONS}")
+    for url, path, digest in files:
+        check(url, path, digest, user_agent)
+    paths = [file.path.resolve() for file in files]
+    if repeated := [path for path in paths if paths.count(path) > 1]:
+        raise Cr5Error(f"{repeated[0]}: two files are to be written here; give each its own path")
 
-    left, results, errors = deque(range(len(items))), dict[int, Fetched](), list[BaseException]()
+    waiting, results, errors = deque(range(len(files))), dict[int, FetchedFile](), list[BaseException]()
     lock, ended = threading.Lock(), threading.Event()
-    shares = [0.0] * len(items)
-    stop = patience.get("stop", lambda: False)
-    patience["stop"] = lambda: ended.is_set() or stop()
+    fractions = [0.0] * len(files)
+    should_stop = retry_options.get("should_stop", lambda: False)
+    retry_options["should_stop"] = lambda: ended.is_set() or should_stop()
 
     def report(i: int, step: Progress) -> None:
         with lock:
-            shares[i] = step.done / step.total if step.total and step.stage == "download" else shares[i]
-            whole = f" of {amount(step.total)}" if step.total else ""
-            so_far = f"{amount(step.done)}{whole}: " if step.done else ""
-            progress(Progress("download files", sum(shares), len(items), so_far + step.note))
+            fractions[i] = step.done / step.total if step.total and step.stage == "download" else fractions[i]
+            of_total = f" of {format_bytes(step.total)}" if step.total else ""
+            so_far = f"{format_bytes(step.done)}{of_total}: " if step.done else ""
+            progress(Progress("download files", sum(fractions), len(files), so_far + step.note))
 
     def take() -> int | None:
         with lock:
-            return left.popleft() if left and not ended.is_set() else None
+            return waiting.popleft() if waiting and not ended.is_set() else None
 
     def work() -> None:
         while (i := take()) is not None:
             try:
-                url, path, digest = items[i]
-                found = fetch(url, path, digest=digest, agent=agent, progress=partial(report, i), **patience)
+                url, path, digest = files[i]
+                fetched = fetch(
+                    url, path, digest=digest, user_agent=user_agent, progress=partial(report, i), **retry_options
+                )
                 with lock:
-                    results[i], shares[i] = found, 1.0
-                    progress(Progress("download files", sum(shares), len(items), f"{path.name} is complete"))
-                arrived(path)
-            except BaseException as error:  # raised below, where somebody waits for it
+                    results[i], fractions[i] = fetched, 1.0
+                    progress(Progress("download files", sum(fractions), len(files), f"{path.name} is complete"))
+                on_complete(path)
+            except BaseException as error:  # raised below, in the caller's thread
                 with lock:
                     errors.append(error)
                     ended.set()
 
-    # Daemons: after a second Ctrl-C nobody waits for a silent server.
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(connections, len(items)))]
+    # Daemon threads: after a second Ctrl-C the process does not wait for a silent server.
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(connections, len(files)))]
     try:
         for thread in threads:
             thread.start()
@@ -86,4 +94,4 @@ def fetch_all(
         raise
     if errors:
         raise errors[0]
-    return [results[i] for i in range(len(items))]
+    return [results[i] for i in range(len(files))]

@@ -1,1 +1,1 @@
-"""Wikipedia dumps to an aligned corpus."""
+"""Wikipedia dumps to a corpus aligned by Wikidata item: ``build.build`` is the entry point."""

@@ -1,14 +1,13 @@
-"""Wikipedia: from nothing to a corpus aligned by Wikidata's items.
+"""Building a Wikipedia corpus: find dumps, download and extract them, align the articles by Wikidata item.
 
-Everything that has been done lies in a hidden folder of the corpus, a language each: the plan (which
-dump, which files), the files, the table of items, the extracted shards. Each is whole or not there,
-so whatever ends a run, the next one goes on.
+All intermediate files are in a hidden folder of the corpus, one folder per language: the plan (which dump, which
+files), the downloads, the item table, the extracted shards. Each is written atomically, so a run that was stopped or
+killed is resumed by the next one.
 """
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,198 +19,197 @@ from cr5.corpus.reading import read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.sources.wikipedia.dump_listing import Dump
-from cr5.sources.wikipedia.extraction import Harvest, Harvested
-from cr5.sources.wikipedia.plan import Request, plan
-from cr5.sources.wikipedia.publishing import (
-    Edition,
-    Published,
-    begin,
+from cr5.sources.wikipedia.corpus_folder import (
+    SOURCE,
+    begin_writing,
     check_folder,
-    finish,
-    is_temporary,
-    publish,
-    shared_items,
+    finish_writing,
+    locked_folder,
+    remove_temporary_files,
+    work_folder,
 )
-from cr5.sources.wikipedia.sample import take_samples
-from cr5.sources.wikipedia.shards import Done, shard, writing
-from cr5.sources.wikipedia.wiki import PAGES, Tally
-from cr5.storage.locks import locked
+from cr5.sources.wikipedia.dump_listing import Dump
+from cr5.sources.wikipedia.dump_reader import PAGES, PageCounts
+from cr5.sources.wikipedia.extraction import Extraction, ResultsByWiki
+from cr5.sources.wikipedia.plan import WikipediaRequest, choose_dumps
+from cr5.sources.wikipedia.publishing import PublishedLanguage, PublishingTask, find_shared_items, publish
+from cr5.sources.wikipedia.sample import SAMPLE_BYTES, extract_samples
+from cr5.sources.wikipedia.shards import SHARD_TEXT_BYTES, ExtractionResult, shard_path
+from cr5.sources.wikipedia.work_files import writing
 
-WORK = ".work"
-_SOURCE = "wikipedia"
-HEAD = 4 << 20  # bytes of a file that a sample begins with
 
-
-class Language(NamedTuple):
-    """What became of one Wikipedia."""
+class LanguageSummary(NamedTuple):
+    """What was read from one Wikipedia and what was published of it."""
 
     dump: Dump
-    done: Done
-    published: Published
+    extracted: ExtractionResult
+    published: PublishedLanguage
 
     @property
     def documents(self) -> int:
-        """How many there are in the corpus."""
+        """How many documents of this language the corpus has."""
         return sum(self.published.files.values())
 
 
 @dataclass
-class Built:
-    """A corpus that is whole; ``shared`` concepts are in two of its languages or more."""
+class WikipediaCorpus:
+    """A complete corpus; ``shared_concepts`` of its concepts are in at least two languages."""
 
     output: Path
-    languages: dict[str, Language]
-    shared: int
+    languages: dict[str, LanguageSummary]
+    shared_concepts: int
     notes: list[str] = field(default_factory=list)
 
 
 def build(
-    request: Request,
+    request: WikipediaRequest,
     output: Path,
     *,
     executor: Executor,
-    agent: str,
+    user_agent: str,
     progress: ProgressCallback = silent,
-    pause: float = 1.0,
-    head: int = HEAD,
-) -> Built:
-    """Fetch, extract and align; what an earlier call has done is not done again.
+    retry_delay: float = 1.0,
+    sample_bytes: int = SAMPLE_BYTES,
+    shard_bytes: int = SHARD_TEXT_BYTES,
+) -> WikipediaCorpus:
+    """Download, extract and align; what an earlier call has finished is not repeated.
 
-    ``executor`` runs what takes long: processes here, or workers of a cluster that see the same files. ``pause``
-    is the first wait in seconds after a server's refusal, ``head`` how many bytes a sample fetches at first.
+    ``executor`` runs the long tasks, in local processes or on workers of a cluster that see the same files.
+    ``user_agent`` must name a contact. ``retry_delay`` is the wait in seconds before the first retry of a request,
+    ``sample_bytes`` how much of a file a sample downloads at first, ``shard_bytes`` the text of an extracted shard.
     """
     request.check()
-    work = output / WORK
-    check_folder(output, _SOURCE, [wiki.lang for wiki in request.wikis], begun=work.exists())
-    with _alone(work):
-        _sweep(output)
-        dumps = plan(request, work, agent=agent, pause=pause, progress=progress)
-        harvest = Harvest(request, work, executor, agent, progress, pause, [n for dump in dumps for n in dump.notes])
-        done = take_samples(harvest, dumps, request.sample, head) if request.sample else harvest.all(dumps)
-        return _publish(request, output, dumps, done, executor, progress, harvest.notes)
-
-
-@contextmanager
-def _alone(work: Path) -> Iterator[None]:
-    """Keep a second run away from the folder."""
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        (work / "lock").touch()
-    except OSError as error:
-        reason = str(error.strerror).lower()
-        raise Cr5Error(f"{work.parent}: cannot be written, {reason}; name another folder") from error
-    busy = Cr5Error(f"{work.parent}: another run is writing this corpus; wait until it ends")
-    with locked(work / "lock", busy=busy):
-        yield
-
-
-def _sweep(output: Path) -> None:
-    """Remove what was half written when an earlier run was killed."""
-    ours = [path for path in output.glob(".*.tmp") if is_temporary(path.name)]
-    for path in [*ours, *(output / WORK).rglob("*.tmp")]:
-        path.unlink(missing_ok=True)
+    check_folder(output, [wiki.lang for wiki in request.wikis])
+    work = work_folder(output)
+    with locked_folder(output):
+        remove_temporary_files(output)
+        dumps = choose_dumps(request, work, user_agent=user_agent, retry_delay=retry_delay, progress=progress)
+        notes = [note for dump in dumps for note in dump.notes]
+        extraction = Extraction(request, work, executor, user_agent, progress, retry_delay, shard_bytes, notes)
+        if request.sample:
+            results = extract_samples(extraction, dumps, request.sample, sample_bytes)
+        else:
+            results = extraction.extract_all(dumps)
+        return _publish(request, output, dumps, results, executor, progress, notes)
 
 
 def _publish(
-    request: Request,
+    request: WikipediaRequest,
     output: Path,
     dumps: Sequence[Dump],
-    done: Harvested,
+    results: ResultsByWiki,
     executor: Executor,
     progress: ProgressCallback,
     notes: list[str],
-) -> Built:
-    """Choose, write, and say what it is."""
+) -> WikipediaCorpus:
+    """Filter the articles, write the files of every language and then the manifest."""
+    progress(Progress("align", 0, len(dumps)))
+    extracted = {dump.wiki.lang: _total([result for _, result in results[dump.wiki.code]]) for dump in dumps}
+    for dump in dumps:
+        _check_not_empty(dump, extracted[dump.wiki.lang])
     shards = {
-        dump.wiki.lang: [shard(job, i) for job, ended in done[dump.wiki.code] for i in range(ended.shards)]
+        dump.wiki.lang: [
+            shard_path(task, number) for task, result in results[dump.wiki.code] for number in range(result.shards)
+        ]
         for dump in dumps
     }
-    progress(Progress("align", 0, len(dumps)))
-    sums = {dump.wiki.code: _sum([ended for _, ended in done[dump.wiki.code]]) for dump in dumps}
-    for code, total in sums.items():
-        if not total.documents:
+    items = find_shared_items(shards)
+    run = secrets.token_hex(8)
+    table = None
+    if request.concepts == "shared":
+        if not len(items):
             raise Cr5Error(
-                f"{code}: {_nothing(total)}; take another --date or --source, or leave {code} out of --langs"
+                f'no concept is shared by any two of {", ".join(shards)}; raise `sample`, or use `concepts="all"`'
             )
-    items = shared_items(shards)
-    if request.keep.shared and not len(items):
-        raise Cr5Error(f"no concept is in two of {', '.join(shards)}; raise --sample, or keep all concepts")
-    table, run = output / WORK / "shared.npy", secrets.token_hex(8)
-    if request.keep.shared:
+        table = work_folder(output) / "shared.npy"
         with writing(table) as file:
             np.save(file, items)
-    begin(output, _SOURCE, run)
+    begin_writing(output, run)
     futures = {
         lang: executor.submit(
             publish,
-            Edition(
-                lang, tuple(str(path) for path in paths), str(output.resolve()), request.keep,
-                str(table.resolve()) if request.keep.shared else None, run,
+            PublishingTask(
+                lang, tuple(map(str, paths)), str(output.resolve()), request.article_filter,
+                str(table.resolve()) if table else None, run,
             ),
         )
         for lang, paths in shards.items()
     }  # fmt: skip
-    found: dict[str, Language] = {}
+    languages: dict[str, LanguageSummary] = {}
     for number, dump in enumerate(dumps):
         progress(Progress("align", number, len(dumps), dump.wiki.code))
-        published = futures[dump.wiki.lang].result()
-        found[dump.wiki.lang] = Language(dump, sums[dump.wiki.code], published)
-    built = Built(output, found, len(items), notes)
-    files = {name: count for each in found.values() for name, count in each.published.files.items()}
+        lang = dump.wiki.lang
+        languages[lang] = LanguageSummary(dump, extracted[lang], futures[lang].result())
+    corpus = WikipediaCorpus(output, languages, len(items), notes)
+    files = {name: count for summary in languages.values() for name, count in summary.published.files.items()}
     if not files:
-        raise Cr5Error(f"{output}: no document is left; drop less")
-    finish(output, about(request, built), files)
-    _sweep(output)
-    notes += [f"{lang}: no document is left" for lang, language in found.items() if not language.documents]
-    others = [source for source in read_batches(output).sources if source not in {str(output / name) for name in files}]
-    notes += [f"{source} was there before; whoever reads {output} reads it as well" for source in others]
-    return built
+        raise Cr5Error(f"{output}: the filters left no document; leave out `drop_foreign` or `dedupe`")
+    finish_writing(output, manifest_facts(request, corpus), files)
+    remove_temporary_files(output)
+    notes += [f"{lang}: the filters left no document" for lang, summary in languages.items() if not summary.documents]
+    notes += _notes_on_other_files(output, files)
+    return corpus
 
 
-def _nothing(done: Done) -> str:
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in done.tally.items() if reason != PAGES)
-    return f"none of its {done.tally[PAGES]:,} pages is an article" + (f" ({reasons})" if reasons else "")
+def _check_not_empty(dump: Dump, extracted: ExtractionResult) -> None:
+    if not extracted.documents:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in _skipped(extracted).items())
+        raise Cr5Error(
+            f"{dump.wiki.code}: none of its {extracted.page_counts[PAGES]:,} pages is an article"
+            f"{f' ({reasons})' if reasons else ''}; use another `date` or `source`, or leave {dump.wiki.code} out of "
+            "`langs`"
+        )
 
 
-def _sum(parts: Sequence[Done]) -> Done:
-    tally, faults = Tally(), Skipped()
-    for part in parts:
-        tally.update(part.tally)
-        for reason, count in part.faults.counts.items():
-            faults.add(reason, part.faults.examples[reason], count)
-    return Done(sum(part.documents for part in parts), sum(part.shards for part in parts), tally, faults)
+def _total(results: Sequence[ExtractionResult]) -> ExtractionResult:
+    page_counts, faults = PageCounts(), Skipped()
+    for result in results:
+        page_counts.update(result.page_counts)
+        for reason, count in result.faults.counts.items():
+            faults.add(reason, result.faults.examples[reason], count)
+    documents, shards = sum(result.documents for result in results), sum(result.shards for result in results)
+    return ExtractionResult(documents, shards, page_counts, faults)
 
 
-def about(request: Request, built: Built) -> dict[str, Any]:
-    """What the manifest says of a corpus."""
+def _skipped(extracted: ExtractionResult) -> dict[str, int]:
+    return {reason: count for reason, count in extracted.page_counts.items() if reason != PAGES}
+
+
+def _notes_on_other_files(output: Path, files: Mapping[str, int]) -> list[str]:
+    ours = {str(output / name) for name in files}
+    others = [source for source in read_batches(output).sources if source not in ours]
+    return [f"{source} was there before and is read as part of the corpus {output}" for source in others]
+
+
+def manifest_facts(request: WikipediaRequest, corpus: WikipediaCorpus) -> dict[str, Any]:
+    """What the manifest says about a complete corpus, apart from its files."""
     return {
-        "source": _SOURCE,
+        "source": SOURCE,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "dumps": request.kind,
+        "dumps": request.source,
         "ids": request.ids,
         "sample": request.sample,
-        "concepts": "shared" if request.keep.shared else "all",
-        "drop_foreign": request.keep.own,
-        "dedupe": request.keep.unlike,
-        "concepts_shared": built.shared,
+        "concepts": request.concepts,
+        "drop_foreign": request.drop_foreign,
+        "dedupe": request.dedupe,
+        "concepts_shared": corpus.shared_concepts,
         "languages": {
             lang: {
-                "wiki": language.dump.wiki.name,
-                "dump": language.dump.date,
+                "wiki": summary.dump.wiki.name,
+                "dump": summary.dump.date,
                 "from": [
-                    {"name": Path(f.name).name, "url": f.url, "size": f.size, "digest": f.digest}
-                    for f in (*language.dump.files, *([language.dump.props] if language.dump.props else []))
+                    {"name": Path(file.name).name, "url": file.url, "size": file.size, "digest": file.digest}
+                    for file in (*summary.dump.files, *([summary.dump.props] if summary.dump.props else []))
                 ],
-                "pages": language.done.tally[PAGES],
-                "left_out": {reason: count for reason, count in language.done.tally.items() if reason != PAGES},
-                "faults": language.done.faults.counts,
-                "articles": language.published.articles,
-                "alone": language.published.alone,
-                "foreign": language.published.foreign,
-                "duplicates": language.published.duplicates,
-                "documents": language.documents,
+                "pages": summary.extracted.page_counts[PAGES],
+                "left_out": _skipped(summary.extracted),
+                "faults": summary.extracted.faults.counts,
+                "articles": summary.published.articles,
+                "alone": summary.published.alone,
+                "foreign": summary.published.foreign,
+                "duplicates": summary.published.duplicates,
+                "documents": summary.documents,
             }
-            for lang, language in built.languages.items()
+            for lang, summary in corpus.languages.items()
         },
     }

@@ -1,4 +1,4 @@
-"""What Wikimedia and the Hugging Face hub publish of a Wikipedia, and where: the files to fetch, not their content."""
+"""Listings of the dumps that Wikimedia and the Hugging Face hub publish: which files to download, from where."""
 
 import html
 import json
@@ -9,17 +9,18 @@ from typing import Any, NamedTuple, TypeVar, Unpack
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.sources.http.client import MissingError, Page, Patience, get
-from cr5.sources.wikipedia.wiki import Kind, Wiki
+from cr5.sources.http.client import NotFoundError, RetryOptions, ShortResponse, get
+from cr5.sources.wikipedia.dump_reader import DumpFormat
+from cr5.sources.wikipedia.wiki import Wiki
 
-DUMPS, HUB = "https://dumps.wikimedia.org", "https://huggingface.co"
+MIRROR_URL, HUB_URL = "https://dumps.wikimedia.org", "https://huggingface.co"
 
-_CODES = "https://meta.wikimedia.org/wiki/List_of_Wikipedias"
-_DATES = 12  # so many are looked at before it is given up
-_PAGES = 50  # of one list of the hub
-_EXPORT = "datasets/wikimedia/wikipedia"
-_CIRRUS, _CLASSIC = "other/cirrus_search_index", "other/cirrussearch"
-# Bounded everywhere, so that no page takes longer than its length deserves. Behind the link: date and size.
+_LIST_OF_WIKIS = "https://meta.wikimedia.org/wiki/List_of_Wikipedias"
+_MAX_DATES = 12  # dates that are searched for a complete dump
+_MAX_HUB_PAGES = 50  # of one listing
+_HUB_DATASET = "datasets/wikimedia/wikipedia"
+_SEARCH_INDEX, _OLD_SEARCH_INDEX = "other/cirrus_search_index", "other/cirrussearch"
+# Every quantifier is bounded, so that the time is linear in the page. After the link come its date and size.
 _LINK = re.compile(
     r"""<a\b[^<>]{0,300}?\shref\s{0,9}=\s{0,9}["']([^"'<>]{1,500})["'][^<>]{0,300}>(?:[^<>]{0,500}</a>([^<>]{0,200}))?""",
     re.IGNORECASE,
@@ -27,8 +28,11 @@ _LINK = re.compile(
 T = TypeVar("T")
 
 
-class File(NamedTuple):
-    """A published file: its address, a name for it that is safe in a folder, and "sha1:…" where there is one."""
+class DumpFile(NamedTuple):
+    """A published file: its address, a name that is safe in a folder, and its digest ("sha1:…") if one is published.
+
+    A local file has no address, and its path as its name.
+    """
 
     url: str
     name: str
@@ -37,212 +41,212 @@ class File(NamedTuple):
 
 
 class Dump(NamedTuple):
-    """A Wikipedia at a date. ``props`` is its page_props, or None; ``notes`` say why it is not the newest."""
+    """The dump of a Wikipedia at a date; ``props`` is its page_props table, ``notes`` say why it is not the newest."""
 
     wiki: Wiki
-    kind: Kind
+    dump_format: DumpFormat
     date: str
-    files: tuple[File, ...]
-    props: File | None
+    files: tuple[DumpFile, ...]
+    props: DumpFile | None
     notes: tuple[str, ...] = ()
 
 
 def find_dumps(
     wikis: Sequence[Wiki],
-    kind: Kind,
+    dump_format: DumpFormat,
     *,
     date: str | None = None,
-    mirror: str = DUMPS,
-    hub: str = HUB,
-    agent: str,
+    mirror: str = MIRROR_URL,
+    hub: str = HUB_URL,
+    user_agent: str,
     progress: ProgressCallback = silent,
-    **patience: Unpack[Patience],
+    **retry_options: Unpack[RetryOptions],
 ) -> list[Dump]:
     """The newest complete dump of every wiki, or the one of ``date`` ("20261101").
 
-    "cirrus" is the search index, "xml" the articles' wikitext, both from ``mirror``, and "parquet" the texts exported
-    to ``hub``. The page_props beside them is of the same date for "xml" and else the newest; only "cirrus" can do
-    without. ``patience`` is for ``server.get``.
+    "cirrus" and "xml" dumps are on ``mirror``, the "parquet" export is on ``hub``. The page_props table has the date
+    of an "xml" dump; for the others the newest one is used, and only "cirrus" can do without.
     """
-    find = {"cirrus": _cirrus, "xml": _xml, "parquet": _parquet}[kind]
+    find = {"cirrus": _find_search_index, "xml": _find_xml, "parquet": _find_parquet}[dump_format]
     _check_date(date)
-    found: list[Dump] = []
+    dumps: list[Dump] = []
 
     def report(step: Progress) -> None:
-        progress(Progress("find dumps", len(found), len(wikis), step.note))
+        progress(Progress("find dumps", len(dumps), len(wikis), step.note))
 
-    site = _Site(mirror, hub, lambda url: get(url, agent=agent, progress=report, **patience))
+    site = _Site(mirror, hub, lambda url: get(url, user_agent=user_agent, progress=report, **retry_options))
     for wiki in wikis:
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", wiki.code):
-            raise site.unknown(wiki)
-        progress(Progress("find dumps", len(found), len(wikis), wiki.name))
-        found.append(find(site, wiki, date))
-    return found
+            raise site.unknown_wiki(wiki)
+        progress(Progress("find dumps", len(dumps), len(wikis), wiki.name))
+        dumps.append(find(site, wiki, date))
+    return dumps
 
 
 def find_sitelinks(
     *,
     date: str | None = None,
-    mirror: str = DUMPS,
-    agent: str,
+    mirror: str = MIRROR_URL,
+    user_agent: str,
     progress: ProgressCallback = silent,
-    **patience: Unpack[Patience],
-) -> File:
-    """Wikidata's wb_items_per_site, the newest that is complete or the one of ``date``: all titles of all wikis."""
+    **retry_options: Unpack[RetryOptions],
+) -> DumpFile:
+    """Wikidata's table wb_items_per_site, with all titles of all wikis: the newest complete one, or of ``date``."""
     _check_date(date)
-    site = _Site(mirror, HUB, lambda url: get(url, agent=agent, progress=progress, **patience))
+    site = _Site(mirror, HUB_URL, lambda url: get(url, user_agent=user_agent, progress=progress, **retry_options))
 
-    def look(date: str) -> File | None:
+    def find_at(date: str) -> DumpFile | None:
         return _table(site, "wikidatawiki", date, "wb_items_per_site")
 
     if not (dates := site.dates("wikidatawiki")):
-        raise Cr5Error(f"{site.mirror} has no dumps of wikidatawiki; take another mirror")
-    _, found, notes = _choose("wb_items_per_site of wikidatawiki", dates, date, look)
+        raise Cr5Error(f"{site.mirror} has no dumps of wikidatawiki; use another `mirror`")
+    _, file, notes = _choose_date("wb_items_per_site of wikidatawiki", dates, date, find_at)
     for note in notes:
         progress(Progress("look up", 0, None, note))
-    return found
+    return file
 
 
 class _Site:
-    """The servers, and the pages of them that were read already."""
+    """The two servers, and the responses that were read from them already."""
 
-    def __init__(self, mirror: str, hub: str, read: Callable[[str], Page]) -> None:
+    def __init__(self, mirror: str, hub: str, read: Callable[[str], ShortResponse]) -> None:
         self.mirror, self.hub, self.read = mirror.rstrip("/"), hub.rstrip("/"), read
-        self.pages: dict[str, Page | None] = {}
+        self.responses: dict[str, ShortResponse | None] = {}
 
-    def page(self, url: str) -> Page | None:
-        """None: the server has no such page."""
-        if url not in self.pages:
+    def response(self, url: str) -> ShortResponse | None:
+        """The response, or None if the server has no such page."""
+        if url not in self.responses:
             try:
-                self.pages[url] = self.read(url)
-            except MissingError:
-                self.pages[url] = None
-        return self.pages[url]
+                self.responses[url] = self.read(url)
+            except NotFoundError:
+                self.responses[url] = None
+        return self.responses[url]
 
     def listing(self, folder: str) -> dict[str, int | None]:
-        """The names in a folder, those of folders with a slash behind them, and sizes where they are told exactly."""
-        url, found = f"{self.mirror}/{folder}/", dict[str, int | None]()
-        page = self.page(url)
-        for link, behind in _LINK.findall(page.body.decode(errors="replace")) if page else []:
+        """The names in a folder, subfolders with a trailing slash, and their sizes where these are exact."""
+        url, sizes = f"{self.mirror}/{folder}/", dict[str, int | None]()
+        page = self.response(url)
+        for link, text_after in _LINK.findall(page.body.decode(errors="replace")) if page else []:
             try:
                 target = urllib.parse.urljoin(url, html.unescape(link))
-            except ValueError:  # as good as none
+            except ValueError:  # not an address
                 continue
-            # "=" may be written as %3D; links that lead up, elsewhere or further down are not of this folder.
+            # "=" may be written as %3D. Links to parents, other sites or deeper folders do not belong to this folder.
             name = urllib.parse.unquote(target).removeprefix(urllib.parse.unquote(url))
             if re.fullmatch(r"[\w.=-]+/?", name, re.ASCII):
-                size = re.search(r"\s([0-9]{1,15})\s*+\Z", behind)
-                found[name] = int(size[1]) if size else None
-        return found
+                size = re.search(r"\s([0-9]{1,15})\s*+\Z", text_after)
+                sizes[name] = int(size[1]) if size else None
+        return sizes
 
     def dates(self, folder: str) -> list[str]:
         """The dates in a folder, newest first."""
         return _newest_first(name[:-1] for name in self.listing(folder) if re.fullmatch(r"[0-9]{8}/", name))
 
     def json(self, url: str) -> Any:
-        """None where the server has no such page."""
-        return None if (page := self.page(url)) is None else _json(url, page)
+        """The parsed JSON, or None if the server has no such page."""
+        return None if (page := self.response(url)) is None else _parse_json(url, page)
 
     def tree(self, folder: str) -> list[dict[str, Any]]:
-        """The entries of a folder on the hub ("" or "/20231101.da"), from as many pages as it takes."""
-        first, found = f"{self.hub}/api/{_EXPORT}/tree/main{folder}", list[dict[str, Any]]()
-        url = first
-        for _ in range(_PAGES):
-            if (page := self.page(url)) is None:
+        """The entries of a folder on the hub ("" or "/20231101.da"), from all pages of its listing."""
+        first_url, entries = f"{self.hub}/api/{_HUB_DATASET}/tree/main{folder}", list[dict[str, Any]]()
+        url = first_url
+        for _ in range(_MAX_HUB_PAGES):
+            if (page := self.response(url)) is None:
                 return []
-            entries = _json(url, page)
-            found += map(_dict, entries if isinstance(entries, list) else [])
-            if page.next is None:
-                return found
-            url = f"{first}?{page.next.partition('?')[2]}"  # never another host
-        raise Cr5Error(f"{first}: a list of more than {_PAGES} pages; check the address of the hub")
+            listed = _parse_json(url, page)
+            entries += map(_dict, listed if isinstance(listed, list) else [])
+            if page.next_url is None:
+                return entries
+            url = f"{first_url}?{page.next_url.partition('?')[2]}"  # stay on the same host
+        raise Cr5Error(f"{first_url}: the listing has more than {_MAX_HUB_PAGES} pages; check `hub`")
 
-    def unknown(self, wiki: Wiki) -> Cr5Error:
+    def unknown_wiki(self, wiki: Wiki) -> Cr5Error:
         return Cr5Error(
-            f"{self.mirror} has no Wikipedia with the code '{wiki.code}'; check the code ({_CODES}) and the mirror"
+            f"{self.mirror} has no Wikipedia with the code '{wiki.code}'; check `langs` ({_LIST_OF_WIKIS}) and `mirror`"
         )
 
 
 def _check_date(date: str | None) -> None:
     if date is not None and not re.fullmatch(r"[0-9]{8}", date):
-        raise Cr5Error(f"date '{date}' is none; write year, month and day, as in 20261101")
+        raise Cr5Error(f"`date={date}` is not a date; write year, month and day, as in 20261101")
 
 
 def _newest_first(dates: Iterable[str]) -> list[str]:
     return sorted(set(dates), reverse=True)
 
 
-def _choose(
-    what: str, dates: Sequence[str], date: str | None, look: Callable[[str], T | None]
+def _choose_date(
+    what: str, dates: Sequence[str], date: str | None, find_at: Callable[[str], T | None]
 ) -> tuple[str, T, tuple[str, ...]]:
-    """The first date at which something is complete, or the given one; what it is, and what to say about it."""
+    """The given date, or the first one at which ``what`` is complete; what was found there; and notes on the choice."""
     if date is not None and date not in dates:
-        raise Cr5Error(f"there is no {what} at {date}; the dates are {', '.join(dates[:_DATES])}")
-    tried = [date] if date is not None else dates[:_DATES]
-    for i, here in enumerate(tried):
-        if (found := look(here)) is not None:
-            return here, found, (f"no complete {what} at {', '.join(tried[:i])}; took {here}",) if i else ()
-    others = [other for other in dates[:_DATES] if other not in tried]
-    way_out = f"another date: {', '.join(others)}" if others else "another mirror"
-    raise Cr5Error(f"there is no complete {what} at {', '.join(tried)}; wait, or take {way_out}")
+        raise Cr5Error(f"there is no {what} at {date}; use one of {', '.join(dates[:_MAX_DATES])} as `date`")
+    candidates = [date] if date is not None else dates[:_MAX_DATES]
+    for i, candidate in enumerate(candidates):
+        if (found := find_at(candidate)) is not None:
+            skipped = ", ".join(candidates[:i])
+            return candidate, found, (f"no complete {what} at {skipped}; using {candidate}",) if i else ()
+    others = [other for other in dates[:_MAX_DATES] if other not in candidates]
+    remedy = f"another `date`: {', '.join(others)}" if others else "another `mirror`"
+    raise Cr5Error(f"there is no complete {what} at {', '.join(candidates)}; wait, or use {remedy}")
 
 
-# The dumps of a database, twice a month
+# Database dumps, published twice a month
 
 
-def _xml(site: _Site, wiki: Wiki, date: str | None) -> Dump:
-    def look(date: str) -> tuple[tuple[File, ...], File] | None:
-        files, props = _articles(site, wiki.name, date), _table(site, wiki.name, date, "page_props")
+def _find_xml(site: _Site, wiki: Wiki, date: str | None) -> Dump:
+    def find_at(date: str) -> tuple[tuple[DumpFile, ...], DumpFile] | None:
+        files, props = _article_files(site, wiki.name, date), _table(site, wiki.name, date, "page_props")
         return (files, props) if files and props else None
 
     if not (dates := site.dates(wiki.name)):
-        raise site.unknown(wiki)
-    date, (files, props), notes = _choose(f"XML dump of {wiki.name}", dates, date, look)
+        raise site.unknown_wiki(wiki)
+    date, (files, props), notes = _choose_date(f"XML dump of {wiki.name}", dates, date, find_at)
     return Dump(wiki, "xml", date, files, props, notes)
 
 
-def _articles(site: _Site, wiki: str, date: str) -> tuple[File, ...]:
-    """The articles in parts, which can be fetched two at a time, or in one file; nothing while they are not done."""
+def _article_files(site: _Site, wiki: str, date: str) -> tuple[DumpFile, ...]:
+    """The articles in parts, which can be downloaded in parallel, or else in one file; empty until they are done."""
     pattern = re.compile(
         rf"{wiki}-{date}-pages-articles-multistream([0-9]{{0,9}})\.xml(?:-p([0-9]{{1,15}})p[0-9]{{1,15}})?\.bz2"
     )
     for job in ("articlesmultistreamdump", "articlesmultistreamdumprecombine"):
-        parts: dict[tuple[int, int], File] = {}
-        for file in _done(site, wiki, date, job):
+        parts: dict[tuple[int, int], DumpFile] = {}
+        for file in _files_of_job(site, wiki, date, job):
             if match := pattern.fullmatch(file.name):
                 parts[int(match[1] or 0), int(match[2] or 0)] = file
             elif "-multistream-index" not in file.name:
                 raise Cr5Error(
-                    f"{site.mirror}/{wiki}/{date}/dumpstatus.json: a file of {job} is named {_short(file.name)}, "
-                    "unlike the articles of any dump; take another date or mirror"
+                    f"{site.mirror}/{wiki}/{date}/dumpstatus.json: a file of {job} has the unexpected name "
+                    f"{_shortened(file.name)}; use another `date` or `mirror`"
                 )
-        whole = parts.pop((0, 0), None)
+        undivided = parts.pop((0, 0), None)
         if parts:
             return tuple(parts[key] for key in sorted(parts))
-        if whole:
-            return (whole,)
+        if undivided:
+            return (undivided,)
     return ()
 
 
-def _table(site: _Site, wiki: str, date: str, table: str) -> File | None:
-    """A table of the database, if it is done."""
+def _table(site: _Site, wiki: str, date: str, table: str) -> DumpFile | None:
+    """A table of the database, or None until it is done."""
     name, job = f"{wiki}-{date}-{table}.sql.gz", table.replace("_", "") + "table"
-    return next((file for file in _done(site, wiki, date, job) if file.name == name), None)
+    return next((file for file in _files_of_job(site, wiki, date, job) if file.name == name), None)
 
 
-def _newest_props(site: _Site, wiki: Wiki) -> File | None:
-    tables = (_table(site, wiki.name, date, "page_props") for date in site.dates(wiki.name)[:_DATES])
+def _newest_props(site: _Site, wiki: Wiki) -> DumpFile | None:
+    tables = (_table(site, wiki.name, date, "page_props") for date in site.dates(wiki.name)[:_MAX_DATES])
     return next(filter(None, tables), None)
 
 
-def _done(site: _Site, wiki: str, date: str, job: str) -> list[File]:
-    """The files of a job, none while it is not done. Their names are as the server gives them."""
+def _files_of_job(site: _Site, wiki: str, date: str, job: str) -> list[DumpFile]:
+    """The files of a dump job, under the names that the server gives them; none until the job is done."""
     folder = f"{site.mirror}/{wiki}/{date}"
-    told = _dict(_dict(_dict(site.json(f"{folder}/dumpstatus.json")).get("jobs")).get(job))
-    files = _dict(told.get("files")) if told.get("status") == "done" else {}
-    # The address in the report is one on Wikimedia's own server; a mirror has folders of its own above it.
+    report = _dict(_dict(_dict(site.json(f"{folder}/dumpstatus.json")).get("jobs")).get(job))
+    files = _dict(report.get("files")) if report.get("status") == "done" else {}
+    # The report's addresses are those of Wikimedia's own server; a mirror may have the files in another folder.
     return [
-        File(
+        DumpFile(
             f"{folder}/{name}",
             name,
             _size(_dict(info)),
@@ -252,91 +256,98 @@ def _done(site: _Site, wiki: str, date: str, job: str) -> list[File]:
     ]
 
 
-# The search index, once a week
+# The search index, published weekly
 
 
-def _cirrus(site: _Site, wiki: Wiki, date: str | None) -> Dump:
-    in_parts, in_one = site.dates(_CIRRUS), site.dates(_CLASSIC)
+def _find_search_index(site: _Site, wiki: Wiki, date: str | None) -> Dump:
+    dates_in_parts, dates_in_one_file = site.dates(_SEARCH_INDEX), site.dates(_OLD_SEARCH_INDEX)
 
-    def look(date: str) -> tuple[File, ...] | None:
+    def find_at(date: str) -> tuple[DumpFile, ...] | None:
         return (
-            (date in in_parts and _parts(site, wiki, date)) or (date in in_one and _classic(site, wiki, date)) or None
+            (date in dates_in_parts and _search_index_parts(site, wiki, date))
+            or (date in dates_in_one_file and _old_search_index(site, wiki, date))
+            or None
         )
 
-    if not (dates := _newest_first(in_parts + in_one)):
-        raise Cr5Error(f"{site.mirror} has no search index of any wiki; take another mirror")
-    if not site.dates(wiki.name) and not any(map(look, dates[:_DATES])):
-        raise site.unknown(wiki)
-    date, files, notes = _choose(f"search index of {wiki.name}", dates, date, look)
+    if not (dates := _newest_first(dates_in_parts + dates_in_one_file)):
+        raise Cr5Error(f"{site.mirror} has no search index of any wiki; use another `mirror`")
+    if not site.dates(wiki.name) and not any(map(find_at, dates[:_MAX_DATES])):
+        raise site.unknown_wiki(wiki)
+    date, files, notes = _choose_date(f"search index of {wiki.name}", dates, date, find_at)
     return Dump(wiki, "cirrus", date, files, _newest_props(site, wiki), notes)
 
 
-def _parts(site: _Site, wiki: Wiki, date: str) -> tuple[File, ...]:
-    """As published since 2025: numbered parts, and when all are there, _SUCCESS."""
-    folder, begin = f"{_CIRRUS}/{date}/index_name={wiki.name}_content", f"{wiki.name}_content-{date}-"
-    there = site.listing(folder)
-    names = sorted(name for name in there if re.fullmatch(rf"{begin}[0-9]{{5}}\.json\.bz2", name))
-    if "_SUCCESS" not in there or names != [f"{begin}{i:05}.json.bz2" for i in range(len(names))]:
+def _search_index_parts(site: _Site, wiki: Wiki, date: str) -> tuple[DumpFile, ...]:
+    """The layout since 2025: numbered parts, and a file _SUCCESS once all of them are there."""
+    folder, prefix = f"{_SEARCH_INDEX}/{date}/index_name={wiki.name}_content", f"{wiki.name}_content-{date}-"
+    sizes = site.listing(folder)
+    names = sorted(name for name in sizes if re.fullmatch(rf"{prefix}[0-9]{{5}}\.json\.bz2", name))
+    if "_SUCCESS" not in sizes or names != [f"{prefix}{i:05}.json.bz2" for i in range(len(names))]:
         return ()
-    return tuple(File(f"{site.mirror}/{folder}/{name}", name, there[name], None) for name in names)
+    return tuple(DumpFile(f"{site.mirror}/{folder}/{name}", name, sizes[name], None) for name in names)
 
 
-def _classic(site: _Site, wiki: Wiki, date: str) -> tuple[File, ...]:
-    """As published until the end of 2025, and kept by mirrors: one file."""
-    folder, name = f"{_CLASSIC}/{date}", f"{wiki.name}-{date}-cirrussearch-content.json.gz"
-    there = site.listing(folder)
-    return (File(f"{site.mirror}/{folder}/{name}", name, there[name], None),) if name in there else ()
+def _old_search_index(site: _Site, wiki: Wiki, date: str) -> tuple[DumpFile, ...]:
+    """The layout until the end of 2025, which mirrors still have: one file."""
+    folder, name = f"{_OLD_SEARCH_INDEX}/{date}", f"{wiki.name}-{date}-cirrussearch-content.json.gz"
+    sizes = site.listing(folder)
+    return (DumpFile(f"{site.mirror}/{folder}/{name}", name, sizes[name], None),) if name in sizes else ()
 
 
-# Texts that were exported to the hub
+# The Parquet export on the hub
 
 
-def _parquet(site: _Site, wiki: Wiki, date: str | None) -> Dump:
-    def look(date: str) -> tuple[File, ...] | None:
-        return _shards(site, wiki, date) or None
+def _find_parquet(site: _Site, wiki: Wiki, date: str | None) -> Dump:
+    def find_at(date: str) -> tuple[DumpFile, ...] | None:
+        return _parquet_files(site, wiki, date) or None
 
     folders = [str(entry.get("path")).partition(".") for entry in site.tree("") if entry.get("type") == "directory"]
     dates = _newest_first(
         date for date, _, code in folders if code == wiki.code and re.fullmatch(r"[0-9]{8}", date, re.ASCII)
     )
     if not dates:
-        raise Cr5Error(f"{site.hub}/{_EXPORT} has no Wikipedia with the code '{wiki.code}'; check the code ({_CODES})")
-    date, files, notes = _choose(f"export of {wiki.name}", dates, date, look)
+        raise Cr5Error(
+            f"{site.hub}/{_HUB_DATASET} has no Wikipedia with the code '{wiki.code}'; check `langs` ({_LIST_OF_WIKIS})"
+        )
+    date, files, notes = _choose_date(f"export of {wiki.name}", dates, date, find_at)
     if (props := _newest_props(site, wiki)) is None:
         raise Cr5Error(
-            f"{site.mirror} has no complete page_props of {wiki.name}, without which no page of the export has a "
-            "concept; wait, or take another mirror"
+            f"{site.mirror} has no complete page_props of {wiki.name}, which the export needs for the Wikidata items "
+            "of its pages; wait, or use another `mirror`"
         )
     return Dump(wiki, "parquet", date, files, props, notes)
 
 
-def _shards(site: _Site, wiki: Wiki, date: str) -> tuple[File, ...]:
-    """The files of an export, none if one of them is missing."""
-    folder, found = f"{date}.{wiki.code}", dict[str, File]()
+def _parquet_files(site: _Site, wiki: Wiki, date: str) -> tuple[DumpFile, ...]:
+    """The files of an export; none if one of them is missing."""
+    folder, files = f"{date}.{wiki.code}", dict[str, DumpFile]()
     for entry in site.tree(f"/{folder}"):
         name = str(entry.get("path")).removeprefix(f"{folder}/")
         if entry.get("type") != "file" or not name.endswith(".parquet"):
             continue
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,149}", name, re.ASCII):
-            raise Cr5Error(f"{site.hub}/{_EXPORT}: a file of {folder} is named {_short(name)}; take another date")
+            raise Cr5Error(
+                f"{site.hub}/{_HUB_DATASET}: a file of {folder} has the unexpected name {_shortened(name)}; "
+                "use another `date`"
+            )
         lfs = _dict(entry.get("lfs"))
         digest = _digest("sha256", 64, str(lfs.get("oid")).removeprefix("sha256:"))
-        url = f"{site.hub}/{_EXPORT}/resolve/main/{folder}/{name}"
-        found[name] = File(url, f"{wiki.name}-{date}-{name}", _size(entry), digest)
-    counts = {int(match[1]) for name in found if (match := re.search(r"-of-([0-9]{1,9})\.parquet\Z", name))}
-    if counts - {len(found)}:
+        url = f"{site.hub}/{_HUB_DATASET}/resolve/main/{folder}/{name}"
+        files[name] = DumpFile(url, f"{wiki.name}-{date}-{name}", _size(entry), digest)
+    counts = {int(match[1]) for name in files if (match := re.search(r"-of-([0-9]{1,9})\.parquet\Z", name))}
+    if counts - {len(files)}:
         return ()
-    return tuple(found[name] for name in sorted(found))
+    return tuple(files[name] for name in sorted(files))
 
 
-# What servers say, whatever it is
+# Values from a server, which may be anything
 
 
-def _json(url: str, page: Page) -> Any:
+def _parse_json(url: str, page: ShortResponse) -> Any:
     try:
         return json.loads(page.body)
     except (ValueError, RecursionError):
-        raise Cr5Error(f"{url}: no JSON, or cut short; run it again later, or take another mirror") from None
+        raise Cr5Error(f"{url}: not JSON, or cut short; try again later, or use another `mirror`") from None
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -348,10 +359,10 @@ def _size(info: dict[str, Any]) -> int | None:
     return size if isinstance(size, int) and not isinstance(size, bool) and size >= 0 else None
 
 
-def _digest(kind: str, length: int, value: Any) -> str | None:
+def _digest(algorithm: str, length: int, value: Any) -> str | None:
     value = str(value).lower()
-    return f"{kind}:{value}" if re.fullmatch(f"[0-9a-f]{{{length}}}", value) else None
+    return f"{algorithm}:{value}" if re.fullmatch(f"[0-9a-f]{{{length}}}", value) else None
 
 
-def _short(name: str) -> str:
+def _shortened(name: str) -> str:
     return repr(name if len(name) <= 80 else name[:80] + "…")

@@ -1,4 +1,4 @@
-"""The harvest of dumps: files fetched, and extracted as they arrive."""
+"""The extraction of dumps: files are downloaded in order, and each is extracted as soon as it is complete."""
 
 import glob
 import hashlib
@@ -14,235 +14,246 @@ from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback
 from cr5.sources.files import reading
 from cr5.sources.http.client import StoppedError
-from cr5.sources.http.queue import Item, fetch_all
-from cr5.sources.wikipedia import parquet_export, search_index_dump, xml_dump
-from cr5.sources.wikipedia.dump_listing import Dump, File, find_sitelinks
+from cr5.sources.http.queue import QueuedFile, fetch_all
+from cr5.sources.wikipedia.dump_formats import READERS
+from cr5.sources.wikipedia.dump_listing import Dump, DumpFile, find_sitelinks
+from cr5.sources.wikipedia.dump_reader import FileRange
 from cr5.sources.wikipedia.local_dumps import find_local_sitelinks
-from cr5.sources.wikipedia.plan import Ids, Request
-from cr5.sources.wikipedia.shards import Done, Job, extract, finished, load_json, write_json
-from cr5.sources.wikipedia.wiki import Piece, Wiki
+from cr5.sources.wikipedia.plan import ItemSource, WikipediaRequest
+from cr5.sources.wikipedia.shards import ExtractionResult, ExtractionTask, extract, finished_result
+from cr5.sources.wikipedia.wiki import Wiki
 from cr5.sources.wikipedia.wikidata_items import from_page_props, from_sitelinks
+from cr5.sources.wikipedia.work_files import load_json, write_json
 
-Harvested: TypeAlias = dict[str, list[tuple[Job, Done]]]
-"""Every wiki's jobs in order, by its code, with what came of them."""
+ResultsByWiki: TypeAlias = dict[str, list[tuple[ExtractionTask, ExtractionResult]]]
+"""The tasks of every wiki, by its code and in order, with their results."""
 
-_DIVIDE = {"cirrus": search_index_dump.pieces, "xml": xml_dump.pieces, "parquet": parquet_export.pieces}
-_ENDS = 1 << 16  # bytes at each end of a file
+_FINGERPRINT_BYTES = 1 << 16  # at each end of a file
 
 
 @dataclass
-class Harvest:
-    """One run: where things lie, who works, and how far they are."""
+class Extraction:
+    """One run: its settings, the tasks that were submitted, and how many articles they have given so far."""
 
-    request: Request
+    request: WikipediaRequest
     work: Path
     executor: Executor
-    agent: str
+    user_agent: str
     progress: ProgressCallback
-    pause: float
-    notes: list[str] = field(default_factory=list)
-    working: set[Future[Done]] = field(default_factory=set)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    articles: int = 0
+    retry_delay: float
+    shard_bytes: int
+    notes: list[str]
+    _futures: set[Future[ExtractionResult]] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _articles: int = 0
 
-    def all(self, dumps: Sequence[Dump]) -> Harvested:
-        """Fetch and extract whatever is not yet extracted."""
-        tables = self.tables(dumps)
+    def extract_all(self, dumps: Sequence[Dump]) -> ResultsByWiki:
+        """Download and extract every file that is not extracted yet; return the results of all files."""
+        tables = self._item_tables(dumps)
         missing = {
-            self.place(dump, file): (dump, file)
+            self.path_of(dump, file): (dump, file)
             for dump in dumps
             for file in dump.files
-            if not self.extracted(dump, file)
+            if not self._is_extracted(dump, file)
         }
 
-        def arrived(path: Path) -> None:
+        def on_complete(path: Path) -> None:
             dump, file = missing[path]
-            self.check(dump, file)
-            for job in self.jobs(dump, file, tables[dump.wiki.code]):
-                self.submit(job)
+            self._check_size(dump, file)
+            for task in self._tasks(dump, file, tables[dump.wiki.code]):
+                self._submit(task)
 
         try:
             for path, (_, file) in missing.items():
                 if not file.url:
-                    arrived(path)
-            self.fetch([(file.url, path, file.digest) for path, (_, file) in missing.items() if file.url], arrived)
-            self.wait()
+                    on_complete(path)
+            remote = [QueuedFile(file.url, path, file.digest) for path, (_, file) in missing.items() if file.url]
+            self._fetch(remote, on_complete)
+            self._wait()
         except BaseException:
-            with self.lock:
-                working = list(self.working)
-            for future in working:
+            with self._lock:
+                futures = list(self._futures)
+            for future in futures:
                 future.cancel()
             raise
         return {
             dump.wiki.code: [
-                (job, extract(job)) for file in dump.files for job in self.jobs(dump, file, tables[dump.wiki.code])
+                (task, extract(task)) for file in dump.files for task in self._tasks(dump, file, tables[dump.wiki.code])
             ]
             for dump in dumps
         }
 
-    def fetch(self, items: Sequence[Item], arrived: Callable[[Path], None] = lambda path: None) -> None:
-        """Bring files here, and tell of each; a failure of whoever works on them meanwhile ends it."""
+    def _fetch(self, files: Sequence[QueuedFile], on_complete: Callable[[Path], None] = lambda path: None) -> None:
+        """Download files and call ``on_complete`` with each; stop as soon as a submitted task has failed."""
 
         def report(step: Progress) -> None:
-            so_far = f"{self.articles:,} articles; " if self.articles else ""
+            so_far = f"{self._articles:,} articles; " if self._articles else ""
             self.progress(Progress("fetch", step.done, step.total, so_far + step.note))
 
-        if not items:
+        if not files:
             return
-        for _, path, _ in items:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            file.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            found = fetch_all(
-                items, agent=self.agent, progress=report, pause=self.pause, stop=self.failed, arrived=arrived
+            fetched = fetch_all(
+                files,
+                user_agent=self.user_agent,
+                progress=report,
+                retry_delay=self.retry_delay,
+                should_stop=self._has_failed,
+                on_complete=on_complete,
             )
         except StoppedError:
-            self.wait()  # raises what stopped it
+            self._wait()  # raises the error of the task that failed
             raise
-        self.notes += [f"{file.path.name}: {note}" for file in found for note in file.notes]
+        self.notes += [f"{file.path.name}: {note}" for file in fetched for note in file.notes]
 
-    # Who works
+    # Tasks
 
-    def submit(self, job: Job) -> None:
-        """Have a job done."""
-        future = self.executor.submit(extract, job)
-        with self.lock:
-            self.working.add(future)
-        future.add_done_callback(self.count)
+    def _submit(self, task: ExtractionTask) -> None:
+        future = self.executor.submit(extract, task)
+        with self._lock:
+            self._futures.add(future)
+        future.add_done_callback(self._count_articles)
 
-    def count(self, future: Future[Done]) -> None:
-        """Add what has come."""
+    def _count_articles(self, future: Future[ExtractionResult]) -> None:
         if not future.cancelled() and future.exception() is None:
-            with self.lock:
-                self.articles += future.result().documents
+            with self._lock:
+                self._articles += future.result().documents
 
-    def failed(self) -> bool:
-        """Whether there is no sense in going on."""
-        with self.lock:
-            return any(f.done() and (f.cancelled() or f.exception() is not None) for f in self.working)
+    def _has_failed(self) -> bool:
+        with self._lock:
+            return any(f.done() and (f.cancelled() or f.exception() is not None) for f in self._futures)
 
-    def wait(self) -> None:
-        """Until all jobs are done; the first failure ends it."""
-        left = total = set(self.working)
-        while left:
-            ended, left = wait(left, 0.5, FIRST_COMPLETED)
-            for future in ended:
+    def _wait(self) -> None:
+        """Wait for all tasks; raise the first error."""
+        pending = submitted = set(self._futures)
+        while pending:
+            done, pending = wait(pending, 0.5, FIRST_COMPLETED)
+            for future in done:
                 future.result()
-            self.progress(Progress("extract", len(total) - len(left), len(total), f"{self.articles:,} articles"))
+            finished = len(submitted) - len(pending)
+            self.progress(Progress("extract", finished, len(submitted), f"{self._articles:,} articles"))
 
     # Files
 
-    def place(self, dump: Dump, file: File) -> Path:
-        """Where a file is, or will be."""
+    def path_of(self, dump: Dump, file: DumpFile) -> Path:
+        """Where a dump file is, or will be downloaded to."""
         return self.work / dump.wiki.code / "dumps" / file.name if file.url else Path(file.name)
 
-    def folder(self, dump: Dump) -> Path:
-        """Where shards go."""
+    def shard_folder(self, dump: Dump) -> Path:
+        """The folder of a wiki's shards."""
         folder = self.work / dump.wiki.code / "extracted"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def extracted(self, dump: Dump, file: File) -> bool:
-        """Whether a file has given all it has, so that it need not even be there."""
-        known = load_json(self.pieces(dump, file))
-        return known is not None and all(finished(job) for job in self.divided(dump, file, known))
+    def _is_extracted(self, dump: Dump, file: DumpFile) -> bool:
+        """Whether all of a file has been extracted, so that the file itself is no longer needed."""
+        record = load_json(self._ranges_record(dump, file))
+        return record is not None and all(finished_result(task) for task in self._tasks_of_record(dump, file, record))
 
-    def jobs(self, dump: Dump, file: File, items: Path | None) -> list[Job]:
-        """What is to be done with a file; its pieces are chosen once, for as long as it is the same file."""
-        path, record = self.place(dump, file), self.pieces(dump, file)
-        known = load_json(record)
-        if known is None or not (self.extracted(dump, file) or known.get("mark") == _mark(path)):
-            for left in record.parent.glob(f"{glob.escape(Path(file.name).name)}.*"):
-                left.unlink()  # of a copy that was cut short, or of a dump that has been renewed
-            known = {
-                "mark": _mark(path),
-                "pieces": [[piece.begin, piece.end] for piece in _DIVIDE[dump.kind](path)],
-                "hidden": sorted(xml_dump.hidden_names(path)) if dump.kind == "xml" else None,
+    def _tasks(self, dump: Dump, file: DumpFile, items: Path | None) -> list[ExtractionTask]:
+        """The tasks of a file; its ranges are chosen once and kept while the file is the same."""
+        path, record_path = self.path_of(dump, file), self._ranges_record(dump, file)
+        record = load_json(record_path)
+        if record is None or not (self._is_extracted(dump, file) or record.get("mark") == _fingerprint(path)):
+            for stale in record_path.parent.glob(f"{glob.escape(Path(file.name).name)}.*"):
+                stale.unlink()  # from a truncated copy, or from an older dump of the same name
+            reader = READERS[dump.dump_format]
+            prefixes = reader.read_hidden_prefixes(path)
+            record = {
+                "mark": _fingerprint(path),
+                "pieces": [[file_range.begin, file_range.end] for file_range in reader.split(path)],
+                "hidden": None if prefixes is None else sorted(prefixes),
             }
-            write_json(record, known)
-        return self.divided(dump, file, known, items)
+            write_json(record_path, record)
+        return self._tasks_of_record(dump, file, record, items)
 
-    def pieces(self, dump: Dump, file: File) -> Path:
-        """Where it stands how a file is divided."""
-        return self.folder(dump) / f"{Path(file.name).name}.pieces.json"
+    def _ranges_record(self, dump: Dump, file: DumpFile) -> Path:
+        """The path of the record of how a file is split."""
+        return self.shard_folder(dump) / f"{Path(file.name).name}.pieces.json"
 
-    def divided(self, dump: Dump, file: File, known: dict[str, Any], items: Path | None = None) -> list[Job]:
-        """The jobs of a file that has been divided."""
-        path, folder = str(self.place(dump, file).resolve()), str(self.folder(dump).resolve())
-        hidden = None if known["hidden"] is None else frozenset(known["hidden"])
+    def _tasks_of_record(
+        self, dump: Dump, file: DumpFile, record: dict[str, Any], items: Path | None = None
+    ) -> list[ExtractionTask]:
+        path, folder = str(self.path_of(dump, file).resolve()), str(self.shard_folder(dump).resolve())
+        prefixes = None if record["hidden"] is None else frozenset(record["hidden"])
         table = None if items is None else str(items.resolve())
         return [
-            Job(
-                dump.kind, Piece(path, begin, end), dump.wiki, table, hidden, folder,
-                f"{Path(file.name).name}.{begin:013d}",
+            ExtractionTask(
+                dump.dump_format, FileRange(path, begin, end), dump.wiki, table, prefixes, folder,
+                f"{Path(file.name).name}.{begin:013d}", self.shard_bytes,
             )
-            for begin, end in known["pieces"]
+            for begin, end in record["pieces"]
         ]  # fmt: skip
 
-    def check(self, dump: Dump, file: File) -> None:
-        """Refuse a file that is not the one of the plan: with the others it might make no dump."""
-        path = self.place(dump, file)
+    def _check_size(self, dump: Dump, file: DumpFile) -> None:
+        """Raise a ``Cr5Error`` if a file is not the one of the plan: it may not belong to the same dump."""
+        path = self.path_of(dump, file)
         if file.url and file.size is not None and file.size != (size := path.stat().st_size):
             raise Cr5Error(
-                f"{path}: {size:,} bytes, not {file.size:,} as when this corpus was begun: the dump has been renewed; "
+                f"{path}: has {size:,} bytes, not {file.size:,} as when this corpus was begun; the dump was replaced: "
                 f"delete {self.work / dump.wiki.code} and run the same command again"
             )
 
-    # Tables of items
+    # Item tables
 
-    def tables(self, dumps: Sequence[Dump]) -> dict[str, Path | None]:
-        """Every wiki's table of items, fetched and made where it is missing."""
-        found = {dump.wiki.code: self.work / dump.wiki.code / "items" for dump in dumps}
-        missing = [dump for dump in dumps if not found[dump.wiki.code].exists()]
+    def _item_tables(self, dumps: Sequence[Dump]) -> dict[str, Path | None]:
+        """The item table of every wiki; missing ones are downloaded and built."""
+        tables = {dump.wiki.code: self.work / dump.wiki.code / "items" for dump in dumps}
+        missing = [dump for dump in dumps if not tables[dump.wiki.code].exists()]
         if self.request.ids == "sitelinks":
-            everything = self.sitelinks() if missing else None
-            sources = {dump.wiki.code: everything for dump in missing}
+            sitelinks = self._sitelinks_file() if missing else None
+            sources = {dump.wiki.code: sitelinks for dump in missing}
         else:
             sources = {dump.wiki.code: dump.props for dump in missing}
-        wanted = {
-            dump.wiki: (file, self.table_place(dump, file))
+        files = {
+            dump.wiki: (file, self._item_source_path(dump, file))
             for dump in missing
             if (file := sources[dump.wiki.code]) is not None
         }
-        self.fetch(list({path: (file.url, path, file.digest) for file, path in wanted.values() if file.url}.values()))
-        making = {
-            self.executor.submit(make_table, path, wiki, self.request.ids, found[wiki.code]): wiki
-            for wiki, (_, path) in wanted.items()
+        remote = {path: QueuedFile(file.url, path, file.digest) for file, path in files.values() if file.url}
+        self._fetch(list(remote.values()))
+        futures = {
+            self.executor.submit(build_item_table, path, wiki, self.request.ids, tables[wiki.code]): wiki
+            for wiki, (_, path) in files.items()
         }
-        for number, future in enumerate(making):
-            self.progress(Progress("items of Wikidata", number, len(making), making[future].code))
+        for number, future in enumerate(futures):
+            self.progress(Progress("Wikidata items", number, len(futures), futures[future].code))
             future.result()
-        return {code: table if table.exists() else None for code, table in found.items()}
+        return {code: table if table.exists() else None for code, table in tables.items()}
 
-    def table_place(self, dump: Dump, file: File) -> Path:
-        """Where the file with the items is, or will be: Wikidata's is for all wikis."""
+    def _item_source_path(self, dump: Dump, file: DumpFile) -> Path:
+        """Where the file with the items is, or will be: Wikidata's table serves all wikis."""
         if self.request.ids == "sitelinks" and file.url:
             return self.work / "wikidata" / file.name
-        return self.place(dump, file)
+        return self.path_of(dump, file)
 
-    def sitelinks(self) -> File:
-        """Wikidata's table, of the date that an earlier run began with."""
+    def _sitelinks_file(self) -> DumpFile:
+        """Wikidata's table of sitelinks, of the date that an earlier run chose."""
         if self.request.dumps is not None:
             return find_local_sitelinks(self.request.dumps)
-        known = load_json(self.work / "sitelinks.json")
-        if known is None:
-            known = find_sitelinks(mirror=self.request.mirror, agent=self.agent, pause=self.pause)._asdict()
-            write_json(self.work / "sitelinks.json", known)
-        return File(**known)
+        record = load_json(self.work / "sitelinks.json")
+        if record is None:
+            file = find_sitelinks(mirror=self.request.mirror, user_agent=self.user_agent, retry_delay=self.retry_delay)
+            record = file._asdict()
+            write_json(self.work / "sitelinks.json", record)
+        return DumpFile(**record)
 
 
-def make_table(path: Path, wiki: Wiki, ids: Ids, folder: Path, partial: bool = False) -> None:
-    """A wiki's table of items."""
-    if ids == "sitelinks":
+def build_item_table(path: Path, wiki: Wiki, source: ItemSource, folder: Path, partial: bool = False) -> None:
+    """Build the item table of a wiki from its page_props or from Wikidata's sitelinks."""
+    if source == "sitelinks":
         from_sitelinks(path, wiki.name, folder)
     else:
         from_page_props(path, folder, partial=partial)
 
 
-def _mark(path: Path) -> str:
-    """What tells a file from another of its name: its size and its ends, where compressed files have their sums."""
+def _fingerprint(path: Path) -> str:
+    """A file's size and the digest of both its ends, where compressed formats have their checksums."""
     with reading(str(path)), path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
-        head = file.read(_ENDS)
-        file.seek(max(0, size - _ENDS))
-        return f"{size} {hashlib.sha256(head + file.read()).hexdigest()}"
+        beginning = file.read(_FINGERPRINT_BYTES)
+        file.seek(max(0, size - _FINGERPRINT_BYTES))
+        return f"{size} {hashlib.sha256(beginning + file.read()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""The plan of a Wikipedia corpus: what is wanted, and the dumps that give it, chosen once."""
+"""The plan of a Wikipedia corpus: what was requested, and the dump of each wiki, chosen once and then kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,66 +8,84 @@ from typing import Literal, TypeAlias
 from cr5.corpus import languages
 from cr5.errors import Cr5Error
 from cr5.progress import ProgressCallback, silent
-from cr5.sources.wikipedia.dump_listing import DUMPS, HUB, Dump, File, find_dumps
-from cr5.sources.wikipedia.local_dumps import find_local
-from cr5.sources.wikipedia.publishing import Keep
-from cr5.sources.wikipedia.shards import load_json, write_json
-from cr5.sources.wikipedia.wiki import Kind, Wiki
+from cr5.sources.wikipedia.dump_listing import HUB_URL, MIRROR_URL, Dump, DumpFile, find_dumps
+from cr5.sources.wikipedia.dump_reader import DumpFormat
+from cr5.sources.wikipedia.local_dumps import find_local_dumps
+from cr5.sources.wikipedia.publishing import ArticleFilter
+from cr5.sources.wikipedia.wiki import Wiki
+from cr5.sources.wikipedia.work_files import load_json, write_json
 
-Ids: TypeAlias = Literal["props", "sitelinks"]
-"""Where a page's item is found: in its wiki's page_props, or in Wikidata's table of all wikis' pages."""
-
-ALL = Keep()
+ItemSource: TypeAlias = Literal["props", "sitelinks"]
+"""Where the Wikidata item of a page is looked up: in the wiki's page_props, or in Wikidata's table of sitelinks."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """What somebody wants: of which Wikipedias, in which form, as of when; all of it, or ``sample`` articles each."""
+class WikipediaRequest:
+    """What to build: of which Wikipedias (by their codes), from which dumps, and which articles to keep.
 
-    codes: tuple[str, ...]
-    kind: Kind = "cirrus"
+    ``sample`` takes only that many articles of each. ``dumps`` is a folder with downloaded dumps: nothing is fetched.
+    """
+
+    langs: tuple[str, ...]
+    source: DumpFormat = "cirrus"
     date: str | None = None
-    ids: Ids = "props"
+    ids: ItemSource = "props"
     sample: int | None = None
-    keep: Keep = ALL
-    mirror: str = DUMPS
-    hub: str = HUB
-    dumps: Path | None = None  # files that are here already: nothing is fetched
+    concepts: Literal["all", "shared"] = "all"
+    drop_foreign: bool = False
+    dedupe: bool = False
+    mirror: str = MIRROR_URL
+    hub: str = HUB_URL
+    dumps: Path | None = None
 
     @property
     def wikis(self) -> list[Wiki]:
         """The Wikipedias, each with its language."""
-        return [Wiki(code, languages.wikipedia_language(code)) for code in self.codes]
+        return [Wiki(code, languages.wikipedia_language(code)) for code in self.langs]
+
+    @property
+    def article_filter(self) -> ArticleFilter:
+        """Which of the extracted articles belong in the corpus."""
+        return ArticleFilter(self.concepts == "shared", self.drop_foreign, self.dedupe)
 
     def check(self) -> None:
-        """Refuse what makes no corpus."""
+        """Raise a ``Cr5Error`` if the fields contradict each other."""
         langs = [wiki.lang for wiki in self.wikis]
         if not langs:
-            raise Cr5Error("no language given; name some, e.g. --langs da,en,it,vi")
-        if twice := [lang for lang in langs if langs.count(lang) > 1]:
-            raise Cr5Error(f"language {twice[0]} is named twice; name it once")
-        if self.keep.shared and len(langs) < 2:
-            raise Cr5Error("--concepts shared needs two languages or more; name another, or keep all concepts")
+            raise Cr5Error("no language was given; name some in `langs`, e.g. da,en,it,vi")
+        if repeated := [lang for lang in langs if langs.count(lang) > 1]:
+            raise Cr5Error(f"language {repeated[0]} occurs twice in `langs`; name it once")
+        if self.concepts == "shared" and len(langs) < 2:
+            raise Cr5Error('`concepts="shared"` needs at least two languages; add one, or use `concepts="all"`')
         if self.sample and self.ids == "sitelinks":
-            raise Cr5Error("--ids sitelinks needs Wikidata's whole table, which is too much for a sample; leave it out")
-
-
-def plan(
-    request: Request, work: Path, *, agent: str, pause: float = 1.0, progress: ProgressCallback = silent
-) -> list[Dump]:
-    """The dump of every wiki: the one that an earlier run began with, or the newest that is complete."""
-    found = {wiki.code: dump for wiki in request.wikis if (dump := _begun(request, work, wiki)) is not None}
-    missing = [wiki for wiki in request.wikis if wiki.code not in found]
-    for dump in _find(request, missing, agent, pause, progress) if missing else []:
-        if dump.props is None and request.kind != "cirrus" and request.ids == "props":
             raise Cr5Error(
-                f"{dump.wiki.name}: there is no page_props with the items of its pages; pass --ids sitelinks"
+                '`ids="sitelinks"` needs Wikidata\'s complete table, which is too large for a `sample`; '
+                'use `ids="props"`'
+            )
+
+
+def choose_dumps(
+    request: WikipediaRequest,
+    work: Path,
+    *,
+    user_agent: str,
+    retry_delay: float = 1.0,
+    progress: ProgressCallback = silent,
+) -> list[Dump]:
+    """The dump of every wiki: the one that an earlier run chose, or the newest complete one, which is recorded."""
+    chosen = {wiki.code: dump for wiki in request.wikis if (dump := _load_plan(request, work, wiki)) is not None}
+    missing = [wiki for wiki in request.wikis if wiki.code not in chosen]
+    for dump in _find_dumps(request, missing, user_agent, retry_delay, progress) if missing else []:
+        if dump.props is None and request.source != "cirrus" and request.ids == "props":
+            raise Cr5Error(
+                f"{dump.wiki.name}: there is no page_props table with the Wikidata items of its pages; "
+                'use `ids="sitelinks"`'
             )
         (work / dump.wiki.code).mkdir(exist_ok=True)
         write_json(
             work / dump.wiki.code / "plan.json",
             {
-                "source": request.kind,
+                "source": request.source,
                 "ids": request.ids,
                 "sample": request.sample,
                 "date": dump.date,
@@ -75,43 +93,45 @@ def plan(
                 "props": dump.props,
             },
         )
-        found[dump.wiki.code] = dump
-    return [found[wiki.code] for wiki in request.wikis]
+        chosen[dump.wiki.code] = dump
+    return [chosen[wiki.code] for wiki in request.wikis]
 
 
-def _begun(request: Request, work: Path, wiki: Wiki) -> Dump | None:
-    known = load_json(work / wiki.code / "plan.json", work / wiki.code)
-    if known is None:
+def _load_plan(request: WikipediaRequest, work: Path, wiki: Wiki) -> Dump | None:
+    plan = load_json(work / wiki.code / "plan.json", delete=work / wiki.code)
+    if plan is None:
         return None
-    for name, value in {"source": request.kind, "ids": request.ids, "sample": request.sample}.items():
-        if known[name] != value:
+    for name, value in {"source": request.source, "ids": request.ids, "sample": request.sample}.items():
+        if plan[name] != value:
             raise Cr5Error(
-                f"{work.parent}: begun with {_option(name, known[name])}, not {_option(name, value)}; go on as it was "
-                "begun, or name another folder"
+                f"{work.parent}: this corpus was begun with {_shown(name, plan[name])}, not {_shown(name, value)}; "
+                "use the same again to resume, or name another folder"
             )
-    if request.date not in (None, known["date"]):
+    if request.date not in (None, plan["date"]):
         raise Cr5Error(
-            f"{work.parent}: begun with the dump of {known['date']} for {wiki.code}, not {request.date}; leave out "
-            "--date to go on, or name another folder"
+            f"{work.parent}: this corpus was begun with the dump of {plan['date']} for {wiki.code}, not with "
+            f"`date={request.date}`; leave out `date` to resume, or name another folder"
         )
-    files = tuple(File(*file) for file in known["files"])
-    return Dump(wiki, request.kind, known["date"], files, File(*known["props"]) if known["props"] else None)
+    files = tuple(DumpFile(*file) for file in plan["files"])
+    return Dump(wiki, request.source, plan["date"], files, DumpFile(*plan["props"]) if plan["props"] else None)
 
 
-def _option(name: str, value: object) -> str:
-    return f"--{name} {value}" if value is not None else f"no --{name}"
+def _shown(name: str, value: object) -> str:
+    return f"`{name}={value}`" if value is not None else f"no `{name}`"
 
 
-def _find(request: Request, wikis: Sequence[Wiki], agent: str, pause: float, progress: ProgressCallback) -> list[Dump]:
+def _find_dumps(
+    request: WikipediaRequest, wikis: Sequence[Wiki], user_agent: str, retry_delay: float, progress: ProgressCallback
+) -> list[Dump]:
     if request.dumps is not None:
-        return find_local(wikis, request.kind, request.dumps, request.date)
+        return find_local_dumps(wikis, request.source, request.dumps, request.date)
     return find_dumps(
         wikis,
-        request.kind,
+        request.source,
         date=request.date,
         mirror=request.mirror,
         hub=request.hub,
-        agent=agent,
+        user_agent=user_agent,
         progress=progress,
-        pause=pause,
+        retry_delay=retry_delay,
     )

@@ -1,4 +1,4 @@
-"""A sample for a try-out: the first articles of every wiki, from no more of its files than that takes."""
+"""Samples for trying things out: the first articles of every wiki, from only as much of its files as that needs."""
 
 import shutil
 from collections.abc import Sequence
@@ -8,87 +8,94 @@ from cr5.errors import CorpusError, Cr5Error
 from cr5.progress import Progress
 from cr5.sources.http.client import StoppedError
 from cr5.sources.http.download import fetch
-from cr5.sources.wikipedia import xml_dump
-from cr5.sources.wikipedia.dump_listing import Dump, File
-from cr5.sources.wikipedia.extraction import Harvest, Harvested, make_table
-from cr5.sources.wikipedia.shards import Done, Job, extract, finished
-from cr5.sources.wikipedia.wiki import Piece
+from cr5.sources.http.partial_file import partial_path
+from cr5.sources.wikipedia.dump_formats import READERS
+from cr5.sources.wikipedia.dump_listing import Dump, DumpFile
+from cr5.sources.wikipedia.dump_reader import FileRange
+from cr5.sources.wikipedia.extraction import Extraction, ResultsByWiki, build_item_table
+from cr5.sources.wikipedia.shards import ExtractionResult, ExtractionTask, extract, finished_result
 
+SAMPLE_BYTES = 4 << 20  # of each file, at first
 _NAME = "sample"
 
 
-def take_samples(harvest: Harvest, dumps: Sequence[Dump], count: int, size: int) -> Harvested:
-    """The first ``count`` articles of every dump; ``size`` bytes are fetched at first, and twice as many each time."""
-    found: Harvested = {}
+def extract_samples(extraction: Extraction, dumps: Sequence[Dump], count: int, size: int) -> ResultsByWiki:
+    """Extract the first ``count`` articles of every dump from ``size`` bytes, doubled until they are enough."""
+    results: ResultsByWiki = {}
     for number, dump in enumerate(dumps):
-        harvest.progress(Progress("sample", number, len(dumps), dump.wiki.code))
-        folder = harvest.folder(dump)
-        job = Job(dump.kind, Piece(""), dump.wiki, None, None, str(folder.resolve()), _NAME)
-        if finished(job) is None:
-            _take(harvest, dump, count, size)
-        found[dump.wiki.code] = [(job, extract(job))]
-    return found
+        extraction.progress(Progress("sample", number, len(dumps), dump.wiki.code))
+        folder = str(extraction.shard_folder(dump).resolve())
+        task = ExtractionTask(dump.dump_format, FileRange(""), dump.wiki, None, None, folder, _NAME)
+        if finished_result(task) is None:
+            _extract_sample(extraction, dump, count, size)
+        results[dump.wiki.code] = [(task, extract(task))]
+    return results
 
 
-def _take(harvest: Harvest, dump: Dump, count: int, size: int) -> None:
-    heads = harvest.work / dump.wiki.code / "head"
-    done = None
-    while done is None:
-        shutil.rmtree(heads, ignore_errors=True)
-        heads.mkdir(parents=True)
-        done = _try(harvest, dump, count, size, heads)
+def _extract_sample(extraction: Extraction, dump: Dump, count: int, size: int) -> None:
+    folder = extraction.work / dump.wiki.code / "head"
+    result = None
+    while result is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        result = _try_sample(extraction, dump, count, size, folder)
         size *= 2
-    for name in [*(f"{_NAME}-{i:05d}.parquet" for i in range(done.shards)), f"{_NAME}.json"]:  # its record last
-        (heads / name).replace(harvest.folder(dump) / name)
-    shutil.rmtree(heads)
+    # The record comes last: with it the sample is complete.
+    for name in [*(f"{_NAME}-{number:05d}.parquet" for number in range(result.shards)), f"{_NAME}.json"]:
+        (folder / name).replace(extraction.shard_folder(dump) / name)
+    shutil.rmtree(folder)
 
 
-def _try(harvest: Harvest, dump: Dump, count: int, size: int, heads: Path) -> Done | None:
-    """A sample from the heads of the first file and of the items, or None where they are too short for it."""
-    path, whole = _head(harvest, dump, dump.files[0], size, heads)
-    table: Path | None = None
+def _try_sample(extraction: Extraction, dump: Dump, count: int, size: int, folder: Path) -> ExtractionResult | None:
+    """A sample from the beginnings of the first file and of the item table's source; None if they are too short."""
+    path, complete = _fetch_beginning(extraction, dump, dump.files[0], size, folder)
+    items: str | None = None
     try:
         if dump.props is not None:
-            props, complete = _head(harvest, dump, dump.props, size, heads)
-            whole &= complete
-            table = heads / "items"
-            make_table(props, dump.wiki, "props", table, partial=not complete)
-        hidden = xml_dump.hidden_names(path) if dump.kind == "xml" else None
-        items = None if table is None else str(table)
-        done = extract(Job(dump.kind, Piece(str(path)), dump.wiki, items, hidden, str(heads), _NAME, limit=count))
+            props, props_complete = _fetch_beginning(extraction, dump, dump.props, size, folder)
+            complete &= props_complete
+            items = str(folder / "items")
+            build_item_table(props, dump.wiki, "props", Path(items), partial=not props_complete)
+        prefixes = READERS[dump.dump_format].read_hidden_prefixes(path)
+        result = extract(
+            ExtractionTask(
+                dump.dump_format, FileRange(str(path)), dump.wiki, items, prefixes, str(folder), _NAME,
+                extraction.shard_bytes, limit=count,
+            )
+        )  # fmt: skip
     except CorpusError:
-        if whole:
+        if complete:
             raise
         return None
-    if whole and done.cut:
-        raise Cr5Error(done.cut)
-    return done if whole or done.documents >= count else None
+    if complete and result.cut:
+        raise Cr5Error(result.cut)
+    return result if complete or result.documents >= count else None
 
 
-def _head(harvest: Harvest, dump: Dump, file: File, size: int, heads: Path) -> tuple[Path, bool]:
-    """The first bytes of a file under its own name, and whether they are all; a later run can go on from there."""
-    path = harvest.place(dump, file)
+def _fetch_beginning(extraction: Extraction, dump: Dump, file: DumpFile, size: int, folder: Path) -> tuple[Path, bool]:
+    """The first ``size`` bytes of a file and whether that is all of it; a later download resumes from them."""
+    path = extraction.path_of(dump, file)
     if not file.url:
         return path.resolve(), True
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    divisible = path.suffix != ".parquet"  # its end tells what there is
+    partial = partial_path(path)
+    needs_all = path.suffix == ".parquet"  # the table of contents is at its end
 
-    def stop() -> bool:
-        return divisible and part.exists() and part.stat().st_size >= size
+    def should_stop() -> bool:
+        return not needs_all and partial.exists() and partial.stat().st_size >= size
 
     try:
         fetch(
             file.url,
             path,
             digest=file.digest,
-            agent=harvest.agent,
-            progress=harvest.progress,
-            pause=harvest.pause,
-            stop=stop,
+            user_agent=extraction.user_agent,
+            progress=extraction.progress,
+            retry_delay=extraction.retry_delay,
+            should_stop=should_stop,
         )
     except StoppedError:
-        link = heads / path.name
-        link.symlink_to(part.resolve())
+        link = folder / path.name
+        link.symlink_to(partial.resolve())
         return link, False
     return path.resolve(), True

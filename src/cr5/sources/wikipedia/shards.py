@@ -1,13 +1,11 @@
-"""Shards: the articles of a dump's pieces as Parquet files, each written once, whole or not at all."""
+"""Shards: the articles of a file range as Parquet files, each written atomically and only once."""
 
-import errno
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,50 +13,54 @@ import pyarrow.parquet as pq
 from cr5.corpus import identification
 from cr5.corpus.documents import SCHEMA, Document
 from cr5.corpus.skipped import Skipped
-from cr5.errors import CorpusError, Cr5Error
-from cr5.sources.wikipedia import parquet_export, search_index_dump, xml_dump
-from cr5.sources.wikipedia.wiki import Kind, Piece, Tally, Wiki
-from cr5.sources.wikipedia.wikidata_items import Items
-from cr5.storage.atomic import replacing
+from cr5.errors import CorpusError
+from cr5.sources.wikipedia.dump_formats import READERS
+from cr5.sources.wikipedia.dump_reader import DumpFormat, FileRange, FindItem, PageCounts
+from cr5.sources.wikipedia.wiki import Wiki
+from cr5.sources.wikipedia.wikidata_items import ItemTable
+from cr5.sources.wikipedia.work_files import load_json, reading_table, write_json, write_table
 
-ARTICLES = SCHEMA.append(pa.field("foreign", pa.string()))
-"""A corpus' columns, and the language that a text is evidently in where that is not its own."""
-SHARD_BYTES = 64 << 20  # of text
-_STATE = b"cr5"
-_FATAL = {"cut short", "unreadable file"}  # what is lost then is not a page but any part of a file
+SHARD_SCHEMA = SCHEMA.append(pa.field("foreign", pa.string()))
+"""The columns of a corpus, and the language a text is evidently in if that is not the wiki's own, else ""."""
+SHARD_TEXT_BYTES = 64 << 20
+_STATE_KEY = b"cr5"
+_FATAL_REASONS = {"cut short", "unreadable file"}  # an unknown number of pages is lost, not a single one
 
 
-class Job(NamedTuple):
-    """A piece to extract, by whoever can see its files: where to, and what its shards are called."""
+class ExtractionTask(NamedTuple):
+    """A file range to extract, on any machine that sees the same files.
 
-    kind: Kind
-    piece: Piece
+    Shards are written to ``folder`` as ``name``-00000.parquet and so on, each of about ``shard_bytes`` of text.
+    """
+
+    dump_format: DumpFormat
+    file_range: FileRange
     wiki: Wiki
     items: str | None
-    hidden: frozenset[str] | None
+    hidden_prefixes: frozenset[str] | None
     folder: str
     name: str
-    size: int = SHARD_BYTES
-    limit: int | None = None  # articles of a sample: the file may be only the head of one
+    shard_bytes: int = SHARD_TEXT_BYTES
+    limit: int | None = None  # articles of a sample, whose file may be only the beginning of the published one
 
 
-class Done(NamedTuple):
-    """What came of a job: documents in how many shards, of which pages, and what was broken.
+class ExtractionResult(NamedTuple):
+    """The outcome of a task: documents written, in how many shards; pages read and skipped; and damaged records.
 
-    ``cut`` is why the head of a file ended before its sample was full.
+    ``cut`` says why a sample ended before its limit.
     """
 
     documents: int
     shards: int
-    tally: Tally
+    page_counts: PageCounts
     faults: Skipped
     cut: str = ""
 
 
-def extract(job: Job) -> Done:
-    """Write a piece's articles into shards; behind those of an earlier run, if there are any."""
-    if (done := finished(job)) is not None:
-        return done
+def extract(task: ExtractionTask) -> ExtractionResult:
+    """Write the articles of a file range into shards, continuing after those that an earlier run wrote."""
+    if (result := finished_result(task)) is not None:
+        return result
     state: dict[str, Any] = {
         "record": 0,
         "documents": 0,
@@ -68,114 +70,114 @@ def extract(job: Job) -> Done:
         "examples": {},
         "cut": "",
     }
-    while (path := shard(job, state["shards"])).exists():
-        state = _state(path)
-    tally, faults = Counter(state["tally"]), Skipped(state["faults"], state["examples"])
+    while (path := shard_path(task, state["shards"])).exists():
+        state = _state_of_shard(path)
+    page_counts, faults = Counter(state["tally"]), Skipped(state["faults"], state["examples"])
     rows: list[tuple[str, ...]] = []
-    size = 0
+    text_bytes = 0
 
-    def write(record: int) -> None:
+    def write_shard(record: int) -> None:
         state.update(
             record=record,
             documents=state["documents"] + len(rows),
             shards=state["shards"] + 1,
-            tally=dict(tally),
+            tally=dict(page_counts),
             faults=faults.counts,
             examples=faults.examples,
         )
         columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-        table = pa.Table.from_arrays(columns, schema=ARTICLES)
-        write_table(shard(job, state["shards"] - 1), table, {_STATE: json.dumps(state).encode()})
+        table = pa.Table.from_arrays(columns, schema=SHARD_SCHEMA)
+        write_table(shard_path(task, state["shards"] - 1), table, {_STATE_KEY: json.dumps(state).encode()})
 
     record = state["record"]
-    for record, document in _some(job, state, _articles(job, tally, faults, state["record"])):
-        guess = identification.find_foreign_language(document.text, job.wiki.lang)
-        rows.append((*_fields(document), guess.lang if guess else ""))
-        size += len(document.text.encode())
-        if size >= job.size:
-            write(record)
-            rows, size = [], 0
+    for record, document in _limited(task, state, _articles(task, page_counts, faults, state["record"])):
+        foreign = identification.find_foreign_language(document.text, task.wiki.lang)
+        rows.append((*_fields(document), foreign.lang if foreign else ""))
+        text_bytes += len(document.text.encode())
+        if text_bytes >= task.shard_bytes:
+            write_shard(record)
+            rows, text_bytes = [], 0
     if rows:
-        write(record)
-    state.update(tally=dict(tally), faults=faults.counts, examples=faults.examples)
-    write_json(_record(job), state)
-    return _done(state)
+        write_shard(record)
+    state.update(tally=dict(page_counts), faults=faults.counts, examples=faults.examples)
+    write_json(_result_path(task), state)
+    return _result(state)
 
 
-def finished(job: Job) -> Done | None:
-    """What came of a job that has been done; None where it has not, or where one of its shards is gone."""
-    if (state := load_json(_record(job))) is None:
+def finished_result(task: ExtractionTask) -> ExtractionResult | None:
+    """The result of a task that is finished, or None if it is not or if one of its shards is missing."""
+    if (state := load_json(_result_path(task))) is None:
         return None
-    return _done(state) if all(shard(job, number).exists() for number in range(state["shards"])) else None
+    return _result(state) if all(shard_path(task, number).exists() for number in range(state["shards"])) else None
 
 
-def _some(job: Job, state: dict[str, Any], found: Iterator[tuple[int, Document]]) -> Iterator[tuple[int, Document]]:
-    """All articles, or as many as a sample wants; it may find an end where its file has been cut."""
-    if job.limit is None:
-        yield from found
-        return
-    try:
-        yield from islice(found, job.limit)
-    except (CorpusError, _BeyondError) as error:
-        state["cut"] = str(error)
+def shard_path(task: ExtractionTask, number: int) -> Path:
+    """The path of a task's shard."""
+    return Path(task.folder) / f"{task.name}-{number:05d}.parquet"
 
 
-class _BeyondError(Exception):
-    """A page behind the end of a table of items that is only a head."""
+def _result_path(task: ExtractionTask) -> Path:
+    return Path(task.folder) / f"{task.name}.json"
 
 
-def shard(job: Job, number: int) -> Path:
-    """Where a job's shard lies."""
-    return Path(job.folder) / f"{job.name}-{number:05d}.parquet"
-
-
-def _record(job: Job) -> Path:
-    return Path(job.folder) / f"{job.name}.json"
-
-
-def _state(path: Path) -> dict[str, Any]:
-    """How far a job was when it had written a shard."""
-    with whole(path):
-        state: dict[str, Any] = json.loads(pq.read_schema(path).metadata[_STATE])
+def _state_of_shard(path: Path) -> dict[str, Any]:
+    """The state of the task when it had written this shard."""
+    with reading_table(path):
+        state: dict[str, Any] = json.loads(pq.read_schema(path).metadata[_STATE_KEY])
         return state
 
 
-@contextmanager
-def whole(path: Path) -> Iterator[None]:
-    """Say what to do about a shard that cannot be read, though it was written whole."""
+def _result(state: Mapping[str, Any]) -> ExtractionResult:
+    faults = Skipped(dict(state["faults"]), dict(state["examples"]))
+    return ExtractionResult(state["documents"], state["shards"], Counter(state["tally"]), faults, state["cut"])
+
+
+def _limited(
+    task: ExtractionTask, state: dict[str, Any], articles: Iterator[tuple[int, Document]]
+) -> Iterator[tuple[int, Document]]:
+    """All articles, or the first ones of a sample, which may end early where its file has been cut."""
+    if task.limit is None:
+        yield from articles
+        return
     try:
-        yield
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, OSError) and error.strerror:
-            raise
-        raise CorpusError(f"{path}: damaged; delete it and run the same command again") from error
+        yield from islice(articles, task.limit)
+    except (CorpusError, _BeyondItemTableError) as error:
+        state["cut"] = str(error)
 
 
-def _articles(job: Job, tally: Tally, faults: Skipped, skip: int) -> Iterator[tuple[int, Document]]:
-    find = _finder(Items.open(Path(job.items)), job.limit is not None) if job.items else None
+class _BeyondItemTableError(Exception):
+    """A page id is larger than any in an item table that was made from the beginning of a file."""
 
+
+def _articles(
+    task: ExtractionTask, page_counts: PageCounts, faults: Skipped, skip: int
+) -> Iterator[tuple[int, Document]]:
     def handle_error(reason: str, message: str) -> None:
-        if reason in _FATAL:
+        if reason in _FATAL_REASONS:
             raise CorpusError(message)
         faults.add(reason, message)
 
-    if job.kind == "cirrus":
-        return search_index_dump.articles(job.piece, job.wiki, find, tally=tally, skip=skip, handle_error=handle_error)
-    assert find is not None
-    if job.kind == "parquet":
-        return parquet_export.articles(job.piece, job.wiki, find, tally=tally, skip=skip, handle_error=handle_error)
-    return xml_dump.articles(
-        job.piece, job.wiki, find, tally=tally, skip=skip, handle_error=handle_error, hidden=job.hidden
+    return READERS[task.dump_format].articles(
+        task.file_range,
+        task.wiki,
+        _find_item(task),
+        page_counts=page_counts,
+        skip=skip,
+        hidden_prefixes=task.hidden_prefixes,
+        handle_error=handle_error,
     )
 
 
-def _finder(items: Items, head: bool) -> Callable[[int, str], tuple[str, bool] | None]:
-    if not (head and items.partial):
+def _find_item(task: ExtractionTask) -> FindItem | None:
+    if task.items is None:
+        return None
+    items = ItemTable.open(Path(task.items))
+    if task.limit is None or not items.partial:
         return items.find
 
     def find(page: int, title: str) -> tuple[str, bool] | None:
-        if page > items.last:
-            raise _BeyondError(f"page {page} is behind the last of the items that have come")
+        if page > items.last_key:
+            raise _BeyondItemTableError(f"page {page} comes after the last page of the partial item table")
         return items.find(page, title)
 
     return find
@@ -183,51 +185,3 @@ def _finder(items: Items, head: bool) -> Callable[[int, str], tuple[str, bool] |
 
 def _fields(document: Document) -> tuple[str, ...]:
     return document.concept, document.lang, document.text, document.title, document.url
-
-
-def _done(state: Mapping[str, Any]) -> Done:
-    faults = Skipped(dict(state["faults"]), dict(state["examples"]))
-    return Done(state["documents"], state["shards"], Counter(state["tally"]), faults, state["cut"])
-
-
-# Files that are whole or not there
-
-
-def write_table(path: Path, table: pa.Table, metadata: Mapping[bytes, bytes]) -> None:
-    """A Parquet file that carries its state with it."""
-    table = table.replace_schema_metadata(dict(metadata))
-    with writing(path) as file:
-        pq.write_table(table, file, compression="zstd")
-
-
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """A JSON file for people and for the next run."""
-    with writing(path) as file:
-        file.write(f"{json.dumps(values, ensure_ascii=False, indent=1)}\n".encode())
-
-
-def load_json(path: Path, unit: Path | None = None) -> dict[str, Any] | None:
-    """What ``write_json`` wrote, or None where it has not yet; ``unit`` is what is worth nothing without it."""
-    try:
-        values = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        values = None
-    if not isinstance(values, dict):
-        raise Cr5Error(f"{path}: damaged; delete {unit or 'it'} and run the same command again")
-    return values
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which gets its name when it is on the disk; a full one tells the user how to go on."""
-    try:
-        with replacing(path) as file:
-            yield file
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise Cr5Error(
-                f"{path}: no space left on the disk; free some and run the same command again, it goes on from here"
-            ) from error
-        raise

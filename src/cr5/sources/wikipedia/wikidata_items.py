@@ -1,14 +1,14 @@
-"""Items: which one of Wikidata a page of a wiki has, as a table on disk that many processes share.
+"""Item tables: the Wikidata item of every page of a wiki, on disk, shared by many processes.
 
-A folder holds sorted keys, page ids or digests of titles, with a value beside each, memory-mapped
-when opened, and a JSON that says what they were made from.
+A folder holds sorted keys (page ids, or digests of titles) with a value for each, memory-mapped when opened, and a
+JSON file that says what they were made from.
 """
 
 import json
 import re
 import shutil
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, TypeAlias, cast
@@ -18,204 +18,211 @@ from numpy.typing import NDArray
 
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, opened, raise_error
-from cr5.sources.wikipedia.sql_dump import rows
+from cr5.sources.wikipedia.sql_dump import read_rows
 from cr5.storage.atomic import sync
 
-Find: TypeAlias = Callable[[int, str], tuple[str, bool] | None]
-"""From a page's id and title to its item, "Q42", and whether it is a disambiguation; None where neither is known."""
-
-_Rows: TypeAlias = Iterable[tuple[int, int]]
-_Keys: TypeAlias = NDArray[np.int64]
+_Entries: TypeAlias = Iterable[tuple[int, int]]
+"""Keys with values; a value is twice the number of an item, plus one for a disambiguation page."""
+_Column: TypeAlias = NDArray[np.int64]
 
 _FORMAT = 1
-_ABOUT, _KEYS, _VALUES = "items.json", "keys.i64", "values.i64"
+_HEADER, _KEYS, _VALUES = "items.json", "keys.i64", "values.i64"
 _ITEM = re.compile(r"Q([1-9][0-9]{0,17})")
-_BLOCK = 1 << 16  # rows that are sorted out at a time
+MERGE_BLOCK_ROWS = 1 << 16
 
 
-class Items:
-    """A table as it lies on disk; a copy in another process opens it there."""
+class ItemTable:
+    """An item table on disk; when it is pickled, only its folder is sent, and the other process opens it there."""
 
-    def __init__(self, folder: Path, about: dict[str, Any], keys: _Keys, values: _Keys) -> None:
-        self.folder, self.about = folder, about
-        self._keys, self._values, self._by_title = keys, values, about["kind"] == "sitelinks"
+    def __init__(self, folder: Path, header: dict[str, Any], keys: _Column, values: _Column) -> None:
+        self.folder, self.header = folder, header
+        self._keys, self._values, self._by_title = keys, values, header["kind"] == "sitelinks"
 
     @classmethod
-    def open(cls, folder: Path) -> "Items":
-        """The table in a folder, without reading it."""
-        folder = folder.absolute()  # a worker elsewhere may stand in another folder
+    def open(cls, folder: Path) -> "ItemTable":
+        """Map the table in a folder into memory."""
+        folder = folder.absolute()  # a worker may have another working directory
         try:
-            about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
-            if about["format"] != _FORMAT:
+            header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
+            if header["format"] != _FORMAT:
                 raise ValueError
-            keys, values = (_mapped(folder / name, about["rows"]) for name in (_KEYS, _VALUES))
+            keys, values = (_mapped(folder / name, header["rows"]) for name in (_KEYS, _VALUES))
         except (OSError, ValueError, TypeError, KeyError):
-            raise CorpusError(f"{folder}: no table of items in this folder; delete it and build it anew") from None
-        return cls(folder, about, keys, values)
+            raise CorpusError(f"{folder}: not an item table; delete this folder and build it again") from None
+        return cls(folder, header, keys, values)
 
     def __len__(self) -> int:
         return len(self._keys)
 
     @property
     def partial(self) -> bool:
-        """Whether it was made from the head of a file."""
-        return bool(self.about["partial"])
+        """Whether it was made from the beginning of a file."""
+        return bool(self.header["partial"])
 
     @property
-    def last(self) -> int:
-        """The largest key, -1 where there is none: pages behind it are unknown to a partial table."""
+    def last_key(self) -> int:
+        """The largest key, or -1 if there is none: a partial table knows nothing about larger page ids."""
         return int(self._keys[-1]) if len(self._keys) else -1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Items.open, (self.folder,)
+        return ItemTable.open, (self.folder,)
 
     def find(self, page: int, title: str) -> tuple[str, bool] | None:
-        """A page's item and whether it is a disambiguation: ("Q42", False), or ("", True) for one without item."""
-        key = digest(title) if self._by_title else page
+        """Return a page's item ("Q42", or "" if it has none) and whether it is a disambiguation page, or None."""
+        key = title_key(title) if self._by_title else page
         if not 0 <= key < 2**63:
             return None
         row = int(self._keys.searchsorted(np.int64(key)))
         if row == len(self._keys) or self._keys[row] != key:
             return None
-        number, flag = divmod(int(self._values[row]), 2)
-        return f"Q{number}" if number else "", bool(flag)
+        number, is_disambiguation = divmod(int(self._values[row]), 2)
+        return f"Q{number}" if number else "", bool(is_disambiguation)
 
 
 def from_page_props(
-    path: Path, folder: Path, *, partial: bool = False, handle_error: ErrorHandler = raise_error
-) -> Items:
-    """Build the table of a wiki's page_props.sql.gz, by page ids; it knows disambiguations.
+    path: Path,
+    folder: Path,
+    *,
+    partial: bool = False,
+    handle_error: ErrorHandler = raise_error,
+    block_rows: int = MERGE_BLOCK_ROWS,
+) -> ItemTable:
+    """Build a table by page ids from a wiki's page_props.sql.gz; it also marks disambiguation pages.
 
-    A page with two items has the last. A file that is cut short is an error; with ``partial`` the
-    rows before the cut, or any other fault, are all there is. Takes 28 bytes of memory a row.
+    If a page has two items, the last one is used. A file that is cut short or damaged is an error, unless ``partial``
+    is true: then the rows before the cut are used. Takes 28 bytes of memory per row.
     """
     with opened(path) as stream:
-        found = _page_props(stream, str(path), handle_error)
-        return _build(found, folder, path, partial, {"kind": "page_props"})
+        entries = _page_props_entries(stream, str(path), handle_error)
+        return _build(entries, folder, path, partial, {"kind": "page_props"}, block_rows)
 
 
 def from_sitelinks(
     path: Path, site: str, folder: Path, *, partial: bool = False, handle_error: ErrorHandler = raise_error
-) -> Items:
-    """Build the table of a site ("dawiki") from Wikidata's wb_items_per_site.sql.gz, by titles.
+) -> ItemTable:
+    """Build a table by titles for a site ("dawiki") from Wikidata's wb_items_per_site.sql.gz.
 
-    It knows no disambiguations. A title with two items has the last. ``partial`` and memory: as above.
+    It does not mark disambiguation pages; otherwise as ``from_page_props``.
     """
     with opened(path) as stream:
-        found = _sitelinks(stream, site, str(path), handle_error)
-        return _build(found, folder, path, partial, {"kind": "sitelinks", "site": site})
+        entries = _sitelinks_entries(stream, site, str(path), handle_error)
+        return _build(entries, folder, path, partial, {"kind": "sitelinks", "site": site}, MERGE_BLOCK_ROWS)
 
 
-def digest(title: str) -> int:
-    """A title as a key of 63 bits, with spaces or underscores: of ten million, two agree once in 200,000 wikis."""
+def title_key(title: str) -> int:
+    """A 63-bit digest of a title, with spaces or underscores; in a wiki of ten million pages, two titles collide
+    with a probability of 1 in 200,000.
+    """
     name = title.replace("_", " ").encode("utf-8", "replace")
     return int.from_bytes(blake2b(name, digest_size=8).digest(), "little") >> 1
 
 
-# Rows: a key, and twice the number of an item, plus one for a disambiguation
-
-
-def _page_props(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[tuple[int, int]]:
+def _page_props_entries(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[tuple[int, int]]:
     columns = ["pp_page", "pp_propname", "pp_value"]
     names = {"pp_propname": ["wikibase_item", "disambiguation"]}
-    for page, name, value in rows(cast(Any, stream), "page_props", columns, source, where=names):
+    for page, name, value in read_rows(cast(Any, stream), "page_props", columns, source, where=names):
         if not isinstance(page, int) or not 0 <= page < 2**63:
-            handle_error("no page id", f"{source}: {page!r} is no page id; download it again")
+            handle_error("no page id", f"{source}: {page!r} is not a page id; download it again")
         elif name == "disambiguation":
             yield page, 1
         elif isinstance(value, str) and (item := _ITEM.fullmatch(value)):
             yield page, 2 * int(item[1])
         else:
-            handle_error("no item", f"{source}: {value!r} of page {page} is no item of Wikidata; download it again")
+            handle_error("no item", f"{source}: {value!r} of page {page} is not a Wikidata item; download it again")
 
 
-def _sitelinks(stream: IO[bytes], site: str, source: str, handle_error: ErrorHandler) -> Iterator[tuple[int, int]]:
-    columns = ["ips_item_id", "ips_site_page"]
-    for item, title in rows(cast(Any, stream), "wb_items_per_site", columns, source, where={"ips_site_id": [site]}):
+def _sitelinks_entries(
+    stream: IO[bytes], site: str, source: str, handle_error: ErrorHandler
+) -> Iterator[tuple[int, int]]:
+    columns, sites = ["ips_item_id", "ips_site_page"], {"ips_site_id": [site]}
+    for item, title in read_rows(cast(Any, stream), "wb_items_per_site", columns, source, where=sites):
         if not isinstance(item, int) or not 0 < item < 10**18:
-            handle_error("no item", f"{source}: {item!r} is no number of an item; download it again")
-        elif isinstance(title, str):  # not one that was cut within a character
-            yield digest(title), 2 * item
+            handle_error("no item", f"{source}: {item!r} is not the number of a Wikidata item; download it again")
+        elif isinstance(title, str):  # bytes, if the title was cut within a character
+            yield title_key(title), 2 * item
 
 
 # Building and opening
 
 
-def _build(found: _Rows, folder: Path, path: Path, partial: bool, about: dict[str, Any]) -> Items:
-    """Write a table under a temporary name; it stands under its own when it is complete and on disk, or not at all."""
+def _build(
+    entries: _Entries, folder: Path, path: Path, partial: bool, header: dict[str, Any], block_rows: int
+) -> ItemTable:
+    """Write a table to a temporary folder, and rename it when it is complete and on disk."""
     folder = folder.absolute()
-    if folder.exists() and not (folder / _ABOUT).exists():
-        raise CorpusError(f"{folder}: exists and is no table of items; name another folder, or delete it")
-    keys, values = _collected(found, partial)
-    part, old = folder.with_name(f".{folder.name}.part"), folder.with_name(f".{folder.name}.old")
-    _tidy(folder, part, old)
+    if folder.exists() and not (folder / _HEADER).exists():
+        raise CorpusError(f"{folder}: exists and is not an item table; name another folder, or delete it")
+    keys, values = _collect(entries, partial)
+    temporary, old = folder.with_name(f".{folder.name}.part"), folder.with_name(f".{folder.name}.old")
+    _clean_up(folder, temporary, old)
     try:
-        part.mkdir(parents=True)
-        count = 0
-        with (part / _KEYS).open("wb") as first, (part / _VALUES).open("wb") as second:
-            for some, theirs in _sorted(keys, values):
-                first.write(some.astype("<i8").tobytes())
-                second.write(theirs.astype("<i8").tobytes())
-                count += len(some)
-        about = {"format": _FORMAT, **about, "source": path.name, "bytes": path.stat().st_size, "partial": partial}
-        with (part / _ABOUT).open("w", encoding="utf-8") as file:
-            json.dump(about | {"rows": count}, file, indent=1)
-        for written in (part / _KEYS, part / _VALUES, part / _ABOUT, part):
+        temporary.mkdir(parents=True)
+        rows = 0
+        with (temporary / _KEYS).open("wb") as key_file, (temporary / _VALUES).open("wb") as value_file:
+            for block_keys, block_values in _sorted_blocks(keys, values, block_rows):
+                key_file.write(block_keys.astype("<i8").tobytes())
+                value_file.write(block_values.astype("<i8").tobytes())
+                rows += len(block_keys)
+        origin = {"source": path.name, "bytes": path.stat().st_size, "partial": partial}
+        with (temporary / _HEADER).open("w", encoding="utf-8") as file:
+            json.dump({"format": _FORMAT, **header, **origin, "rows": rows}, file, indent=1)
+        for written in (temporary / _KEYS, temporary / _VALUES, temporary / _HEADER, temporary):
             sync(written)
         if folder.exists():
-            folder.rename(old)  # a folder cannot replace another that has files
-        part.rename(folder)
-        sync(folder.parent)  # the name must last as well
+            folder.rename(old)  # a folder cannot replace another one that is not empty
+        temporary.rename(folder)
+        sync(folder.parent)
     except OSError as error:
         raise CorpusError(f"{folder}: cannot be written, {str(error.strerror).lower()}; check the disk") from None
     finally:
-        _tidy(folder, part, old)
-    return Items.open(folder)
+        _clean_up(folder, temporary, old)
+    return ItemTable.open(folder)
 
 
-def _tidy(folder: Path, part: Path, old: Path) -> None:
-    """Put the old table back if no new one has come, and remove what is left."""
+def _clean_up(folder: Path, temporary: Path, old: Path) -> None:
+    """Restore the old table if there is no new one, and remove what is left."""
     if old.exists() and not folder.exists():
         old.rename(folder)
-    for left in (part, old):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in (temporary, old):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _collected(found: _Rows, partial: bool) -> tuple[_Keys, _Keys]:
+def _collect(entries: _Entries, partial: bool) -> tuple[_Column, _Column]:
     keys, values = array("q"), array("q")
     try:
-        for key, value in found:
+        for key, value in entries:
             keys.append(key)
             values.append(value)
     except CorpusError:
         if not partial or not keys:
             raise
-    return np.asarray(keys), np.asarray(values)  # the same memory
+    return np.asarray(keys), np.asarray(values)  # views of the same memory
 
 
-def _sorted(keys: _Keys, values: _Keys) -> Iterator[tuple[_Keys, _Keys]]:
-    """Blocks of the table in the order of its keys, each once: with the last item given, and any flag."""
+def _sorted_blocks(keys: _Column, values: _Column, block_rows: int) -> Iterator[tuple[_Column, _Column]]:
+    """Blocks of the table sorted by key, each key once, with its last item and with the flag if any row has it."""
     order = np.argsort(keys, kind="stable")
-    held = np.empty(0, np.int64), np.empty(0, np.int64)  # the last row waits for others of its key
-    for start in range(0, len(order), _BLOCK):
-        chosen = order[start : start + _BLOCK]
-        some, theirs = _merged(np.append(held[0], keys[chosen]), np.append(held[1], values[chosen]))
-        yield some[:-1], theirs[:-1]
-        held = some[-1:], theirs[-1:]
-    yield held
+    # The last row of a block is held back, because the next block may continue its key.
+    held_key, held_value = np.empty(0, np.int64), np.empty(0, np.int64)
+    for start in range(0, len(order), block_rows):
+        block = order[start : start + block_rows]
+        block_keys, block_values = _merged(np.append(held_key, keys[block]), np.append(held_value, values[block]))
+        yield block_keys[:-1], block_values[:-1]
+        held_key, held_value = block_keys[-1:], block_values[-1:]
+    yield held_key, held_value
 
 
-def _merged(keys: _Keys, values: _Keys) -> tuple[_Keys, _Keys]:
+def _merged(keys: _Column, values: _Column) -> tuple[_Column, _Column]:
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    with_item = np.where(values > 1, np.arange(len(values)), -1)
-    last = np.maximum.reduceat(with_item, starts)
+    rows_with_item = np.where(values > 1, np.arange(len(values)), -1)
+    last_rows = np.maximum.reduceat(rows_with_item, starts)
     flags = np.bitwise_or.reduceat(values & 1, starts)
-    items: _Keys = np.where(last < 0, 0, values[last] & ~1)
+    items: _Column = np.where(last_rows < 0, 0, values[last_rows] & ~1)
     return keys[starts], items | flags
 
 
-def _mapped(path: Path, count: int) -> _Keys:
+def _mapped(path: Path, count: int) -> _Column:
     if path.stat().st_size != 8 * count:
         raise ValueError
-    # An empty file cannot be mapped. The view is a plain array, which is faster to search than a memmap.
+    # An empty file cannot be mapped. A plain array view is faster to search than a memmap.
     return np.asarray(np.memmap(path, "<i8", "r")) if count else np.empty(0, np.int64)

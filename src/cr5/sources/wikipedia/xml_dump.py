@@ -1,10 +1,10 @@
-"""A pages-articles dump: the pages of a wiki in XML, as MediaWiki writes them, and the articles among them.
+"""Reader of XML dumps (pages-articles): the pages of a wiki as MediaWiki exports them, and the articles among them.
 
-No XML parser is at work: every < and > within a page's text is escaped, so a page is what lies
-between its tags, found as fast as memory is read. Of a page that is no article, only the head is looked at.
+No XML parser is needed: every < and > within a page's text is escaped, so a page is what stands between its tags, and
+finding them is as fast as reading memory. Of a page that is not an article, only its header is looked at.
 
-A multistream file is many bz2 streams in a row: a head, a hundred pages each, an end. Any of them can
-be unpacked without the others, so that several workers share a file, and a damaged one costs no other.
+A multistream file is a sequence of bz2 streams: the header, groups of a hundred pages, the end. Each can be
+decompressed without the others, so several workers can share a file, and a damaged stream costs no other.
 """
 
 import bz2
@@ -12,28 +12,36 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, opened, raise_error, reading
-from cr5.sources.wikipedia.wiki import DISAMBIGUATION, EMPTY, NAMESPACE, NO_ITEM, PAGES, REDIRECT, Piece, Tally, Wiki
-from cr5.sources.wikipedia.wikitext import HIDDEN, is_disambiguation, is_redirect, plain_text
+from cr5.sources.wikipedia.dump_reader import (
+    DISAMBIGUATION,
+    EMPTY,
+    NAMESPACE,
+    NO_ITEM,
+    PAGES,
+    REDIRECT,
+    FileRange,
+    FindItem,
+    PageCounts,
+)
+from cr5.sources.wikipedia.wiki import Wiki
+from cr5.sources.wikipedia.wikitext import HIDDEN_PREFIXES, is_disambiguation, is_redirect, plain_text
 
-LARGEST_PAGE = 64 << 20
+RANGE_BYTES = 64 << 20
+_MAX_BLOCK_BYTES = 64 << 20  # no bz2 block is larger, so none is returned before its checksum was verified
+_MAX_HEADER_BYTES = 1 << 20
 
-_READ = 1 << 20  # bytes of text at a time
-_READ_PACKED = 1 << 16  # and of bz2
-_UNPACKED = 64 << 20  # from one call at most; no block has more, so none is handed on before its checksum is right
-_LARGEST_HEAD = 1 << 20
+_STREAM_START = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")  # the second alternative is an empty stream
+_STREAM_START_BYTES = 10
+_STREAM_END = 0x177245385090  # before the stream's checksum, at any bit of a byte
 
-_STREAM = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")  # how a stream begins; the second has nothing in it
-_SHORTEST = 10  # bytes of such a beginning
-_STREAM_END = 0x177245385090  # before its checksum, at any bit of a byte
-
-_BEGIN, _CLOSE, _END = b"<page>", b"</page>", b"</mediawiki>"
+_PAGE_BEGIN, _PAGE_END, _DUMP_END = b"<page>", b"</page>", b"</mediawiki>"
 _TITLE = re.compile(rb"<title[^<>]*+>([^<]++)</title>")
 _NAMESPACE = re.compile(rb"<ns>\s*+(-?[0-9]{1,9})\s*+</ns>")
 _ID = re.compile(rb"<id>\s*+([0-9]{1,18})\s*+</id>")
@@ -42,11 +50,22 @@ _MODEL = re.compile(rb"<model>([^<]*+)</model>")
 _TEXT = re.compile(rb"<text(?:[\s/][^<>]*+)?+>")
 _NAMESPACE_NAME = re.compile(r"""<namespace\s[^<>]*?\bkey=["'](?:6|14)["'][^<>]*+>([^<]*+)</namespace>""")
 _ENTITY = re.compile(r"&(?:#([0-9]{1,7}|x[0-9a-fA-F]{1,6})|(lt|gt|quot|apos|amp));")
-_MEANING = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
+_ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
+
+
+class ReadSizes(NamedTuple):
+    """How many bytes are read at a time, of text and of bz2, and how long a page may be."""
+
+    text_bytes: int = 1 << 20
+    packed_bytes: int = 1 << 16
+    max_page_bytes: int = 64 << 20
+
+
+READ_SIZES = ReadSizes()
 
 
 class Page(NamedTuple):
-    """A page as its last revision left it: its text is in the markup that ``model`` names."""
+    """The last revision of a page; ``model`` names the markup of its text."""
 
     id: int
     namespace: int
@@ -56,92 +75,98 @@ class Page(NamedTuple):
     text: str
 
 
-def pieces(path: Path, size: int = 64 << 20) -> list[Piece]:
-    """Cut a multistream file into pieces of about ``size`` bytes; any other is one."""
+def split(path: Path, range_bytes: int = RANGE_BYTES) -> list[FileRange]:
+    """Split a multistream file into ranges of ``range_bytes``; any other file is one range.
+
+    A range holds the streams that begin in it.
+    """
     if not _is_multistream(path):
-        return [Piece(str(path))]
-    begins = range(0, path.stat().st_size, size)
-    return [Piece(str(path), begin, begin + size) for begin in begins[:-1]] + [Piece(str(path), begins[-1])]
+        return [FileRange(str(path))]
+    begins = range(0, path.stat().st_size, range_bytes)
+    ranges = [FileRange(str(path), begin, begin + range_bytes) for begin in begins[:-1]]
+    return [*ranges, FileRange(str(path), begins[-1])]
 
 
-def hidden_names(path: Path) -> frozenset[str]:
-    """``HIDDEN``, and what this wiki calls files and categories, which the file's head tells."""
-    head = b""
+def read_hidden_prefixes(path: Path) -> frozenset[str]:
+    """Return ``HIDDEN_PREFIXES`` and this wiki's names of the file and category namespaces, from the file's header."""
+    header = b""
     with opened(path) as stream:
-        while b"</siteinfo>" not in head and len(head) < _LARGEST_HEAD:
+        while b"</siteinfo>" not in header and len(header) < _MAX_HEADER_BYTES:
             try:
-                part = cast(io.BufferedIOBase, stream).read1(_READ_PACKED)
+                part = cast(io.BufferedIOBase, stream).read1(READ_SIZES.packed_bytes)
             except (EOFError, OSError, zlib.error, lzma.LZMAError):
-                break  # whoever reads the pages will tell
+                break  # reported when the pages are read
             if not part:
                 break
-            head += part
-    found = _NAMESPACE_NAME.findall(head.partition(b"</siteinfo>")[0].decode(errors="replace"))
-    return HIDDEN | {_unescape(name).replace("_", " ").strip().casefold() for name in found}
+            header += part
+    names = _NAMESPACE_NAME.findall(header.partition(b"</siteinfo>")[0].decode(errors="replace"))
+    return HIDDEN_PREFIXES | {_unescape(name).replace("_", " ").strip().casefold() for name in names}
 
 
-def read_pages(piece: Piece, *, handle_error: ErrorHandler = raise_error) -> Iterator[Page]:
-    """Every page of a piece, of any namespace."""
-    for raw in _raw_pages(piece, handle_error):
-        if (head := _head(raw, piece, handle_error)) and (content := _content(raw, head.title, piece, handle_error)):
-            yield Page(*head, *content)
+def read_pages(
+    file_range: FileRange, *, handle_error: ErrorHandler = raise_error, sizes: ReadSizes = READ_SIZES
+) -> Iterator[Page]:
+    """Every page of a range, of any namespace."""
+    for raw in _raw_pages(file_range, handle_error, sizes):
+        header = _page_header(raw, file_range, handle_error)
+        if header and (content := _page_content(raw, header.title, file_range, handle_error)):
+            yield Page(*header, *content)
 
 
 def articles(
-    piece: Piece,
+    file_range: FileRange,
     wiki: Wiki,
-    find: Callable[[int, str], tuple[str, bool] | None],
+    find_item: FindItem | None = None,
     *,
-    tally: Tally,
+    page_counts: PageCounts,
     skip: int = 0,
-    hidden: Set[str] | None = None,
+    hidden_prefixes: Set[str] | None = None,
     handle_error: ErrorHandler = raise_error,
+    sizes: ReadSizes = READ_SIZES,
 ) -> Iterator[tuple[int, Document]]:
-    """The articles of a piece, each with its page's number in the piece, from 1.
+    """Yield the articles of a range, each with the number of its page in the range, from 1; see ``DumpReader``.
 
-    ``find`` tells a page's item of Wikidata by its id and title, and whether that page is a
-    disambiguation. The first ``skip`` pages are passed over with all that is wrong with them: whoever
-    had the article of that number before goes on behind it. ``hidden`` is what ``hidden_names`` gives.
+    Without ``hidden_prefixes`` they are read from the file's header.
     """
     number = 0
 
-    def complain_of_news(reason: str, message: str) -> None:
+    def handle_new_error(reason: str, message: str) -> None:
         if number >= skip:
             handle_error(reason, message)
 
-    names = hidden_names(Path(piece.path)) if hidden is None else hidden
-    for number, raw in enumerate(_raw_pages(piece, complain_of_news), 1):
+    prefixes = read_hidden_prefixes(Path(file_range.path)) if hidden_prefixes is None else hidden_prefixes
+    for number, raw in enumerate(_raw_pages(file_range, handle_new_error, sizes), 1):
         if number <= skip:
             continue
-        tally[PAGES] += 1
-        if not (head := _head(raw, piece, handle_error)):
+        page_counts[PAGES] += 1
+        if not (header := _page_header(raw, file_range, handle_error)):
             continue
-        if head.namespace != 0:
-            tally[NAMESPACE] += 1
+        if header.namespace != 0:
+            page_counts[NAMESPACE] += 1
             continue
-        if head.redirect:
-            tally[REDIRECT] += 1
+        if header.redirect:
+            page_counts[REDIRECT] += 1
             continue
-        if not (content := _content(raw, head.title, piece, handle_error)):
+        if not (content := _page_content(raw, header.title, file_range, handle_error)):
             continue
         if is_redirect(content.text):
-            tally[REDIRECT] += 1
+            page_counts[REDIRECT] += 1
             continue
-        found = find(head.id, head.title)
-        if (found and found[1]) or is_disambiguation(content.text):
-            tally[DISAMBIGUATION] += 1
-        elif not found:
-            tally[NO_ITEM] += 1
-        elif content.model == "wikitext" and (text := plain_text(content.text, names)):
-            yield number, wiki.document(found[0], head.title, text)
+        item, is_ambiguous = (find_item and find_item(header.id, header.title)) or ("", False)
+        if is_ambiguous or is_disambiguation(content.text):
+            page_counts[DISAMBIGUATION] += 1
+        elif not item:
+            page_counts[NO_ITEM] += 1
+        elif content.model == "wikitext" and (text := plain_text(content.text, prefixes)):
+            yield number, wiki.document(item, header.title, text)
         else:
-            tally[EMPTY] += 1
+            page_counts[EMPTY] += 1
 
 
 # Pages
 
 
-class _Head(NamedTuple):
+class _Header(NamedTuple):
     id: int
     namespace: int
     title: str
@@ -153,196 +178,204 @@ class _Content(NamedTuple):
     text: str
 
 
-def _head(raw: bytes, piece: Piece, handle_error: ErrorHandler) -> _Head | None:
+def _page_header(raw: bytes, file_range: FileRange, handle_error: ErrorHandler) -> _Header | None:
     revision = raw.find(b"<revision>")
     limit = len(raw) if revision < 0 else revision
-    title, namespace, number = (pattern.search(raw, 0, limit) for pattern in (_TITLE, _NAMESPACE, _ID))
-    if not (title and namespace and number):
+    title, namespace, page_id = (pattern.search(raw, 0, limit) for pattern in (_TITLE, _NAMESPACE, _ID))
+    if not (title and namespace and page_id):
         named = f"the page {_title(raw)!r}" if title else "a page"
         missing = "title" if not title else "namespace" if not namespace else "id"
-        handle_error("incomplete page", f"{piece.path}: {named} has no {missing}; download it again")
+        handle_error("incomplete page", f"{file_range.path}: {named} has no {missing}; download it again")
         return None
-    if (name := _decoded(title[1], _title(raw), piece, handle_error)) is None:
+    if (name := _decoded(title[1], _title(raw), file_range, handle_error)) is None:
         return None
-    return _Head(int(number[1]), int(namespace[1]), name, _REDIRECT.search(raw, 0, limit) is not None)
+    return _Header(int(page_id[1]), int(namespace[1]), name, _REDIRECT.search(raw, 0, limit) is not None)
 
 
-def _content(raw: bytes, title: str, piece: Piece, handle_error: ErrorHandler) -> _Content | None:
-    """The last revision's; without one, or where it is deleted, there is no text."""
+def _page_content(raw: bytes, title: str, file_range: FileRange, handle_error: ErrorHandler) -> _Content | None:
+    """The text of the last revision; it is empty if there is none or if it was deleted."""
     revision = max(raw.rfind(b"<revision>"), 0)
     tag = _TEXT.search(raw, revision)
     model = _MODEL.search(raw, revision, tag.start()) if tag else None
     end = -1 if tag is None or tag[0].endswith(b"/>") else raw.find(b"</text>", tag.end())
-    text = _decoded(raw[tag.end() : end], title, piece, handle_error) if tag and end >= 0 else ""
+    text = _decoded(raw[tag.end() : end], title, file_range, handle_error) if tag and end >= 0 else ""
     return None if text is None else _Content(model[1].decode(errors="replace") if model else "wikitext", text)
 
 
-def _decoded(content: bytes, title: str, piece: Piece, handle_error: ErrorHandler) -> str | None:
+def _decoded(content: bytes, title: str, file_range: FileRange, handle_error: ErrorHandler) -> str | None:
     try:
         return _unescape(content.decode())
     except UnicodeDecodeError as error:
         byte = f"byte 0x{content[error.start]:02x}"
-        handle_error("invalid UTF-8", f"{piece.path}: {byte} in the page {title!r} is no UTF-8; download it again")
+        handle_error(
+            "invalid UTF-8", f"{file_range.path}: {byte} in the page {title!r} is not UTF-8; download it again"
+        )
         return None
 
 
 def _title(raw: bytes) -> str:
-    """A page's title for messages, "" where there is none."""
-    found = _TITLE.search(raw, 0, 4096)
-    return _unescape(found[1].decode(errors="replace")) if found else ""
+    """The title of a page for messages, or "" if it has none."""
+    match = _TITLE.search(raw, 0, 4096)
+    return _unescape(match[1].decode(errors="replace")) if match else ""
 
 
 def _unescape(text: str) -> str:
-    if "&#" in text:  # rare: wikitext's own &#160; is written &amp;#160;
-        return _ENTITY.sub(_meaning, text)
+    if "&#" in text:  # rare: &#160; in wikitext is written &amp;#160;
+        return _ENTITY.sub(_character, text)
     if "&" in text:
-        for name, sign in _MEANING.items():  # &amp; last, or what it protects would be taken for another
-            text = text.replace(f"&{name};", sign)
+        for name, character in _ENTITIES.items():  # &amp; last, because &amp;lt; means the text "&lt;"
+            text = text.replace(f"&{name};", character)
     return text
 
 
-def _meaning(match: re.Match[str]) -> str:
+def _character(match: re.Match[str]) -> str:
     if match[2]:
-        return _MEANING[match[2]]
+        return _ENTITIES[match[2]]
     code = int(match[1][1:], 16) if match[1][0] == "x" else int(match[1])
     return chr(code) if 0 < code < 0xD800 or 0xE000 <= code <= 0x10FFFF else "\ufffd"
 
 
-def _raw_pages(piece: Piece, handle_error: ErrorHandler) -> Iterator[bytes]:
-    """Every page from tag to tag."""
+def _raw_pages(file_range: FileRange, handle_error: ErrorHandler, sizes: ReadSizes) -> Iterator[bytes]:
+    """Every page from its opening to its closing tag."""
     buffer = last = b""
-    is_dump, is_over, too_large = piece.begin > 0, False, False
-    for part in _parts(piece, handle_error):
+    is_dump, at_end, too_large = file_range.begin > 0, False, False
+    for part in _text_parts(file_range, handle_error, sizes):
         if part is None:
-            buffer, is_dump, is_over, too_large = b"", True, True, False
+            buffer, is_dump, at_end, too_large = b"", True, True, False
             continue
-        searched = max(len(buffer) - len(_CLOSE), 0)  # a tag may be cut in two
+        searched = max(len(buffer) - len(_PAGE_END), 0)  # a tag may be cut in two
         buffer += part
         is_dump = is_dump or b"<mediawiki" in buffer
-        if not is_dump and len(buffer) > _LARGEST_HEAD:
+        if not is_dump and len(buffer) > _MAX_HEADER_BYTES:
             break
-        here = 0
+        position = 0
         while is_dump:
-            begin = 0 if too_large else buffer.find(_BEGIN, here)
+            begin = 0 if too_large else buffer.find(_PAGE_BEGIN, position)
             if begin < 0:
-                is_over = is_over or buffer.find(_END, here) >= 0
-                here = max(here, len(buffer) - len(_END))
+                at_end = at_end or buffer.find(_DUMP_END, position) >= 0
+                position = max(position, len(buffer) - len(_DUMP_END))
                 break
-            end, is_over = buffer.find(_CLOSE, max(begin, searched)), False
-            if not too_large and (len(buffer) if end < 0 else end) - begin > LARGEST_PAGE:
+            end, at_end = buffer.find(_PAGE_END, max(begin, searched)), False
+            if not too_large and (len(buffer) if end < 0 else end) - begin > sizes.max_page_bytes:
                 too_large, last = True, buffer[begin : begin + 4096]
-                size = f"more than {LARGEST_PAGE >> 20} MB"
-                handle_error("page too large", f"{piece.path}: the page {_title(last)!r} has {size}; download it again")
+                size = f"more than {sizes.max_page_bytes >> 20} MB"
+                message = f"{file_range.path}: the page {_title(last)!r} has {size}; download it again"
+                handle_error("page too large", message)
             if end < 0:
-                here = max(begin, len(buffer) - len(_CLOSE)) if too_large else begin
+                position = max(begin, len(buffer) - len(_PAGE_END)) if too_large else begin
                 break
-            here = end + len(_CLOSE)
+            position = end + len(_PAGE_END)
             if too_large:
                 too_large = False
             else:
-                last = buffer[begin:here]
+                last = buffer[begin:position]
                 yield last
-        buffer = buffer[here:]
+        buffer = buffer[position:]
     if not is_dump and buffer:
-        raise CorpusError(f"{piece.path}: not a pages-articles dump, there is no <mediawiki> in it; check the name")
-    if not is_over:
-        handle_error("cut short", f"{piece.path}: cut short {_whereabouts(buffer, last)}; download it again")
+        raise CorpusError(
+            f"{file_range.path}: not a pages-articles dump, because it contains no <mediawiki>; check the name"
+        )
+    if not at_end:
+        handle_error("cut short", f"{file_range.path}: cut short {_cut_place(buffer, last)}; download it again")
 
 
-def _whereabouts(unfinished: bytes, last: bytes) -> str:
-    if unfinished.startswith(_BEGIN) and (title := _title(unfinished)):
+def _cut_place(unfinished: bytes, last: bytes) -> str:
+    if unfinished.startswith(_PAGE_BEGIN) and (title := _title(unfinished)):
         return f"within the page {title!r}"
-    return f"behind the page {_title(last)!r}" if last else "before the first page"
+    return f"after the page {_title(last)!r}" if last else "before the first page"
 
 
 # Files
 
 
-def _parts(piece: Piece, handle_error: ErrorHandler) -> Iterator[bytes | None]:
-    """The text of a piece as it comes, and None where some is missing, which has been complained of.
+def _text_parts(file_range: FileRange, handle_error: ErrorHandler, sizes: ReadSizes) -> Iterator[bytes | None]:
+    """The text of a range in parts, and None where some is missing, which has been reported.
 
-    A file that is cut short just ends; its text shows that.
+    A file that is cut short just ends; ``_raw_pages`` sees it by the text.
     """
-    if Path(piece.path).suffix.lower() == ".bz2":
-        with reading(piece.path), Path(piece.path).open("rb") as file:
-            yield from _streams(file, piece, handle_error)
+    if Path(file_range.path).suffix.lower() == ".bz2":
+        with reading(file_range.path), Path(file_range.path).open("rb") as file:
+            yield from _decompressed(file, file_range, handle_error, sizes)
         return
-    with opened(piece.path) as stream:
+    with opened(file_range.path) as stream:
         try:
-            while part := cast(io.BufferedIOBase, stream).read1(_READ):
+            while part := cast(io.BufferedIOBase, stream).read1(sizes.text_bytes):
                 yield part
         except EOFError:
             return
 
 
-def _streams(file: IO[bytes], piece: Piece, handle_error: ErrorHandler) -> Iterator[bytes | None]:
-    """What the bz2 streams hold that begin in a piece."""
+def _decompressed(
+    file: IO[bytes], file_range: FileRange, handle_error: ErrorHandler, sizes: ReadSizes
+) -> Iterator[bytes | None]:
+    """The text of the bz2 streams that begin in a range."""
     size = file.seek(0, io.SEEK_END)
-    end = size if piece.end is None else min(piece.end, size)
-    at = _next_stream(file, piece.begin, size) if piece.begin else 0
-    if at == 0 < size and not _begins(file, 0) and _next_stream(file, 0, size) == size:
-        raise CorpusError(f"{piece.path}: not a pages-articles dump, nor any bz2 file; check the name")
-    if at == size > 0:
-        yield _END  # the streams before tell what is wrong with it
-    while at < end:
-        file.seek(at)
+    end = size if file_range.end is None else min(file_range.end, size)
+    position = _next_stream(file, file_range.begin, size, sizes) if file_range.begin else 0
+    if position == 0 < size and not _is_stream_start(file, 0) and _next_stream(file, 0, size, sizes) == size:
+        raise CorpusError(f"{file_range.path}: neither a pages-articles dump nor any bz2 file; check the name")
+    if position == size > 0:
+        yield _DUMP_END  # no stream begins here; damage before it is reported with the range before
+    while position < end:
+        file.seek(position)
         stream = bz2.BZ2Decompressor()
         while not stream.eof:
-            packed = file.read(_READ_PACKED) if stream.needs_input else b""
+            packed = file.read(sizes.packed_bytes) if stream.needs_input else b""
             if stream.needs_input and not packed:
                 return
             try:
-                part = stream.decompress(packed, _UNPACKED)
+                part = stream.decompress(packed, _MAX_BLOCK_BYTES)
             except OSError:
                 break
             yield part
         following = file.tell() - len(stream.unused_data)
-        if stream.eof and (size - following < _SHORTEST or _begins(file, following)):
-            at = following
+        if stream.eof and (size - following < _STREAM_START_BYTES or _is_stream_start(file, following)):
+            position = following
             continue
-        damaged = following if stream.eof else at
-        handle_error("damaged stream", f"{piece.path}: damaged in the bz2 stream at byte {damaged}; download it again")
+        damaged = following if stream.eof else position
+        message = f"{file_range.path}: damaged in the bz2 stream at byte {damaged}; download it again"
+        handle_error("damaged stream", message)
         yield None
-        at = _next_stream(file, damaged + 1, size)
-    if size - at >= _SHORTEST:
-        yield _END  # of what is to be read here
+        position = _next_stream(file, damaged + 1, size, sizes)
+    if size - position >= _STREAM_START_BYTES:
+        yield _DUMP_END  # the end of this range
 
 
-def _next_stream(file: IO[bytes], at: int, size: int) -> int:
-    """Where a stream begins at or behind a place, or the size of the file.
+def _next_stream(file: IO[bytes], position: int, size: int, sizes: ReadSizes) -> int:
+    """The position of the next stream at or after ``position``, or the size of the file.
 
-    What looks like a beginning may be chance. A true one is behind another's end, or can be unpacked:
-    either will do, so that a damaged stream is not overlooked, nor one behind a damaged end.
+    The bytes of a stream's start may occur by chance. A true start follows the end of another stream, or can be
+    decompressed. Either is enough, so that neither a damaged stream nor one after a damaged end is overlooked.
     """
     while True:
-        file.seek(at)
-        window = file.read(_READ)
-        for match in _STREAM.finditer(window):
-            place = at + match.start()
-            if _is_behind_an_end(file, place) or _unpacks(file, place):
-                return place
-        if at + len(window) >= size:
+        file.seek(position)
+        window = file.read(sizes.text_bytes)
+        for match in _STREAM_START.finditer(window):
+            candidate = position + match.start()
+            if _follows_stream_end(file, candidate) or _can_decompress(file, candidate, sizes):
+                return candidate
+        if position + len(window) >= size:
             return size
-        at += len(window) - _SHORTEST + 1
+        position += len(window) - _STREAM_START_BYTES + 1
 
 
-def _begins(file: IO[bytes], at: int) -> bool:
-    file.seek(at)
-    return _STREAM.match(file.read(_SHORTEST)) is not None
+def _is_stream_start(file: IO[bytes], position: int) -> bool:
+    file.seek(position)
+    return _STREAM_START.match(file.read(_STREAM_START_BYTES)) is not None
 
 
-def _is_behind_an_end(file: IO[bytes], at: int) -> bool:
-    file.seek(max(at - 11, 0))
-    bits = int.from_bytes(file.read(min(at, 11)), "big")
+def _follows_stream_end(file: IO[bytes], position: int) -> bool:
+    file.seek(max(position - 11, 0))
+    bits = int.from_bytes(file.read(min(position, 11)), "big")
     return any(bits >> (32 + unused) & (2**48 - 1) == _STREAM_END for unused in range(8))
 
 
-def _unpacks(file: IO[bytes], at: int) -> bool:
-    """Whether a first block can be unpacked here."""
-    file.seek(at)
+def _can_decompress(file: IO[bytes], position: int, sizes: ReadSizes) -> bool:
+    """Whether a first block can be decompressed from here."""
+    file.seek(position)
     stream = bz2.BZ2Decompressor()
     try:
-        while not stream.eof and (packed := file.read(_READ_PACKED)):
+        while not stream.eof and (packed := file.read(sizes.packed_bytes)):
             if stream.decompress(packed, 1):
                 return True
     except OSError:
@@ -351,18 +384,18 @@ def _unpacks(file: IO[bytes], at: int) -> bool:
 
 
 def _is_multistream(path: Path) -> bool:
-    """Whether the first stream is the head and no more, and another follows it.
+    """Whether the first stream contains exactly the header, and another stream follows it.
 
-    Packing in parallel makes many streams as well, but cuts them within pages.
+    Parallel compressors also write many streams, but these begin in the middle of pages.
     """
     if path.suffix.lower() != ".bz2":
         return False
-    head, stream = b"", bz2.BZ2Decompressor()
+    header, stream = b"", bz2.BZ2Decompressor()
     with reading(str(path)), path.open("rb") as file:
-        while not stream.eof and len(head) < _LARGEST_HEAD and (packed := file.read(_READ_PACKED)):
+        while not stream.eof and len(header) < _MAX_HEADER_BYTES and (packed := file.read(READ_SIZES.packed_bytes)):
             try:
-                head += stream.decompress(packed, _LARGEST_HEAD)
+                header += stream.decompress(packed, _MAX_HEADER_BYTES)
             except OSError:
                 return False
-        is_head = stream.eof and head.rstrip().endswith(b"</siteinfo>")
-        return is_head and _begins(file, file.tell() - len(stream.unused_data))
+        is_header = stream.eof and header.rstrip().endswith(b"</siteinfo>")
+        return is_header and _is_stream_start(file, file.tell() - len(stream.unused_data))
