@@ -26,6 +26,7 @@ from cr5.storage.atomic import replacing
 
 Task: TypeAlias = Literal["documents", "sentences", "words"]
 Regime: TypeAlias = Literal["joint", "pairwise", "low-resource", "transitive", "as given"]
+LanguagePair: TypeAlias = tuple[str, str]
 """What a system was trained on; "as given": it was trained before the evaluation."""
 REGIMES: tuple[Regime, ...] = ("joint", "pairwise", "low-resource", "transitive")
 CslsOver: TypeAlias = Literal["queries", "background"]

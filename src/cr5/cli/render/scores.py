@@ -15,7 +15,6 @@ from cr5.evaluate.report.contents import (
     PARTIAL_NOTE,
     DetailRow,
     DetailTable,
-    LanguagePair,
     PrecisionCell,
     Report,
     SummaryCell,
@@ -29,7 +28,7 @@ from cr5.evaluate.report.formatting import (
     format_percent,
     regime_name,
 )
-from cr5.evaluate.runs import Regime, Run, Score
+from cr5.evaluate.runs import LanguagePair, Regime, Run, Score
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.retrieval.top_k import Measure
 

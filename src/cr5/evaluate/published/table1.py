@@ -1,8 +1,8 @@
 """Table 1 of the paper, as it was printed, and the ridges of the published runs."""
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-LanguagePair: TypeAlias = tuple[str, str]
+from cr5.evaluate.runs import LanguagePair
 
 
 class PublishedRow(NamedTuple):

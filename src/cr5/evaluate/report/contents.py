@@ -2,20 +2,18 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from cr5.evaluate.report.failures import FailureAnalysis, analyse_failures
 from cr5.evaluate.report.formatting import MEASURE_NAMES, MEASURES, TRAINED_ELSEWHERE, system_name
 from cr5.evaluate.report.headline import Headline, write_headline
-from cr5.evaluate.runs import MeanScore, Regime, Run, Score
+from cr5.evaluate.runs import LanguagePair, MeanScore, Regime, Run, Score
 from cr5.evaluate.statistics import CUTOFFS, Interval
 from cr5.evaluate.systems.registry import role_of
 from cr5.retrieval.top_k import Measure
 
 MAX_LISTED_PAIRS = 12  # a report on more language pairs shows means and extremes
 PARTIAL_NOTE = "over fewer directions than other systems, and therefore not compared with them"
-
-LanguagePair: TypeAlias = tuple[str, str]
 
 
 class PrecisionCell(NamedTuple):

@@ -15,8 +15,8 @@ from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.evaluate.published.counted_texts import CountedTexts
 from cr5.evaluate.published.reader import languages, read
-from cr5.evaluate.published.table1 import PUBLISHED, RIDGE, LanguagePair
-from cr5.evaluate.runs import REGIMES, Regime, Run, merge
+from cr5.evaluate.published.table1 import PUBLISHED, RIDGE
+from cr5.evaluate.runs import REGIMES, LanguagePair, Regime, Run, merge
 from cr5.evaluate.splits import MAX_CANDIDATE_SHARE, MAX_CANDIDATES, MAX_QUERIES, Split, make_split
 from cr5.evaluate.systems.own import cr5_system
 from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, hold_out
