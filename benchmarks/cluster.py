@@ -21,7 +21,7 @@ from scipy.linalg import subspace_angles
 from cr5.progress import Progress
 from cr5.training.engines import BlockInfo
 from cr5.training.engines.dask import REPLACEMENT_FACTOR, DaskEngine, ReceivedRows, bytes_per_step
-from cr5.training.solver import Fit, memory, reduced_rank_ridge
+from cr5.training.solver import Fit, memory_needed, reduced_rank_ridge
 from data import europarl, say, synthetic
 
 
@@ -115,7 +115,7 @@ def estimate(
     away, cut = each * (machines - 1) // machines, words * (machines - 1) // machines
     received_rows = ReceivedRows(concepts=away, sums=away, words=cut, products=cut)
     size = bytes_per_step(received_rows, columns, columns, columns, itemsize=4)
-    facts = [
+    blocks = [
         BlockInfo(i, documents // languages, words, nonzeros * documents // languages, "float32")
         for i in range(languages)
     ]
@@ -134,7 +134,7 @@ def estimate(
         gigabytes_per_step_and_machine=size / 1e9,
         network_seconds_per_step=size * 8 / (gigabits * 1e9),
         gigabytes_per_restart_and_machine=2 * languages * words * columns * 4 / machines / 1e9,
-        memory_gigabytes_per_machine=memory(facts, concepts, columns) * REPLACEMENT_FACTOR / machines / 1e9,
+        memory_gigabytes_per_machine=memory_needed(blocks, concepts, columns) * REPLACEMENT_FACTOR / machines / 1e9,
     )
 
 

@@ -297,7 +297,7 @@ def at_scale(cupy: Any, documents: int, rank: int, ridge: float, repeats: int) -
         engine.put(lang, blocks.pop(lang), concepts.pop(lang))
     cupy.cuda.Device().synchronize()
     put = time.perf_counter()
-    engine.check_memory(solver.memory(engine.block_info(), engine.concepts.sizes[0], rank))
+    engine.check_memory(solver.memory_needed(engine.block_info(), engine.concepts.sizes[0], rank))
     nonzeros = sum(block.nonzeros for block in engine.block_info())
     options: dict[str, Any] = {"rank": rank, "ridge": ridge}
     fits = [solve(engine, **options) for _ in range(1 + repeats)][1:]  # the first warms up
@@ -323,7 +323,7 @@ def at_scale(cupy: Any, documents: int, rank: int, ridge: float, repeats: int) -
         eigenvalues={str(i): float(fit.eigenvalues[i]) for i in (0, 1, 9, 99, rank - 1)},
         peak_gb_of_the_pool=engine.device.pool.total_bytes() / 1e9,
         used_gb_of_the_card=(total - free) / 1e9,
-        estimated_gb=solver.memory(engine.block_info(), engine.concepts.sizes[0], rank) / 1e9,
+        estimated_gb=solver.memory_needed(engine.block_info(), engine.concepts.sizes[0], rank) / 1e9,
     )
     breakdown(cupy, engine, **options)
     products(cupy, engine)

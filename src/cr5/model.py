@@ -84,9 +84,14 @@ class Cr5:
         engine = engine or CpuEngine()
         collection = engine.count_words(documents, self.settings.tokeniser, threads=threads, progress=progress)
         collection.require_shared(skipped)
-        with stop_on_interrupt() as stop:
+        with stop_on_interrupt() as should_stop:
             languages, report = train(
-                collection, self.settings, engine=engine, checkpoint=checkpoint, progress=progress, stop=stop
+                collection,
+                self.settings,
+                engine=engine,
+                checkpoint=checkpoint,
+                progress=progress,
+                should_stop=should_stop,
             )
         self._trained, self._features, self.report = languages, {}, report | {"versions": _versions()}
         return self

@@ -254,8 +254,8 @@ def test_a_failed_run_writes_nothing(corpus: Path, tmp_path: Path, fails: Callab
         tmp_path / "out",
     )
     assert message == (
-        "cr5, joint: rank 9999 exceeds what the 180 concepts that two languages share can give; "
-        "lower --rank to 179 or less, or add documents"
+        "cr5, joint: --rank 9999 is more than the 180 concepts that two languages share can give; "
+        "use --rank <= 179, or add documents"
     )
     assert not list((tmp_path / "out").iterdir())
 

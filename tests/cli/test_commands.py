@@ -243,8 +243,8 @@ def test_a_fit_that_has_not_converged_warns_and_is_saved(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--rank", "150"], "rank 150 exceeds what the 150 concepts that two languages share can give; "
-         "lower --rank to 149 or less, or add documents"),
+        (["--rank", "150"], "--rank 150 is more than the 150 concepts that two languages share can give; "
+         "use --rank <= 149, or add documents"),
         (["--set", "rnak=5"], "there is no setting 'rnak'; did you mean rank?"),
         (["--set", "tol=abc"], "tol is 'abc'; it must be a number"),
         (["--set", "min_documents=2.5"], "min_documents is 2.5; it must be a whole number"),

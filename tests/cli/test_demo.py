@@ -20,7 +20,7 @@ from cr5.corpus.documents import in_batches
 from cr5.evaluate.splits import training_rows
 from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser
-from cr5.training.ridge import GRID
+from cr5.training.ridge import RIDGES
 
 LANGS = ["da", "en", "it", "vi"]
 
@@ -64,7 +64,7 @@ def test_the_demo_has_every_figure(figures: dict[str, Any], articles: list[Docum
         "searches", "seconds",
     }  # fmt: skip
     assert (figures["documents"], figures["held_out"], figures["seeds"]) == (len(articles), 64, 5)
-    assert figures["ridge"] in GRID
+    assert figures["ridge"] in RIDGES
     assert figures["ridge"] in [point["ridge"] for point in figures["ridge_path"]]
     assert figures["fit"]["converged"]
     assert [trial["seed"] for trial in figures["trials"]] == [0, 1, 2, 3, 4]

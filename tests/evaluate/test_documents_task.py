@@ -379,8 +379,8 @@ def test_a_failed_training_is_noted_and_the_others_are_evaluated(held_out: HeldO
     )
     assert {score.regime for score in run.scores} == {"joint"}
     assert run.notes == [
-        "cr5, low-resource aa-bb: rank 40 exceeds what the 30 concepts that two languages share can give; "
-        "lower --rank to 29 or less, or add documents (and 2 more like it)"
+        "cr5, low-resource aa-bb: `rank=40` is more than the 30 concepts that two languages share can give; "
+        "use `rank<=29`, or add documents (and 2 more like it)"
     ]
 
 

@@ -53,7 +53,7 @@ def message(at: Checkpoint) -> str:
     return str(caught.value)
 
 
-UNREADABLE = "fit.checkpoint is no checkpoint that can be read; delete it to begin anew"
+UNREADABLE = "fit.checkpoint cannot be read as a checkpoint; delete it to start again"
 
 
 def test_a_basis_and_its_state_come_back() -> None:
@@ -125,10 +125,7 @@ def test_what_must_be_kept_now_is_and_counts_as_fresh(clock: Clock) -> None:
 
 def test_other_documents_or_settings_are_refused() -> None:
     kept("abc").save(basis, {}, now=True)
-    assert message(kept("xyz")) == (
-        "fit.checkpoint was made from other documents or settings; delete it to begin anew, "
-        "or give the documents and settings that it was made from"
-    )
+    assert message(kept("xyz")).startswith("fit.checkpoint belongs to other documents or settings; ")
     assert Path("fit.checkpoint").exists()
 
 
@@ -154,7 +151,7 @@ def test_a_safetensors_file_of_another_kind_is_refused(metadata: dict[str, str] 
 
 def test_a_state_without_a_fingerprint_is_of_other_documents() -> None:
     save_file(basis(), "fit.checkpoint", {"cr5": json.dumps({})})
-    assert message(kept()).startswith("fit.checkpoint was made from other documents or settings; ")
+    assert message(kept()).startswith("fit.checkpoint belongs to other documents or settings; ")
 
 
 def test_a_folder_in_its_place_is_refused() -> None:

@@ -331,7 +331,7 @@ def test_a_cluster_without_workers_ends_in_an_error(data: Problem, tmp_path: Pat
             time.sleep(0.05)
         command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--no-dashboard"]
         worker = subprocess.Popen([*command, "--nthreads", "2"], stderr=subprocess.DEVNULL, cwd=tmp_path)
-        kept: list[dict[str, Array]] = []
+        saved: list[dict[str, Array]] = []
 
         def disturb(progress: Progress) -> None:
             if progress.done == 2:
@@ -342,10 +342,16 @@ def test_a_cluster_without_workers_ends_in_an_error(data: Problem, tmp_path: Pat
             assert engine.workers.wait_for_workers() == 1
             engine.workers.patience = 1
             with pytest.raises(Cr5Error) as caught:
-                reduced_rank_ridge(*data, engine=engine, progress=disturb, keep=lambda Z: kept.append(Z()), **OPTIONS)
+                reduced_rank_ridge(
+                    *data,
+                    engine=engine,
+                    progress=disturb,
+                    save_checkpoint=lambda fetch: saved.append(fetch()),
+                    **OPTIONS,
+                )
         assert f"the cluster at {address} has had no worker for 1 s" in str(caught.value)
         assert "`checkpoint`" in str(caught.value)
-        assert len(kept) == 2  # what a checkpoint would have been written from
+        assert len(saved) == 2  # what a checkpoint would have been written from
         with DaskEngine(address) as engine:
             engine.workers.patience = 0.3
             with pytest.raises(Cr5Error, match=r"has had no worker for 0\.3 s"):

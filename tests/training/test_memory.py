@@ -66,7 +66,7 @@ def fitted(budget: int | None, scratch: Path) -> Any:
 @pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells a process how much memory it has used")
 def test_a_fit_stays_within_its_budget_and_finds_the_same(tmp_path: Path) -> None:
     facts = [BlockInfo(i, DOCUMENTS, WORDS, DOCUMENTS * LENGTH, "float32") for i in range(LANGUAGES)]
-    assert solver.memory(facts, DOCUMENTS, RANK) > 2 * BUDGET
+    assert solver.memory_needed(facts, DOCUMENTS, RANK) > 2 * BUDGET
     scarce, plain = fitted(BUDGET, tmp_path), fitted(None, tmp_path)
     assert scarce["needed"] <= BUDGET < 0.75 * plain["needed"]
     assert scarce["eigenvalues"] == plain["eigenvalues"]

@@ -23,12 +23,10 @@ from cr5.progress import Progress
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Settings, settings
 from cr5.training import pipeline
-from cr5.training.checkpoint import Checkpoint
 from cr5.training.collection import Collection, collect
 from cr5.training.engines import cpu
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.pipeline import documents_per_concept, fingerprint, train
-from cr5.training.ridge import ridge_path
 
 
 def counted(documents: Sequence[Document]) -> Collection:
@@ -47,23 +45,25 @@ def collection(documents: list[Document]) -> Collection:
 # What is refused
 
 
-def assert_refused(collection: Collection, message: str, **changes: Any) -> None:
-    with pytest.raises(CorpusError, match=f"^{re.escape(message)}$"):
+def assert_refused(collection: Collection, *facts: str, **changes: Any) -> None:
+    with pytest.raises(CorpusError) as caught:
         train(collection, chosen(**changes))
+    for fact in facts:
+        assert fact in str(caught.value)
 
 
 def test_one_language_is_not_enough(documents: list[Document]) -> None:
     alone = counted([d for d in documents if d.lang == "aa"])
-    assert_refused(alone, "the corpus has documents in one language only (aa); give two languages or more")
+    assert_refused(alone, "documents in one language only (aa)")
     nothing = counted([])
-    assert_refused(nothing, "there is no document to train on; check the corpus and --langs")
+    assert_refused(nothing, "no document to train on")
 
 
 def test_a_language_whose_documents_are_all_too_short_is_named(collection: Collection) -> None:
     assert_refused(
         collection,
-        "language aa has no document left to train on: of its 150, none has 1000 to 1,000 different words and a "
-        "concept shared with another language; widen min_unique and max_unique, or leave the language out with --langs",
+        "language aa has no document left to train on: of its 150, none has 1000 to 1,000 different words",
+        "`min_unique`",
         min_unique=1000,
     )
 
@@ -72,8 +72,7 @@ def test_a_language_that_shares_no_concept_is_named(documents: list[Document]) -
     apart = [replace(d, concept=f"other {d.concept}") if d.lang == "cc" else d for d in documents]
     assert_refused(
         counted(apart),
-        "language cc has no document left to train on: of its 150, none has 5 to 1,000 different words and a "
-        "concept shared with another language; widen min_unique and max_unique, or leave the language out with --langs",
+        "language cc has no document left to train on: of its 150, none has 5 to 1,000 different words and a concept",
     )
 
 
@@ -81,8 +80,8 @@ def test_a_language_that_shares_no_concept_is_named(documents: list[Document]) -
 def test_a_rank_beyond_the_concepts_is_refused(collection: Collection, rank: int) -> None:
     assert_refused(
         collection,
-        f"rank {rank} exceeds what the 150 concepts that two languages share can give; "
-        "lower --rank to 149 or less, or add documents",
+        f"`rank={rank}` is more than the 150 concepts that two languages share can give; ",
+        "`rank<=149`",
         rank=rank,
     )
 
@@ -91,8 +90,8 @@ def test_the_largest_rank_that_is_offered_works(documents: list[Document]) -> No
     few = counted([d for d in documents if int(d.concept[1:]) < 20])
     assert_refused(
         few,
-        "rank 20 exceeds what the 20 concepts that two languages share can give; "
-        "lower --rank to 19 or less, or add documents",
+        "`rank=20` is more than the 20 concepts",
+        "`rank<=19`",
         rank=20,
     )
     languages, _ = train(few, chosen(rank=19))
@@ -100,20 +99,18 @@ def test_the_largest_rank_that_is_offered_works(documents: list[Document]) -> No
 
 
 def test_a_corpus_without_a_frequent_word_is_refused(collection: Collection) -> None:
-    assert_refused(
-        collection, "no word of language aa occurs in enough documents; lower min_documents", min_documents=1000
-    )
+    assert_refused(collection, "no word of language aa occurs in 1000 documents", "`min_documents`", min_documents=1000)
 
 
 def test_a_rank_beyond_the_vocabulary_is_refused(collection: Collection) -> None:
-    assert_refused(collection, "rank 60 exceeds the 30 words of the vocabulary; lower --rank", max_words=10)
+    assert_refused(collection, "`rank=60` is more than the 30 words", "`rank<=30`", max_words=10)
 
 
 @pytest.fixture
 def scarce(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that has little memory left for what takes much."""
     monkeypatch.setattr(cpu, "available_memory", lambda: 4_234_567_890)
-    monkeypatch.setattr(pipeline, "memory", lambda blocks, concepts, rank: 98_765_432_100)
+    monkeypatch.setattr(pipeline, "memory_needed", lambda blocks, concepts, rank: 98_765_432_100)
 
 
 @pytest.mark.usefixtures("scarce")
@@ -135,10 +132,7 @@ def test_a_fit_that_memory_cannot_hold_takes_a_budget(collection: Collection) ->
 
 def test_too_few_concepts_for_a_ridge_by_validation_are_refused(documents: list[Document]) -> None:
     few = counted([d for d in documents if int(d.concept[1:]) < 39])
-    message = (
-        'ridge "auto" needs 40 concepts that two languages share, there are 39; give the ridge as a number, such as 1'
-    )
-    with pytest.raises(Cr5Error, match=f"^{re.escape(message)}$"):
+    with pytest.raises(Cr5Error, match="needs 40 concepts that two languages share, and there are 39"):
         train(few, chosen(rank=5, ridge="auto"))
 
 
@@ -219,7 +213,7 @@ def test_the_report_tells_the_path_to_the_ridge(collection: Collection) -> None:
     assert report["ridge"] == best["ridge"]
     assert report["ridge_queries"] == 20 * 6  # twenty held-out concepts, six directions
     assert report["path_seconds"] == pytest.approx(sum(point["seconds"] for point in points))
-    assert [p.stage for p in seen if p.stage != "fit"] == ["weigh words"] + ["choose the ridge"] * len(points)
+    assert [p.stage for p in seen if p.stage != "fit"] == ["weight words"] + ["choose the ridge"] * len(points)
 
 
 def test_a_fit_that_has_not_converged_warns(documents: list[Document]) -> None:
@@ -282,11 +276,12 @@ class Break(Exception):  # noqa: N818
     """A run that dies."""
 
 
+train_in_steps = partial(train, checkpoint_interval_seconds=0.0, ridges=(0.3, 0.1))
+"""Writes a checkpoint after every step; the ridges take several steps to fit."""
+
+
 @pytest.fixture
-def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkpoint that is written after every step, and a path of ridges that take some steps to fit."""
-    monkeypatch.setattr(pipeline, "Checkpoint", partial(Checkpoint, every=0.0))
-    monkeypatch.setattr(pipeline, "ridge_path", partial(ridge_path, grid=(0.3, 0.1)))
+def checkpoint(tmp_path: Path) -> Path:
     return tmp_path / "fit.checkpoint"
 
 
@@ -303,11 +298,11 @@ def break_at(step: int, seen: list[str] | None = None) -> Callable[[Progress], N
 @pytest.mark.parametrize("changes", [SLOW, AUTO], ids=["given", "auto"])
 def test_a_run_that_died_is_continued(collection: Collection, checkpoint: Path, changes: dict[str, Any]) -> None:
     picked = chosen(**changes)
-    whole, plain = train(collection, picked)
+    whole, plain = train_in_steps(collection, picked)
     with pytest.raises(Break):
-        train(collection, picked, checkpoint=checkpoint, progress=break_at(4))
+        train_in_steps(collection, picked, checkpoint=checkpoint, progress=break_at(4))
     stages: list[str] = []
-    languages, report = train(collection, picked, checkpoint=checkpoint, progress=break_at(-1, stages))
+    languages, report = train_in_steps(collection, picked, checkpoint=checkpoint, progress=break_at(-1, stages))
     assert "choose the ridge" not in stages
     assert report["steps"] < plain["steps"]
     assert report["converged"]
@@ -323,17 +318,19 @@ def test_a_run_that_died_is_continued(collection: Collection, checkpoint: Path, 
 @pytest.mark.parametrize("changes", [SLOW, AUTO], ids=["given", "auto"])
 def test_a_run_that_was_stopped_is_continued(collection: Collection, checkpoint: Path, changes: dict[str, Any]) -> None:
     picked = chosen(**changes)
-    _, plain = train(collection, picked)
+    _, plain = train_in_steps(collection, picked)
     reached: list[Progress] = []
 
     def watch(progress: Progress) -> None:
         if progress.stage == "fit" and progress.done == 4:
             reached.append(progress)
 
-    _, stopped = train(collection, picked, checkpoint=checkpoint, progress=watch, stop=lambda: bool(reached))
+    _, stopped = train_in_steps(
+        collection, picked, checkpoint=checkpoint, progress=watch, should_stop=lambda: bool(reached)
+    )
     assert (stopped["interrupted"], stopped["converged"], stopped["steps"]) == (True, False, 4)
     assert stopped["warning"] == ""  # whoever stopped it knows
-    _, report = train(collection, picked, checkpoint=checkpoint)
+    _, report = train_in_steps(collection, picked, checkpoint=checkpoint)
     assert report["steps"] < plain["steps"]
     np.testing.assert_allclose(report["eigenvalues"], plain["eigenvalues"], rtol=1e-3)
 
@@ -341,19 +338,21 @@ def test_a_run_that_was_stopped_is_continued(collection: Collection, checkpoint:
 def test_a_run_that_died_is_continued_on_another_engine(collection: Collection, checkpoint: Path) -> None:
     picked = chosen(**AUTO)
     with pytest.raises(Break):
-        train(collection, picked, checkpoint=checkpoint, progress=break_at(4))
+        train_in_steps(collection, picked, checkpoint=checkpoint, progress=break_at(4))
     shutil.copy(checkpoint, checkpoint.with_suffix(".copy"))
-    _, plain = train(collection, picked, checkpoint=checkpoint)
-    _, other = train(collection, picked, checkpoint=checkpoint.with_suffix(".copy"), engine=CpuEngine(memory=2**29))
+    _, plain = train_in_steps(collection, picked, checkpoint=checkpoint)
+    _, other = train_in_steps(
+        collection, picked, checkpoint=checkpoint.with_suffix(".copy"), engine=CpuEngine(memory=2**29)
+    )
     assert other["eigenvalues"] == plain["eigenvalues"]
 
 
 def test_a_run_that_died_right_after_the_path_does_not_walk_it_again(collection: Collection, tmp_path: Path) -> None:
     picked, path = chosen(**AUTO), tmp_path / "fit.checkpoint"
     with pytest.raises(Break):
-        train(collection, picked, checkpoint=path, progress=break_at(0))
+        train_in_steps(collection, picked, checkpoint=path, progress=break_at(0))
     stages: list[str] = []
-    train(collection, picked, checkpoint=path, progress=break_at(-1, stages))
+    train_in_steps(collection, picked, checkpoint=path, progress=break_at(-1, stages))
     assert "choose the ridge" not in stages
 
 
@@ -365,17 +364,19 @@ def test_a_path_that_was_cut_short_is_walked_again(collection: Collection, check
         if progress.stage == "choose the ridge":
             reached.append(progress)
 
-    _, stopped = train(collection, picked, checkpoint=checkpoint, progress=watch, stop=lambda: bool(reached))
+    _, stopped = train_in_steps(
+        collection, picked, checkpoint=checkpoint, progress=watch, should_stop=lambda: bool(reached)
+    )
     assert len(stopped["ridge_path"]) == 1
-    _, plain = train(collection, picked)
-    _, report = train(collection, picked, checkpoint=checkpoint)
+    _, plain = train_in_steps(collection, picked)
+    _, report = train_in_steps(collection, picked, checkpoint=checkpoint)
     assert [p["ridge"] for p in report["ridge_path"]] == [p["ridge"] for p in plain["ridge_path"]]
 
 
 @pytest.mark.parametrize("what", ["setting", "text", "concept", "language"])
 def test_a_checkpoint_of_another_run_is_refused(documents: list[Document], checkpoint: Path, what: str) -> None:
     with pytest.raises(Break):
-        train(counted(documents), chosen(**SLOW), checkpoint=checkpoint, progress=break_at(3))
+        train_in_steps(counted(documents), chosen(**SLOW), checkpoint=checkpoint, progress=break_at(3))
     first = documents[0]
     changed = {
         "setting": first,
@@ -384,12 +385,8 @@ def test_a_checkpoint_of_another_run_is_refused(documents: list[Document], check
         "language": replace(first, lang="bb"),
     }[what]
     seed = 1 if what == "setting" else 0
-    message = (
-        f"{checkpoint} was made from other documents or settings; delete it to begin anew, "
-        "or give the documents and settings that it was made from"
-    )
-    with pytest.raises(Cr5Error, match=f"^{re.escape(message)}$"):
-        train(counted([changed, *documents[1:]]), chosen(seed=seed, **SLOW), checkpoint=checkpoint)
+    with pytest.raises(Cr5Error, match=re.escape(f"{checkpoint} belongs to other documents or settings")):
+        train_in_steps(counted([changed, *documents[1:]]), chosen(seed=seed, **SLOW), checkpoint=checkpoint)
     assert checkpoint.exists()
 
 

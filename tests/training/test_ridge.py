@@ -16,7 +16,7 @@ from cr5.progress import Progress
 from cr5.training import ridge, solver
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.ridge import GRID, RidgePath, held_out, ridge_path, score
+from cr5.training.ridge import RIDGES, RidgePath, held_out, ridge_path, score
 from cr5.training.solver import Fit, reduced_rank_ridge
 
 RANK = 8
@@ -109,7 +109,7 @@ def brute_force(given: Problem, ridge: float, seed: int) -> tuple[float, float]:
 def test_the_path_scores_and_chooses_as_independent_fits_would(seed: int) -> None:
     given = signal(concepts=300, seed=seed)
     path = walk(given, rank=RANK, seed=seed)
-    slow = {ridge: brute_force(given, ridge, seed) for ridge in GRID}
+    slow = {ridge: brute_force(given, ridge, seed) for ridge in RIDGES}
     for point in path.points:
         assert point.precision == pytest.approx(slow[point.ridge][0], abs=0.1)
         assert point.reciprocal_rank == pytest.approx(slow[point.ridge][1], abs=0.1)
@@ -178,12 +178,12 @@ def test_held_out_concepts_are_absent_from_every_fit(monkeypatch: pytest.MonkeyP
 def test_each_fit_starts_from_the_last_and_with_the_options_given(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy(monkeypatch)
     path = walk(signal(), rank=RANK, seed=3, intercept="shared", tol=1e-6, max_steps=50)
-    assert [options["ridge"] for _, options in spy.given] == list(GRID[: len(path.points)])
+    assert [options["ridge"] for _, options in spy.given] == list(RIDGES[: len(path.points)])
     assert [options["start"] for _, options in spy.given] == [None] + ["engine"] * (len(path.points) - 1)
     for before, last in zip(spy.before[1:], spy.after, strict=False):
         assert all(np.array_equal(Z, other) for Z, other in zip(before, last, strict=True))
     for i, (_, options) in enumerate(spy.given):
-        steps = ridge.NEXT if i else ridge.FIRST
+        steps = ridge.NEXT_STEPS if i else ridge.FIRST_STEPS
         expected = {"rank": RANK, "seed": 3, "intercept": "shared", "max_steps": steps, "tol": 0.0}
         assert options | expected == options
         assert spy.fits[i].steps == steps
@@ -191,12 +191,12 @@ def test_each_fit_starts_from_the_last_and_with_the_options_given(monkeypatch: p
 
 def test_the_whole_path_takes_at_most_twice_the_products_of_one_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     given = signal(concepts=600, words=400, topics=40)
-    monkeypatch.setattr(solver, "OVERSAMPLING", 4)  # 50 columns beyond the 8 would make any fit an easy one
+    few: dict[str, Any] = {"rank": RANK, "oversampling": 4}  # more columns beyond the 8 would make any fit easy
     spy = Spy(monkeypatch)
     scripted(monkeypatch, *range(6))  # ever better: no early end
-    path = walk(given, rank=RANK)
-    assert [point.ridge for point in path.points] == list(GRID)
-    one = reduced_rank_ridge(*given, rank=RANK, ridge=1.0, tol=0.03)
+    path = walk(given, **few)
+    assert [point.ridge for point in path.points] == list(RIDGES)
+    one = reduced_rank_ridge(*given, ridge=1.0, tol=0.03, **few)
     assert sum(fit.products for fit in spy.fits) <= 2 * one.products
 
 
@@ -217,7 +217,7 @@ def test_the_walk_ends_once_two_ridges_in_a_row_are_no_better(
     seen: list[Progress] = []
     path = walk(signal(60, 30), rank=4, progress=seen.append)
     assert [point.precision for point in path.points] == list(precisions[:walked])
-    assert path.ridge == GRID[chosen]
+    assert path.ridge == RIDGES[chosen]
     assert [(p.stage, p.done, p.total) for p in seen] == [("choose the ridge", i, 6) for i in range(walked)]
     assert seen[1].note == f"ridge 30: P@1 {100 * precisions[0]:.1f}"
 
@@ -225,14 +225,14 @@ def test_the_walk_ends_once_two_ridges_in_a_row_are_no_better(
 def test_equal_precision_is_decided_by_reciprocal_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([(0.5, 0.6, 40), (0.5, 0.7, 40), (0.5, 0.65, 40), (0.4, 0.9, 40)])
     monkeypatch.setattr(ridge, "score", lambda vectors, concepts: next(scores))
-    assert walk(signal(60, 30), rank=4).ridge == GRID[1]
+    assert walk(signal(60, 30), rank=4).ridge == RIDGES[1]
 
 
 def test_a_walk_that_is_stopped_keeps_what_it_has() -> None:
     given = signal()
     engine = filled(given)
-    path = ridge_path(engine, given.concepts, embed, rank=RANK, stop=lambda: True)
-    assert [point.ridge for point in path.points] == [path.ridge] == [GRID[0]]
+    path = ridge_path(engine, given.concepts, embed, rank=RANK, should_stop=lambda: True)
+    assert [point.ridge for point in path.points] == [path.ridge] == [RIDGES[0]]
     assert [Z.shape for Z in engine.words.get("Z")] == [(120, RANK + solver.OVERSAMPLING)] * 2
 
 
@@ -285,7 +285,8 @@ def test_too_few_shared_concepts_are_refused() -> None:
     with pytest.raises(Cr5Error) as caught:
         held_out(concepts, 0)
     assert str(caught.value) == (
-        'ridge "auto" needs 40 concepts that two languages share, there are 39; give the ridge as a number, such as 1'
+        '`ridge="auto"` needs 40 concepts that two languages share, and there are 39; '
+        "give it as a number, such as `ridge=1`"
     )
 
 
@@ -323,7 +324,5 @@ def test_a_rank_beyond_the_concepts_that_are_left_is_refused() -> None:
     given = signal(concepts=60)
     with pytest.raises(Cr5Error) as error:
         walk(given, rank=45)
-    assert str(error.value) == (
-        'rank 45 exceeds what the 40 concepts left beside the 20 that ridge "auto" holds out can give; '
-        "lower --rank, or give the ridge as a number"
-    )
+    for fact in ("`rank=45`", "holds out 20 concepts and leaves 40", "`rank<=39`"):
+        assert fact in str(error.value)

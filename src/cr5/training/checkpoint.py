@@ -1,4 +1,4 @@
-"""A long fit on disk: what is needed to go on after a crash."""
+"""The checkpoint of a fit: a file from which an interrupted fit continues."""
 
 import json
 import time
@@ -18,26 +18,26 @@ from cr5.storage.atomic import temporary
 
 @dataclass
 class Checkpoint:
-    """One file that is replaced at most every ``every`` seconds; it fits one corpus and its settings."""
+    """One file, replaced at most every ``interval_seconds``; ``fingerprint`` identifies the corpus and settings."""
 
     path: Path
     fingerprint: str
-    every: float = 30.0
+    interval_seconds: float = 30.0
     written: float = field(default_factory=time.monotonic)
 
     def save(self, fetch: Callable[[], dict[str, Array]], state: dict[str, Any], *, now: bool = False) -> None:
-        """Keep the basis that ``fetch`` brings, unless the last one is still fresh."""
-        if not now and time.monotonic() - self.written < self.every:
+        """Write the basis that ``fetch`` returns, unless the last one is recent."""
+        if not now and time.monotonic() - self.written < self.interval_seconds:
             return
         metadata = {"cr5": json.dumps({"fingerprint": self.fingerprint, **state})}
-        # Safetensors writes an array's memory as it lies, whatever its order.
+        # Safetensors writes an array's memory as it is, whatever the order of its axes.
         arrays = {lang: np.ascontiguousarray(Z) for lang, Z in fetch().items()}
         with temporary(self.path, via=self.path.with_name(self.path.name + ".part")) as part:
             save_file(arrays, part, metadata)
         self.written = time.monotonic()
 
     def load(self) -> tuple[dict[str, Array], dict[str, Any]] | None:
-        """The basis and state of an earlier run, or None where there is none."""
+        """The basis and state of an earlier run, or None if there is no file."""
         if not self.path.exists():
             return None
         try:
@@ -45,10 +45,10 @@ class Checkpoint:
                 state = dict(json.loads((file.metadata() or {})["cr5"]))
                 basis = {lang: file.get_tensor(lang) for lang in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-            raise Cr5Error(f"{self.path} is no checkpoint that can be read; delete it to begin anew") from error
+            raise Cr5Error(f"{self.path} cannot be read as a checkpoint; delete it to start again") from error
         if state.pop("fingerprint", None) != self.fingerprint:
             raise Cr5Error(
-                f"{self.path} was made from other documents or settings; delete it to begin anew, "
-                "or give the documents and settings that it was made from"
+                f"{self.path} belongs to other documents or settings; delete it to start again, "
+                "or give the documents and settings of the interrupted fit"
             )
         return basis, state

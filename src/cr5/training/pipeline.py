@@ -1,4 +1,4 @@
-"""From counted documents to maps: filter, weigh, choose the ridge, fit."""
+"""Training: filter and weight counted documents, select the ridge, fit the maps."""
 
 import hashlib
 import json
@@ -23,8 +23,8 @@ from cr5.training.checkpoint import Checkpoint
 from cr5.training.collection import Collection
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.ridge import RidgePath, ridge_path
-from cr5.training.solver import Fit, memory, solve
+from cr5.training.ridge import RIDGES, RidgePath, ridge_path
+from cr5.training.solver import Fit, memory_needed, solve
 
 
 class NotConverged(UserWarning):
@@ -45,32 +45,37 @@ def train(
     engine: Engine | None = None,
     checkpoint: Path | None = None,
     progress: ProgressCallback = silent,
-    stop: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False,
+    checkpoint_interval_seconds: float = 30.0,
+    ridges: tuple[float, ...] = RIDGES,
 ) -> TrainingResult:
     """Learn every language's map; returns the maps and a report.
 
-    ``engine`` says where to compute, by default here. ``checkpoint`` names a file that an interrupted
-    run goes on from; whoever keeps the model removes it.
+    ``engine`` decides where to compute, by default on this machine. ``checkpoint`` names a file from which an
+    interrupted run continues; the caller removes it once the model is saved. ``ridges`` are tried for ridge "auto".
     """
     chosen = collection.sized(settings.weighting.min_unique, settings.weighting.max_unique).shared()
     _check(collection, chosen, settings)
-    progress(Progress("weigh words", 0, None))
+    progress(Progress("weight words", 0, None))
     engine = engine or CpuEngine()
-    # Numbers without gaps, in the order of the names, so that the order of the corpus does not matter.
+    # Numbers without gaps, in the order of the names: the result does not depend on the order of the corpus.
     used = np.flatnonzero(chosen.presence().sum(axis=1))
     number = np.zeros(len(chosen.concepts), np.int64)
     number[sorted(used.tolist(), key=chosen.concepts.__getitem__)] = np.arange(len(used))
     features = chosen.put(engine, settings.weighting, number)
     concepts = {lang: number[documents.concepts] for lang, documents in chosen.languages.items()}
-    _check_words(features, settings.rank)
-    facts = engine.block_info()
-    needed = memory(facts, len(used), settings.rank)
+    _check_words(features, settings.rank, settings.weighting.min_documents)
+    blocks = engine.block_info()
+    needed = memory_needed(blocks, len(used), settings.rank)
     engine.check_memory(needed)
     lengths = {lang: documents.unique for lang, documents in chosen.languages.items()}
-    mark = fingerprint(features, concepts, lengths, settings)
-    fit, path = _fit(engine, concepts, settings, Checkpoint(checkpoint, mark) if checkpoint else None, progress, stop)
+    saved = None
+    if checkpoint:
+        digest = fingerprint(features, concepts, lengths, settings)
+        saved = Checkpoint(checkpoint, digest, checkpoint_interval_seconds)
+    fit, path = _fit(engine, concepts, settings, saved, ridges, progress, should_stop)
     warning = ""
-    if not fit.converged and not stop():
+    if not fit.converged and not should_stop():
         warning = (
             f"the fit stopped after {fit.steps} steps at residual {fit.residual:.3g}, above the tolerance "
             f"{settings.tol:g}; "
@@ -89,7 +94,7 @@ def train(
                 "documents": len(chosen.languages[lang]),
                 "documents_read": len(collection.languages[lang]),
                 "words": len(features[lang].words),
-                "nonzeros": sum([block.nonzeros for block in facts if engine.langs[block.language] == lang]),
+                "nonzeros": sum([block.nonzeros for block in blocks if engine.langs[block.language] == lang]),
             }
             for lang in features
         },
@@ -104,7 +109,7 @@ def train(
         "seconds": fit.seconds,
         "path_seconds": sum(point.seconds for point in path.points) if path else 0.0,
         "converged": fit.converged,
-        "interrupted": stop(),
+        "interrupted": should_stop(),
         "memory_predicted": needed,
         "warning": warning,
     }
@@ -115,11 +120,12 @@ def _fit(
     engine: Engine,
     concepts: dict[str, Ints],
     settings: Settings,
-    kept: Checkpoint | None,
+    checkpoint: Checkpoint | None,
+    ridges: tuple[float, ...],
     progress: ProgressCallback,
-    stop: Callable[[], bool],
+    should_stop: Callable[[], bool],
 ) -> tuple[Fit, RidgePath | None]:
-    """Choose the ridge where it is open, then fit; go on from a checkpoint where there is one."""
+    """Select the ridge if it is "auto", then fit; continue from a checkpoint if there is one."""
     options: dict[str, Any] = {
         "rank": settings.rank,
         "seed": settings.seed,
@@ -127,21 +133,22 @@ def _fit(
         "tol": settings.tol,
         "max_steps": settings.max_steps,
     }
-    found = kept.load() if kept else None
-    start: Mapping[str, Array] | Literal["engine"] | None = found[0] if found else None
+    loaded = checkpoint.load() if checkpoint else None
+    start: Mapping[str, Array] | Literal["engine"] | None = loaded[0] if loaded else None
     path = None
-    if found and settings.ridge == "auto":
-        path = RidgePath.from_json(found[1]["path"])
+    if loaded and settings.ridge == "auto":
+        path = RidgePath.from_json(loaded[1]["path"])
     elif settings.ridge == "auto":
         embed = partial(_embed, settings=settings, most=documents_per_concept(concepts))
-        path = ridge_path(engine, concepts, embed, progress=progress, stop=stop, **options)
+        path = ridge_path(engine, concepts, embed, ridges=ridges, progress=progress, should_stop=should_stop, **options)
         start = "engine"
     state = {"path": path.to_json()} if path else {}
-    if kept and path and not found and not stop():  # a path that was cut short is to be walked again
-        kept.save(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)), state, now=True)
-    keep = (lambda fetch: kept.save(fetch, state)) if kept else None
+    if checkpoint and path and not loaded and not should_stop():  # an interrupted path is repeated from its beginning
+        checkpoint.save(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)), state, now=True)
+    save = (lambda fetch: checkpoint.save(fetch, state)) if checkpoint else None
     ridge = path.ridge if path else float(settings.ridge)
-    fit = solve(engine, ridge=ridge, start=start, keep=keep, progress=progress, stop=stop, **options)
+    watch: dict[str, Any] = {"save_checkpoint": save, "progress": progress, "should_stop": should_stop}
+    fit = solve(engine, ridge=ridge, start=start, **watch, **options)
     return fit, path
 
 
@@ -155,16 +162,16 @@ def metric_maps(fit: Fit, settings: Settings, most: int) -> dict[str, Array]:
 
 
 def documents_per_concept(concepts: Mapping[str, Ints]) -> int:
-    """The most documents that a concept has: no eigenvalue exceeds it."""
+    """The largest number of documents of one concept: no eigenvalue exceeds it."""
     return int(np.bincount(np.concatenate(list(concepts.values()))).max())
 
 
 def fingerprint(
     features: Mapping[str, Vocabulary], concepts: Mapping[str, Ints], lengths: Mapping[str, Ints], settings: Settings
 ) -> str:
-    """A digest of the settings and the data that a fit depends on, in whatever order and wherever that lies.
+    """A digest of the settings and the data that a fit depends on, whatever the order of documents and the engine.
 
-    Of every document its concept and its number of different words stand for it.
+    Every document is represented by its concept and its number of different words.
     """
     digest = hashlib.sha256(json.dumps(settings.to_json(), sort_keys=True).encode())
     for lang in features:
@@ -181,39 +188,39 @@ def _embed(fit: Fit, blocks: Mapping[str, Sparse], settings: Settings, most: int
 
 
 def _offset(fit: Fit, maps: dict[str, Array], lang: str, settings: Settings) -> Array:
-    """What embedding subtracts: the mean document's vector; nothing where the intercept is shared."""
+    """The vector that embedding subtracts: that of the mean document, or zero for a shared intercept."""
     mean = fit.means[lang] if settings.intercept == "language" else np.zeros_like(fit.means[lang])
     return np.asarray(mean @ maps[lang])
 
 
 def _check(collection: Collection, chosen: Collection, settings: Settings) -> None:
-    """Complain about a corpus that nothing can be learned from."""
+    """Raise CorpusError for a corpus that nothing can be learned from."""
     if not collection.languages:
-        raise CorpusError("there is no document to train on; check the corpus and --langs")
+        raise CorpusError("there is no document to train on; check the corpus and `langs`")
     if len(collection.languages) < 2:
         name = next(iter(collection.languages))
         raise CorpusError(f"the corpus has documents in one language only ({name}); give two languages or more")
     for lang, documents in chosen.languages.items():
-        check_code(lang)  # now, not when an hour's work is to be saved
+        check_code(lang)  # now, not when the model is saved after an hour
         if not len(documents):
             low, high = settings.weighting.min_unique, settings.weighting.max_unique
             raise CorpusError(
                 f"language {lang} has no document left to train on: of its {len(collection.languages[lang]):,}, "
                 f"none has {low} to {high:,} different words and a concept shared with another language; "
-                "widen min_unique and max_unique, or leave the language out with --langs"
+                "widen `min_unique` and `max_unique`, or leave the language out with `langs`"
             )
     shared = int((chosen.presence().sum(axis=1) > 0).sum())
     if settings.rank >= shared:
         raise CorpusError(
-            f"rank {settings.rank} exceeds what the {shared} concepts that two languages share can give; "
-            f"lower --rank to {shared - 1} or less, or add documents"
+            f"`rank={settings.rank}` is more than the {shared} concepts that two languages share can give; "
+            f"use `rank<={shared - 1}`, or add documents"
         )
 
 
-def _check_words(features: Mapping[str, Vocabulary], rank: int) -> None:
+def _check_words(features: Mapping[str, Vocabulary], rank: int, min_documents: int) -> None:
     for lang, feature in features.items():
         if not feature.words:
-            raise CorpusError(f"no word of language {lang} occurs in enough documents; lower min_documents")
+            raise CorpusError(f"no word of language {lang} occurs in {min_documents} documents; lower `min_documents`")
     words = sum(len(feature.words) for feature in features.values())
     if rank > words:
-        raise CorpusError(f"rank {rank} exceeds the {words} words of the vocabulary; lower --rank")
+        raise CorpusError(f"`rank={rank}` is more than the {words} words of all vocabularies; use `rank<={words}`")

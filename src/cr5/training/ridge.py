@@ -1,4 +1,4 @@
-"""The ridge by validation: a path of fits, each started from the last, scored by retrieval. Arrays only."""
+"""Ridge selection: a path of fits, each started from the last, scored by retrieval of held-out concepts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -13,9 +13,9 @@ from cr5.retrieval.top_k import counterpart_ranks
 from cr5.training.engines import Engine
 from cr5.training.solver import Fit, solve
 
-GRID = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # large first: an easy problem, and the next is never far
-FIRST, NEXT = 3, 1  # steps at the first ridge, and at each after it: enough to tell ridges apart
-SHARE, FEWEST, MOST = 0.1, 20, 1000  # of the concepts shared by two languages, held out for scoring
+RIDGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # largest first: an easy problem, and each next one is close to it
+FIRST_STEPS, NEXT_STEPS = 3, 1  # of the solver at the first ridge and at each later one: enough to rank ridges
+HELD_OUT_FRACTION, MIN_HELD_OUT, MAX_HELD_OUT = 0.1, 20, 1000  # of the concepts that two languages share
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class RidgePath:
-    """The path in the order it was walked, and the ridge that won."""
+    """The ridges in the order in which they were fitted, and the best of them."""
 
     points: list[PathPoint]
     ridge: float
@@ -55,62 +55,70 @@ def ridge_path(
     *,
     rank: int,
     seed: int = 0,
-    grid: tuple[float, ...] = GRID,
+    ridges: tuple[float, ...] = RIDGES,
     progress: ProgressCallback = silent,
-    stop: Callable[[], bool] = lambda: False,
+    should_stop: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> RidgePath:
-    """Fit every ridge of the grid without some concepts, and score how well these are found.
+    """Fit every ridge without the held-out concepts, and score how well these are retrieved.
 
     ``concepts`` are those of the engine's documents; ``embed`` turns documents into unit rows by a fit.
-    The walk ends early once two ridges in a row have scored below the best, whose Z the engine then holds.
+    The path ends early after two ridges in a row below the best, whose Z the engine then holds.
     """
     held = held_out(concepts, seed)
     left = len(np.unique(np.concatenate([ids[~held[ids]] for ids in concepts.values()])))
     if rank >= left:
         raise Cr5Error(
-            f"rank {rank} exceeds what the {left} concepts left beside the {int(held.sum())} "
-            'that ridge "auto" holds out can give; lower --rank, or give the ridge as a number'
+            f'`rank={rank}` is too large: `ridge="auto"` holds out {int(held.sum())} concepts and leaves {left}; '
+            f"use `rank<={left - 1}`, or give `ridge` as a number"
         )
     training = engine.subset(~held)
-    waiting, answers = engine.fetch_documents(held)
+    queries_X, query_concepts = engine.fetch_documents(held)
     points: list[PathPoint] = []
     best = 0
     note = ""
-    for i, ridge in enumerate(grid):
-        progress(Progress("choose the ridge", i, len(grid), note))
-        few: dict[str, Any] = options | {"tol": 0.0, "max_steps": NEXT if i else FIRST}
-        fit = solve(training, rank=rank, ridge=ridge, seed=seed, start="engine" if i else None, stop=stop, **few)
-        precision, reciprocal, queries = score(embed(fit, waiting), answers)
+    for i, ridge in enumerate(ridges):
+        progress(Progress("choose the ridge", i, len(ridges), note))
+        few_steps: dict[str, Any] = options | {"tol": 0.0, "max_steps": NEXT_STEPS if i else FIRST_STEPS}
+        fit = solve(
+            training,
+            rank=rank,
+            ridge=ridge,
+            seed=seed,
+            start="engine" if i else None,
+            should_stop=should_stop,
+            **few_steps,
+        )
+        precision, reciprocal, queries = score(embed(fit, queries_X), query_concepts)
         points.append(PathPoint(ridge, precision, reciprocal, fit.energy, fit.steps, fit.seconds))
         if i == 0 or (precision, reciprocal) > (points[best].precision, points[best].reciprocal_rank):
             best = i
-            engine.words.map(_remember)
+            engine.words.map(_store_best)
         note = f"ridge {ridge:g}: P@1 {100 * precision:.1f}"
-        if stop() or i - best >= 2:
+        if should_stop() or i - best >= 2:
             break
-    engine.words.map(_recall)
+    engine.words.map(_restore_best)
     return RidgePath(points, points[best].ridge, queries)
 
 
-def _remember(rows: dict[str, Array]) -> None:
-    rows["best"] = rows["Z"] + 0  # an array of its own
+def _store_best(rows: dict[str, Array]) -> None:
+    rows["best"] = rows["Z"] + 0  # a copy
 
 
-def _recall(rows: dict[str, Array]) -> None:
+def _restore_best(rows: dict[str, Array]) -> None:
     rows["Z"] = rows.pop("best")
 
 
 def held_out(concepts: Mapping[str, Ints], seed: int) -> Mask:
-    """A mask over concepts: those kept out of training, all of them in two languages or more."""
+    """A mask over concepts: those that are held out of training, each in two languages or more."""
     size = 1 + max(int(ids.max(initial=-1)) for ids in concepts.values())
     languages = sum(np.bincount(ids, minlength=size) > 0 for ids in concepts.values()).astype(int)  # type: ignore[union-attr]
     shared = np.flatnonzero(languages > 1)
-    count = min(max(int(SHARE * len(shared)), FEWEST), MOST)
-    if len(shared) < 2 * FEWEST:
+    count = min(max(int(HELD_OUT_FRACTION * len(shared)), MIN_HELD_OUT), MAX_HELD_OUT)
+    if len(shared) < 2 * MIN_HELD_OUT:
         raise Cr5Error(
-            f'ridge "auto" needs {2 * FEWEST} concepts that two languages share, there are {len(shared)}; '
-            "give the ridge as a number, such as 1"
+            f'`ridge="auto"` needs {2 * MIN_HELD_OUT} concepts that two languages share, and there are {len(shared)}; '
+            "give it as a number, such as `ridge=1`"
         )
     mask = np.zeros(size, bool)
     mask[np.random.default_rng(seed).choice(shared, count, replace=False)] = True
@@ -118,7 +126,7 @@ def held_out(concepts: Mapping[str, Ints], seed: int) -> Mask:
 
 
 def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> tuple[float, float, int]:
-    """P@1 and mean reciprocal rank by CSLS over every ordered pair of languages; and the queries asked."""
+    """P@1 and mean reciprocal rank by CSLS over every ordered pair of languages, and the number of queries."""
     found = [
         counterpart_ranks(vectors[a], concepts[a], vectors[b], concepts[b], measure="csls")
         for a in vectors

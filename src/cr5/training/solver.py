@@ -1,4 +1,4 @@
-"""The mathematics: reduced-rank ridge regression as a generalised eigenproblem. Arrays only.
+"""The solver: reduced-rank ridge regression as a generalised eigenproblem, on arrays only.
 
 X: documents x words, block-diagonal over languages; Y: documents x concepts, one-hot; C the
 projector that centres documents (all together, or each language by itself). The best W of rank r in
@@ -9,7 +9,7 @@ is spanned by the top r eigenvectors of  A z = theta B z,  A = X'C Y Y'C X,  B =
 they are B^-1 X'C Y P for the eigenvectors P of the paper's concepts x concepts matrix, with the same
 eigenvalues. Neither A nor B is ever formed, and no linear system is solved: LOBPCG with a
 Jacobi preconditioner needs one product with X and one with X' a step. Where the rows are and who
-multiplies is the engine's business.
+multiplies is decided by the engine.
 """
 
 import time
@@ -28,9 +28,9 @@ from cr5.progress import Progress, ProgressCallback, silent
 from cr5.training.engines import BlockInfo, Engine
 from cr5.training.engines.cpu import CpuEngine
 
-OVERSAMPLING = 20  # columns beyond the rank: the last wanted ones converge as fast as the first
-REFRESH = 12  # steps between two restarts from fresh products: rounding drifts away from them
-LOCKED = 0.3  # a column whose residual is below this part of its share rests
+OVERSAMPLING = 20  # columns beyond the rank, so that the last of the rank converge as fast as the first
+RESTART_STEPS = 12  # between two restarts from fresh products: updates accumulate rounding errors
+LOCK_FRACTION = 0.3  # of a column's share of ``tol``: a column with a smaller residual is not corrected
 
 Rows: TypeAlias = dict[str, Array]
 
@@ -43,8 +43,8 @@ class Fit:
     orthonormal. means: per language the mean document that centring subtracts. eigenvalues: of the
     returned maps, from fresh products; energy is their sum. eigenvectors: rank x rank, the
     coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B z| over the
-    rank columns, relative, in the norm of the preconditioner; above ``tol``, it was ``max_steps``
-    or ``stop`` that ended the run. products: columns that X or X' was multiplied with.
+    rank columns, relative, in the norm of the preconditioner; if it is above ``tol``, ``max_steps``
+    or ``should_stop`` ended the run. products: the number of columns that X or X' was multiplied with.
     """
 
     maps: dict[str, Array]
@@ -59,7 +59,7 @@ class Fit:
 
     @property
     def energy(self) -> float:
-        """The sum of the eigenvalues: how much of the concepts the maps explain."""
+        """The sum of the eigenvalues, which the solver maximises."""
         return float(self.eigenvalues.sum())
 
 
@@ -88,18 +88,19 @@ def solve(
     seed: int = 0,
     progress: ProgressCallback = silent,
     start: Mapping[str, Array] | Literal["engine"] | None = None,
-    keep: Callable[[Callable[[], dict[str, Array]]], None] | None = None,
-    stop: Callable[[], bool] = lambda: False,
+    save_checkpoint: Callable[[Callable[[], dict[str, Array]]], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    oversampling: int = OVERSAMPLING,
 ) -> Fit:
     """Fit one map per language from the documents that an engine holds.
 
-    ``start`` takes the maps of an earlier fit, or goes on from the Z that the engine holds. After every
-    step ``keep`` is handed a function that fetches Z, and before every step ``stop`` is asked.
+    ``start`` gives the maps of an earlier fit, or "engine" to continue from the Z that the engine holds. After every
+    step ``save_checkpoint`` is called with a function that fetches Z, and before every step ``should_stop``.
     """
     with one_blas_thread():
         began = time.perf_counter()
         problem = _Problem(engine, ridge, intercept)
-        width = min(rank + OVERSAMPLING, problem.word_count)
+        width = min(rank + oversampling, problem.word_count)
         if start is None:
             problem.begin(width, seed)
         elif start != "engine":
@@ -113,16 +114,16 @@ def solve(
             note = f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}, {problem.products:,} products"
             progress(Progress("fit", steps, total, note))
             best = min(best, (residual, steps))
-            exhausted = steps - best[1] >= REFRESH  # no better for long: the precision of the data is used up
-            if converged or exhausted or steps >= max_steps or stop():
+            exhausted = steps - best[1] >= RESTART_STEPS  # no progress for long: the precision of the data is exhausted
+            if converged or exhausted or steps >= max_steps or should_stop():
                 break
             theta = problem.step(width)
             steps += 1
-            if steps % REFRESH == 0 or residual > 2 * last:
+            if steps % RESTART_STEPS == 0 or residual > 2 * last:
                 theta = problem.restart()
             last = residual
-            if keep:
-                keep(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)))
+            if save_checkpoint:
+                save_checkpoint(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)))
         eigenvalues, eigenvectors = problem.finish(theta, rank)
         return Fit(
             maps=dict(zip(engine.langs, problem.maps(), strict=True)),
@@ -138,7 +139,7 @@ def solve(
 
 
 def _expected_steps(steps: int, residual: float, last: float, tol: float, max_steps: int) -> int | None:
-    """How many steps it will take if residuals go on shrinking at the last rate; None while that is open."""
+    """The number of steps in all if residuals keep shrinking at the last rate; None while that is unknown."""
     if residual <= tol:
         return steps
     if not 0 < residual < last < np.inf or tol <= 0:
@@ -146,17 +147,17 @@ def _expected_steps(steps: int, residual: float, last: float, tol: float, max_st
     return min(max_steps, steps + int(np.ceil(np.log(tol / residual) / np.log(residual / last))))
 
 
-def memory(blocks: Sequence[BlockInfo], concept_count: int, rank: int) -> int:
-    """The bytes that a fit will need at its peak, the documents included."""
+def memory_needed(blocks: Sequence[BlockInfo], concept_count: int, rank: int) -> int:
+    """The bytes that a fit needs at its peak, including the documents."""
     width = rank + OVERSAMPLING
     item = max(np.dtype(block.dtype).itemsize for block in blocks)
     documents = sum(block.documents for block in blocks)
     words = sum({block.language: block.words for block in blocks}.values())
-    # Documents in both orientations, and once more without those that the ridge is chosen on.
+    # Documents in both orientations, and once more without those that the ridge is selected on.
     sparse = sum(3 * block.nonzeros * (np.dtype(block.dtype).itemsize + 4) for block in blocks)
-    # Z, P and W in every partition, the maps, a few rows of scratch, and small matrices.
-    held = 3 * (documents + words + concept_count) + words
-    return int(sparse + held * width * item + 2**27 + 8 * 10 * (3 * width) ** 2)
+    # Z, P and W in every partition, the maps, a few temporary rows, and small matrices.
+    rows = 3 * (documents + words + concept_count) + words
+    return int(sparse + rows * width * item + 2**27 + 8 * 10 * (3 * width) ** 2)
 
 
 class _Problem:
@@ -164,7 +165,7 @@ class _Problem:
 
     The partitions hold the same columns Z, P and W three times: the vectors themselves (words), their
     images G = C X V (documents), and the concept sums S = Y'G (concepts), so that
-    V'A W = S_V'S_W and V'B W = G_V'G_W + ridge V'W. Here are the small Gram matrices of [Z, P].
+    V'A W = S_V'S_W and V'B W = G_V'G_W + ridge V'W. This object holds the small Gram matrices of [Z, P].
     """
 
     def __init__(self, engine: Engine, ridge: float, intercept: Intercept) -> None:
@@ -190,7 +191,7 @@ class _Problem:
         return self.engine.words.map(partial(function, **same), *arguments)
 
     def _by_language(self, parts: Sequence[Array]) -> list[Array]:
-        """The sums over each language's shards."""
+        """The sum over the shards of each language."""
         return [
             _total([part for part, owner in zip(parts, self.owners, strict=True) if owner == language])
             for language in range(len(self.engine.langs))
@@ -216,7 +217,7 @@ class _Problem:
         return S, G + self.ridge * V
 
     def begin(self, width: int, seed: int) -> None:
-        """Z = (D^-1 A)^2 at random, nearly: two steps of power iteration, which need no small algebra."""
+        """Z = (D^-1 A)^2 R for random signs R, up to scale: two steps of power iteration, without small matrices."""
         columns, bits = np.arange(-(-width // 64), dtype=np.uint64), np.arange(64, dtype=np.uint64)
         columns += np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
         signs = partial(_random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
@@ -230,7 +231,7 @@ class _Problem:
         self._map_words(_correction_as_Z)
 
     def begin_with(self, Z: list[Array], width: int, seed: int) -> None:
-        """Z = the columns of an earlier fit, and random ones beside them up to ``width``."""
+        """Z = the columns of an earlier fit, and random ones up to ``width``."""
         more = width - Z[0].shape[1]
         if more > 0:
             self.begin(more, seed)
@@ -238,11 +239,11 @@ class _Problem:
         self.engine.words.set("Z", [a.astype(self.dtype) for a in Z])
 
     def restart(self) -> Array:
-        """Rayleigh-Ritz on Z alone, from fresh products; P is forgotten. Returns the eigenvalues."""
+        """Rayleigh-Ritz on Z alone, from fresh products; P is deleted. Returns the eigenvalues."""
         self._image("Z")
-        best = partial(_rayleigh_ritz, cuts=[], width=None, dtype=self.dtype.name)
+        ritz = partial(_rayleigh_ritz, cuts=[], width=None, dtype=self.dtype.name)
         theta: Array
-        theta, V = self.engine.compute(best, *self._gram("Z", ("Z",)))
+        theta, V = self.engine.compute(ritz, *self._gram("Z", ("Z",)))
         for partition in self.partitions:
             partition.map(partial(_rotate, V=V.astype(self.dtype)))
         self.gram_A, self.gram_B, self.columns = np.diag(theta), np.eye(len(theta)), len(theta)
@@ -251,7 +252,7 @@ class _Problem:
     def correct(self, theta: Array | None, rank: int, tol: float) -> float:
         """W = D^-1 (A Z - B Z theta): one product with X'. Returns the relative residual.
 
-        Columns that are well within their share of ``tol`` are left out of W.
+        Columns well within their share of ``tol`` are left out of W.
         """
         engine = self.engine
         engine.broadcast_concepts("Z", "U")
@@ -263,7 +264,7 @@ class _Problem:
         if theta is None:
             return np.inf
         size = max(float(np.linalg.norm(theta[:rank])), np.finfo(float).tiny)
-        active = squares > (LOCKED * tol * size) ** 2 / rank
+        active = squares > (LOCK_FRACTION * tol * size) ** 2 / rank
         if not active.all():
             self._map_words(_choose, active=active)
         return float(np.sqrt(squares[:rank].sum()) / size)
@@ -274,10 +275,10 @@ class _Problem:
         k, known = self.columns, len(self.gram_A)
         names = ("Z", "P", "W") if known > k else ("Z", "W")
         border_A, border_B = self._gram("W", names)
-        best = partial(_best_step, columns=k, width=width, dtype=self.dtype.name)
+        ritz = partial(_ritz_step, columns=k, width=width, dtype=self.dtype.name)
         theta: Array
         theta, V, length, self.gram_A, self.gram_B = self.engine.compute(
-            best, self.gram_A, border_A, self.gram_B, border_B
+            ritz, self.gram_A, border_A, self.gram_B, border_B
         )
         rest = V[k:] / length
         small = {"from_Z": V[:k], "from_P": rest[: known - k], "from_W": rest[known - k :], "length": length}
@@ -291,9 +292,11 @@ class _Problem:
         """Turn Z into the paper's maps, with orthonormal columns; their eigenvalues and eigenvectors."""
         # Phi* = P'Y'X B^-1 has the columns sqrt(theta) z; its singular vectors are the maps.
         if len(theta) < rank:
-            raise Cr5Error(f"rank {rank} exceeds the {len(theta)} dimensions that the documents span; lower the rank")
+            raise Cr5Error(
+                f"`rank={rank}` is more than the {len(theta)} dimensions that the documents span; lower `rank`"
+            )
         for partition in self.partitions[1:]:
-            partition.map(_forget)
+            partition.map(_delete_work_arrays)
         root = np.sqrt(theta[:rank])
         inner = _total(self._map_words(_cross, name="Z", others=("Z",)))[:rank, :rank]
         size, Q = eigh(inner * np.outer(root, root))
@@ -307,11 +310,11 @@ class _Problem:
         """The maps after ``finish``, float32; the engine keeps Z and nothing else."""
         maps = [Z.astype(np.float32, copy=False) for Z in self.engine.words.get("map")]
         for partition in self.partitions:
-            partition.map(_forget)
+            partition.map(_delete_work_arrays)
         return maps
 
 
-# What runs next to the rows of a partition: operators only, row by row, nothing written into what is given.
+# Functions that are mapped over the rows of a partition: they use operators only, row by row, and write into no array.
 
 
 def _prepare(rows: Rows, documents: Array, ridge: float) -> None:
@@ -323,7 +326,7 @@ def _prepare(rows: Rows, documents: Array, ridge: float) -> None:
 
 
 def _random_signs(rows: Rows, columns: Array, bits: Array, width: int, dtype: str) -> None:
-    """Z = 1 or -1 at random: the bits of a hash of a concept's number, so that its place does not matter."""
+    """Z = random signs: the bits of a hash of a concept's number, independent of its position and the engine."""
     hashed = rows["id"].astype("uint64") * 0x9E3779B97F4A7C15 + columns * 0xA0761D6478BD642F
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         hashed = (hashed ^ (hashed >> shift)) * factor
@@ -333,7 +336,7 @@ def _random_signs(rows: Rows, columns: Array, bits: Array, width: int, dtype: st
 
 
 def _sums(V: Array) -> Array:
-    """1'V, as a product: that is how every device adds up columns fast."""
+    """1'V, as a product, which is the fastest way to sum columns on every device."""
     return (np.ones_like(V, shape=len(V)) @ V).astype("float64")
 
 
@@ -388,13 +391,13 @@ def _combine(rows: Rows, from_Z: Array, from_P: Array, from_W: Array, length: Ar
 
 def _rotate(rows: Rows, V: Array) -> None:
     rows["Z"] = rows["Z"] @ V
-    _forget(rows)
+    _delete_work_arrays(rows)
 
 
 def _as_maps(rows: Rows, V: Array) -> None:
-    """The maps, as the float32 that is handed out, so that the eigenvalues are those of what people get."""
+    """The maps, rounded to float32 as they are returned, so that the eigenvalues are those of the returned maps."""
     Z = rows["Z"][:, : len(V)] @ V
-    _forget(rows)
+    _delete_work_arrays(rows)
     rows["map"] = Z.astype("float32").astype(Z.dtype)
 
 
@@ -402,17 +405,17 @@ def _correction_as_Z(rows: Rows) -> None:
     rows["Z"] = rows.pop("W")
 
 
-def _forget(rows: Rows) -> None:
+def _delete_work_arrays(rows: Rows) -> None:
     for name in {*rows} & {"P", "W", "map"}:
         del rows[name]
 
 
 # Small dense algebra, in double precision, for arrays of any device.
-# What counts as rounding, by the precision of the data, relative to 1:
+# Rounding errors, by the precision of the data, relative to 1:
 
-_PRECISION = {"float32": 1e-5, "float64": 1e-10}  # a direction of [Z, P, W] that is not there
-_NOTHING = {"float32": 1e-4, "float64": 1e-6}  # an eigenvalue beside the largest
-_CANCELLED = {"float32": 1e-2, "float64": 1e-6}  # a column of P that is the difference of its parts
+_PRECISION = {"float32": 1e-5, "float64": 1e-10}  # of a direction of [Z, P, W]: smaller ones are dropped
+_ZERO_EIGENVALUE = {"float32": 1e-4, "float64": 1e-6}  # relative to the largest
+_CANCELLED = {"float32": 1e-2, "float64": 1e-6}  # of a column of P, relative to the parts that it is the sum of
 
 
 def _total(parts: Sequence[Array]) -> Array:
@@ -427,48 +430,49 @@ def _bordered(corner: Array, border: Array) -> Array:
 
 
 def _gram_of_step(M: Array, V: Array, rest: Array, inner: Array) -> Array:
-    """The Gram matrix of [V, R] in M, V'M V = inner being known; R is zero but for its last rows, ``rest``."""
+    """The Gram matrix of [V, R] in M, given inner = V'M V; R is zero except for its last rows, ``rest``."""
     image = M[:, len(M) - len(rest) :] @ rest
     return _bordered(inner, np.concatenate([V.T @ image, rest.T @ image[len(M) - len(rest) :]]))
 
 
-def _best_step(
+def _ritz_step(
     gram_A: Array, border_A: Array, gram_B: Array, border_B: Array, columns: int, width: int, dtype: str
 ) -> tuple[Array, ...]:
     """Rayleigh-Ritz over [Z, P, W]: theta, V, the length of what V adds to Z, and the next Gram matrices of [Z, P]."""
     A, B = _bordered(gram_A, border_A), _bordered(gram_B, border_B)
     known = len(gram_A)
     theta, V = _rayleigh_ritz(A, B, [columns, known] if known > columns else [columns], width, dtype)
-    # P is what the step adds to Z, scaled: all its inner products are known already, but for
-    # columns that cancelled out, which say nothing any more and are blanked.
+    # P is what the step adds to Z, scaled: all its inner products are known already, except for
+    # columns that cancelled out, which hold only rounding errors and are set to zero.
     rest = V[columns:]
     length = np.sqrt(np.maximum(np.diag(B)[columns:] @ rest**2, np.finfo(float).tiny))
     rest = rest / length
     gram_A = _gram_of_step(A, V, rest, np.diag(theta))
     gram_B = _gram_of_step(B, V, rest, np.diag(np.ones_like(theta)))
-    there = np.diag(gram_B) >= _CANCELLED[dtype]
-    return theta, V, length, gram_A, gram_B * np.outer(there, there)
+    present = np.diag(gram_B) >= _CANCELLED[dtype]
+    return theta, V, length, gram_A, gram_B * np.outer(present, present)
 
 
 def _rayleigh_ritz(A: Array, B: Array, cuts: list[int], width: int | None, dtype: str) -> tuple[Array, Array]:
     """The eigenpairs of A v = theta B v with theta > 0, largest first, in the directions that B's precision carries."""
     N = _orthonormal(B, cuts, _PRECISION[dtype])
     M = N.T @ A @ N
-    theta, V = _eigh(M.astype(dtype))  # as precise as the data, and then orthonormal in double precision
-    positive = theta > _NOTHING[dtype] * np.maximum(theta[-1:], 0)  # the null space of A would turn at will
+    theta, V = _eigh(M.astype(dtype))  # in the precision of the data, then made orthonormal in double precision
+    # Eigenvectors in the null space of A are arbitrary.
+    positive = theta > _ZERO_EIGENVALUE[dtype] * np.maximum(theta[-1:], 0)
     V = V[:, positive][:, ::-1][:, :width].astype("float64")
     V = 1.5 * V - V @ (V.T @ V) / 2
     return (V * (M @ V)).sum(axis=0), N @ V
 
 
 def _eigh(M: Array) -> tuple[Array, Array]:
-    """Eigenvalues, smallest first, and eigenvectors; NumPy's own function takes twice as long as SciPy's."""
+    """Eigenvalues, smallest first, and eigenvectors; on a CPU by SciPy, which takes half as long as NumPy."""
     values, vectors = eigh(M, driver="evd") if isinstance(M, np.ndarray) else np.linalg.eigh(M)
     return values, vectors
 
 
 def _orthonormal(B: Array, cuts: list[int], precision: float) -> Array:
-    """N with N'B N = I: block Gram-Schmidt over the columns between the cuts, without what is lost in rounding."""
+    """N with N'B N = I: block Gram-Schmidt over the columns between the cuts, without lost directions."""
     scale = np.diag(B)
     root = np.where(scale > 0, 1 / np.sqrt(np.where(scale > 0, scale, 1)), 0)
     B = B * np.outer(root, root)
