@@ -1,6 +1,7 @@
-"""A search server on this machine with made-up documents: the interface that the page asks, and how servers fail.
+"""A fake of the server for tests of the page: made-up documents, and faults on demand.
 
-A word means what ``MEANINGS`` says in its language; documents are found by the meanings they share with the query.
+Documents are found by the meanings that their words share with those of the query, according to ``MEANINGS``. That its
+responses have the form of the real server's is tested in ``tests/server/test_fake_api.py``.
 """
 
 import json
@@ -8,6 +9,7 @@ import re
 import threading
 import time
 import urllib.parse
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,17 +19,11 @@ from typing import Any, NamedTuple
 
 import cr5
 from cr5.retrieval.passages import passage
+from cr5.server.middleware import SECURITY_HEADERS
 
 STATIC = Path(cr5.__file__).parent / "server" / "static"
 FILES = {"/": "index.html", **{f"/static/{path.name}": path.name for path in STATIC.iterdir()}}
-KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
-}
+CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 
 MEANINGS: dict[str, dict[str, str]] = {
     "dog": {"en": "dog dogs", "it": "cane cani", "da": "hund hunde hunden", "vi": "chó", "ar": "الكلب كلب", "zh": "狗"},
@@ -39,8 +35,8 @@ MEANINGS: dict[str, dict[str, str]] = {
 }
 
 
-class Entry(NamedTuple):
-    """One made-up document."""
+class FakeDocument(NamedTuple):
+    """A made-up document."""
 
     id: str
     lang: str
@@ -50,72 +46,96 @@ class Entry(NamedTuple):
 
 
 DOCUMENTS = [
-    Entry("en:dog", "en", "Dog", "A dog guards the house.\n\nMany dogs sleep by the door.", "https://example.org/dog"),
-    Entry("it:dog", "it", "Cane", "Il cane fa la guardia alla casa e dorme vicino alla porta."),
-    Entry("da:dog", "da", "Hund", "En hund vogter huset, og hunden sover ved døren."),
-    Entry("vi:dog", "vi", "Chó", "Con chó canh nhà và ngủ bên cửa."),
-    Entry("ar:dog", "ar", "الكلب", "الكلب يحرس البيت وينام قرب الباب."),
-    Entry("he:guard", "he", "שומר הבית", "שומר הבית ישן ליד הדלת כל הלילה."),
-    Entry("zh:dog", "zh", "狗", "狗在家门口睡觉。"),
-    Entry("en:bread", "en", "Bread", "A loaf of bread is baked in every house."),
-    Entry("it:bread", "it", "Pane", "Il pane si cuoce in ogni casa."),
-    Entry("da:bread", "da", "Brød", "I hvert hus bages brødet om morgenen."),
-    Entry("en:moon", "en", "Moon", "The moon lights the house at night.", "http://example.org/moon"),
-    Entry("it:moon", "it", "Luna", "La luna illumina la casa di notte."),
-    Entry("da:moon", "da", "Måne", "Månen lyser over huset om natten."),
-    Entry("vi:moon", "vi", "Mặt trăng", "Mặt trăng soi sáng ngôi nhà ban đêm."),
+    FakeDocument(
+        "en:dog", "en", "Dog", "A dog guards the house.\n\nMany dogs sleep by the door.", "https://example.org/dog"
+    ),
+    FakeDocument("it:dog", "it", "Cane", "Il cane fa la guardia alla casa e dorme vicino alla porta."),
+    FakeDocument("da:dog", "da", "Hund", "En hund vogter huset, og hunden sover ved døren."),
+    FakeDocument("vi:dog", "vi", "Chó", "Con chó canh nhà và ngủ bên cửa."),
+    FakeDocument("ar:dog", "ar", "الكلب", "الكلب يحرس البيت وينام قرب الباب."),
+    FakeDocument("he:guard", "he", "שומר הבית", "שומר הבית ישן ליד הדלת כל הלילה."),
+    FakeDocument("zh:dog", "zh", "狗", "狗在家门口睡觉。"),
+    FakeDocument("en:bread", "en", "Bread", "A loaf of bread is baked in every house."),
+    FakeDocument("it:bread", "it", "Pane", "Il pane si cuoce in ogni casa."),
+    FakeDocument("da:bread", "da", "Brød", "I hvert hus bages brødet om morgenen."),
+    FakeDocument("en:moon", "en", "Moon", "The moon lights the house at night.", "http://example.org/moon"),
+    FakeDocument("it:moon", "it", "Luna", "La luna illumina la casa di notte."),
+    FakeDocument("da:moon", "da", "Måne", "Månen lyser over huset om natten."),
+    FakeDocument("vi:moon", "vi", "Mặt trăng", "Mặt trăng soi sáng ngôi nhà ban đêm."),
 ]
 
-# Whoever may write into an index may try this; ``pwned`` tells that it worked.
+# Attacks by someone who may add documents; a script that runs sets ``window.pwned``.
 HOSTILE = [
-    Entry("x/1?a=b&c#d", "en", "<img src=x onerror='window.pwned=1'> storm", "<script>window.pwned=1</script> storm",
-          "javascript:window.pwned=1"),
-    Entry("x/2", "en", "</h2><svg onload=window.pwned=1> storm", "storm <iframe srcdoc='<script>top.pwned=1</script>'>",
-          "data:text/html,<script>window.pwned=1</script>"),
-    Entry("x/3", "en\"><script>window.pwned=1</script>", "{{constructor.constructor('window.pwned=1')()}} storm",
-          "storm <a href='javascript:window.pwned=1' onmouseover='window.pwned=1'>here</a>",
-          " JaVaScRiPt:window.pwned=1"),
-    Entry("\"><img src=x onerror=window.pwned=1>", "en", "storm", "storm <b>bold</b> <style>*{display:none}</style>",
-          "https://example.org/\"><script>window.pwned=1</script>"),
-]  # fmt: skip
+    FakeDocument(
+        "x/1?a=b&c#d",
+        "en",
+        "<img src=x onerror='window.pwned=1'> storm",
+        "<script>window.pwned=1</script> storm",
+        "javascript:window.pwned=1",
+    ),
+    FakeDocument(
+        "x/2",
+        "en",
+        "</h2><svg onload=window.pwned=1> storm",
+        "storm <iframe srcdoc='<script>top.pwned=1</script>'>",
+        "data:text/html,<script>window.pwned=1</script>",
+    ),
+    FakeDocument(
+        "x/3",
+        'en"><script>window.pwned=1</script>',
+        "{{constructor.constructor('window.pwned=1')()}} storm",
+        "storm <a href='javascript:window.pwned=1' onmouseover='window.pwned=1'>here</a>",
+        " JaVaScRiPt:window.pwned=1",
+    ),
+    FakeDocument(
+        '"><img src=x onerror=window.pwned=1>',
+        "en",
+        "storm",
+        "storm <b>bold</b> <style>*{display:none}</style>",
+        'https://example.org/"><script>window.pwned=1</script>',
+    ),
+]
 
 WORD = re.compile(r"[^\W_]+")
 
 
 def words(text: str, lang: str) -> list[str]:
-    """The words of a text in lower case; of Chinese its characters."""
-    found = WORD.findall(text.lower())
-    return [letter for word in found for letter in word] if lang == "zh" else found
+    """The words of a text in lower case; for Chinese, its characters."""
+    matches = WORD.findall(text.lower())
+    return [character for word in matches for character in word] if lang == "zh" else matches
 
 
 def meanings(text: str, lang: str) -> dict[str, str]:
-    """word -> meaning, for the words that have one in the language."""
+    """word -> meaning, for the words of a text that have one in the language."""
     lexicon = {word: meaning for meaning, langs in MEANINGS.items() for word in langs.get(lang, "").split()}
     return {word: lexicon[word] for word in words(text, lang) if word in lexicon}
 
 
 def languages() -> list[str]:
-    """All languages that have a word."""
+    """All languages that occur in ``MEANINGS``."""
     return sorted({lang for langs in MEANINGS.values() for lang in langs})
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One answer that differs from the right one."""
+    """A response that replaces or delays the regular one."""
 
     status: int = 500
     body: bytes = b'{"error": "the index is being repaired"}'
     headers: Mapping[str, str] = field(default_factory=dict)
-    delay: float = 0.0  # seconds before anything is said; with status 200 the right answer follows
-    until: threading.Event | None = None  # the same, until the test says so
-    drop: bool = False  # the connection ends without an answer
+    delay: float = 0.0  # seconds before the response; with status 200 the regular one follows
+    until: threading.Event | None = None  # delays the response until it is set
+    drop: bool = False  # closes the connection without a response
 
 
 class FakeApi:
-    """A server on 127.0.0.1 while its block runs. ``faults``: by path, one a request; ``requests``: what was asked."""
+    """A server on 127.0.0.1 while its context is open.
 
-    def __init__(self, documents: Sequence[Entry] = DOCUMENTS, *, key: str = "") -> None:
-        self.documents = {entry.id: entry for entry in documents}
+    ``faults``: by path, one for each of the next requests; ``requests``: the paths requested so far.
+    """
+
+    def __init__(self, documents: Sequence[FakeDocument] = DOCUMENTS, *, key: str = "") -> None:
+        self.documents = {document.id: document for document in documents}
         self.key = key
         self.faults: dict[str, list[Fault]] = {}
         self.requests: list[str] = []
@@ -134,70 +154,85 @@ class FakeApi:
         self._thread.join()
         self._server.server_close()
 
-    def answer(self, path: str, given: Mapping[str, str]) -> tuple[int, Any]:
+    def respond(self, path: str, parameters: Mapping[str, str]) -> tuple[int, Any]:
         """Status and JSON for a request."""
         if path == "/info":
             return 200, self._info()
         if path == "/search":
-            return self._search(given)
-        if path == "/similar" and given.get("id") in self.documents:
-            entry = self.documents[given["id"]]
-            found = self._nearest(entry.text, entry.lang, given, entry.id)
-            return 200, {**found, "query": entry.title, "guessed": False, "confidence": 1.0}
-        if path == "/explain" and given.get("id") in self.documents:
-            asked = self.documents.get(given.get("of", ""))
-            text, lang = (asked.text, asked.lang) if asked else (given["q"], given["lang"])
-            return 200, explain(text, lang, self.documents[given["id"]])
-        name = urllib.parse.unquote(path.removeprefix("/documents/"))
-        if path.startswith("/documents/") and name in self.documents:
-            return 200, {**self.documents[name]._asdict(), "concept": name.partition(":")[2]}
-        return 404, {"error": f"no document {name!r} in the index"}
+            return self._search(parameters)
+        requested = [parameters.get("id", ""), parameters.get("of", "")] if path in ("/similar", "/explain") else [path]
+        ids = [urllib.parse.unquote(one.removeprefix("/documents/")) for one in requested if one]
+        for document_id in ids:
+            if document_id not in self.documents:
+                message = f"there is no document {document_id!r} in the index; use an id that a search returned"
+                return 404, {"error": message}
+        document = self.documents[ids[0]]
+        if path == "/similar":
+            found = self._nearest(document.text, document.lang, parameters, document.id)
+            return 200, {**found, "query": document.title, "guessed": False, "confidence": 1.0}
+        if path == "/explain":
+            other = self.documents[ids[1]] if len(ids) > 1 else None
+            text, lang = (other.text, other.lang) if other else (parameters["q"], parameters["lang"])
+            return 200, explain(text, lang, document)
+        return 200, {**document._asdict(), "concept": document.id.partition(":")[2]}
 
     def _info(self) -> dict[str, Any]:
-        langs = [entry.lang for entry in self.documents.values()]
+        documents = list(self.documents.values())
         return {
-            "version": "0.0.0", "documents": {lang: langs.count(lang) for lang in sorted(set(langs))},
-            "languages": languages(), "rank": 6, "measures": ["csls", "cosine"], "writable": False,
-            "examples": [{"lang": entry.lang, "text": entry.title} for entry in list(self.documents.values())[:4]],
-        }  # fmt: skip
+            "version": "0.0.0",
+            "documents": dict(sorted(Counter(document.lang for document in documents).items())),
+            "languages": languages(),
+            "rank": 6,
+            "measures": ["csls", "cosine"],
+            "writable": False,
+            "examples": [{"lang": document.lang, "text": document.title} for document in documents[:4]],
+        }
 
-    def _search(self, given: Mapping[str, str]) -> tuple[int, Any]:
-        query, lang = given.get("q", ""), given.get("lang", "")
+    def _search(self, parameters: Mapping[str, str]) -> tuple[int, Any]:
+        query, lang = parameters.get("q", ""), parameters.get("lang", "")
         if lang and lang not in languages():
-            return 422, {"error": f"the model has no language {lang!r}; its languages are {', '.join(languages())}"}
+            return 422, {"error": f"the index has no language {lang!r}; its languages are {', '.join(languages())}"}
         guess = lang or max(languages(), key=lambda other: (len(meanings(query, other)), other == "en"))
-        return 200, {**self._nearest(query, guess, given), "guessed": not lang, "confidence": 1.0 if lang else 0.98}
+        return 200, {
+            **self._nearest(query, guess, parameters),
+            "guessed": not lang,
+            "confidence": 1.0 if lang else 0.98,
+        }
 
-    def _nearest(self, text: str, lang: str, given: Mapping[str, str], itself: str = "") -> dict[str, Any]:
-        wanted, asked = set(filter(None, given.get("in", "").split(","))), set(meanings(text, lang).values())
+    def _nearest(self, text: str, lang: str, parameters: Mapping[str, str], excluded_id: str = "") -> dict[str, Any]:
+        langs = set(filter(None, parameters.get("in", "").split(",")))
+        query_meanings = set(meanings(text, lang).values())
         hits: list[dict[str, Any]] = []
-        for number, entry in enumerate(self.documents.values()):
-            # "storm" is in the titles of documents whose language is no language
-            shared = asked & ({*meanings(f"{entry.title} {entry.text}", entry.lang).values()} or {"storm"})
-            if shared and entry.id != itself and (not wanted or entry.lang in wanted):
-                cosine = len(shared) / len(asked) * (0.9 - number / 100)
-                x, y = len(entry.text) / 90, (number * 7 % 11) / 11
+        for number, document in enumerate(self.documents.values()):
+            # hostile documents have titles with "storm", but their languages do not exist
+            shared = query_meanings & (
+                {*meanings(f"{document.title} {document.text}", document.lang).values()} or {"storm"}
+            )
+            if shared and document.id != excluded_id and (not langs or document.lang in langs):
+                cosine = len(shared) / len(query_meanings) * (0.9 - number / 100)
+                x, y = len(document.text) / 90, (number * 7 % 11) / 11
                 hits.append({
-                    "id": entry.id, "concept": entry.id, "lang": entry.lang, "title": entry.title, "url": entry.url,
-                    "snippet": entry.text[:160], "score": cosine - 0.1, "cosine": cosine, "x": x, "y": y,
+                    "id": document.id, "concept": document.id, "lang": document.lang, "title": document.title,
+                    "url": document.url, "snippet": document.text[:160], "score": cosine - 0.1, "cosine": cosine,
+                    "x": x, "y": y,
                 })  # fmt: skip
         hits.sort(key=lambda hit: -hit["score"])
         known = len(meanings(text, lang)) / max(1, len(words(text, lang)))
         return {
-            "query": text, "lang": lang, "known": known, "measure": given.get("measure", "csls"), "milliseconds": 3.2,
-            "hits": hits[: int(given.get("k", "10"))], "at": [0.4, 0.5],
+            "query": text, "lang": lang, "known": known, "measure": parameters.get("measure", "csls"),
+            "milliseconds": 3.2, "hits": hits[: int(parameters.get("k", "10"))], "at": [0.4, 0.5],
         }  # fmt: skip
 
 
-def explain(text: str, lang: str, entry: Entry) -> dict[str, Any]:
-    """What the words of two texts did for each other."""
-    left, right = meanings(text, lang), meanings(f"{entry.title} {entry.text}", entry.lang)
+def explain(text: str, lang: str, document: FakeDocument) -> dict[str, Any]:
+    """The response of /explain for two texts."""
+    left, right = meanings(text, lang), meanings(f"{document.title} {document.text}", document.lang)
     if not right:
         right = {"storm": "storm"}
     pairs = [[a, b, 0.12] for a in left for b in right if left[a] == right[b]]
     words = [(b, 0.2) for b in right if right[b] in left.values()]
     return {
-        "similarity": 0.5, "snippet": passage(entry.text, words, 300, 80),
+        "similarity": 0.5, "snippet": passage(document.text, words, 300, 80),
         "query_words": [[word, 0.3] for word in left], "document_words": words, "pairs": pairs,
     }  # fmt: skip
 
@@ -211,7 +246,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A browser that has lost interest is no error."""
+        """Ignore browsers that close a connection early."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -221,7 +256,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         api = self.server.api
         address = urllib.parse.urlsplit(self.path)
-        given = dict(urllib.parse.parse_qsl(address.query))
+        parameters = dict(urllib.parse.parse_qsl(address.query))
         api.requests.append(self.path)
         faults = api.faults.get(address.path, [])
         fault = faults.pop(0) if faults else None
@@ -237,19 +272,20 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         if address.path in FILES:
             path = STATIC / FILES[address.path]
-            self._send(200, f"{KINDS[path.suffix]}; charset=utf-8", path.read_bytes())
+            self._send(200, f"{CONTENT_TYPES[path.suffix]}; charset=utf-8", path.read_bytes())
         elif api.key and self.headers.get("X-API-Key") != api.key:
             self._send(401, "application/json", b'{"error": "this server needs a key"}')
         else:
-            status, answer = api.answer(address.path, given)
-            self._send(status, "application/json", json.dumps(answer).encode())
+            status, content = api.respond(address.path, parameters)
+            self._send(status, "application/json", json.dumps(content).encode())
 
-    def _send(self, status: int, kind: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+    def _send(self, status: int, content_type: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         self.send_response(status)
-        for name, value in {**HEADERS, **(headers or {}), "Content-Type": kind, "Content-Length": len(body)}.items():
+        own_headers = {"Content-Type": content_type, "Content-Length": len(body)}
+        for name, value in {**SECURITY_HEADERS, **(headers or {}), **own_headers}.items():
             self.send_header(name, str(value))
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nothing is logged."""
+        """Log nothing."""

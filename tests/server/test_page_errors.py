@@ -103,7 +103,7 @@ def test_a_page_that_cannot_load_says_so(visit: Visit, api: FakeApi, monitor: Pa
 def test_an_unknown_language_in_the_url_is_reported(visit: Visit, monitor: PageMonitor) -> None:
     monitor.errors_expected = True
     page = visit("?q=luna&lang=xx")
-    expect(page.get_by_role("alert")).to_contain_text("the model has no language 'xx'; its languages are ar, da, en")
+    expect(page.get_by_role("alert")).to_contain_text("the index has no language 'xx'; its languages are ar, da, en")
     page.get_by_role("button", name="Remove the filters").click()
     expect_hits(page, 4)
 

@@ -2,7 +2,7 @@
 
 import pytest
 from browsing import Visit, expect_hits, hit_titles, hold_back, url_state, wait_for_highlights, when_ready
-from fake_api import Entry, FakeApi
+from fake_api import FakeApi, FakeDocument
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
@@ -83,7 +83,7 @@ def test_filters_show_counts_and_narrow_the_results(visit: Visit) -> None:
 
 def test_only_the_largest_languages_are_offered_until_more_are_requested(visit: Visit, api: FakeApi) -> None:
     for number, lang in enumerate(["cs", "de", "el", "es", "fi", "fr", "hu", "nl", "pl", "pt", "ro", "sv", "tr", "uk"]):
-        api.documents |= {f"{lang}:{i}": Entry(f"{lang}:{i}", lang, lang, lang) for i in range(number + 1)}
+        api.documents |= {f"{lang}:{i}": FakeDocument(f"{lang}:{i}", lang, lang, lang) for i in range(number + 1)}
     page = visit("?q=casa&in=zh")
     expect(page.locator("#filters [data-filter]")).to_have_count(11)  # all, the nine largest, the one that is on
     page.get_by_role("button", name="12 more").click()
@@ -109,7 +109,7 @@ def test_the_ranking_can_be_chosen(visit: Visit) -> None:
 
 
 def test_a_long_document_shows_the_passage_that_matched(visit: Visit, api: FakeApi) -> None:
-    api.documents["en:tale"] = Entry("en:tale", "en", "Tale", 60 * "Nobody was there. " + "Then a dog came.")
+    api.documents["en:tale"] = FakeDocument("en:tale", "en", "Tale", 60 * "Nobody was there. " + "Then a dog came.")
     tale = visit("?q=cane&in=en").locator(".hit", has_text="Tale")
     expect(tale.locator(".snippet mark")).to_have_text(["dog"])
     expect(tale.locator(".snippet")).to_contain_text("Then a dog came.")
@@ -167,8 +167,8 @@ def test_the_map_shows_every_hit_with_its_title_and_opens_it(visit: Visit) -> No
 
 
 def test_points_of_the_map_never_overlap(visit: Visit, api: FakeApi) -> None:
-    same = [Entry(f"en:{n}", "en", f"Dog {n}", "dog") for n in range(60)]
-    api.documents = {entry.id: entry for entry in same}
+    same = [FakeDocument(f"en:{n}", "en", f"Dog {n}", "dog") for n in range(60)]
+    api.documents = {document.id: document for document in same}
     page = visit("?q=dog&k=100")
     expect(page.locator(".map-point")).to_have_count(60)
     places = page.evaluate(

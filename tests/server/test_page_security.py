@@ -20,10 +20,10 @@ def test_documents_are_shown_as_text_whatever_they_contain(visit: Visit) -> None
     assert [link.get_attribute("href") for link in sources] == [
         "https://example.org/%22%3E%3Cscript%3Ewindow.pwned=1%3C/script%3E"
     ]
-    for entry in HOSTILE:
-        page.locator(".hit", has=page.get_by_role("link", name=entry.title, exact=True)).locator("h2 a").hover()
-        page.get_by_role("link", name=entry.title, exact=True).first.click()
-        expect(page.locator("#document-panel .document-text")).to_have_text(entry.text)
+    for document in HOSTILE:
+        page.locator(".hit", has=page.get_by_role("link", name=document.title, exact=True)).locator("h2 a").hover()
+        page.get_by_role("link", name=document.title, exact=True).first.click()
+        expect(page.locator("#document-panel .document-text")).to_have_text(document.text)
         page.wait_for_selector("#document-panel mark")
         assert page.locator("#document-panel :is(img, script, iframe, style, b, .document-text a)").count() == 0
         page.keyboard.press("Escape")
