@@ -14,7 +14,7 @@ import pytest
 
 from cr5 import Cr5, Document
 
-pytest_plugins = ["browser_fixtures"]
+pytest_plugins = ["browser_fixtures", "server_fixtures"]
 
 # A job in the background begins with Ctrl-C ignored, and so would every process that a test starts to interrupt it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fake_api import DOCUMENTS, HOSTILE, FakeApi
 
 if TYPE_CHECKING:
     from browsing import PageMonitor, Visit
+    from fake_api import FakeApi
     from playwright.sync_api import Browser, Page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -30,8 +30,10 @@ def browser() -> Iterator["Browser"]:
 
 
 @pytest.fixture
-def api() -> Iterator[FakeApi]:
+def api() -> Iterator["FakeApi"]:
     """A fake server with made-up documents, some of them hostile."""
+    from fake_api import DOCUMENTS, HOSTILE, FakeApi
+
     with FakeApi([*DOCUMENTS, *HOSTILE]) as server:
         yield server
 
@@ -44,7 +46,7 @@ def monitor() -> "PageMonitor":
 
 
 @pytest.fixture
-def page_url(api: FakeApi) -> str:
+def page_url(api: "FakeApi") -> str:
     """The URL of the page, with a slash at its end; modules may override it."""
     return api.url
 

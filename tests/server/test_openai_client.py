@@ -15,6 +15,8 @@ from cr5.index import Index
 
 openai: Any = pytest.importorskip("openai")  # which cr5 does not need
 
+pytestmark = pytest.mark.services
+
 TEXTS = [madeup.text("aa", [3, 4, 5]), madeup.text("bb", [6, 7]), madeup.text("aa", [8])]
 LANGS = ["aa", "bb", "aa"]
 KEY = "swordfish"

@@ -70,6 +70,7 @@ def test_the_page_finds_the_same_words_as_the_model_and_where_they_are(visit: Vi
             assert word in words_of(written, lang), text
 
 
+@pytest.mark.slow
 def test_every_character_that_normalisation_merges_with_the_one_before_is_known_to_the_script() -> None:
     every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     pairs = [unicodedata.decomposition(character).split() for character in every]

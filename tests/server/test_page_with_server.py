@@ -12,9 +12,6 @@ import running
 from browsing import PageMonitor, Visit, expect_hits, hit_titles, url_state, when_ready
 from playwright.sync_api import expect
 
-from cr5 import Document
-from cr5.index import Index
-
 pytestmark = [pytest.mark.browser, pytest.mark.services]
 
 QUERY = madeup.text("aa", [3, 4, 5])
@@ -22,19 +19,9 @@ KEY = "a key"
 
 
 @pytest.fixture(scope="module")
-def index(model_folder: Path, documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of the made-up languages."""
-    folder = tmp_path_factory.mktemp("page") / "index"
-    opened = Index.create(folder, model_folder)
-    opened.add(documents)
-    opened.close()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def address(index: Path) -> Iterator[str]:
+def address(index_folder: Path) -> Iterator[str]:
     """The address of a running server."""
-    with running.server(index, "--read-only") as (_, address):
+    with running.server(index_folder, "--read-only") as (_, address):
         yield address
 
 
@@ -119,9 +106,11 @@ def test_an_empty_result_says_that_no_word_is_known(visit: Visit) -> None:
     expect(page.locator("#notice")).to_contain_text("None of these words is known")
 
 
-def test_a_server_with_an_api_key_answers_once_it_is_entered(index: Path, visit: Visit, monitor: PageMonitor) -> None:
+def test_a_server_with_an_api_key_answers_once_it_is_entered(
+    index_folder: Path, visit: Visit, monitor: PageMonitor
+) -> None:
     monitor.errors_expected = True
-    with running.server(index, "--api-key", KEY) as (_, address):
+    with running.server(index_folder, "--api-key", KEY) as (_, address):
         page = visit()
         page.goto("about:blank")
         monitor.attach(page, address)

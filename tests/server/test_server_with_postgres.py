@@ -27,6 +27,8 @@ from cr5.index import Index
 from cr5.server.app import create_app
 from cr5.server.settings import ServerSettings
 
+pytestmark = [pytest.mark.services, pytest.mark.slow]
+
 LONG = 120  # seconds after which a test gives up, on a machine however busy
 
 QUERY = madeup.text("aa", [3, 4, 5])

@@ -22,6 +22,8 @@ import running
 from cr5.index import Index
 from cr5.server.process import WORKER_START_SECONDS
 
+pytestmark = [pytest.mark.services, pytest.mark.slow]
+
 WORKERS = 2
 LONG = 120  # seconds after which a test gives up, on a machine however busy
 

@@ -1,0 +1,211 @@
+"""The responses of the server's API."""
+
+import base64
+import re
+from pathlib import Path
+
+import madeup
+import numpy as np
+import pytest
+from serving import QUERY, StartServer, error_message
+from starlette.testclient import TestClient
+
+from cr5 import Cr5, Document
+from cr5.index import Index
+from cr5.server.handlers import snippet, web_url
+from cr5.server.projection import Projection
+from cr5.server.reference import render_reference
+
+
+def test_a_search_finds_what_the_index_finds(client: TestClient, index_folder: Path) -> None:
+    found = client.get("/search", params={"q": QUERY, "in": "bb,cc", "k": 5, "measure": "cosine"}).json()
+    result = Index.open(index_folder).search(QUERY, k=5, langs=["bb", "cc"], measure="cosine")
+    hits = result.hits
+    assert [hit["id"] for hit in found["hits"]] == [hit.id for hit in hits]
+    assert [hit["score"] for hit in found["hits"]] == pytest.approx([hit.cosine for hit in hits])
+    assert (found["query"], found["lang"], found["guessed"], found["known"]) == (QUERY, "aa", True, 1.0)
+    assert found["confidence"] == pytest.approx(result.query.confidence)
+    assert found["measure"] == "cosine"
+    assert found["milliseconds"] > 0
+    assert {hit["lang"] for hit in found["hits"]} <= {"bb", "cc"}
+    assert set(found["hits"][0]) == {
+        "id", "concept", "lang", "title", "url", "snippet", "score", "cosine", "x", "y",
+    }  # fmt: skip
+
+
+def test_a_given_language_is_used_and_an_empty_one_is_identified(client: TestClient) -> None:
+    given = client.get("/search", params={"q": QUERY, "lang": "bb"}).json()
+    assert (given["lang"], given["guessed"], given["confidence"], given["hits"]) == ("bb", False, 1.0, [])
+    empty = client.get("/search", params={"q": QUERY, "lang": "", "in": ""}).json()
+    assert (empty["lang"], empty["guessed"], len(empty["hits"])) == ("aa", True, 10)
+
+
+def test_similar_documents_are_about_the_same_concept(client: TestClient) -> None:
+    found = client.get("/similar", params={"id": "aa:Q001", "k": 2}).json()
+    assert {hit["id"] for hit in found["hits"]} == {"bb:Q001", "cc:Q001"}
+    assert (found["query"], found["lang"], found["guessed"]) == ("aa 1", "aa", False)
+    only = client.get("/similar", params={"id": "aa:Q001", "k": 1, "in": "cc"}).json()
+    assert [hit["id"] for hit in only["hits"]] == ["cc:Q001"]
+
+
+def test_positions_on_the_map_are_the_first_two_principal_components(index_folder: Path) -> None:
+    vectors = Index.open(index_folder).background.stacked
+    points = np.array(Projection.fit(vectors).transform(vectors))
+    widest = np.linalg.svd(vectors - vectors.mean(axis=0), compute_uv=False)[:2]
+    np.testing.assert_allclose(np.linalg.norm(points, axis=0), widest, rtol=1e-4)
+    np.testing.assert_allclose(points.mean(axis=0), 0, atol=1e-5)
+
+
+def test_a_query_and_a_document_with_the_same_text_have_the_same_position_on_the_map(
+    client: TestClient, documents: list[Document]
+) -> None:
+    [text] = [d.text for d in documents if (d.lang, d.concept) == ("aa", "Q001")]
+    found = client.get("/search", params={"q": text, "k": 1, "in": "aa"}).json()
+    assert found["hits"][0]["id"] == "aa:Q001"
+    assert found["at"] == pytest.approx([found["hits"][0]["x"], found["hits"][0]["y"]], abs=1e-5)
+
+
+def test_an_explanation_is_the_one_of_the_model(client: TestClient, model: Cr5, documents: list[Document]) -> None:
+    [text] = [d.text for d in documents if (d.lang, d.concept) == ("bb", "Q003")]
+    expected = model.explain(QUERY, "aa", text, "bb")
+    found = client.get("/explain", params={"q": QUERY, "id": "bb:Q003"}).json()
+    assert found["similarity"] == pytest.approx(expected.similarity, abs=1e-6)
+    assert [word for word, _ in found["query_words"]] == [word for word, _ in expected.words_a]
+    assert [word for word, _ in found["document_words"]] == [word for word, _ in expected.words_b]
+    assert [tuple(pair[:2]) for pair in found["pairs"]] == [pair[:2] for pair in expected.pairs]
+
+
+def test_two_documents_can_be_compared(client: TestClient) -> None:
+    found = client.get("/explain", params={"of": "aa:Q003", "id": "bb:Q003"}).json()
+    other = client.get("/explain", params={"of": "aa:Q003", "id": "bb:Q004"}).json()
+    assert found["similarity"] > 0.8 > other["similarity"]
+
+
+def test_a_long_document_is_explained_by_its_matching_passage_wherever_that_is(start_server: StartServer) -> None:
+    client, random = start_server(), np.random.default_rng(0)
+    message = madeup.text("bb", [3, 4, 5])
+    others = [madeup.text("bb", random.integers(50, madeup.MEANINGS, 20).tolist()) for _ in range(1500)]
+    text = ". ".join([*others, message])
+    assert len(text) > 200_000
+    client.post("/documents", json={"documents": [{"concept": "long", "lang": "bb", "text": text}]})
+    answer = client.get("/explain", params={"q": QUERY, "id": "bb:long"})
+    found = answer.json()
+    assert found["snippet"].endswith(message)
+    assert set(message.split()) <= {word for word, _ in found["document_words"]}
+    assert set(zip(QUERY.split(), message.split(), strict=True)) <= {(a, b) for a, b, _ in found["pairs"]}
+    assert len(answer.content) < 3000
+
+
+def test_a_document_is_returned_as_it_was_added(client: TestClient, documents: list[Document]) -> None:
+    given = documents[0]
+    assert client.get(f"/documents/{given.lang}:{given.concept}").json() == {
+        "id": "aa:Q000", "concept": "Q000", "lang": "aa", "title": given.title, "url": "", "text": given.text,
+    }  # fmt: skip
+
+
+def test_documents_can_be_added_replaced_found_and_deleted(
+    start_server: StartServer, documents: list[Document]
+) -> None:
+    client, text = start_server(), documents[0].text
+    new = {"concept": "new/one ?#", "lang": "aa", "text": text, "title": "<b>New</b>", "url": "https://x.test/?a=b"}
+    url = "/documents/aa%3Anew%2Fone%20%3F%23"
+    counts = {"new": 0, "renewed": 0, "unchanged": 0, "blank": {}, "unknown": {}}
+    assert client.post("/documents", json={"documents": [new]}).json() == counts | {"new": 1}
+    assert client.get(url).json() == new | {"id": "aa:new/one ?#"}
+    assert client.post("/documents", json={"documents": [new]}).json() == counts | {"unchanged": 1}
+    changed = new | {"text": text + " " + QUERY}
+    assert client.post("/documents", json={"documents": [changed]}).json() == counts | {"renewed": 1}
+    assert "aa:new/one ?#" in [hit["id"] for hit in client.get("/similar", params={"id": "aa:Q000"}).json()["hits"]]
+    useless = [new | {"lang": "zz"}, new | {"concept": "blank", "text": "nothing known"}]
+    expected = counts | {"blank": {"aa": 1}, "unknown": {"zz": 1}}
+    assert client.post("/documents", json={"documents": useless}).json() == expected
+    assert client.delete(url).json() == {"deleted": 1}
+    assert client.delete(url).json() == {"deleted": 0}
+    assert error_message(client.get(url), 404) == (
+        "there is no document 'aa:new/one ?#' in the index; use an id that a search returned"
+    )
+
+
+def test_embeddings_are_those_of_the_model(client: TestClient, model: Cr5) -> None:
+    texts = [QUERY, "nothing known", ""]
+    found = client.post("/embed", json={"texts": texts, "lang": "aa"}).json()
+    np.testing.assert_allclose(found["vectors"], model.encode(texts, "aa"), atol=1e-6)
+    assert found["known"] == [1.0, 0.0, 0.0]
+
+
+def test_embeddings_have_the_format_of_openai(client: TestClient, model: Cr5) -> None:
+    body = {"input": QUERY, "model": "text-embedding-3-small", "user": "me", "something": ["new"]}
+    found = client.post("/v1/embeddings", json=body).json()
+    vector = found["data"][0].pop("embedding")
+    assert found == {
+        "object": "list",
+        "data": [{"object": "embedding", "index": 0}],
+        "model": "text-embedding-3-small",
+        "usage": {"prompt_tokens": 3, "total_tokens": 3},
+    }
+    np.testing.assert_allclose(vector, model.encode([QUERY], "aa")[0], atol=1e-6)
+
+
+def test_base64_contains_the_same_numbers_and_each_text_has_its_own_language(client: TestClient, model: Cr5) -> None:
+    texts = [madeup.text(lang, [3, 4, 5]) for lang in ("bb", "aa", "bb")]
+    found = client.post("/v1/embeddings", json={"input": texts, "encoding_format": "base64"}).json()["data"]
+    vectors = [np.frombuffer(base64.b64decode(item["embedding"]), "<f4") for item in found]
+    assert [item["index"] for item in found] == [0, 1, 2]
+    np.testing.assert_allclose(vectors[0], vectors[2])
+    np.testing.assert_allclose(vectors[1], model.encode(texts[1:2], "aa")[0], atol=1e-6)
+
+
+def test_the_model_name_can_set_the_language(client: TestClient) -> None:
+    body = {"input": QUERY, "model": "cr5:bb", "dimensions": 60}
+    assert not any(client.post("/v1/embeddings", json=body).json()["data"][0]["embedding"])
+    assert error_message(client.post("/v1/embeddings", json=body | {"model": "cr5:zz"}), 422) == (
+        "the index has no language 'zz'; its languages are aa, bb, cc"
+    )
+    assert error_message(client.post("/v1/embeddings", json=body | {"dimensions": 512}), 422) == (
+        "dimensions is 512, but the model has 60; leave it out"
+    )
+    assert error_message(client.post("/v1/embeddings", json={"input": [[1, 2]]}), 422) == (
+        "input.0 is not a string; send a string or a list of strings (lists of token ids are not supported)"
+    )
+
+
+def test_info_and_health_describe_the_index(client: TestClient) -> None:
+    assert client.get("/info").json() == {
+        "version": "0.1.0",
+        "documents": {"aa": 150, "bb": 150, "cc": 150},
+        "languages": ["aa", "bb", "cc"],
+        "rank": 60,
+        "measures": ["csls", "cosine"],
+        "writable": False,
+        "examples": [],  # no title here has a word that the model knows
+    }
+    assert client.get("/health").json() == {"status": "ok", "version": "0.1.0", "generation": 1}
+
+
+def test_the_page_and_the_reference_are_served_and_load_nothing_from_elsewhere(client: TestClient) -> None:
+    page, docs = client.get("/"), client.get("/docs")
+    assert page.headers["content-type"] == docs.headers["content-type"] == "text/html; charset=utf-8"
+    for answer in (page, docs):
+        assert not re.search(r'(?:src|href)="(?:https?:)?//', answer.text)
+    assert "GET /search" in docs.text
+    kinds = {"app.js": "text/javascript", "style.css": "text/css", "reference.css": "text/css"}
+    for name, kind in kinds.items():
+        assert client.get(f"/static/{name}").headers["content-type"] == f"{kind}; charset=utf-8"
+    assert client.head("/").status_code == client.head("/static/app.js").status_code == 200
+
+
+def test_the_reference_escapes_text() -> None:
+    schema = {"info": {"title": "<script>", "version": '"&'}, "paths": {}}
+    assert b'<h1>&lt;script&gt; "&amp;</h1>' in render_reference(schema)
+
+
+def test_a_snippet_is_one_line_and_ends_at_the_end_of_a_word() -> None:
+    assert snippet(" a\n b ") == "a b"
+    assert snippet("word " * 10, 12) == "word word…"
+    assert snippet("x" * 50, 10) == "x" * 10 + "…"
+    assert snippet("a" + " " * 50, 10) == "a…"
+
+
+def test_only_http_addresses_become_links() -> None:
+    assert web_url("https://x.test") == "https://x.test"
+    assert [web_url(url) for url in ["javascript:alert(1)", " http://x", "data:text/html,x", "//x", ""]] == [""] * 5

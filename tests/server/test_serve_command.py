@@ -1,0 +1,117 @@
+"""The command cr5 serve."""
+
+import re
+import signal
+from pathlib import Path
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import httpx2
+import pytest
+import running
+import typer
+from serving import error_message
+
+from cr5.cli.render import console
+from cr5.cli.serve import serve
+from cr5.errors import Cr5Error
+from cr5.server import process
+from cr5.server.settings import ServerSettings
+
+
+@pytest.mark.services
+def test_the_server_listens_on_loopback_answers_and_stops_gracefully(index_folder: Path) -> None:
+    server, line = running.start(index_folder, "--port", 0)
+    try:
+        assert line.startswith("serving 450 documents (aa, bb, cc) at http://127.0.0.1:")
+        [port] = re.findall(r"127\.0\.0\.1:(\d+)/", line)
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
+            long = quote("\U0001f600" * 10_000)
+            with urlopen(f"http://127.0.0.1:{port}/search?q={long}", timeout=120) as answered:
+                assert answered.status == 200
+            answer = client.get("/info")
+            assert answer.json()["writable"] is True
+            assert "server" not in answer.headers
+            assert error_message(client.get("/info", headers={"host": "evil.test"}), 421)
+            server.send_signal(signal.SIGHUP)
+            assert client.get("/health").status_code == 200
+        with pytest.raises(Cr5Error) as taken:
+            process.listen("127.0.0.1", int(port))
+        assert str(taken.value) == (
+            f"`port={port}` of 127.0.0.1 is in use; stop the program that uses it, or choose another `port`"
+        )
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(120) == 0
+    finally:
+        server.kill()
+        _, rest = server.communicate()
+    assert rest.split() == ["stopped"]
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(Cr5Error) as raised:
+        process.listen("192.0.2.1", 0)
+    assert (
+        str(raised.value)
+        == "`host=192.0.2.1` is not an address of this machine; use `host=127.0.0.1` or one that it has"
+    )
+    assert [process.is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "x.test")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+
+
+def run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[ServerSettings]]:
+    """What the command prints and would serve with."""
+    said: list[str] = []
+    served: list[ServerSettings] = []
+    monkeypatch.setattr(console.err, "print", lambda text, **_: said.append(str(text)))
+    monkeypatch.setattr(process, "serve", lambda listening, folder, settings, workers: served.append(settings))
+    app = typer.Typer()
+    app.command()(serve)
+    app(arguments, standalone_mode=False)
+    return said, served
+
+
+def test_a_server_open_to_other_machines_without_a_key_prints_a_warning(
+    index_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, [settings] = run([str(index_folder), "--host", "0.0.0.0", "--port", "0", "--rate", "120/min"], monkeypatch)
+    assert said[0] == (
+        "warning: 0.0.0.0 can be reached from other machines, and there is no API key, so anyone there can read and "
+        "change the index; set --api-key, or leave out --host"
+    )
+    assert (settings.requests_per_minute, settings.allowed_hosts, settings.read_only) == (120, (), False)
+    said, [settings] = run(
+        [str(index_folder), "--host", "0.0.0.0", "--port", "0", "--api-key", "k", "--read-only"], monkeypatch
+    )
+    assert len(said) == 2
+    assert (settings.api_key, settings.read_only) == ("k", True)
+
+
+def test_by_default_only_loopback_host_names_are_allowed(index_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, [settings] = run([str(index_folder), "--port", "0", "--allow-host", "search.test"], monkeypatch)
+    assert set(settings.allowed_hosts) == {"localhost", "127.0.0.1", "::1", "search.test"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--api-key", " "], "the `api_key` is empty; choose one that is hard to guess, or leave out `api_key`"),
+        (["--rate", "fast"], "Invalid value for --rate: 'fast' is not of the form N/min, e.g. 120/min"),
+        (
+            ["--host", "no such host"],
+            "`host=no such host` is not an address; use `host=127.0.0.1` or one of this machine",
+        ),
+    ],
+)
+def test_a_server_that_cannot_start_says_why(
+    index_folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    with pytest.raises((Cr5Error, typer.BadParameter)) as raised:
+        run([str(index_folder), *arguments], monkeypatch)
+    assert getattr(raised.value, "format_message", raised.value.__str__)() == message
+
+
+def test_a_missing_index_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Cr5Error, match=f"{tmp_path}: .*no index"):
+        run([str(tmp_path)], monkeypatch)
