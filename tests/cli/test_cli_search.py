@@ -27,7 +27,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(corpus: Path, model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of these documents. Only to be read."""
+    """An index of these documents. Read-only."""
     path = tmp_path_factory.mktemp("indexes") / "index"
     assert run(["index", str(model_folder), str(corpus), "-o", str(path), "--json"]) == 0
     return path
@@ -126,7 +126,7 @@ def test_another_model_needs_the_option_reindex(
     assert found["reindexed"]["new"] == 120
     assert found["added"]["unchanged"] == 120
     assert found["about"]["rank"] == 10
-    assert run_json("index", other_model, "-o", index, "--reindex")["reindexed"] is None  # it is that model's already
+    assert run_json("index", other_model, "-o", index, "--reindex")["reindexed"] is None  # it has that model
 
 
 def test_invalid_lines_are_errors_or_are_counted(tmp_path: Path, model_folder: Path, printed: Any, fails: Any) -> None:
@@ -177,7 +177,7 @@ def test_after_an_interruption_the_command_says_how_to_resume(
 def test_poor_recall_is_shown_with_a_warning(folder: Path, printed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Index, "check", lambda index: RecallEstimate(0.9, 200, 10, "HNSW"))
     out, err = printed("index", "-o", folder, "--check")
-    assert "recall@10 0.900 over 200 queries, HNSW against exact search" in out
+    assert "recall@10 0.900 over 200 queries, approximate against exact search" in out
     assert "recall is below 0.97" in err
 
 

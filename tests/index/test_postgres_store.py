@@ -107,27 +107,27 @@ def test_a_lost_connection_is_an_error_only_for_the_call_that_uses_it(url: str) 
     private.execute(url, end_others)
     assert store.count() == {}
 
-    def count_without_luck() -> None:
+    def count_with_lost_connection() -> None:
         with store._database.connection() as connection:
             private.execute(url, end_others)
             connection.execute("SELECT 1")
 
-    assert refused(count_without_luck).startswith(f"PostgreSQL at {url.partition('host=')[2]}: ")
+    assert refused(count_with_lost_connection).startswith(f"PostgreSQL at {url.partition('host=')[2]}: ")
     assert store.count() == {}
     store.close()
 
 
-LONG = 60  # seconds after which a test gives up on what should long have ended
+PATIENCE_SECONDS = 60  # after which a test gives up
 
 
 def postmaster(url: str) -> int:
-    """The process of the server, whose children answer."""
+    """The process id of the server's main process."""
     [folder] = parse_qs(urlsplit(url).query)["host"]
     return int(Path(folder, "postmaster.pid").read_text().split()[0])
 
 
 def waiting(url: str) -> int:
-    """How many stand in line for a lock."""
+    """The number of sessions that wait for a lock."""
     with psycopg.connect(url) as connection:
         found = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").fetchone()
     assert found is not None
@@ -138,15 +138,15 @@ def test_calls_at_a_server_that_hangs_are_aborted_and_later_calls_succeed(url: s
     timeouts = Timeouts(probe_read=0.2, probe_write=0.2)
     address = f"{url}&connect_timeout=2"
     store = postgres.create(address, "hangs", rank=RANK, languages=LANGUAGES, timeouts=timeouts)
-    sentence = f"PostgreSQL at {url.partition('host=')[2]}: the server does not answer; check whether it hangs"
+    message = f"PostgreSQL at {url.partition('host=')[2]}: the server does not answer; check whether it hangs"
     with ThreadPoolExecutor(2) as pool:
         store.upsert(rows(range(1)))
         with store._database.connection(), store._database.connection():
-            pass  # there is one for each of the calls
+            pass  # two idle connections, one for each of the calls below
         with running.stopped(postmaster(url)):
             calls: list[Future[Any]] = [pool.submit(store.count), pool.submit(store.upsert, rows(range(2)))]
-            told = [str(call.exception(LONG)) for call in calls]
-        assert told == [sentence] * 2
+            messages = [str(call.exception(PATIENCE_SECONDS)) for call in calls]
+        assert messages == [message] * 2
     assert store.count() == {"da": 1}
     store.close()
 
@@ -162,17 +162,17 @@ def test_a_server_that_accepts_connections_and_sends_nothing_is_an_error() -> No
 
 def test_a_busy_server_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = postgres.create(url, "busy", rank=RANK, languages=LANGUAGES, timeouts=Timeouts(probe_write=0.05))
-    tried, answers = list[bool](), store._database.answers
+    probes, answers = list[bool](), store._database.answers
 
     def answering() -> bool:
-        tried.append(answers())
-        return tried[-1]
+        probes.append(answers())
+        return probes[-1]
 
     monkeypatch.setattr(store._database, "answers", answering)
     with store._database.connection() as connection:
-        while len(tried) < 3:
+        while len(probes) < 3:
             connection.execute("SELECT pg_sleep(0.3)")
-    assert all(tried)
+    assert all(probes)
     assert store.count() == {}
     store.close()
 
@@ -182,10 +182,10 @@ def test_a_reader_of_a_locked_index_gives_up_after_the_read_timeout(url: str) ->
     store = postgres.create(url, "locked", rank=RANK, languages=LANGUAGES, timeouts=timeouts)
     with ThreadPoolExecutor(1) as pool, psycopg.connect(url) as other:
         other.execute("LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
-        error = pool.submit(store.count).exception(LONG)
+        error = pool.submit(store.count).exception(PATIENCE_SECONDS)
         other.execute("SELECT 1")
-        end = time.monotonic() + LONG
-        while waiting(url):  # a reader that has gone leaves no place in the line taken
+        end = time.monotonic() + PATIENCE_SECONDS
+        while waiting(url):  # a reader that has gone does not wait for the lock any more
             assert time.monotonic() < end
             time.sleep(0.2)
         other.rollback()
@@ -201,12 +201,12 @@ def test_closing_a_store_aborts_waiting_calls(url: str) -> None:
     with ThreadPoolExecutor(1) as pool, psycopg.connect(url) as other:
         other.execute("LOCK TABLE closing IN ACCESS EXCLUSIVE MODE")
         call = pool.submit(store.upsert, rows(range(1)))
-        end = time.monotonic() + LONG
+        end = time.monotonic() + PATIENCE_SECONDS
         while not waiting(url):
             assert time.monotonic() < end
             time.sleep(0.1)
         store.close()
-        assert str(call.exception(LONG)).endswith(": the index was closed during the call; open it again")
+        assert str(call.exception(PATIENCE_SECONDS)).endswith(": the index was closed during the call; open it again")
         other.rollback()
 
 

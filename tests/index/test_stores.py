@@ -19,8 +19,6 @@ from cr5.index.stores import lance, postgres
 from cr5.index.stores.base import FORMAT, Store, to_lists, to_matrix
 from cr5.index.stores.lance import LanceLimits, LanceStore
 
-pytestmark = pytest.mark.services
-
 
 @pytest.fixture(scope="session")
 def url() -> Iterator[str]:
@@ -29,7 +27,7 @@ def url() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(params=["lance", "lance from disk", "postgres"])
+@pytest.fixture(params=["lance", "lance from disk", pytest.param("postgres", marks=pytest.mark.services)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     address = request.getfixturevalue("url") if request.param == "postgres" else None
     limits = LanceLimits(in_memory_bytes=-1) if request.param == "lance from disk" else None
@@ -182,7 +180,16 @@ HARD = ["", " ", "'; DROP TABLE documents; --", '" OR 1=1 --', "$1 %s %(id)s {do
 
 def test_texts_with_special_characters_are_stored_literally(store: Store) -> None:
     n = len(HARD)
-    given = rows(range(n), id=HARD, lang=HARD, text=HARD, title=HARD, url=HARD, concept=HARD, digest=HARD)
+    given = rows(
+        range(n),
+        id=HARD,
+        lang=HARD,
+        text=HARD,
+        title=HARD,
+        url=HARD,
+        concept=HARD,
+        digest=HARD,
+    )
     store.upsert(given)
     assert all_rows(store) == by_id(given)
     assert ids(store.get(HARD)) == HARD
@@ -212,7 +219,7 @@ def test_ids_that_no_store_can_hold_are_not_found(store: Store) -> None:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory, url: str) -> Iterator[list[Store]]:
-    """A store of each kind, for many examples."""
+    """One store of each kind, used by many examples."""
     folder = lance.create(tmp_path_factory.mktemp("texts"), rank=RANK, languages=LANGUAGES)
     server = postgres.create(url, "texts", rank=RANK, languages=LANGUAGES)
     yield [folder, server]
@@ -223,6 +230,7 @@ def both(tmp_path_factory: pytest.TempPathFactory, url: str) -> Iterator[list[St
 TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40)
 
 
+@pytest.mark.services
 @settings(max_examples=30)
 @given(st.lists(st.tuples(TEXT, TEXT), max_size=8, unique_by=lambda pair: pair[0]))
 def test_texts_in_every_script_are_returned_as_they_were_written(
@@ -235,7 +243,7 @@ def test_texts_in_every_script_are_returned_as_they_were_written(
         assert by_id(store.get(names, store.schema.names)) == by_id(table)
 
 
-FAULTS: list[tuple[dict[str, Any], str]] = [
+INVALID_ROWS: list[tuple[dict[str, Any], str]] = [
     ({"text": ["a", "b\0c"]}, "document 'd1': text contains a NUL"),
     ({"id": ["a", "b\0c"]}, r"document 'b\x00c': id contains a NUL"),
     ({"lang": ["en", "x" * 1001]}, "document 'd1': lang has more than 1000 bytes"),
@@ -249,7 +257,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("columns", "message"), FAULTS)
+@pytest.mark.parametrize(("columns", "message"), INVALID_ROWS)
 def test_an_invalid_row_is_an_error_and_no_row_is_written(store: Store, columns: dict[str, Any], message: str) -> None:
     assert message in refused(lambda: store.upsert(rows([0, 1], **columns)))
     assert store.count() == {}
@@ -324,7 +332,7 @@ def test_the_approximate_index_has_high_recall_and_new_rows_are_found_at_once(pl
     assert recall(10, ["en"]) >= 0.97
     assert recall(10, ["en", "it", "vi"]) >= 0.97
 
-    # 300 more, in the tail that no index covers yet, and some that replace indexed ones
+    # 300 rows that are not in the approximate index yet, and some that replace indexed ones
     store.upsert(rows(range(n, n + 300), X[n:]))
     assert [ids(table)[0] for table in store.nearest(X[n : n + 50], 3)] == [f"d{i}" for i in range(n, n + 50)]
     store.upsert(rows(range(10), X[n + 10 : n + 20], lang=["xx"] * 10))
@@ -334,7 +342,7 @@ def test_the_approximate_index_has_high_recall_and_new_rows_are_found_at_once(pl
     assert store.nearest(X[:1], 1, langs=["xx"])[0]["hubness"].to_pylist() == [[2, 2]]
     before = store.about()["unindexed"]
     store.optimise()
-    assert store.about()["unindexed"] == before < 1000  # which is too few to do anything about
+    assert store.about()["unindexed"] == before < 1000  # too few to be added to the index
     if isinstance(store, LanceStore):
         store.limits = LanceLimits(max_unindexed_rows=100)
     store.optimise()
@@ -352,6 +360,7 @@ for turn in itertools.count():
 """
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_complete_batches(place: Place) -> None:
     place.create()
     for wait in (0.003, 0.029):
@@ -369,7 +378,7 @@ def test_a_killed_writer_leaves_complete_batches(place: Place) -> None:
             of_batch = {documents[f"d{i}"]["digest"] for i in range(batch * 400, batch * 400 + 400)}
             assert len(of_batch) == 1
             turns.append(int(of_batch.pop()))
-        assert max(turns) - done[-1] in (0, 1)  # what was reported is there; one more may have been on its way
+        assert max(turns) - done[-1] in (0, 1)  # reported batches are there; one more may have been committed
         store.upsert(rows([5000 + len(done)]))
         store.delete([f"d{5000 + len(done)}"])
 
@@ -388,6 +397,7 @@ for turn in range(15):
 """
 
 
+@pytest.mark.slow
 def test_two_concurrent_writers_lose_nothing(place: Place) -> None:
     place.create()
     writers = [place.run(WRITE_AND_DELETE.format(me=me, step=step)) for me, step in [(1, 1), (2, -1)]]

@@ -53,7 +53,7 @@ def recall_report(estimate: RecallEstimate) -> None:
         out.print("search is exact: there are too few documents for an approximate index")
         return
     recall = f"recall@{estimate.k} {estimate.recall:.3f}"
-    out.print(f"{recall} over {estimate.queries:,} queries, {estimate.kind} against exact search")
+    out.print(f"{recall} over {estimate.queries:,} queries, approximate against exact search")
     if estimate.recall < MIN_RECALL:
         console.warn(f"recall is below {MIN_RECALL}; build the index again, or report your figures")
 
