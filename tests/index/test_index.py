@@ -168,6 +168,16 @@ def test_a_query_is_made_once_and_gives_the_same_hits_as_its_text(full: Index, m
         full.search(query, "aa")
 
 
+def test_an_explanation_of_a_hit_is_that_of_its_text(full: Index) -> None:
+    result = full.search(madeup.text("bb", [3, 4, 5]), k=3)
+    for hit in result.hits:
+        of_hit, [document] = full.explain(result.query, hit, 3), full.get([hit.id])
+        of_text = full.explain(result.query, document, 3)
+        assert of_hit.similarity == pytest.approx(of_text.similarity, abs=1e-5)
+        assert of_hit.similarity == pytest.approx(hit.cosine, abs=1e-5)
+        assert of_hit[1:] == of_text[1:]
+
+
 def test_a_query_made_before_a_reindex_is_encoded_with_the_new_model(index: Index, other_model: Path) -> None:
     index.add(FEW)
     query = index.query(FEW[0].text)

@@ -281,7 +281,11 @@ class Index:
 
     def explain(self, query: Query, document: IndexedDocument, k: int = 10) -> Reason:
         """The k words, and pairs of words, that contribute most to the similarity of a query and a document."""
-        return reason(query.model, query.text, query.lang, document.text, document.lang, k)
+        texts = query.text, query.lang, document.text, document.lang
+        vector = document.vector if isinstance(document, SearchHit) else None
+        if vector is not None and len(vector) != len(query.vector):  # reindexed between the search and this call
+            vector = None
+        return reason(query.model, *texts, k, vector_a=query.vector, vector_b=vector)
 
     def pairs(self, a: str, b: str, *, k: int = 100, progress: ProgressCallback = silent) -> list[DocumentPair]:
         """The k closest pairs of documents of two languages, or of one, that are each other's nearest by CSLS.

@@ -31,9 +31,23 @@ class Reason(NamedTuple):
     end: int
 
 
-def reason(model: Explainer, text_a: str, lang_a: str, text_b: str, lang_b: str, k: int = 10) -> Reason:
-    """Why two texts of any length are similar, in ``k`` words and pairs; time grows with their lengths, no faster."""
-    [vector_a], [vector_b] = model.encode([text_a], lang_a), model.encode([text_b], lang_b)
+def reason(
+    model: Explainer,
+    text_a: str,
+    lang_a: str,
+    text_b: str,
+    lang_b: str,
+    k: int = 10,
+    *,
+    vector_a: Array | None = None,
+    vector_b: Array | None = None,
+) -> Reason:
+    """Why two texts of any length are similar, in ``k`` words and pairs; the time is linear in their lengths.
+
+    ``vector_a`` and ``vector_b`` are the vectors of the whole texts, if they are known already.
+    """
+    vector_a = model.encode([text_a], lang_a)[0] if vector_a is None else vector_a
+    vector_b = model.encode([text_b], lang_b)[0] if vector_b is None else vector_b
     begin_a, end_a = _nearest(model, text_a, lang_a, vector_b)
     begin, end = _nearest(model, text_b, lang_b, vector_a)
     why = model.explain(text_a[begin_a:end_a], lang_a, text_b[begin:end], lang_b, k)
