@@ -285,7 +285,7 @@ def test_an_index_in_postgresql_gives_the_same_hits_as_one_in_a_folder(
 ) -> None:
     out, _ = printed("index", model_folder, corpus, "-o", tmp_path / "index", "--store", url)
     assert "MB in PostgreSQL" in out
-    there = run_json("search", tmp_path / "index", QUERY, "-k", "5")
-    here = run_json("search", folder, QUERY, "-k", "5")
-    assert [hit["id"] for hit in there["hits"]] == [hit["id"] for hit in here["hits"]]
+    in_server = run_json("search", tmp_path / "index", QUERY, "-k", "5")
+    in_folder = run_json("search", folder, QUERY, "-k", "5")
+    assert [hit["id"] for hit in in_server["hits"]] == [hit["id"] for hit in in_folder["hits"]]
     assert run_json("index", model_folder, corpus, "-o", tmp_path / "index")["added"]["unchanged"] == 120

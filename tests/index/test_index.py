@@ -96,8 +96,10 @@ class Dense:
         self.ids = [f"{d.lang}:{d.concept}" for d in documents]
         self.langs, self.concepts = np.array([d.lang for d in documents]), np.array([d.concept for d in documents])
         self.vectors = np.vstack([model.encode([d.text], d.lang) for d in documents])
-        own = list(zip(self.vectors, self.concepts, strict=True))
-        self.means = {lang: [self.mean(x, lang, concept) for x, concept in own] for lang in sorted(set(self.langs))}
+        documents_of = list(zip(self.vectors, self.concepts, strict=True))
+        self.means = {
+            lang: [self.mean(x, lang, concept) for x, concept in documents_of] for lang in sorted(set(self.langs))
+        }
 
     def mean(self, vector: Array, lang: str, concept: str | None) -> float:
         others = self.vectors[(self.langs == lang) & (self.concepts != concept)]
@@ -105,10 +107,10 @@ class Dense:
 
     def csls(self, vector: Array, lang: str, concept: str | None = None) -> dict[str, float]:
         """The CSLS of every document for a query of a language."""
-        around = {other: self.mean(vector, other, concept) for other in self.means}
+        query_means = {other: self.mean(vector, other, concept) for other in self.means}
         return {
-            name: 2 * float(x @ vector) - around[own] - mean
-            for name, x, own, mean in zip(self.ids, self.vectors, self.langs, self.means[lang], strict=True)
+            name: 2 * float(x @ vector) - query_means[other] - mean
+            for name, x, other, mean in zip(self.ids, self.vectors, self.langs, self.means[lang], strict=True)
         }
 
 
@@ -239,17 +241,17 @@ def test_recall_is_the_share_of_true_neighbours_without_the_query_itself(
     full: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert full.check(queries=20)[:3] == (1.0, 20, 10)
-    store, asked = full._active.store, list[Array]()
+    store, searched = full._active.store, list[Array]()
     right = store.nearest
 
     def poor(vectors: Array, k: int, *, exact: bool = False, **options: Any) -> Any:
-        asked.append(vectors)
+        searched.append(vectors)
         found = right(vectors, k, exact=exact, **options)
         return found if exact else [table.slice(0, 6) for table in found]
 
     monkeypatch.setattr(store, "nearest", poor)
     assert full.check(queries=30).recall == pytest.approx(0.5)  # five of ten, and the document itself
-    drawn = {tuple(np.round(vector, 5).tolist()) for vector in asked[0]}
+    drawn = {tuple(np.round(vector, 5).tolist()) for vector in searched[0]}
     of = dict.fromkeys(madeup.LANGS, 0)
     for batch in store.scan(("lang", "vector")):
         vectors = np.array(batch["vector"].to_pylist(), np.float32)
@@ -339,8 +341,8 @@ def test_the_background_grows_with_the_index_and_does_not_depend_on_the_order(
         samples.append(index._active.background)
         for batch in index._active.store.scan(("concept", "vector", "hubness")):
             vectors = np.array(batch["vector"].to_pylist(), np.float32)
-            told = index._active.background.hubness(vectors, hash_texts(batch["concept"].to_pylist()))
-            np.testing.assert_allclose(np.array(batch["hubness"].to_pylist()), told, atol=1e-6)
+            expected = index._active.background.hubness(vectors, hash_texts(batch["concept"].to_pylist()))
+            np.testing.assert_allclose(np.array(batch["hubness"].to_pylist()), expected, atol=1e-6)
         index.close()
     for lang in madeup.LANGS:
         np.testing.assert_array_equal(samples[0].vectors[lang], samples[1].vectors[lang])

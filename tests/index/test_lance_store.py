@@ -92,16 +92,16 @@ def test_indexed_rows_are_returned_as_written_and_follow_later_writes(tmp_path: 
     writer.upsert(everything)
     writer.optimise()
     reader = lance.open(tmp_path, limits=limits)
-    asked = [f"d{i}" for i in (7, 399, 0, 7)]
-    found = reader.get([*asked, "nobody"], everything.schema.names)
+    requested = [f"d{i}" for i in (7, 399, 0, 7)]
+    result = reader.get([*requested, "missing"], everything.schema.names)
     expected = everything.take([7, 399, 0, 7])
     for name in everything.schema.names:
         if name != "vector":
-            assert found[name].to_pylist() == expected[name].to_pylist()
-    np.testing.assert_allclose(found["vector"].to_pylist(), expected["vector"].to_pylist(), atol=5e-5)
+            assert result[name].to_pylist() == expected[name].to_pylist()
+    np.testing.assert_allclose(result["vector"].to_pylist(), expected["vector"].to_pylist(), atol=5e-5)
     writer.delete(["d7"])
     writer.upsert(rows(range(0, 1), unit(400)[7:8]))  # another document with the same vector
-    assert ids(reader.get(asked)) == ["d399", "d0"]
+    assert ids(reader.get(requested)) == ["d399", "d0"]
     [nearest] = reader.nearest(unit(400)[7:8], 400, columns=("id", "title", "hubness"))
     assert (ids(nearest)[0], nearest.num_rows, len(set(ids(nearest)))) == ("d0", 399, 399)
     writer.set_hubness(["d0", "d5"], np.full((2, LANGUAGES), 7, np.float32))
@@ -147,41 +147,41 @@ def test_a_damaged_ivf_index_is_named_and_can_be_rebuilt(tmp_path: Path, kind: s
 @pytest.mark.parametrize("seed", range(4))
 def test_after_random_writes_the_ivf_index_agrees_with_a_dictionary(tmp_path: Path, seed: int) -> None:
     limits = LanceLimits(ann_min_rows=100, max_unindexed_rows=5, max_small_files=3, in_memory_bytes=0)
-    rng, there = np.random.default_rng(seed), dict[str, tuple[Floats, list[float]]]()
+    rng, expected = np.random.default_rng(seed), dict[str, tuple[Floats, list[float]]]()
     stores = [
         lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits),
         lance.open(tmp_path, limits=limits),
     ]
     for _ in range(40):
         store, reader = rng.permutation(np.array(stores, object))
-        some = rng.choice(300, rng.integers(1, 60), replace=False).tolist()
+        chosen = rng.choice(300, rng.integers(1, 60), replace=False).tolist()
         match rng.integers(6):
             case 0 | 1 | 2:
-                vectors = unit(len(some), seed=int(rng.integers(2**31)))
-                new = rows(some, vectors)
+                vectors = unit(len(chosen), seed=int(rng.integers(2**31)))
+                new = rows(chosen, vectors)
                 store.upsert(new)
-                there |= dict(zip(ids(new), zip(vectors, new["hubness"].to_pylist(), strict=True), strict=True))
+                expected |= dict(zip(ids(new), zip(vectors, new["hubness"].to_pylist(), strict=True), strict=True))
             case 3:
-                store.delete([f"d{i}" for i in some[:20]])
-                there = {name: row for name, row in there.items() if name not in {f"d{i}" for i in some[:20]}}
+                store.delete([f"d{i}" for i in chosen[:20]])
+                expected = {name: row for name, row in expected.items() if name not in {f"d{i}" for i in chosen[:20]}}
             case 4:
-                values = rng.random((len(some), LANGUAGES)).astype(np.float32)
-                store.set_hubness([f"d{i}" for i in some], values)
-                news = {f"d{i}": value.tolist() for i, value in zip(some, values, strict=True)}
-                there = {name: (row[0], news.get(name, row[1])) for name, row in there.items()}
+                values = rng.random((len(chosen), LANGUAGES)).astype(np.float32)
+                store.set_hubness([f"d{i}" for i in chosen], values)
+                updates = {f"d{i}": value.tolist() for i, value in zip(chosen, values, strict=True)}
+                expected = {name: (row[0], updates.get(name, row[1])) for name, row in expected.items()}
             case 5:
                 store.optimise()
         stores = [store, lance.open(tmp_path, limits=limits) if rng.random() < 0.2 else reader]
-        asked, langs = unit(1, seed=int(rng.integers(2**31)))[0], set(rng.choice(LANGS, 3).tolist())
-        allowed = [name for name in there if LANGS[int(name[1:]) % 4] in langs]
-        best = sorted(allowed, key=lambda name: -float(there[name][0] @ asked))[:7]
+        query, langs = unit(1, seed=int(rng.integers(2**31)))[0], set(rng.choice(LANGS, 3).tolist())
+        allowed = [name for name in expected if LANGS[int(name[1:]) % 4] in langs]
+        best = sorted(allowed, key=lambda name: -float(expected[name][0] @ query))[:7]
         for handle in stores:
-            [found] = handle.nearest(asked[None], 7, langs=langs, columns=("id", "title", "hubness"))
-            assert ids(found) == best
-            assert found["title"].to_pylist() == [f"title {name[1:]}" for name in best]
-            assert found["hubness"].to_pylist() == [pytest.approx(there[name][1]) for name in best]
-            names = [f"d{i}" for i in some]
-            assert ids(handle.get(names)) == [name for name in names if name in there]
+            [result] = handle.nearest(query[None], 7, langs=langs, columns=("id", "title", "hubness"))
+            assert ids(result) == best
+            assert result["title"].to_pylist() == [f"title {name[1:]}" for name in best]
+            assert result["hubness"].to_pylist() == [pytest.approx(expected[name][1]) for name in best]
+            names = [f"d{i}" for i in chosen]
+            assert ids(handle.get(names)) == [name for name in names if name in expected]
 
 
 def test_a_small_table_is_read_once_for_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def test_a_row_with_a_known_id_replaces_the_old_one(store: Store) -> None:
     changed = rows([4, 5, 6], text=["new 4", "new 5", "new 6"], digest=["a", "b", "c"], lang=["vi", "vi", "vi"])
     store.upsert(changed)
     assert all_rows(store) == by_id(rows(range(6))) | by_id(changed)
-    assert store.digests(["d0", "d4", "d6", "nobody"]) == {"d0": "00000000", "d4": "a", "d6": "c"}
+    assert store.digests(["d0", "d4", "d6", "missing"]) == {"d0": "00000000", "d4": "a", "d6": "c"}
     assert store.count() == {"da": 1, "en": 1, "it": 1, "vi": 4}
 
 
@@ -74,7 +74,7 @@ def test_of_two_rows_with_the_same_id_in_a_call_the_last_is_kept(store: Store) -
 
 def test_deleted_documents_are_gone_and_counted(store: Store) -> None:
     store.upsert(rows(range(8)))
-    assert store.delete(["d1", "d1", "d3", "never there"]) == 2
+    assert store.delete(["d1", "d1", "d3", "never created"]) == 2
     assert store.delete(["d1"]) == 0
     assert store.delete([]) == 0
     assert sorted(all_rows(store)) == ["d0", "d2", "d4", "d5", "d6", "d7"]
@@ -84,7 +84,7 @@ def test_deleted_documents_are_gone_and_counted(store: Store) -> None:
 def test_every_method_works_on_an_empty_store(store: Store) -> None:
     store.upsert(rows([]))
     store.set_hubness([], np.empty((0, LANGUAGES), np.float32))
-    store.set_hubness(["nobody"], np.ones((1, LANGUAGES), np.float32))
+    store.set_hubness(["missing"], np.ones((1, LANGUAGES), np.float32))
     store.optimise()
     assert store.count() == {}
     assert store.digests(["x"]) == {}
@@ -140,7 +140,7 @@ def test_a_scan_sees_the_store_as_it_was_when_it_began(store: Store) -> None:
 
 def test_set_hubness_changes_nothing_else(store: Store) -> None:
     store.upsert(rows(range(20)))
-    store.set_hubness(["d3", "nobody", "d4", "d3"], np.array([[0, 0], [1, 1], [2, 3], [5, 6]], np.float32))
+    store.set_hubness(["d3", "missing", "d4", "d3"], np.array([[0, 0], [1, 1], [2, 3], [5, 6]], np.float32))
     want = by_id(rows(range(20)))
     want["d3"]["hubness"], want["d4"]["hubness"] = [5, 6], [2, 3]
     assert all_rows(store) == want
@@ -273,7 +273,7 @@ def test_invalid_arguments_are_errors(store: Store) -> None:
     assert "(8,)" in refused(lambda: store.nearest(unit(1)[0], 3))
     assert "not finite" in refused(lambda: store.nearest(unit(1) * np.nan, 3))
     assert "`k=0`" in refused(lambda: store.nearest(unit(1), 0))
-    unknown = f"""there is no column 'id"; --'; choose from {names}"""
+    unknown = f"""created is no column 'id"; --'; choose from {names}"""
     assert refused(lambda: store.nearest(unit(1), 1, columns=['id"; --'])) == unknown
     assert refused(lambda: store.get(["d1"], ['id"; --'])) == unknown
     assert refused(lambda: store.scan(['id"; --'])) == unknown
@@ -282,9 +282,9 @@ def test_invalid_arguments_are_errors(store: Store) -> None:
 
 
 def test_another_rank_and_a_second_creation_are_errors(place: Place) -> None:
-    there = place.create()
+    created = place.create()
     assert refused(lambda: place.open(rank=9)).startswith(f"{place.label()}: the vectors have rank 8, not 9")
-    there.upsert(rows([1]))
+    created.upsert(rows([1]))
     assert "already; open it" in refused(place.create)
     assert place.open(rank=RANK).count() == {"en": 1}
     assert "`rank=0`" in refused(lambda: place.create(rank=0))
@@ -299,7 +299,7 @@ def test_another_format_version_is_an_error(place: Place, monkeypatch: pytest.Mo
 
 
 def test_opening_a_place_without_an_index_is_an_error_that_names_it(place: Place) -> None:
-    what = {"lance": "there is no index", "postgres": f"there is no index {place.name}"}[place.kind]
+    what = {"lance": "created is no index", "postgres": f"created is no index {place.name}"}[place.kind]
     where = place.label().partition(", table")[0]
     assert refused(place.open).startswith(f"{where}: {what}; ")
 
@@ -378,7 +378,7 @@ def test_a_killed_writer_leaves_complete_batches(place: Place) -> None:
             of_batch = {documents[f"d{i}"]["digest"] for i in range(batch * 400, batch * 400 + 400)}
             assert len(of_batch) == 1
             turns.append(int(of_batch.pop()))
-        assert max(turns) - done[-1] in (0, 1)  # reported batches are there; one more may have been committed
+        assert max(turns) - done[-1] in (0, 1)  # reported batches are created; one more may have been committed
         store.upsert(rows([5000 + len(done)]))
         store.delete([f"d{5000 + len(done)}"])
 
@@ -386,8 +386,8 @@ def test_a_killed_writer_leaves_complete_batches(place: Place) -> None:
 WRITE_AND_DELETE = """
 store = place.open()
 for turn in range(15):
-    own = range(1000 + {me} * 1000 + turn * 20, 1000 + {me} * 1000 + turn * 20 + 20)
-    store.upsert(store_places.rows(own))
+    unshared = range(1000 + {me} * 1000 + turn * 20, 1000 + {me} * 1000 + turn * 20 + 20)
+    store.upsert(store_places.rows(unshared))
     shared = list(range(30))[::{step}]
     store.upsert(store_places.rows(shared, digest=["{me}-%d" % turn] * 30))
     store.set_hubness(["d%d" % i for i in shared], [[{me}, turn]] * 30)
@@ -406,9 +406,9 @@ def test_two_concurrent_writers_lose_nothing(place: Place) -> None:
         assert writer.stdout is not None
         writer.stdout.close()
     store = place.open()
-    own = [f"d{1000 + me * 1000 + i}" for me in (1, 2) for i in range(300) if i % 20]
-    assert sorted(all_rows(store)) == sorted([*own, *(f"d{i}" for i in range(30))])
-    assert sum(store.count().values()) == len(own) + 30
+    unshared = [f"d{1000 + me * 1000 + i}" for me in (1, 2) for i in range(300) if i % 20]
+    assert sorted(all_rows(store)) == sorted([*unshared, *(f"d{i}" for i in range(30))])
+    assert sum(store.count().values()) == len(unshared) + 30
     assert len({row["digest"] for row in all_rows(store).values() if row["id"] in {f"d{i}" for i in range(30)}}) == 1
 
 

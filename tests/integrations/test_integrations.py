@@ -52,15 +52,17 @@ def folder(corpus: list[Document], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def some(corpus: list[Document]) -> list[Document]:
+def articles(corpus: list[Document]) -> list[Document]:
     """The articles on dogs, and every eighth concept: guessing takes milliseconds a text."""
     concepts = sorted({document.concept for document in corpus})[::8]
     return [document for document in corpus if document.concept in {"Q144", *concepts}]
 
 
 @pytest.fixture(scope="module")
-def entries(some: list[Document]) -> list[Entry]:
-    return [Entry(content=document.text, meta={"lang": document.lang, "title": document.title}) for document in some]
+def haystack_documents(articles: list[Document]) -> list[Entry]:
+    return [
+        Entry(content=document.text, meta={"lang": document.lang, "title": document.title}) for document in articles
+    ]
 
 
 def refused(call: Callable[[], object]) -> str:
@@ -72,9 +74,9 @@ def refused(call: Callable[[], object]) -> str:
 # LangChain
 
 
-def test_langchain_finds_articles_in_all_languages(folder: Path, some: list[Document]) -> None:
+def test_langchain_finds_articles_in_all_languages(folder: Path, articles: list[Document]) -> None:
     store = InMemoryVectorStore(Cr5Embeddings(folder))
-    store.add_documents([Page(d.text, metadata={"lang": d.lang, "title": d.title}) for d in some])
+    store.add_documents([Page(d.text, metadata={"lang": d.lang, "title": d.title}) for d in articles])
     for query in ("cane", "chó"):
         found = store.similarity_search(query, k=4)
         assert {(page.metadata["lang"], page.metadata["title"]) for page in found} == DOG
@@ -121,9 +123,9 @@ def searching(folder: Path, store: InMemoryDocumentStore) -> Pipeline:
     return pipeline
 
 
-def test_haystack_finds_articles_in_all_languages(folder: Path, entries: list[Entry]) -> None:
+def test_haystack_finds_articles_in_all_languages(folder: Path, haystack_documents: list[Entry]) -> None:
     store = InMemoryDocumentStore(embedding_similarity_function="cosine")
-    store.write_documents(Cr5DocumentEmbedder(folder).run(documents=entries)["documents"])
+    store.write_documents(Cr5DocumentEmbedder(folder).run(documents=haystack_documents)["documents"])
     pipeline = searching(folder, store)
     for query in ("cane", "chó"):
         found = pipeline.run({"embedder": {"text": query}})["retriever"]["documents"]
@@ -141,12 +143,12 @@ def test_a_pipeline_can_be_saved_and_loaded(folder: Path) -> None:
 
 
 def test_the_parameters_of_an_embedder_are_its_folder_and_language(folder: Path) -> None:
-    told = Cr5TextEmbedder(folder, "it").to_dict()
-    assert told == {
+    parameters = Cr5TextEmbedder(folder, "it").to_dict()
+    assert parameters == {
         "type": "cr5.integrations.haystack.Cr5TextEmbedder",
         "init_parameters": {"model": str(folder), "lang": "it"},
     }
-    assert Cr5TextEmbedder.from_dict(told).to_dict() == told
+    assert Cr5TextEmbedder.from_dict(parameters).to_dict() == parameters
 
 
 def test_a_model_in_memory_embeds_but_cannot_be_saved(folder: Path) -> None:

@@ -199,10 +199,10 @@ def pairs(
         raise Cr5Error(f"--between {between} does not name two languages; write, for example, --between it,en")
     with closing(Index.open(index, store=store)) as opened:
         with console.progress_bars(json) as progress:
-            found = opened.pairs(*langs, k=k, progress=progress)
-        reasons = [opened.explain(opened.query(pair.a.text, pair.a.lang), pair.b, WORD_PAIRS) for pair in found]
+            closest = opened.pairs(*langs, k=k, progress=progress)
+        reasons = [opened.explain(opened.query(pair.a.text, pair.a.lang), pair.b, WORD_PAIRS) for pair in closest]
     if not json:
-        render.pairs_report(langs, found, reasons)
+        render.pairs_report(langs, closest, reasons)
         return
     rows = [
         {
@@ -212,7 +212,7 @@ def pairs(
             "b": render.document_fields(pair.b),
             "words": [list(words) for words in reason.pairs],
         }
-        for pair, reason in zip(found, reasons, strict=True)
+        for pair, reason in zip(closest, reasons, strict=True)
     ]
     console.as_json({"between": langs, "pairs": rows})
 

@@ -1,4 +1,4 @@
-"""The search index: documents with their vectors, kept in a store and found by meaning."""
+"""The search index: documents and their vectors in a store, searched across languages."""
 
 from cr5.index.background import Background
 from cr5.index.examples import ExampleQuery

@@ -1,1 +1,1 @@
-"""Where the rows of an index are kept: LanceDB or PostgreSQL."""
+"""Stores for the rows of an index: LanceDB in a folder, PostgreSQL in a server."""

@@ -6,7 +6,7 @@ two files that are derived from the rows and can be rebuilt:
 - ``cells``: the IVF index of all rows below some slot. Every written row gets a slot, a number that is never reused.
 - ``hubness.npy``: refreshed hubness by slot, which takes precedence over the hubness in the table.
 
-Writers wait for each other at a lock file; readers use the newest version and wait for nobody.
+Writers wait for each other at a lock file; readers use the newest version and never wait.
 """
 
 import importlib
