@@ -63,7 +63,7 @@ def p1(run: Run, system: str, regime: str = "joint", measure: str = "csls") -> f
 
 
 def test_cr5_finds_the_counterparts_in_every_regime(run: Run) -> None:
-    """Chance is 1 in 160; ten times as often is no chance."""
+    """Chance is 1 in 160; ten times as often is not chance."""
     assert [mean.regime for mean in run.means() if mean.measure == "csls"] == list(REGIMES)
     for regime in REGIMES:
         assert p1(run, "cr5", regime) > 10 * 100 / 160
@@ -93,8 +93,8 @@ def test_the_ranks_are_those_of_a_model_that_is_trained_and_queried_by_hand(
         assert score.candidates == len(names)
 
 
-def deranged(system: System) -> System:
-    """The same system, trained on documents whose concepts have been dealt out anew."""
+def shuffled(system: System) -> System:
+    """The same system, trained on documents whose concepts have been shuffled."""
 
     def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
         random = np.random.default_rng(5)
@@ -108,7 +108,7 @@ def deranged(system: System) -> System:
 
 
 def test_a_model_of_shuffled_concepts_scores_at_chance(held_out: HeldOutDocuments) -> None:
-    run = evaluate_documents(held_out, {"shuffled": deranged(cr5_system(SETTINGS))}, title="control", rank=40)
+    run = evaluate_documents(held_out, {"shuffled": shuffled(cr5_system(SETTINGS))}, title="control", rank=40)
     queries = sum(len(score.ranks) for score in run.select("shuffled", "joint", "csls"))
     chance = 100 / len(held_out.texts["aa"])
     assert p1(run, "shuffled") < chance + 4 * np.sqrt(chance * 100 / queries)
@@ -178,11 +178,11 @@ def test_validation_queries_are_not_test_queries(corpus: EvaluationCorpus, split
 def test_the_csls_background_is_held_out_and_has_no_query(corpus: EvaluationCorpus, split: Split) -> None:
     held_out = hold_out(corpus, split, csls_over="background")
     for source in ("aa", "bb"):
-        behind = held_out.background(source, "cc")
-        assert behind is not None
-        assert len(behind)
-        assert not set(behind) & set(held_out.queries(source, "cc"))
-        names = {held_out.filtered_corpus.concepts[i] for i in held_out.texts[source].concepts[behind]}
+        background = held_out.background(source, "cc")
+        assert background is not None
+        assert len(background)
+        assert not set(background) & set(held_out.queries(source, "cc"))
+        names = {held_out.filtered_corpus.concepts[i] for i in held_out.texts[source].concepts[background]}
         assert names <= split.held_out
     run = evaluate_documents(held_out, {"cr5": cr5_system(SETTINGS)}, title="")
     plain = evaluate_documents(hold_out(corpus, split), {"cr5": cr5_system(SETTINGS)}, title="")
@@ -204,9 +204,9 @@ def test_csls_over_a_background_follows_the_definition(corpus: EvaluationCorpus,
         {k: held_out.filtered_corpus.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0
     )
     vectors = {lang: np.asarray(space.embed(held_out.texts[lang], lang), float) for lang in ("aa", "bb")}
-    behind, chosen = held_out.background("aa", "bb"), held_out.queries("aa", "bb")
-    assert behind is not None
-    near = np.sort(vectors["bb"] @ vectors["aa"][behind].T, axis=1)[:, -10:].mean(axis=1)
+    background, chosen = held_out.background("aa", "bb"), held_out.queries("aa", "bb")
+    assert background is not None
+    near = np.sort(vectors["bb"] @ vectors["aa"][background].T, axis=1)[:, -10:].mean(axis=1)
     csls = 2 * vectors["aa"][chosen] @ vectors["bb"].T - near
     concepts = held_out.texts["bb"].concepts
     expected = []
@@ -233,7 +233,7 @@ def test_masked_documents_share_no_word_with_their_counterparts(split: Split) ->
 
 
 def paragraphs() -> list[Document]:
-    """Every language says the same in each of 6 paragraphs: a parallel corpus."""
+    """A parallel corpus: 6 paragraphs with the same content in every language."""
     random = np.random.default_rng(0)
     found = []
     for i in range(200):
@@ -353,7 +353,7 @@ def test_the_facts_include_the_settings(run: Run, split: Split) -> None:
 
 
 def test_a_split_of_whole_documents_keeps_all_its_queries_in_the_comparable_corpus() -> None:
-    """Parts are shorter than the limits of the split; what is asked about stays, and has its counterpart."""
+    """Parts may be shorter than the limits of the split allow, but the queries and their counterparts stay."""
     whole = read_texts(in_batches(paragraphs()), Tokeniser())
     made = make_split(whole, min_unique=18, max_unique=1000)
     comparable = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)

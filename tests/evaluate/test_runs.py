@@ -1,4 +1,4 @@
-"""Runs: written, read and compared; small ones, whose figures can be reckoned by hand."""
+"""Runs: written, read and compared; small ones, whose figures can be computed by hand."""
 
 import json
 import os
@@ -41,12 +41,12 @@ def score(
     return Score(system, regime, source, target, measure, ranked, 100, 40, f"{system}|v0", Interval(1.5, 98.25))
 
 
-def run_of(asked: list[Queries], scores: list[Score]) -> Run:
-    return Run("documents", "a title", "0.1.0", {"corpus": "made up"}, asked, scores)
+def run_of(directions: list[Queries], scores: list[Score]) -> Run:
+    return Run("documents", "a title", "0.1.0", {"corpus": "made up"}, directions, scores)
 
 
 def small_run() -> Run:
-    """Everything that a run may hold."""
+    """A run with everything that a run may have."""
     asked = [queries("aa", "bb", ["Q1", "Q2", "Q3", "Q4"]), queries("bb", "aa", ["Q2", "Q1"])]
     scores = [
         score("cr5", "aa", "bb", [1, 2, 0, 7]),
@@ -112,7 +112,7 @@ def test_the_interval_of_a_mean_identifies_concepts_by_name_in_every_direction()
     asked = [queries("aa", "bb", names), queries("bb", "aa", names[::-1])]
     run = run_of(asked, [score("cr5", "aa", "bb", ranks), score("cr5", "bb", "aa", ranks[::-1])])
     alone = bootstrap_interval([(np.array(ranks), np.arange(60))], hit_at(1))
-    assert run.means()[0].interval == alone  # the second direction says the same once more
+    assert run.means()[0].interval == alone  # the second direction has the same ranks
 
 
 def test_groups_scores_and_queries_keep_the_order_of_the_run() -> None:
@@ -354,7 +354,7 @@ def test_two_systems_are_compared_by_name_within_a_run_and_between_runs() -> Non
     assert compare(one, both, ("floor", "cr5")) == compare(one, other)
     assert {(row.system_a, row.system_b) for row in compare(both, both)} == {("floor", "floor"), ("cr5", "cr5")}
     with pytest.raises(Cr5Error, match="the two runs have no system and queries in common"):
-        compare(both, both, ("floor", "nobody"))
+        compare(both, both, ("floor", "unknown"))
 
 
 def test_regimes_and_measures_are_compared_with_themselves_only() -> None:

@@ -30,8 +30,8 @@ TOKENISER = Tokeniser()
 def sentences(n: int = 200, langs: tuple[str, str] = ("aa", "bb"), seed: int = 1, words: int = 8) -> Aligned:
     """Sentences of a few different words, and their translations."""
     random = np.random.default_rng(seed)
-    said = [random.choice(madeup.MEANINGS, words, replace=False).tolist() for _ in range(n)]
-    left, right = ([madeup.text(lang, random.permutation(one).tolist()) for one in said] for lang in langs)
+    meanings = [random.choice(madeup.MEANINGS, words, replace=False).tolist() for _ in range(n)]
+    left, right = ([madeup.text(lang, random.permutation(one).tolist()) for one in meanings] for lang in langs)
     return Aligned(langs, (left, right), "made up")
 
 
@@ -45,13 +45,13 @@ def test_pairs_that_were_left_out_for_an_empty_side_are_noted() -> None:
     assert "en-it: left out for an empty side: 1 of 3 pairs" in run.notes
 
 
-# Which sentences serve for what
+# Samples
 
 
 @pytest.mark.parametrize("role", ["test", "validation"])
 def test_separate_sentences_and_candidates_have_no_text_in_common(role: QueryRole) -> None:
     random = np.random.default_rng(0)
-    # Of 500 sentences 200 share their texts with one another, and the others are said once.
+    # Of 500 sentences 200 share their texts with one another, and the others occur once.
     left, right = ([f"{side}{i}" for i in [*random.integers(0, 150, 200), *range(1000, 1300)]] for side in "ab")
     pair = Aligned(("aa", "bb"), (left, right), "made up")
     drawn = sample_sentences(pair, queries=50, separate=200, seed=3, role=role)
@@ -159,7 +159,7 @@ def test_nb_and_no_are_codes_of_the_same_language(model: Cr5) -> None:
         one.code_of("it")
     pair = replace(sentences(50), langs=("nb", "bb"))
     run = evaluate_sentences({"cr5": one}, [pair], tokeniser=TOKENISER)
-    assert "cr5, nb-bb: nb is asked as no" in run.notes
+    assert "cr5, nb-bb: nb is queried as no" in run.notes
     assert run.scores[0].source == "nb"
     assert run.scores[0].precision(1) > 50
 
@@ -252,8 +252,8 @@ def test_ranks_equal_those_of_all_comparisons(model: Cr5, csls_over: CslsOver, s
         concepts = drawn.concepts[drawn.candidates]
         asked = drawn.concepts[drawn.queries]
         S = (A[drawn.queries] @ B[drawn.candidates].T).astype(float)
-        behind = drawn.queries if csls_over == "queries" else drawn.candidates[~np.isin(concepts, asked)]
-        near = np.sort(A[behind] @ B[drawn.candidates].T, axis=0)[-NEIGHBOURS:].mean(axis=0)
+        background = drawn.queries if csls_over == "queries" else drawn.candidates[~np.isin(concepts, asked)]
+        near = np.sort(A[background] @ B[drawn.candidates].T, axis=0)[-NEIGHBOURS:].mean(axis=0)
         for measure, scores in (("cosine", S), ("csls", 2 * S - near)):
             mine = asked[:, None] == concepts
             best = np.where(mine, scores, -np.inf).max(axis=1, keepdims=True)

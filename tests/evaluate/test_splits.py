@@ -173,8 +173,8 @@ def test_in_transitive_training_the_two_languages_share_concepts_with_the_bridge
     both = names(ragged, "da") & names(ragged, "vi")
     assert bool((found["da"] | found["vi"]) & both) != drop
     if not drop:
-        dealt = [len(found[lang] & both) for lang in ("da", "vi")]
-        assert abs(dealt[0] - dealt[1]) < 0.3 * sum(dealt)
+        assigned = [len(found[lang] & both) for lang in ("da", "vi")]
+        assert abs(assigned[0] - assigned[1]) < 0.3 * sum(assigned)
 
 
 def test_the_bridge_is_the_language_that_shares_most() -> None:

@@ -1,4 +1,4 @@
-"""Figures and their uncertainty, against loops, full enumerations and simulated systems whose truth is known."""
+"""Figures and their uncertainty, compared with loops, full enumerations and simulated systems of known quality."""
 
 from itertools import product
 
@@ -97,13 +97,13 @@ def test_the_interval_contains_the_true_share_in_95_of_100_samples() -> None:
     # Two directions whose queries about a concept mostly succeed together, as those of a real system do.
     truth, concepts, rounds = 0.6, np.arange(150), 500
     random = np.random.default_rng(0)
-    held = 0
+    covered = 0
     for seed in range(rounds):
         easy = random.random(150) < truth
         both = [np.where(random.random(150) < 0.8, easy, random.random(150) < truth).astype(int) for _ in range(2)]
         found = bootstrap_interval([(ranks, concepts) for ranks in both], hit_at(1), samples=500, seed=seed)
-        held += found.low <= 100 * truth <= found.high
-    assert held / rounds == pytest.approx(0.95, abs=0.03)  # three times the error of 500 rounds
+        covered += found.low <= 100 * truth <= found.high
+    assert covered / rounds == pytest.approx(0.95, abs=0.03)  # three times the error of 500 rounds
 
 
 def test_four_times_as_many_concepts_halve_the_bootstrap_interval() -> None:
@@ -200,7 +200,7 @@ def test_the_p_value_of_reciprocal_ranks_is_that_of_scipys_paired_permutation_te
 def test_p_values_under_the_null_hypothesis_are_uniform_only_if_the_queries_of_a_concept_stay_together(
     apart: bool,
 ) -> None:
-    # Both directions ask about the same concepts and nearly agree: whoever counts them as twice as many finds too much.
+    # Both directions have the same concepts and nearly agree: counting them as twice as many finds too much.
     random = np.random.default_rng(0)
     concepts, p_values = [np.arange(60), np.arange(60) + 60 * apart], []
     for seed in range(200):
@@ -325,7 +325,7 @@ def test_a_hundred_thousand_concepts_have_a_sane_interval_and_p_value() -> None:
     assert paired_difference([a], [shuffled], [concepts], hit_at(n // 2), permutations=45).p_value > 0.05
 
 
-# Several tests at once
+# Multiple comparisons
 
 
 def textbook(p_values: list[float]) -> list[float]:

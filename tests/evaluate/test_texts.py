@@ -1,4 +1,4 @@
-"""Texts in memory: gathered, chosen, cut into paragraphs and masked, against loops over plain strings."""
+"""Texts in memory: read, selected, split into paragraphs and masked, compared with loops over plain strings."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def small_corpus() -> list[Document]:
     return madeup.corpus(concepts=12)
 
 
-# Gathering
+# Reading
 
 
 def test_the_corpus_is_read_and_tokenised_by_language() -> None:
@@ -325,7 +325,7 @@ def test_keeping_tokens_by_a_mask_keeps_these_tokens() -> None:
 
 def test_tokens_that_were_not_kept_are_not_counted() -> None:
     texts = some_texts((6, 0, 3, 9))
-    assert texts.counts.matrix.sum() == 18  # which is remembered, but not by others
+    assert texts.counts.matrix.sum() == 18  # which is cached for these texts only
     assert texts.keep_tokens(np.arange(18) < 4).counts.matrix.sum() == 4
 
 

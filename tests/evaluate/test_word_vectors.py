@@ -1,4 +1,4 @@
-"""Word vectors: alignments whose answer is known, languages that are one another's copies, dictionaries as files."""
+"""Word vectors: alignments with a known solution, languages that are copies of each other, dictionary files."""
 
 import json
 import sys
@@ -47,12 +47,12 @@ def texts(lang: str, strings: list[str]) -> TokenisedTexts:
 
 
 def speak(lang: str, concepts: Ints, names: bool = True) -> TokenisedTexts:
-    """Texts that nobody translated: a concept is three groups of four words, said in nine runs of eight.
+    """Texts that are not translations: a concept is three groups of four words, which occur in nine runs of eight.
 
-    Running text tells which words belong together, and which groups. With ``names`` every eighth word is the same
+    The running text shows which words and which groups belong together. With ``names`` every eighth word is the same
     string in all languages.
     """
-    pytest.importorskip("gensim")  # whoever asks for these texts is about to train
+    pytest.importorskip("gensim")  # these texts are there to be trained on
     strings = []
     for concept in concepts.tolist():
         groups = np.random.default_rng(concept).choice(GROUPS, 3, replace=False)
@@ -252,10 +252,10 @@ def test_monolingual_vectors_are_learned_once_for_all_systems(monkeypatch: pytes
     few = {lang: own.rows(np.arange(50)) for lang, own in training.items()}
     spaces = [word_vectors(monolingual=once)(given, rank=5, seed=0) for given in (training, few)]
     assert sorted(learned) == ["aa", "bb"]
-    anew = word_vectors(skip_gram=quick)(training, rank=5, seed=0)
+    separately = word_vectors(skip_gram=quick)(training, rank=5, seed=0)
     for lang, own in training.items():
         for space in spaces:
-            np.testing.assert_array_equal(space.embed(own, lang), anew.embed(own, lang))
+            np.testing.assert_array_equal(space.embed(own, lang), separately.embed(own, lang))
 
 
 def test_long_documents_are_split_where_gensim_would_stop_reading() -> None:
@@ -265,7 +265,7 @@ def test_long_documents_are_split_where_gensim_would_stop_reading() -> None:
     assert [word for sentence in sentences for word in sentence] == ["a", "b"] * 12_500
 
 
-# What cannot be done
+# Errors
 
 
 def refusal(training: dict[str, TokenisedTexts], **dictionary: list[tuple[str, str]]) -> str:

@@ -157,9 +157,9 @@ def test_the_ranks_of_the_task_equal_those_of_all_comparisons(model: Cr5, tmp_pa
     right = {a: [others.index(b) for x, b in pairs if x == a and b in others] for a in asked}
     known = [a for a in asked if a in own and right[a]]
     rows = [own.index(a) for a in known]
-    behind = rows if csls_over == "queries" else [i for i, word in enumerate(own) if word not in asked]
+    background = rows if csls_over == "queries" else [i for i, word in enumerate(own) if word not in asked]
     S = A[rows] @ B.T
-    near = np.sort(A[behind] @ B.T, axis=0)[-NEIGHBOURS:].mean(axis=0)
+    near = np.sort(A[background] @ B.T, axis=0)[-NEIGHBOURS:].mean(axis=0)
     for score, table in zip(run.scores, (S, 2 * S - near), strict=True):
         ranks = dict(zip(asked, score.ranks, strict=True))
         for word, row in zip(known, table, strict=True):
@@ -219,5 +219,5 @@ def test_nb_is_queried_as_no_if_a_system_has_only_that(model: Cr5, tmp_path: Pat
     space = Cr5Space({"no": space.languages["aa"], "bb": space.languages["bb"]}, model.settings, space.report)
     path = write(tmp_path / "nb-bb.tsv", translations())
     run = evaluate_words({"cr5": space}, [path], tokeniser=TOKENISER)
-    assert run.notes[0] == "cr5, nb>bb: nb is asked as no"
+    assert run.notes[0] == "cr5, nb>bb: nb is queried as no"
     assert run.scores[0].precision(1) > 50

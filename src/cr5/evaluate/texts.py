@@ -59,7 +59,7 @@ class TokenisedTexts:
 class EvaluationCorpus:
     """All documents that an evaluation may use.
 
-    ``concepts`` are the names behind the concept numbers, ``digest`` identifies the corpus as it was read, and
+    ``concepts`` are the names of the concept numbers, ``digest`` identifies the corpus as it was read, and
     ``raw_texts`` are its texts. If a parallel corpus was made ``comparable``, ``languages`` holds some paragraphs of
     these texts.
     """

@@ -25,7 +25,7 @@ class Space:
 
     Most systems embed each text by itself and override ``embed``. A system whose rows depend on the other language
     or on the candidates overrides ``pair`` instead. ``report`` holds plain values about the training; its
-    "signature" tells this system apart from another of the same name. The other methods are capabilities, which
+    "signature" distinguishes this system from another of the same name. The other methods are capabilities, which
     a system has only if it overrides them.
     """
 
@@ -35,7 +35,7 @@ class Space:
     replaceable_idf = False
     """Whether ``with_idf_of`` can replace its IDF weights."""
     reports_coverage = False
-    """Whether ``coverage`` tells how much of a text the system knows."""
+    """Whether it reports the ``coverage`` of texts."""
 
     @property
     def langs(self) -> list[str] | None:

@@ -16,7 +16,7 @@ MAX_BACKGROUND = 20_000  # texts over which CSLS takes neighbourhoods
 
 
 def background_of(others: Ints, queries_of: str) -> Ints:
-    """At most ``MAX_BACKGROUND`` of the rows that are no queries, evenly spaced; raises Cr5Error if there are none."""
+    """At most ``MAX_BACKGROUND`` of the rows that are not queries, evenly spaced; raises Cr5Error if there are none."""
     if not len(others):
         raise Cr5Error(
             f"there is no background for queries in {queries_of}: every text is a query; "

@@ -51,7 +51,7 @@ class HeldOutDocuments:
         return self._rows_of(self.texts[source], pair.queries(self.role))
 
     def background(self, source: str, target: str) -> Ints | None:
-        """Held-out documents of the source language that are no queries, for CSLS; None if queries serve for it."""
+        """Held-out documents of the source language that are not queries, for CSLS; None if CSLS uses the queries."""
         if self.csls_over == "queries":
             return None
         if self.split.candidates_train:

@@ -167,7 +167,7 @@ def evaluate_sentences(
             builder.trained.append(TrainedSystem(system, "as given", langs, seconds, report))
             for lang, code in codes.items():
                 if lang != code:
-                    builder.note(f"{system}, {name}: {lang} is asked as {code}", group=f"{system}, {lang}")
+                    builder.note(f"{system}, {name}: {lang} is queried as {code}", group=f"{system}, {lang}")
     run_facts = {
         "pairs": pair_facts,
         "queries": role,

@@ -157,7 +157,7 @@ def _query(
     codes = {lang: space.code_of(lang) for lang in (source, target)}
     words, candidate_words = space.words(codes[source]), space.words(codes[target])
     builder.notes += [
-        f"{name}, {queries.direction}: {lang} is asked as {code}" for lang, code in codes.items() if lang != code
+        f"{name}, {queries.direction}: {lang} is queried as {code}" for lang, code in codes.items() if lang != code
     ]
     row_of, candidate_of = ({word: i for i, word in enumerate(vocabulary)} for vocabulary in (words, candidate_words))
     rows = np.array([row_of.get(word, -1) for word in queries.tokens], np.int64)
@@ -208,7 +208,7 @@ def _query(
 
 
 def _background(lang: str, rows: Ints, size: int) -> Ints:
-    """The most frequent words of the query language that are no queries."""
+    """The most frequent words of the query language that are not queries."""
     others = np.setdiff1d(np.arange(size), rows)[:MAX_BACKGROUND]
     if not len(others):
         raise Cr5Error(
