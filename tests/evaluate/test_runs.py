@@ -406,6 +406,7 @@ def test_runs_of_other_corpora_are_not_compared() -> None:
         compare(replace(one, scores=signed), replace(one, scores=other))
 
 
+@pytest.mark.slow
 def test_a_clear_difference_is_significant_among_552_directions() -> None:
     rows = compare(*many_directions(40, langs=24))
     assert len(rows) == 1 + 24 * 23

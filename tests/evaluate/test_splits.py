@@ -66,6 +66,7 @@ def everything_trained(split: Split, corpus: EvaluationCorpus) -> list[tuple[str
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10_000), st.floats(0.6, 1.0))
 def test_no_query_and_no_candidate_is_trained_on_in_any_regime(seed: int, share: float) -> None:

@@ -196,6 +196,7 @@ def test_the_p_value_of_reciprocal_ranks_is_that_of_scipys_paired_permutation_te
     assert found.p_value == pytest.approx(expected.pvalue, abs=0.015)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [False, True])
 def test_p_values_under_the_null_hypothesis_are_uniform_only_if_the_queries_of_a_concept_stay_together(
     apart: bool,
@@ -311,6 +312,7 @@ def test_chunks_fit_into_memory_and_add_up_to_all_samples(samples: int, width: i
     assert all(size >= 1 and (size == 1 or size * width <= 4_000_000) for size in sizes)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_concepts_have_a_sane_interval_and_p_value() -> None:
     # Every concept counts for something else, so that none are drawn together.
     n = 100_000

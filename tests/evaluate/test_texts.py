@@ -392,6 +392,7 @@ def test_the_same_text_in_every_language_leaves_nothing() -> None:
 some_documents = st.lists(st.tuples(st.integers(0, 3), st.lists(st.sampled_from("abcdefgh"), max_size=6)), max_size=5)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["aa", "bb", "cc"]), some_documents, min_size=2))
 @settings(max_examples=150, deadline=None)
 def test_masked_versions_share_no_word_and_only_what_they_shared_is_gone(

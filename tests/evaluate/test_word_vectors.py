@@ -170,6 +170,7 @@ def test_held_out_documents_are_found_by_the_names_in_the_training_texts(space: 
     assert precision(space) > 80
 
 
+@pytest.mark.slow
 def test_held_out_documents_are_found_by_a_dictionary_and_at_chance_by_a_shuffled_one() -> None:
     training = corpus(names=False)
     right, wrong = (
