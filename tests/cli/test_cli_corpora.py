@@ -555,4 +555,4 @@ def test_wikipedia_interrupted_says_how_to_go_on(
 
     monkeypatch.setattr("cr5.sources.wikipedia.build.build", interrupted)
     assert command(*wikipedia(wikipedias)) == 130
-    assert capsys.readouterr().err == "stopped; run the same command again to go on\n"
+    assert capsys.readouterr().err == "stopped; run the same command again to continue\n"

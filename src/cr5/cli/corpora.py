@@ -25,7 +25,7 @@ from cr5.sources.wikipedia.executor import open_executor
 from cr5.sources.wikipedia.plan import ItemSource, WikipediaRequest
 from cr5.training.inspection import inspect as inspect_corpus
 
-app = typer.Typer(help="Make a corpus from what you have, or look into one.", no_args_is_help=True)
+app = typer.Typer(help="Make a corpus from existing data, or inspect one.", no_args_is_help=True)
 MAKE = "Make a corpus"
 USE = "Use an existing corpus"
 
@@ -47,10 +47,10 @@ def wikipedia(
         str | None, typer.Option(help="Date of the dumps.", show_default="the newest", metavar="YYYYMMDD")
     ] = None,
     concepts: Annotated[
-        Literal["all", "shared"], typer.Option(help="Keep all, or those that two languages or more have.")
+        Literal["all", "shared"], typer.Option(help="Keep all concepts, or only those in two languages or more.")
     ] = "all",
     sample: Annotated[
-        int | None, typer.Option(min=1, help="Only the first articles of each language, for a try-out.", metavar="N")
+        int | None, typer.Option(min=1, help="Only the first articles of each language, to try it out.", metavar="N")
     ] = None,
     drop_foreign: DropForeign = False,
     dedupe: Dedupe = False,
@@ -59,7 +59,7 @@ def wikipedia(
         typer.Option(help="Wikidata items from each wiki's page_props, or from Wikidata's own table of sitelinks."),
     ] = "props",
     dumps: Annotated[
-        Path | None, typer.Option(help="Take dumps from this folder and fetch nothing.", metavar="FOLDER")
+        Path | None, typer.Option(help="Read the dumps from this folder; download nothing.", metavar="FOLDER")
     ] = None,
     mirror: Annotated[
         str,
@@ -80,7 +80,8 @@ def wikipedia(
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that extract here.", show_default="one a core")
+        int | None,
+        typer.Option(min=1, help="Worker processes on this machine.", show_default="one per core"),
     ] = None,
     scheduler: Annotated[
         str | None,
@@ -90,9 +91,9 @@ def wikipedia(
 ) -> None:
     """Wikipedia in any languages, aligned by Wikidata: download, extract, align.
 
-    Stop it whenever you like: the same command goes on where it was.
-    Downloads and what is half done lie in FOLDER/.work; delete that when
-    the corpus is complete. Examples:
+    It may be stopped at any time: the same command continues where it was.
+    Downloads and unfinished work are in FOLDER/.work; delete that when the
+    corpus is complete. Examples:
 
         cr5 corpus wikipedia --langs da,it,vi --sample 2000 -o tryout
 
@@ -116,17 +117,17 @@ def wikipedia(
         dumps=dumps,
     )
     user_agent = f"cr5/{__version__} ({contact or CONTACT})"
-    began = time.perf_counter()
-    before = signal.signal(signal.SIGTERM, _interrupt)  # whoever ends a night's work keeps all of it
+    start = time.perf_counter()
+    previous = signal.signal(signal.SIGTERM, _interrupt)  # a terminated run can be continued too
     try:
         with open_executor(workers, scheduler) as executor, console.progress_bars(json) as progress:
             built = wikipedia_build.build(request, output, executor=executor, user_agent=user_agent, progress=progress)
     except KeyboardInterrupt:
-        err.print("stopped; run the same command again to go on", style="yellow")
+        err.print("stopped; run the same command again to continue", style="yellow")
         sys.exit(130)
     finally:
-        signal.signal(signal.SIGTERM, before)
-    seconds = time.perf_counter() - began
+        signal.signal(signal.SIGTERM, previous)
+    seconds = time.perf_counter() - start
     if json:
         console.as_json({"corpus": str(output), "seconds": seconds} | wikipedia_build.manifest_facts(request, built))
         return
@@ -139,8 +140,6 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 for source in SOURCES.values():
     add_source_command(app, source, MAKE)
-
-# Corpora on disk
 
 
 @app.command("inspect", rich_help_panel=USE)
@@ -161,13 +160,13 @@ def inspect(
     chosen = settings_of(preset, setting)
     skipped = Skipped()
     with console.progress_bars(json) as progress:
-        found = inspect_corpus(
+        inspection = inspect_corpus(
             read_corpora(corpora, langs, on_error, skipped), chosen.tokeniser, chosen.weighting, progress=progress
         )
     if json:
-        console.as_json(found.to_json() | {"skipped": skipped.counts})
+        console.as_json(inspection.to_json() | {"skipped": skipped.counts})
         return
-    rendering.inspection_tables(found)
+    rendering.inspection_tables(inspection)
     console.skipped_lines(skipped)
 
 

@@ -5,30 +5,10 @@ import re
 from cr5.sources.markup.html import one_line
 
 _DIRECTIVE = re.compile(r"\.\.(?:[ \t]++|\Z)(?:\|[^|]*+\|[ \t]*+)?+(?:([\w:-]*[\w-])::)?")
-_TEXT_DIRECTIVES = frozenset(
-    [
-        "admonition",
-        "attention",
-        "caution",
-        "danger",
-        "deprecated",
-        "epigraph",
-        "error",
-        "hint",
-        "important",
-        "note",
-        "only",
-        "pull-quote",
-        "rubric",
-        "seealso",
-        "sidebar",
-        "tip",
-        "topic",
-        "versionadded",
-        "versionchanged",
-        "warning",
-    ]
-)
+_TEXT_DIRECTIVES = {
+    "admonition", "attention", "caution", "danger", "deprecated", "epigraph", "error", "hint", "important", "note",
+    "only", "pull-quote", "rubric", "seealso", "sidebar", "tip", "topic", "versionadded", "versionchanged", "warning",
+}  # fmt: skip
 _FIELD = re.compile(r":[^:`\s][^:`]*+:(?:[ \t]++|\Z)")
 _RST_ITEM = re.compile(r"(?:[-*+•]|(?:\d{1,9}|#)[.)])[ \t]++|\|[ \t]++")
 _ROLE = re.compile(r"(?::(?:[\w+.-]{1,40}+:){1,3}+)?+`([^`<]*+)(?:<[^`<>]*+>)?`(?:__?+)?|``([^`]++)``")
