@@ -1,4 +1,4 @@
-"""The built-in articles: complete, alike in size, clean, and free to use."""
+"""The built-in articles: complete, similar in length, clean, and free to use."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def name(document: Document) -> str:
     return f"{document.lang} {document.concept}"
 
 
-def test_the_languages_are_those_that_are_named() -> None:
+def test_the_corpus_has_the_languages_it_declares() -> None:
     assert sorted({d.lang for d in ARTICLES}) == sorted(LANGS) == ["da", "en", "it", "vi"]
 
 

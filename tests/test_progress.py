@@ -1,4 +1,4 @@
-"""The first Ctrl-C is a request, the second an order."""
+"""Ctrl-C: the first one requests a stop, the second one interrupts."""
 
 import signal
 import threading
@@ -11,29 +11,29 @@ from cr5.progress import Progress, silent, stop_on_interrupt
 
 @pytest.fixture(autouse=True)
 def handler() -> Iterator[object]:
-    """The handler of before, which every test must find again."""
+    """The previous handler of SIGINT, which every test must restore."""
     before = signal.getsignal(signal.SIGINT)
     yield before
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_the_first_interrupt_only_makes_the_question_true() -> None:
-    with stop_on_interrupt() as stop:
-        assert not stop()
+def test_the_first_interrupt_only_requests_a_stop() -> None:
+    with stop_on_interrupt() as should_stop:
+        assert not should_stop()
         signal.raise_signal(signal.SIGINT)
-        assert stop()
-    assert stop()
+        assert should_stop()
+    assert should_stop()
 
 
-def test_the_second_interrupt_interrupts() -> None:
-    with stop_on_interrupt() as stop:
+def test_the_second_interrupt_raises() -> None:
+    with stop_on_interrupt() as should_stop:
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        assert stop()
+        assert should_stop()
 
 
-def test_the_handler_of_before_returns_after_an_error(handler: object) -> None:
+def test_the_previous_handler_is_restored_after_an_error(handler: object) -> None:
     def fails() -> None:
         with stop_on_interrupt():
             assert signal.getsignal(signal.SIGINT) is not handler
@@ -44,26 +44,26 @@ def test_the_handler_of_before_returns_after_an_error(handler: object) -> None:
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_after_the_block_an_interrupt_interrupts_at_once() -> None:
+def test_after_the_block_an_interrupt_raises_at_once() -> None:
     with stop_on_interrupt():
         pass
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
 
 
-def test_blocks_one_after_the_other_ask_anew() -> None:
+def test_a_second_block_does_not_remember_the_request_of_the_first() -> None:
     with stop_on_interrupt() as first:
         signal.raise_signal(signal.SIGINT)
     with stop_on_interrupt() as second:
         assert (first(), second()) == (True, False)
 
 
-def test_another_thread_leaves_the_handler_alone_and_is_never_stopped(handler: object) -> None:
+def test_another_thread_does_not_change_the_handler_and_is_never_stopped(handler: object) -> None:
     seen: list[object] = []
 
     def work() -> None:
-        with stop_on_interrupt() as stop:
-            seen.extend([signal.getsignal(signal.SIGINT), stop()])
+        with stop_on_interrupt() as should_stop:
+            seen.extend([signal.getsignal(signal.SIGINT), should_stop()])
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -71,6 +71,6 @@ def test_another_thread_leaves_the_handler_alone_and_is_never_stopped(handler: o
     assert seen == [handler, False]
 
 
-def test_silence_takes_any_report(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_silent_callback_accepts_any_report(capsys: pytest.CaptureFixture[str]) -> None:
     silent(Progress("fit", 1, None, "half way"))
     assert capsys.readouterr() == ("", "")

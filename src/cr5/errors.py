@@ -1,4 +1,4 @@
-"""Errors that the caller can correct: the message is all there is to say.
+"""Errors that the caller can correct; their message is all that needs to be shown.
 
 A message states what is wrong, with the value, and what to do. It names parameters of the Python interface in
 backticks (`rank`, `on_error="skip"`); the command line shows them as its options (--rank, --on-error skip).
@@ -6,15 +6,15 @@ backticks (`rank`, `on_error="skip"`); the command line shows them as its option
 
 
 class Cr5Error(ValueError):
-    """Something that was given does not fit; the message names it and says what to do."""
+    """An input is unusable; the message names it and says what to do."""
 
 
 class CorpusError(Cr5Error):
-    """A corpus, or a file of one, cannot be used; the message names the file and the line."""
+    """A corpus or one of its files is unusable; the message names the file and the line."""
 
 
 class ModelFileError(Cr5Error):
-    """A model folder is missing, damaged or of another format."""
+    """A model folder is missing, damaged or in another format."""
 
 
 class IndexBusyError(Cr5Error):

@@ -1,4 +1,4 @@
-"""What this machine offers a process: cores, memory and BLAS threads."""
+"""The machine: its available cores and memory, and the threads of BLAS."""
 
 import os
 from functools import cache
@@ -9,10 +9,10 @@ from threadpoolctl import ThreadpoolController
 
 
 def one_blas_thread() -> Any:
-    """A context in which dense products and decompositions run on the thread that asks for them.
+    """A context manager in which dense products and decompositions run on the calling thread only.
 
-    Rows are shared out among threads already, and small decompositions gain nothing from a second
-    thread; on busy cores, threads of BLAS that wait for each other cost ten times what they save.
+    The rows are already divided among threads, and small decompositions gain nothing from a second thread; on busy
+    cores, BLAS threads that wait for each other cost ten times what they save.
     """
     return _blas().limit(limits=1, user_api="blas")
 
@@ -23,12 +23,12 @@ def _blas() -> ThreadpoolController:
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def available_memory() -> int:
-    """The bytes that this machine, or the container this runs in, has free."""
+    """The free bytes of this machine, or of the container that the process runs in."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -37,8 +37,8 @@ def available_memory() -> int:
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
         used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-        counted = dict(line.split() for line in Path("/sys/fs/cgroup/memory.stat").read_text().splitlines())
-        used -= int(counted["inactive_file"])  # files that were read and can be forgotten
+        details = dict(line.split() for line in Path("/sys/fs/cgroup/memory.stat").read_text().splitlines())
+        used -= int(details["inactive_file"])  # cached files, which can be dropped
         return free if limit == "max" else min(free, int(limit) - used)
     except (OSError, ValueError, KeyError):
         return free

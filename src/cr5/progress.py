@@ -1,4 +1,4 @@
-"""What a long run tells while it works, and how it is asked to stop."""
+"""Progress reports of long runs, and a clean stop at Ctrl-C."""
 
 import signal
 import threading
@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Progress:
-    """One report: ``done`` of ``total`` of a stage, and what there is to say about it."""
+    """A report: ``done`` of ``total`` units of a stage (None if the total is unknown), and a note for the user."""
 
     stage: str
     done: float
@@ -23,24 +23,28 @@ ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """Say nothing."""
+    """Ignore a report; the default callback."""
 
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """Within this block the first Ctrl-C only makes the yielded question true; the second interrupts."""
-    asked = threading.Event()
+    """Turn the first Ctrl-C within the block into a request to stop; the second raises ``KeyboardInterrupt``.
+
+    Yields a function that returns whether a stop was requested. Outside the main thread it is always False, since
+    Python delivers signals to the main thread only.
+    """
+    requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+        yield requested.is_set
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
+        if requested.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        requested.set()
 
-    before = signal.signal(signal.SIGINT, handle)
+    previous = signal.signal(signal.SIGINT, handle)
     try:
-        yield asked.is_set
+        yield requested.is_set
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)

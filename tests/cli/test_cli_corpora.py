@@ -331,7 +331,7 @@ def test_faults_that_were_skipped_are_counted_with_an_example(
     (tmp_path / "x.en").write_bytes(b"good\n\xff\n")
     (tmp_path / "x.it").write_bytes(b"bene\nmale\n")
     assert command("moses", "x.en", "x.it", "-o", "corpus.jsonl", "--on-error", "skip") == 0
-    warning = "warning: skipped 1: invalid UTF-8 (first: x.en:2: byte 1 is no UTF-8; convert it with iconv)\n"
+    warning = "warning: skipped 1: invalid UTF-8 (first: x.en:2: byte 1 is not UTF-8; convert it with iconv)\n"
     assert capsys.readouterr().err == warning
     assert [d.text for d in read(tmp_path / "corpus.jsonl")] == ["good", "bene\nmale"]
 
@@ -361,7 +361,7 @@ def test_a_language_that_the_source_has_not_is_warned_of(
             "no aligned files in void; their names must differ only in the language, like train.en and train.fr",
         ),
         (["moses", "nil.en", "nil.it"], "the source contains no text; check the files and the options"),
-        (["moses", "bad.en", "bad.it"], "bad.en:1: byte 1 is no UTF-8; convert it with iconv"),
+        (["moses", "bad.en", "bad.it"], "bad.en:1: byte 1 is not UTF-8; convert it with iconv"),
         (["moses", "noise.zip"], "noise.zip: corrupt, file is not a zip file; copy or download it again"),
         (["tmx", "void"], "no TMX file in void; its name must end in .tmx"),
         (["tmx", "nil.en"], "nil.en:1:1: cut short, no element found; correct it there or export it again"),

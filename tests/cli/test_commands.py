@@ -360,7 +360,7 @@ def test_encoding_refuses_what_it_cannot_do(
     assert fails(*given, "-o", tmp_path / "rows.npy") == expected
     stdin(b"text")
     assert fails(*given, "-o", tmp_path / "no" / "rows.npy").endswith(
-        f"there is no folder {tmp_path}/no; make it first"
+        f"there is no folder {tmp_path}/no; create it first"
     )
     assert "--coverage" in fails(*given, "--coverage")
     message = fails("encode", model_folder, "--lang", "xx", "-o", tmp_path / "rows.npy")
@@ -426,7 +426,7 @@ def test_a_model_is_shown(model: Cr5, model_folder: Path, run_json: Any, capsys:
 
 def test_a_mistake_is_one_line(model_folder: Path, tmp_path: Path, fails: Any) -> None:
     nowhere = tmp_path / "nope"
-    assert fails("info", nowhere) == f"there is no {nowhere}; check the path or save a model there first"
+    assert fails("info", nowhere) == f"{nowhere} does not exist; check the path, or save a model there first"
     expected = f"'zzz' is not one of the {len(Cr5.load(model_folder).words('aa'))} words known in aa; "
     found = fails("similar", model_folder, "zzz", "--lang", "aa")
     assert found == expected + "try a more frequent word or another form of it"

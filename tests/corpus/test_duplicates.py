@@ -252,7 +252,7 @@ def test_many_texts_of_one_template_take_no_time_and_their_repetitions_are_found
 @given(st.lists(st.text(max_size=80) | st.binary(max_size=80), min_size=1, max_size=20))
 def test_any_text_goes_and_its_equal_is_marked(texts: list[str | bytes]) -> None:
     data = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts]
-    unchecked = pa.array(data * 2, pa.binary()).view(pa.string())  # also what is no UTF-8
+    unchecked = pa.array(data * 2, pa.binary()).view(pa.string())  # also what is not UTF-8
     names = pa.array([str(i) for i in range(len(unchecked))])
     same = pa.array(["en"] * len(unchecked))
     found = Duplicates().mark(pa.record_batch([names, same, unchecked, names, names], schema=SCHEMA))

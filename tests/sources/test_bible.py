@@ -163,7 +163,7 @@ def test_files_that_cannot_be_read_are_named_and_do_not_stop_the_others(tmp_path
     broken = tmp_path / "sv.txt"
     broken.write_bytes(b"a\n\xff\n" + b"\n" * 4)
     assert message([missing], references) == f"{missing}: cannot be read, no such file or directory; check the name"
-    assert message([broken], references) == f"{broken}:2: byte 1 is no UTF-8; convert it with iconv"
+    assert message([broken], references) == f"{broken}:2: byte 1 is not UTF-8; convert it with iconv"
     assert message([good], missing) == f"{missing}: cannot be read, no such file or directory; check the name"
     skipped = Skipped()
     found = list(read_bible([missing, cut, broken, good], references=references, handle_error=skipped.add))

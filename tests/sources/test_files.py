@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
-from cr5.sources import files
 from cr5.sources.files import lines, opened, raise_error
 
 CONTENT = "første linje\nanden 🦉\n".encode()
@@ -76,18 +75,16 @@ def test_lines_lose_their_ends_and_the_mark_at_the_beginning() -> None:
     assert list(lines(io.BytesIO(b"\xef\xbb\xbfa\r\nb\n\nc"), "x", raise_error)) == ["a", "b", "", "c"]
 
 
-def test_a_line_that_is_no_utf_8_keeps_its_place() -> None:
+def test_after_a_line_that_is_not_utf_8_numbers_stay_right() -> None:
     skipped = Skipped()
     assert list(lines(io.BytesIO(b"a\nb\xff\nc\n"), "x.txt", skipped.add)) == ["a", None, "c"]
-    assert skipped.examples == {"invalid UTF-8": "x.txt:2: byte 2 is no UTF-8; convert it with iconv"}
+    assert skipped.examples == {"invalid UTF-8": "x.txt:2: byte 2 is not UTF-8; convert it with iconv"}
 
 
-def test_a_line_that_is_too_long_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LONGEST_LINE", 10)
-    monkeypatch.setattr(files, "_BREAK", 4)
+def test_after_a_line_that_is_too_long_numbers_stay_right() -> None:
     skipped = Skipped()
     stream = io.BytesIO(b"a\n" + b"b" * 50 + b"\nc\n" + b"d" * 9 + b"\n" + b"e" * 50)
-    assert list(lines(stream, "x.txt", skipped.add)) == ["a", None, "c", "d" * 9, None]
+    assert list(lines(stream, "x.txt", skipped.add, max_bytes=10)) == ["a", None, "c", "d" * 9, None]
     assert skipped.counts == {"line too long": 2}
 
 

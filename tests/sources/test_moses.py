@@ -235,7 +235,7 @@ def test_files_of_unequal_length_give_nothing_and_both_counts(tmp_path: Path, su
 
 def test_a_line_that_cannot_be_read_is_named_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", x__en=b"one\n\xff\nthree\n", x__fr="un\n\ntrois\n")
-    assert message(folder) == f"{folder}/x.en:2: byte 1 is no UTF-8; convert it with iconv"
+    assert message(folder) == f"{folder}/x.en:2: byte 1 is not UTF-8; convert it with iconv"
     skipped = Skipped()
     found = plain(read_moses([folder], join=1, handle_error=skipped.add))
     assert found == [("x:1", "en", "one"), ("x:1", "fr", "un"), ("x:3", "en", "three"), ("x:3", "fr", "trois")]
@@ -329,7 +329,7 @@ def test_any_damage_to_a_zip_is_an_error_or_none(data: st.DataObject) -> None:
 
 
 def test_memory_does_not_grow_with_what_a_zip_unpacks_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 1 << 20)
     path = tmp_path / "x.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for lang in ("en", "fr"):

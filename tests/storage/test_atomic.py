@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cr5.storage import atomic
-from cr5.storage.atomic import replacing, sync, temporary
+from cr5.storage.atomic import atomic_path, atomic_write, sync
 
 
 @pytest.fixture(autouse=True)
@@ -23,12 +23,12 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def by_file(path: Path, content: bytes, **options: Path) -> None:
-    with replacing(path, **options) as file:
+    with atomic_write(path, **options) as file:
         file.write(content)
 
 
 def by_name(path: Path, content: bytes, **options: Path) -> None:
-    with temporary(path, **options) as hidden:
+    with atomic_path(path, **options) as hidden:
         hidden.write_bytes(content)
 
 
@@ -59,13 +59,13 @@ def test_a_file_is_made_or_replaced_and_nothing_else_is_left(write: Callable[...
 @pytest.mark.parametrize("before", [{}, {"x": b"old"}])
 def test_a_block_that_fails_leaves_what_was_there(stop: type[BaseException], before: dict[str, bytes]) -> None:
     def by_file() -> None:
-        with replacing(Path("x")) as file:
+        with atomic_write(Path("x")) as file:
             file.write(b"half")
             file.flush()
             raise stop
 
     def by_name() -> None:
-        with temporary(Path("x")) as hidden:
+        with atomic_path(Path("x")) as hidden:
             hidden.write_bytes(b"half")
             raise stop
 
@@ -79,7 +79,7 @@ def test_a_block_that_fails_leaves_what_was_there(stop: type[BaseException], bef
 
 def test_the_file_being_written_is_hidden_beside_its_place() -> None:
     Path("x.json").write_bytes(b"old")
-    with replacing(Path("x.json")) as file:
+    with atomic_write(Path("x.json")) as file:
         file.write(b"new")
         file.flush()
         (name,) = set(files()) - {"x.json"}
@@ -93,7 +93,7 @@ def test_a_reader_never_sees_half_of_a_file() -> None:
 
     def rewrite(content: bytes) -> None:
         for _ in range(10):
-            with replacing(Path("x")) as file:
+            with atomic_write(Path("x")) as file:
                 for start in range(0, len(content), 10_000):
                     file.write(content[start : start + 10_000])
                     file.flush()
@@ -108,8 +108,8 @@ def test_a_reader_never_sees_half_of_a_file() -> None:
 
 
 def test_writers_do_not_tread_on_each_other() -> None:
-    with replacing(Path("x")) as first:
-        with replacing(Path("x")) as second:
+    with atomic_write(Path("x")) as first:
+        with atomic_write(Path("x")) as second:
             first.write(b"first")
             second.write(b"second")
         assert Path("x").read_bytes() == b"second"
@@ -118,7 +118,7 @@ def test_writers_do_not_tread_on_each_other() -> None:
 
 def test_a_name_that_somebody_else_has_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secrets.token_hex", lambda size: "ab" * size)
-    with replacing(Path("x")), pytest.raises(FileExistsError), replacing(Path("x")):
+    with atomic_write(Path("x")), pytest.raises(FileExistsError), atomic_write(Path("x")):
         pass
     assert files() == {"x": b""}
 
@@ -143,7 +143,7 @@ def test_the_content_is_on_the_disk_before_the_name_and_then_the_name(
 def test_permissions_are_those_of_any_new_file(mask: int) -> None:
     with umask(mask):
         by_file(Path("x"), b"text")
-        with temporary(Path("y")) as hidden:  # as a library may do it
+        with atomic_path(Path("y")) as hidden:  # as a library may do it
             hidden.unlink()
             os.close(os.open(hidden, os.O_CREAT | os.O_WRONLY, 0o600))
     for name in ("x", "y"):
@@ -153,7 +153,7 @@ def test_permissions_are_those_of_any_new_file(mask: int) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a system without /dev/full")
 def test_a_disk_that_is_full_at_the_last_byte_leaves_the_old_file() -> None:
     def write() -> None:
-        with replacing(Path("x")) as file:
+        with atomic_write(Path("x")) as file:
             file.write(b"new")  # into the buffer
             with Path("/dev/full").open("wb") as full:
                 os.dup2(full.fileno(), file.fileno())
@@ -178,7 +178,7 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(broken: str, monkeypa
 
 def test_the_first_error_is_told_even_if_nothing_can_be_cleaned_up() -> None:
     def write() -> None:
-        with temporary(Path("x")) as hidden:
+        with atomic_path(Path("x")) as hidden:
             hidden.unlink()
             raise RuntimeError("first")
 
@@ -187,7 +187,7 @@ def test_the_first_error_is_told_even_if_nothing_can_be_cleaned_up() -> None:
 
 
 def test_a_folder_that_is_not_there_is_an_error_before_the_block() -> None:
-    with pytest.raises(FileNotFoundError), replacing(Path("no/x")):
+    with pytest.raises(FileNotFoundError), atomic_write(Path("no/x")):
         raise AssertionError("not to be reached")
 
 
@@ -198,9 +198,9 @@ def test_a_killed_run_leaves_the_old_file_and_the_next_one_is_not_disturbed(writ
         import os, sys
         from pathlib import Path
         sys.path.append(sys.argv[1])  # alone, it is imported in no time
-        from atomic import replacing
+        from atomic import atomic_write
         via = Path(sys.argv[2]) if sys.argv[2:] else None
-        with replacing(Path("x"), via=via) as file:
+        with atomic_write(Path("x"), via=via) as file:
             file.write(b"much longer than the next")
             file.flush()
             os._exit(9)
@@ -229,7 +229,7 @@ def test_a_link_stays_a_link(write: Callable[..., None]) -> None:
 
 
 def test_the_block_may_change_the_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with replacing(Path("x"), via=Path("x.part")) as file:
+    with atomic_write(Path("x"), via=Path("x.part")) as file:
         file.write(b"text")
         monkeypatch.chdir("/")
     monkeypatch.chdir(tmp_path)

@@ -213,7 +213,7 @@ def test_a_reader_between_two_saves_gets_the_new_model(folder: Path, monkeypatch
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with fails(f"there is no {tmp_path}/none; check the path or save a model there first"):
+    with fails(f"{tmp_path}/none does not exist; check the path, or save a model there first"):
         open_model(tmp_path / "none")
 
 

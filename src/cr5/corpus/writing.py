@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA, Batch, Document, in_batches
 from cr5.corpus.formats import describe_unknown_suffix, split_format
 from cr5.errors import CorpusError
-from cr5.storage.atomic import replacing
+from cr5.storage.atomic import atomic_write
 from cr5.storage.compressed import compressing
 
 _ROW_GROUP_BYTES = 32 << 20
@@ -38,7 +38,7 @@ def write(path: str | Path, items: Iterable[Batch] | Iterable[Document]) -> int:
         raise CorpusError(describe_unknown_suffix(str(path)))
     if not target.parent.is_dir():
         raise CorpusError(f"{path}: the folder {Path(path).parent} does not exist; create it first")
-    with replacing(target) as raw, compressing(raw, compression) as stream:
+    with atomic_write(target) as raw, compressing(raw, compression) as stream:
         return WRITERS[file_format](stream, rows)
 
 

@@ -6,6 +6,6 @@ BUILTIN = "builtin"
 """The name of the corpus where a path is expected."""
 
 FOLDER = Path(__file__).parent
-"""A corpus folder, one JSONL file per language."""
+"""A corpus folder with one JSONL file per language."""
 
 LANGS = ("da", "en", "it", "vi")

@@ -22,7 +22,7 @@ from cr5.evaluate.statistics import (
 )
 from cr5.retrieval.csls import NEIGHBOURS
 from cr5.retrieval.top_k import Measure
-from cr5.storage.atomic import replacing
+from cr5.storage.atomic import atomic_write
 
 Task: TypeAlias = Literal["documents", "sentences", "words"]
 Regime: TypeAlias = Literal["joint", "pairwise", "low-resource", "transitive", "as given"]
@@ -340,7 +340,7 @@ def number_concepts(directions: Iterable[list[str]]) -> list[Ints]:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         # File names may contain lone surrogates, which UTF-8 cannot encode; JSON reads them back from the escape.
         file.write(text.encode(errors="backslashreplace"))
 

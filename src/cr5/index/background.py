@@ -13,7 +13,7 @@ import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.retrieval.csls import means_of_largest, neighbourhood_means
-from cr5.storage.atomic import replacing
+from cr5.storage.atomic import atomic_write
 
 BLOCK_ROWS = 2048  # documents with a counterpart in the sample that are compared at a time
 
@@ -67,7 +67,7 @@ class Background:
         """Write the background to a file, atomically."""
         arrays: dict[str, Any] = {f"vectors.{lang}": self.vectors[lang] for lang in self.langs}
         arrays |= {f"concepts.{lang}": self.concepts[lang] for lang in self.langs}
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             np.savez(file, **arrays)
 
     @classmethod

@@ -26,7 +26,7 @@ from cr5.index.stores.base import Floats, hash_texts, to_matrix
 from cr5.retrieval import top_k
 from cr5.retrieval.kernels import multiply, multiply_codes
 from cr5.retrieval.vectors import unit_rows
-from cr5.storage.atomic import replacing
+from cr5.storage.atomic import atomic_write
 
 MANIFEST = "cells.json"
 ROW_COLUMNS = ("id", "concept", "lang", "title", "url", "slot", "row", "hubness")  # stored unchanged beside the codes
@@ -215,7 +215,7 @@ def build(
     step = max(1, total // (TRAINING_VECTORS_PER_CENTROID * number))
     centroids = _kmeans(np.concatenate([to_matrix(rows["vector"])[::step] for rows in read()]), number)
     name = f"centres-{secrets.token_hex(4)}.npy"
-    with replacing(folder / name) as file:
+    with atomic_write(folder / name) as file:
         np.save(file, centroids)
     langs: list[str] = []
     segments = [_write_segment(folder, part) for part in _make_segments(read(), centroids, langs, max_segment_rows)]
@@ -240,7 +240,7 @@ def extend(folder: Path, rows: Tables, until: int, *, max_segment_rows: int = MA
 
 def _activate(folder: Path, about: dict[str, Any]) -> None:
     """Replace the manifest, then delete the files that it does not name."""
-    with replacing(folder / MANIFEST, via=folder / f"{MANIFEST}.part") as file:
+    with atomic_write(folder / MANIFEST, via=folder / f"{MANIFEST}.part") as file:
         file.write(json.dumps(about, indent=1).encode())
     for path in folder.iterdir():
         if path.name not in {MANIFEST, about["centres"], *about["pieces"]}:
@@ -249,7 +249,7 @@ def _activate(folder: Path, about: dict[str, Any]) -> None:
 
 def _write_segment(folder: Path, table: pa.Table) -> str:
     name = f"piece-{secrets.token_hex(4)}.arrow"
-    with replacing(folder / name) as file, pa.ipc.new_file(file, table.schema) as writer:
+    with atomic_write(folder / name) as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table.combine_chunks())
     return name
 

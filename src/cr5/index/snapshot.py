@@ -19,7 +19,7 @@ from cr5.index.background import Background
 from cr5.index.stores.base import Stamp, Store, file_stamp
 from cr5.index.stores.registry import backend_for, backend_of
 from cr5.model import Cr5
-from cr5.storage.atomic import replacing
+from cr5.storage.atomic import atomic_write
 from cr5.storage.locks import locked
 
 FORMAT = 1
@@ -163,7 +163,7 @@ def writer_lock(index_folder: Path) -> Iterator[None]:
 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:
     """Write a record to a JSON file, atomically."""
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(json.dumps(record, indent=1).encode())
 
 

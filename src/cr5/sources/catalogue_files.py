@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
-from cr5.sources.files import LONGEST_LINE, ErrorHandler, raise_error
+from cr5.sources.files import MAX_LINE_BYTES, ErrorHandler, raise_error
 
 MAX_MESSAGE_BYTES = 1 << 22  # of a message in a PO file
 MAX_MO_BYTES = 1 << 26
@@ -128,7 +128,7 @@ def _entries(stream: IO[bytes], source: str, handle_error: ErrorHandler, max_mes
             handle_error("unreadable message", f"{source}:{number}: {message}")
 
     number = 0
-    while line := stream.readline(LONGEST_LINE):
+    while line := stream.readline(MAX_LINE_BYTES):
         number += 1
         line = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).strip()
         match = None if line.startswith(b"#") else _KEYWORD.fullmatch(line)

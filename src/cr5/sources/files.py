@@ -1,4 +1,4 @@
-"""Files of a source: opened whatever their compression, with errors that name them."""
+"""The files of a source: opened with any compression, read line by line, with errors that name them."""
 
 import codecs
 import zipfile
@@ -11,10 +11,10 @@ from cr5.errors import CorpusError
 from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed
 
 ErrorHandler: TypeAlias = Callable[[str, str], None]
-"""Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and goes on."""
+"""Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and returns."""
 
-LONGEST_LINE = 64 << 20
-_BREAK = 1 << 20  # bytes that are read at a time within a line that is too long
+MAX_LINE_BYTES = 64 << 20
+_SKIPPED_BYTES = 1 << 20  # read at a time within a line that is too long
 
 
 def raise_error(reason: str, message: str) -> None:
@@ -24,9 +24,9 @@ def raise_error(reason: str, message: str) -> None:
 
 @contextmanager
 def opened(path: str | Path, member: str | None = None) -> Iterator[IO[bytes]]:
-    """The bytes of a file: decompressed if its name ends in .gz, .bz2 or .xz; of a .zip, those of a member.
+    """Open a file, decompressed if its name ends in .gz, .bz2 or .xz, or a member of a .zip.
 
-    Whatever fails within the block while they are read is a ``CorpusError``.
+    Errors of reading it within the block are raised as ``CorpusError``.
     """
     name = str(path) if member is None else f"{path}: {member}"
     with reading(name):
@@ -40,7 +40,7 @@ def opened(path: str | Path, member: str | None = None) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def reading(source: str) -> Iterator[None]:
-    """Errors of files that are damaged or out of reach, in words that name the source."""
+    """Raise the errors of reading a file within the block as ``CorpusError``, with the name of the source."""
     try:
         yield
     except (zipfile.BadZipFile, *READ_ERRORS) as error:
@@ -51,19 +51,20 @@ def reading(source: str) -> Iterator[None]:
         raise CorpusError(f"{source}: corrupt, its name is not UTF-8; copy or download it again") from None
 
 
-def lines(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[str | None]:
-    """Every line without its end, or None where it is no UTF-8 or too long, so that lines keep their numbers."""
+def lines(
+    stream: IO[bytes], source: str, handle_error: ErrorHandler, max_bytes: int | None = None
+) -> Iterator[str | None]:
+    """Every line without its line break, or None for one that is not UTF-8 or too long, so that numbers stay right."""
+    max_bytes = max_bytes or MAX_LINE_BYTES
     number = 0
     while True:
         number += 1
-        line = stream.readline(LONGEST_LINE)
+        line = stream.readline(max_bytes)
         if not line:
             return
-        if len(line) >= LONGEST_LINE and not line.endswith(b"\n"):
-            handle_error(
-                "line too long", f"{source}:{number}: a line of more than {LONGEST_LINE >> 20} MB; break it up"
-            )
-            while (line := stream.readline(_BREAK)) and not line.endswith(b"\n"):
+        if len(line) >= max_bytes and not line.endswith(b"\n"):
+            handle_error("line too long", f"{source}:{number}: a line of more than {max_bytes >> 20} MB; break it up")
+            while (line := stream.readline(_SKIPPED_BYTES)) and not line.endswith(b"\n"):
                 pass
             yield None
             continue
@@ -73,6 +74,6 @@ def lines(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterato
             yield line.decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:
             handle_error(
-                "invalid UTF-8", f"{source}:{number}: byte {error.start + 1} is no UTF-8; convert it with iconv"
+                "invalid UTF-8", f"{source}:{number}: byte {error.start + 1} is not UTF-8; convert it with iconv"
             )
             yield None

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, put on the disk, then renamed."""
+"""Atomic writes: a file is written next to its target, flushed to disk and renamed, so it is complete or absent."""
 
 import os
 import secrets
@@ -9,41 +9,41 @@ from typing import BinaryIO
 
 
 @contextmanager
-def replacing(path: Path, *, via: Path | None = None) -> Iterator[BinaryIO]:
-    """A file to write to; it becomes ``path``, in one step, when the block ends, and vanishes if the block fails.
+def atomic_write(path: Path, *, via: Path | None = None) -> Iterator[BinaryIO]:
+    """Open a file that becomes ``path`` in one step when the block ends, and is removed if the block fails.
 
-    ``via`` is as for ``temporary``.
+    ``via`` is as for ``atomic_path``.
     """
-    with temporary(path, via=via) as hidden, hidden.open("wb") as file:
+    with atomic_path(path, via=via) as temporary, temporary.open("wb") as file:
         yield file
 
 
 @contextmanager
-def temporary(path: Path, *, via: Path | None = None) -> Iterator[Path]:
-    """The same for who needs a name to write to: an empty file, ``.NAME.0123abcd.tmp`` beside ``path``.
+def atomic_path(path: Path, *, via: Path | None = None) -> Iterator[Path]:
+    """The same for code that needs a path: an empty temporary file, ``.NAME.0123abcd.tmp`` next to ``path``.
 
-    No two blocks share a name. Who keeps other writers out may fix it as ``via``, on the same disk: what a killed
-    run left is then written over by the next one.
+    Concurrent blocks never share a temporary file. A caller that excludes other writers may choose it with ``via``,
+    on the same disk; the next run then overwrites what a killed run left behind.
     """
-    path = path.resolve()  # a link stays a link, and the block may change the directory
-    hidden = via.resolve() if via else path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    hidden.touch(exist_ok=via is not None)
+    path = path.resolve()  # a symbolic link stays one, and the block may change the working directory
+    temporary = via.resolve() if via else path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary.touch(exist_ok=via is not None)
     try:
-        mode = hidden.stat().st_mode
-        yield hidden
-        if hidden.stat().st_mode != mode:
-            hidden.chmod(mode)  # some libraries write for the owner's eyes only
-        sync(hidden)
-        hidden.replace(path)
+        mode = temporary.stat().st_mode
+        yield temporary
+        if temporary.stat().st_mode != mode:
+            temporary.chmod(mode)  # some libraries create files that only the owner may read
+        sync(temporary)
+        temporary.replace(path)
     except BaseException:
-        with suppress(OSError):  # the first error is the one to tell
-            hidden.unlink()
+        with suppress(OSError):  # the first error is the one to raise
+            temporary.unlink()
         raise
-    sync(path.parent)  # the name must last as well
+    sync(path.parent)  # the rename must survive a power failure, too
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's names, are on the disk."""
+    """Flush the content of a file, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

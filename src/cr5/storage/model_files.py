@@ -1,7 +1,7 @@
-"""A model on disk: a folder of plain files, no pickle.
+"""A model on disk: a folder with ``model.json`` and, for each language, a safetensors file and a list of words.
 
-Every file but ``model.json`` is named after its content, so a save disturbs nothing until it replaces
-``model.json`` in one step: a crash before leaves the old model, a crash after leaves the new one.
+Every file except ``model.json`` is named after its content, so saving changes nothing until it replaces ``model.json``
+in one step: after a crash before that, the old model is there, and after a crash later, the new one.
 """
 
 import hashlib
@@ -23,11 +23,11 @@ from safetensors.numpy import save_file
 from cr5._typing import Array
 from cr5.errors import ModelFileError
 from cr5.language_map import LanguageMap
-from cr5.storage.atomic import sync, temporary
+from cr5.storage.atomic import atomic_path, sync
 from cr5.storage.locks import locked
 
 FORMAT = 1
-"""The layout that this version writes and reads."""
+"""The version of the layout that is written and read."""
 
 _KIND = "cr5 model"
 _INDEX = "model.json"
@@ -45,7 +45,7 @@ class _File(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """What model.json says about a language."""
+    """The entry of a language in model.json."""
 
     words: int
     rank: int
@@ -55,7 +55,7 @@ class _Entry(NamedTuple):
 
 @dataclass
 class ModelFolder:
-    """An open model: ``header`` as it was saved, and languages that are read when first asked for."""
+    """An open model: ``header`` as it was saved, and languages, which are read on first use."""
 
     path: Path
     header: dict[str, Any]
@@ -76,7 +76,7 @@ class ModelFolder:
         return {lang: entry.words for lang, entry in self._entries.items()}
 
     def language(self, lang: str) -> LanguageMap:
-        """Check and map a language's files, once; the arrays are read-only views of the file."""
+        """The map of a language, read and checked once; its arrays are read-only views of the file."""
         _check_known(self.path, [lang], self._entries)
         with self._locks[lang]:
             if lang not in self._languages:
@@ -85,8 +85,8 @@ class ModelFolder:
 
 
 def open_model(path: Path, langs: Sequence[str] | None = None) -> ModelFolder:
-    """Open a model, or some languages of it; only their files have to be there."""
-    path = path.resolve()  # lazy reading must survive a change of directory and a moved link
+    """Open a model, or some of its languages; the files of the others may be missing."""
+    path = path.resolve()  # reading later must survive a change of directory and of symbolic links
     while True:
         index = _read_index(path)
         header, entries = _check_index(path, index)
@@ -100,18 +100,18 @@ def open_model(path: Path, langs: Sequence[str] | None = None) -> ModelFolder:
         except ModelFileError:
             if _read_index(path) == index:
                 raise
-            continue  # a save came in between, and took the old files away
+            continue  # another process saved in the meantime and removed the old files
         return ModelFolder(path, header, entries)
 
 
 def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
-    """Write a model to a new folder or over the model in it; whoever saves there as well waits.
+    """Write a model to a new folder, or replace the model in it; concurrent saves wait for each other.
 
-    ``header`` is anything that JSON can hold.
+    ``header`` may hold anything that JSON can.
     """
     path = path.resolve()
     try:
-        header = json.loads(_dump(header))  # as it will be read again
+        header = json.loads(_dump(header))  # as it will be read
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"the header is not JSON: {error}; use strings, finite numbers, lists, dicts") from error
     if not languages:
@@ -124,34 +124,37 @@ def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageMap
     for folder in new:
         sync(folder.parent)
     with locked(path / _LOCK):
-        _sweep(path)
+        _remove_stale_files(path)
         try:
             _write(path, header, languages)
         finally:
-            _sweep(path)
+            _remove_stale_files(path)
 
 
 def _write(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
-    saving = path / _SAVING  # a folder, because the safetensors library makes temporary files of its own
+    saving = path / _SAVING  # a folder, because the safetensors library creates temporary files itself
     saving.mkdir()
     words, tensors = saving / "words.txt", saving / "tensors.safetensors"
     entries = {}
     for lang, language in languages.items():
         words.write_bytes("".join(f"{word}\n" for word in language.words).encode())
-        # The library writes memory as it lies, whatever the strides, and for the owner's eyes only.
+        # The library ignores strides, and creates files that only the owner may read.
         arrays = {name: np.ascontiguousarray(getattr(language, name)) for name in ("idf", "map", "offset")}
         save_file(arrays, tensors)
         tensors.chmod(words.stat().st_mode)
-        files = {"tensors": _settle(tensors, path, lang)._asdict(), "words": _settle(words, path, lang)._asdict()}
+        files = {
+            "tensors": _move_to_content_name(tensors, path, lang)._asdict(),
+            "words": _move_to_content_name(words, path, lang)._asdict(),
+        }
         entries[lang] = {"words": len(language.words), "rank": language.offset.size, "files": files}
     content = {"format": FORMAT, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": header}
-    sync(path)  # the other files keep their names from here on, even if the power fails
-    with temporary(path / _INDEX, via=saving / _INDEX) as index:  # the old model until its end, the new one from there
+    sync(path)  # the names of the other files must survive a power failure before model.json refers to them
+    with atomic_path(path / _INDEX, via=saving / _INDEX) as index:  # replaces the old model
         index.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
 
 
-def _settle(part: Path, path: Path, lang: str) -> _File:
-    """Move a finished file to the name that its content gives it."""
+def _move_to_content_name(part: Path, path: Path, lang: str) -> _File:
+    """Move a finished file to the name that follows from its content."""
     with part.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     sync(part)
@@ -160,15 +163,15 @@ def _settle(part: Path, path: Path, lang: str) -> _File:
     return result
 
 
-def _sweep(path: Path) -> None:
-    """Remove what earlier or broken saves left behind: only names of ours that model.json does not mention."""
+def _remove_stale_files(path: Path) -> None:
+    """Remove the files of earlier and interrupted saves: those named like ours that model.json does not mention."""
     if (path / _SAVING).exists():
         shutil.rmtree(path / _SAVING)
-    sync(path)  # nothing goes before the model.json that disowns it is safe
+    sync(path)  # a file is removed only after the model.json that no longer mentions it is on disk
     try:
         entries = _check_index(path, _read_index(path))[1] if (path / _INDEX).is_file() else {}
     except ModelFileError:
-        return  # an edited model.json may still be repaired by hand, if its files are there
+        return  # a damaged model.json may still be repaired by hand, as long as its files exist
     mentioned = {file.name for entry in entries.values() for file in (entry.tensors, entry.vocabulary)}
     for file in list(path.iterdir()):
         if _NAME.fullmatch(file.name) and file.name not in mentioned and file.is_file():
@@ -176,7 +179,7 @@ def _sweep(path: Path) -> None:
 
 
 def check_target(path: Path) -> None:
-    """Refuse to save where something else than a model of ours lies."""
+    """Raise an error if a folder holds anything but a model of this format."""
     path = path.resolve()
     if path.exists() and not path.is_dir():
         raise ModelFileError(f"{path} is a file; save the model to a new or empty folder")
@@ -193,7 +196,7 @@ def check_target(path: Path) -> None:
 
 
 def check_code(lang: str) -> None:
-    """Refuse a language code that cannot be saved."""
+    """Raise an error for a language code that cannot be part of a file name."""
     if not _LANG.fullmatch(lang):
         raise ModelFileError(f"language {lang!r} cannot name a file; use only letters a to z, digits, - and _")
 
@@ -207,7 +210,7 @@ def _check_language(lang: str, language: LanguageMap) -> None:
         array = getattr(language, name)
         if array.dtype != np.float32 or array.shape != shape:
             raise ModelFileError(f"{name} of {lang} is {array.dtype} {array.shape}; make it float32 {shape}")
-        if name != "map" and not np.isfinite(array).all():  # the map is too large to look at
+        if name != "map" and not np.isfinite(array).all():  # the map is too large to check
             raise ModelFileError(f"{name} of {lang} is not finite; check the training data")
     seen: set[str] = set()
     for word in words:
@@ -233,7 +236,7 @@ def _digest(content: dict[str, Any]) -> str:
 
 def _read_index(path: Path) -> bytes:
     if not path.exists():
-        raise ModelFileError(f"there is no {path}; check the path or save a model there first")
+        raise ModelFileError(f"{path} does not exist; check the path, or save a model there first")
     name = "name the folder that a model was saved to"
     if not path.is_dir():
         raise ModelFileError(f"{path} is a file, not a folder; {name}")
@@ -243,7 +246,7 @@ def _read_index(path: Path) -> bytes:
 
 
 def _parse_index(path: Path, index: bytes) -> dict[str, Any]:
-    """The content of model.json, if it is a model's and of our format; it may yet be damaged."""
+    """The content of model.json if it is that of a model in this format; it may still be damaged."""
     try:
         parsed = json.loads(index.decode())
     except (ValueError, RecursionError) as error:
@@ -259,7 +262,7 @@ def _parse_index(path: Path, index: bytes) -> dict[str, Any]:
 
 
 def _check_index(path: Path, index: bytes) -> tuple[dict[str, Any], dict[str, _Entry]]:
-    """model.json -> header and languages, all as they were saved."""
+    """model.json -> header and languages, verified by the digest."""
     content = _parse_index(path, index)
     try:
         if content.pop("sha256") != _digest(content) or content["format"] != FORMAT:
@@ -272,7 +275,7 @@ def _check_index(path: Path, index: bytes) -> tuple[dict[str, Any], dict[str, _E
 def _entry(words: int, rank: int, files: dict[str, dict[str, Any]]) -> _Entry:
     tensors, vocabulary = _File(**files["tensors"]), _File(**files["words"])
     if not _NAME.fullmatch(tensors.name) or not _NAME.fullmatch(vocabulary.name):
-        raise ValueError("name")  # it could lead out of the folder
+        raise ValueError("name")  # it could point outside the folder
     return _Entry(words, rank, tensors, vocabulary)
 
 
@@ -293,10 +296,10 @@ def _check_size(path: Path, file: _File) -> None:
 
 
 def _open_checked(path: Path, file: _File) -> BinaryIO:
-    """Open a file whose content is what was saved."""
+    """Open a file after verifying that its content is what was saved."""
     _check_size(path, file)
     opened = (path / file.name).open("rb")
-    # Mapped, because copying the bytes into a buffer first takes a fifth longer.
+    # Memory-mapped, because reading the bytes into a buffer first takes a fifth longer.
     with mmap(opened.fileno(), 0, access=ACCESS_READ) if file.bytes else nullcontext(b"") as content:
         digest = hashlib.sha256(content).hexdigest()
     if digest != file.sha256:
@@ -319,7 +322,7 @@ def _read_language(path: Path, entry: _Entry) -> LanguageMap:
 
 
 def _map_tensors(file: BinaryIO, shapes: dict[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Views of a safetensors file: 8 bytes of header length, the header in JSON, the tensors."""
+    """Views of a safetensors file, which is 8 bytes of header length, the header in JSON, and the tensors."""
     arrays = {}
     try:
         raw = np.memmap(file, np.uint8, "r")

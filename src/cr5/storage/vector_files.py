@@ -1,4 +1,4 @@
-"""Vectors in files: NumPy's .npy, or Parquet with their texts."""
+"""Vector files: NumPy's .npy, or Parquet with the texts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,28 +10,28 @@ import pyarrow.parquet as pq
 
 from cr5._typing import Array
 from cr5.errors import Cr5Error
-from cr5.storage.atomic import replacing
+from cr5.storage.atomic import atomic_write
 
 SUFFIXES = (".npy", ".parquet")
 
 
 def check_target(path: Path) -> None:
-    """Complain, before any work is done, about a name that vectors cannot be written to."""
+    """Raise an error for a path that vectors cannot be written to, before any work is done."""
     if path.suffix not in SUFFIXES:
         raise Cr5Error(f"{path} has the unknown suffix {path.suffix!r}; name it .npy or .parquet")
     if not path.parent.is_dir():
-        raise Cr5Error(f"{path} cannot be written: there is no folder {path.parent}; make it first")
+        raise Cr5Error(f"{path} cannot be written: there is no folder {path.parent}; create it first")
 
 
 def write_stream(stream: BinaryIO, vectors: Array) -> None:
-    """Write .npy to an open stream."""
+    """Write vectors in the .npy format to an open stream."""
     np.lib.format.write_array(stream, vectors, allow_pickle=False)
 
 
 def write(path: Path, vectors: Array, texts: Sequence[str], coverage: Array | None = None) -> None:
-    """Write rows to a file that appears when it is complete; Parquet has the columns text, vector, coverage."""
+    """Write vectors to a file that appears when it is complete; Parquet has the columns text, vector, coverage."""
     check_target(path)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         if path.suffix == ".npy":
             write_stream(file, vectors)
         else:
@@ -42,7 +42,7 @@ def write(path: Path, vectors: Array, texts: Sequence[str], coverage: Array | No
 
 
 def read(path: Path) -> Array:
-    """Read rows from .npy, or from the column vector of a Parquet file, as float32."""
+    """Read vectors from .npy, or from the column "vector" of a Parquet file, as float32 rows."""
     try:
         if path.suffix == ".npy":
             vectors = np.load(path, allow_pickle=False)

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from cr5._typing import Array
 from cr5.errors import Cr5Error
-from cr5.storage.atomic import temporary
+from cr5.storage.atomic import atomic_path
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Checkpoint:
         metadata = {"cr5": json.dumps({"fingerprint": self.fingerprint, **state})}
         # Safetensors writes an array's memory as it is, whatever the order of its axes.
         arrays = {lang: np.ascontiguousarray(Z) for lang, Z in fetch().items()}
-        with temporary(self.path, via=self.path.with_name(self.path.name + ".part")) as part:
+        with atomic_path(self.path, via=self.path.with_name(self.path.name + ".part")) as part:
             save_file(arrays, part, metadata)
         self.written = time.monotonic()
 

@@ -256,8 +256,8 @@ def broken_lines() -> list[tuple[str | bytes, str | bytes, str, str]]:
             "lone surrogate",
             "4: the text contains half a character, \\ud800; remove it",
         ),
-        (first, b"\xff" + line.encode(), "invalid UTF-8", "4: byte 1 is no UTF-8; convert it with iconv"),
-        (b"\xff" + first.encode(), line, "invalid UTF-8", "3: byte 1 is no UTF-8; convert it with iconv"),
+        (first, b"\xff" + line.encode(), "invalid UTF-8", "4: byte 1 is not UTF-8; convert it with iconv"),
+        (b"\xff" + first.encode(), line, "invalid UTF-8", "3: byte 1 is not UTF-8; convert it with iconv"),
         ('{"index":{"_id":"2"}', line, "broken JSON", "3: broken JSON, expecting ',' delimiter at column 21" + again),
         ('{"index":{}}', line, "no page id", "3: null is not a page id" + again),
         ('{"index":{"_id":"x"}}', line, "no page id", '3: "x" is not a page id' + again),
@@ -287,7 +287,7 @@ def test_a_damaged_record_is_reported_and_the_next_one_read(
 def test_a_line_that_is_too_long_is_reported_and_the_next_one_read(
     plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 1 << 20)
     for long in (1, 2, 3):
         given = rows(*SIX[:3])
         given[long] = given[long][:-1] + " " * (1 << 21) + "}"

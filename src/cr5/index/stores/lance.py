@@ -47,7 +47,7 @@ from cr5.index.stores.base import (
     write_header,
 )
 from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
-from cr5.storage.atomic import replacing
+from cr5.storage.atomic import atomic_write
 from cr5.storage.locks import locked
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class LanceStore:
             new[: len(old)] = old
             new[slots] = values[rows]
             path = self.folder / HUBNESS_FILE
-            with replacing(path, via=path.with_suffix(".part")) as file:
+            with atomic_write(path, via=path.with_suffix(".part")) as file:
                 np.save(file, new)
 
     def nearest(

@@ -12,7 +12,7 @@ from typing import Any
 
 from cr5.errors import Cr5Error
 from cr5.sources.http.client import FileVersion
-from cr5.storage.atomic import replacing, sync
+from cr5.storage.atomic import atomic_write, sync
 from cr5.storage.locks import try_lock, unlock
 
 SYNC_BYTES = 1 << 26  # the most that a power failure can lose; the end of the process loses nothing
@@ -186,7 +186,7 @@ def load_record(path: Path) -> dict[str, Any]:
 
 def save_record(path: Path, values: dict[str, Any]) -> None:
     """Write a record atomically."""
-    with replacing(path, via=append_suffix(path, ".tmp")) as file:
+    with atomic_write(path, via=append_suffix(path, ".tmp")) as file:
         file.write(json.dumps(values, indent=1).encode() + b"\n")
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.errors import CorpusError, Cr5Error
-from cr5.storage.atomic import replacing
+from cr5.storage.atomic import atomic_write
 
 
 def write_table(path: Path, table: pa.Table, metadata: Mapping[bytes, bytes]) -> None:
@@ -58,7 +58,7 @@ def load_json(path: Path, delete: Path | None = None) -> dict[str, Any] | None:
 def writing(path: Path) -> Iterator[BinaryIO]:
     """Open a file that replaces ``path`` atomically when the block ends; if the disk is full, say how to resume."""
     try:
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             yield file
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
