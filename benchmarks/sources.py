@@ -1,11 +1,11 @@
-"""Every source but Wikipedia: how long ``cr5 corpus …`` takes, and in how much memory. One JSON object a source.
+"""Every source but Wikipedia: the time and memory that ``cr5 corpus …`` takes. One JSON object per source.
 
 python benchmarks/sources.py [--megabytes 50]
 
-Texts are made up: words of two languages with Zipf's frequencies, sentences of 8 to 30 words, written in
-the form of each source. ``mb_s`` counts the bytes of the input; ``check_mb_s``, the peer, is how fast the same
-process only guesses languages and looks for near-duplicates in the same documents, which every source does behind
-its reader: where both are near each other, the reader costs little.
+The texts are synthetic: words of two languages with Zipfian frequencies, in sentences of 8 to 30 words, written in
+the format of each source. ``mb_s`` refers to the bytes of the input. ``check_mb_s``, for comparison, is the speed of
+language identification and near-duplicate detection alone on the same documents, which every source applies after its
+reader: where both are close, the reader costs little.
 """
 
 import argparse
@@ -29,7 +29,7 @@ LANGS = ("en", "it")
 
 
 def sentences(lang: str, size: int, seed: int) -> Iterator[str]:
-    """Sentences of about ``size`` bytes together, of a language's real words, so that it can be recognised."""
+    """Sentences of about ``size`` bytes in total, of real words, so that the language can be identified."""
     words = sorted({word for d in demo.encyclopedia() if d.lang == lang for word in d.text.split()})
     rng = np.random.default_rng(seed)
     rng.shuffle(words)
@@ -120,37 +120,37 @@ SOURCES: list[Callable[[Path, dict[str, list[str]]], list[str]]] = [
 
 
 def run(command: list[str]) -> tuple[float, float, str]:
-    """Seconds, and the peak memory in GB, of a process; and what it says."""
-    began, peak = time.perf_counter(), 0
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=said)
+    """Run a command; return the seconds, the peak memory in GB, and the output."""
+    start, peak = time.perf_counter(), 0
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, stdout=output)
         status = Path(f"/proc/{process.pid}/status")
         while process.poll() is None:
-            # The kernel's own account of a child would begin with the memory of this process.
+            # getrusage would include the memory of this process at the time of the fork.
             lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
             peak = max(peak, int(lines.get("VmHWM", "0 kB").split()[0]))
             time.sleep(0.05)
         if process.returncode:
             sys.exit(f"{' '.join(command)} failed")
-        said.seek(0)
-        return time.perf_counter() - began, peak / 1e6, said.read()
+        output.seek(0)
+        return time.perf_counter() - start, peak / 1e6, output.read()
 
 
 def check(documents: list[Document]) -> float:
-    """MB/s of what comes behind a reader, after it has been compiled."""
+    """MB/s of the checks after a reader, without their compilation."""
     for _ in clean(documents[:10], SourceSummary()):
         pass
-    began = time.perf_counter()
+    start = time.perf_counter()
     for _ in clean(documents, SourceSummary()):
         pass
-    return sum(len(d.text.encode()) for d in documents) / (time.perf_counter() - began) / 1e6
+    return sum(len(d.text.encode()) for d in documents) / (time.perf_counter() - start) / 1e6
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megabytes", type=float, default=50.0, help="of text in both languages together")
-    given = parser.parse_args()
-    texts = {lang: list(sentences(lang, int(given.megabytes * 5e5), i)) for i, lang in enumerate(LANGS)}
+    parser.add_argument("--megabytes", type=float, default=50.0, help="size of the texts in both languages together")
+    options = parser.parse_args()
+    texts = {lang: list(sentences(lang, int(options.megabytes * 5e5), i)) for i, lang in enumerate(LANGS)}
     shortest = min(map(len, texts.values()))
     texts = {lang: lines[:shortest] for lang, lines in texts.items()}
     for source in SOURCES:
@@ -160,9 +160,9 @@ def main() -> None:
             arguments = source(place, texts)
             size = sum(path.stat().st_size for path in place.rglob("*") if path.is_file()) / 1e6
             cr5 = [sys.executable, "-c", "from cr5.cli import main; main()", "corpus", source.__name__]
-            seconds, memory, said = run([*cr5, *arguments, "-o", str(output), "--json"])
+            seconds, memory, printed = run([*cr5, *arguments, "-o", str(output), "--json"])
             found = list(read(output))
-            assert json.loads(said)["documents"] == len(found)
+            assert json.loads(printed)["documents"] == len(found)
             figures = {
                 "source": source.__name__,
                 "mb": size,

@@ -1,15 +1,15 @@
-"""A dump of a large Wikipedia, made up: how fast and in how much memory it becomes a corpus. One JSON object a line.
+"""A synthetic dump of a large Wikipedia: how fast and in how much memory it becomes a corpus. One JSON object per line.
 
 python benchmarks/wikipedia.py [--gigabytes 2] [--kind xml|cirrus] [--folder FOLDER]
 
-Articles are made of Danish words with Zipf's frequencies and of as much markup as Wikipedia has: templates, notes,
-tables, links, files. Some thousand different ones are written in streams of a hundred, as in the published
-files, and the streams are repeated until the file has its size, so pages come several times; for time and
-memory that makes no difference. Then ``cr5 corpus wikipedia --dumps`` runs over it twice: once to the end, and
-once killed in the middle and run again, which must give the same corpus without writing a shard twice.
+Articles consist of Danish words with Zipfian frequencies and of as much markup as on Wikipedia: templates, footnotes,
+tables, links, files. Some thousand different articles are written in streams of a hundred, as in the published files,
+and the streams are repeated until the file has its size. Pages therefore occur several times, which makes no
+difference to time and memory. Then ``cr5 corpus wikipedia --dumps`` runs twice: once to the end, and once killed in
+the middle and run again, which must give the same corpus without writing any shard twice.
 
-The peers: bzip2's own speed, which nobody can exceed who reads the file, and gensim's ``filter_wiki``, which
-also takes wikitext to plain text, on the same articles.
+For comparison: the speed of bzip2 alone, an upper bound for every reader of the file, and that of gensim's
+``filter_wiki``, which also converts wikitext to plain text, on the same articles.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from cr5 import demo
 from cr5.corpus.reading import read_batches
 from cr5.sources.wikipedia.wikitext import plain_text
 
-STREAMS, PAGES = 120, 100  # different ones, and in each
+STREAMS, PAGES_PER_STREAM = 120, 100  # number of different streams
 DATE = "20261101"
 HEADER = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="da">
   <siteinfo>
@@ -52,7 +52,7 @@ HEADER = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version
 
 
 def words(seed: int, count: int = 60_000) -> list[str]:
-    """Danish words, and compounds of them: the language must be recognised, as it is looked at as well."""
+    """Danish words and compounds of them, because the language of every article is identified."""
     known = sorted(
         {word for document in demo.encyclopedia() if document.lang == "da" for word in document.text.split()}
     )
@@ -66,7 +66,7 @@ WORDS = words(0)
 
 
 def article(rng: np.random.Generator) -> str:
-    """Wikitext of some kilobytes."""
+    """A few kilobytes of wikitext."""
     ranks = rng.zipf(1.15, int(rng.lognormal(6.2, 0.8)) + 40) % len(WORDS)
     text = [WORDS[i] for i in ranks]
     image = f"[[Fil:{text[1]}.svg|thumb|[[{text[2]}]]]]"
@@ -116,9 +116,9 @@ def record(number: int, text: str) -> str:
 
 
 def stream(kind: str, number: int) -> tuple[bytes, int]:
-    """A stream of pages, compressed, and how large it is otherwise."""
+    """A compressed stream of pages, and its uncompressed size."""
     rng = np.random.default_rng(number)
-    numbers = range(number * PAGES + 1, (number + 1) * PAGES + 1)
+    numbers = range(number * PAGES_PER_STREAM + 1, (number + 1) * PAGES_PER_STREAM + 1)
     if kind == "xml":
         content = "".join(page(n, article(rng), redirect=n % 3 == 0) for n in numbers).encode()
     else:
@@ -127,7 +127,7 @@ def stream(kind: str, number: int) -> tuple[bytes, int]:
 
 
 def generate(folder: Path, kind: str, size: float) -> int:
-    """A dump and its page_props; returns how large it is without compression."""
+    """Write a dump and its page_props; return its uncompressed size."""
     with ProcessPoolExecutor() as pool:
         streams = list(pool.map(stream, [kind] * STREAMS, range(STREAMS)))
     name = "dawiki-{}-pages-articles-multistream.xml.bz2" if kind == "xml" else "dawiki_content-{}-00000.json.bz2"
@@ -141,7 +141,7 @@ def generate(folder: Path, kind: str, size: float) -> int:
                 plain += length
         if kind == "xml":
             file.write(bz2.compress(b"</mediawiki>\n"))
-    rows = ",".join(f"({n},'wikibase_item','Q{n}',NULL)" for n in range(1, STREAMS * PAGES + 1))
+    rows = ",".join(f"({n},'wikibase_item','Q{n}',NULL)" for n in range(1, STREAMS * PAGES_PER_STREAM + 1))
     table = (
         "CREATE TABLE `page_props` (\n  `pp_page` int(10) unsigned NOT NULL,\n  `pp_propname` varbinary(60) NOT NULL,\n"
         "  `pp_value` blob NOT NULL,\n  `pp_sortkey` float DEFAULT NULL\n) ENGINE=InnoDB;\n"
@@ -180,11 +180,11 @@ def digest(output: Path) -> str:
     return found.hexdigest()[:16]
 
 
-def watched(command: list[str]) -> tuple[float, float, float, str]:
-    """Seconds, the peak memory in GB of any one process and of all together, and what it says."""
-    began, peak, total = time.perf_counter(), 0, 0
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL, start_new_session=True)
+def run_watched(command: list[str]) -> tuple[float, float, float, str]:
+    """Run a command; return the seconds, the peak memory in GB of one process and of all together, and the output."""
+    start, peak, total = time.perf_counter(), 0, 0
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, start_new_session=True)
         while process.poll() is None:
             now = 0
             for status in Path("/proc").glob("[0-9]*/status"):
@@ -198,33 +198,33 @@ def watched(command: list[str]) -> tuple[float, float, float, str]:
             time.sleep(0.1)
         if process.returncode:
             sys.exit(f"{' '.join(command)} failed")
-        said.seek(0)
-        return time.perf_counter() - began, peak / 1e6, total / 1e6, said.read()
+        output.seek(0)
+        return time.perf_counter() - start, peak / 1e6, total / 1e6, output.read()
 
 
-def peers(kind: str, path: Path) -> dict[str, float]:
-    """MB/s, without compression, of one core: decompression alone, and wikitext to plain text."""
-    began, size = time.perf_counter(), 0
+def comparisons(kind: str, path: Path) -> dict[str, float]:
+    """Uncompressed MB/s of one core: decompression alone, and wikitext to plain text."""
+    start, size = time.perf_counter(), 0
     with bz2.open(path) as file:
         while size < 200e6 and (data := file.read(1 << 20)):
             size += len(data)
-    found = {"bzip2_mb_s": size / (time.perf_counter() - began) / 1e6}
+    found = {"bzip2_mb_s": size / (time.perf_counter() - start) / 1e6}
     if kind == "xml":
         rng = np.random.default_rng(1)
         texts = [article(rng) for _ in range(300)]
         total = sum(len(text.encode()) for text in texts) / 1e6
-        began = time.perf_counter()
+        start = time.perf_counter()
         for text in texts:
             plain_text(text)
-        found["wikitext_mb_s"] = total / (time.perf_counter() - began)
+        found["wikitext_mb_s"] = total / (time.perf_counter() - start)
         try:
             from gensim.corpora.wikicorpus import filter_wiki
         except ImportError:
             return found
-        began = time.perf_counter()
+        start = time.perf_counter()
         for text in texts:
             filter_wiki(text)
-        found["gensim_filter_wiki_mb_s"] = total / (time.perf_counter() - began)
+        found["gensim_filter_wiki_mb_s"] = total / (time.perf_counter() - start)
     return found
 
 
@@ -232,21 +232,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=2.0, help="size of the compressed file")
     parser.add_argument("--kind", choices=["xml", "cirrus"], default="xml")
-    parser.add_argument("--folder", type=Path, help="where to work; a temporary folder if not given")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as name:
+    parser.add_argument("--folder", type=Path, help="where to work; by default a temporary folder")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        plain = generate(folder, given.kind, given.gigabytes * 1e9)
+        plain = generate(folder, options.kind, options.gigabytes * 1e9)
         [path] = [path for path in folder.iterdir() if path.suffix == ".bz2"]
         about = {
-            "kind": given.kind,
+            "kind": options.kind,
             "compressed_gb": path.stat().st_size / 1e9,
             "plain_gb": plain / 1e9,
             "cores": os.cpu_count(),
         }
-        figures = peers(given.kind, path)
-        seconds, peak, total, said = watched(command(given.kind, folder, folder / "whole"))
-        made = json.loads(said)["languages"]["da"]
+        figures = comparisons(options.kind, path)
+        seconds, peak, total, printed = run_watched(command(options.kind, folder, folder / "whole"))
+        made = json.loads(printed)["languages"]["da"]
         print(json.dumps(about | figures | {
             "seconds": seconds, "pages": made["pages"], "documents": made["documents"],
             "plain_mb_s": plain / seconds / 1e6, "compressed_mb_s": path.stat().st_size / seconds / 1e6,
@@ -256,7 +256,7 @@ def main() -> None:
 
         output = folder / "again"
         process = subprocess.Popen(
-            command(given.kind, folder, output),
+            command(options.kind, folder, output),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -265,9 +265,9 @@ def main() -> None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         before = shards(output)
-        began = time.perf_counter()
-        subprocess.run(command(given.kind, folder, output), check=True, capture_output=True)
-        rest = time.perf_counter() - began
+        start = time.perf_counter()
+        subprocess.run(command(options.kind, folder, output), check=True, capture_output=True)
+        rest = time.perf_counter() - start
         after = shards(output)
         print(json.dumps({
             "killed_after": 0.5 * seconds, "shards_then": len(before), "shards_in_all": len(after),
