@@ -1,4 +1,4 @@
-"""A server in a process of its own, and the workers that it has."""
+"""Server processes for tests, and their workers."""
 
 import os
 import re
@@ -13,7 +13,7 @@ SERVE = "import typer; from cr5.cli.serve import serve; typer.run(serve)"
 
 
 def start(*arguments: object) -> tuple[subprocess.Popen[str], str]:
-    """A server, and its first line."""
+    """Start a server; returns its process and the first line that it prints."""
     command = [sys.executable, "-c", SERVE, *map(str, arguments)]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
@@ -22,7 +22,7 @@ def start(*arguments: object) -> tuple[subprocess.Popen[str], str]:
 
 @contextmanager
 def server(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server at a free port, and its address without a slash; it is ended in the end."""
+    """A server on a free port and its address without a slash; it is stopped at the end."""
     process, line = start(*arguments, "--port", 0)
     try:
         [address] = re.findall(r"http://[\d.]+:\d+", line)
@@ -35,25 +35,25 @@ def server(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.kill()
             process.wait()
         if process.stderr is not None:
-            process.stderr.close()  # without reading on: a worker left behind would never end it
+            process.stderr.close()  # not read to its end, which a worker left behind would delay forever
 
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """A process and its children are there and do nothing, until they go on."""
-    chosen = [pid, *children(pid)]
+    """Suspend a process and its children."""
+    processes = [pid, *children(pid)]
     try:
-        for process in chosen:
+        for process in processes:
             os.kill(process, signal.SIGSTOP)
         yield
     finally:
-        for process in chosen:
+        for process in processes:
             if is_running(process):
                 os.kill(process, signal.SIGCONT)
 
 
 def workers(server: int) -> list[int]:
-    """The processes that answer; beside them there is one that tracks resources."""
+    """The worker processes of a server, without the resource tracker of multiprocessing."""
     return [pid for pid in children(server) if b"spawn_main" in _command(pid)]
 
 
@@ -62,7 +62,7 @@ def children(pid: int) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    return bool(_command(pid))  # what has ended and is not yet buried has none
+    return bool(_command(pid))  # a zombie process has no command line
 
 
 def _command(pid: int) -> bytes:

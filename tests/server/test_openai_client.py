@@ -1,4 +1,4 @@
-"""OpenAI's own client gets vectors from a server that runs, and is told what is wrong."""
+"""OpenAI's client with a running server: vectors, and error messages."""
 
 import base64
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def client(address: str) -> Iterator[Any]:
         yield client
 
 
-def test_a_text_becomes_the_vector_of_the_model(client: Any, model: Cr5) -> None:
+def test_a_text_gets_the_vector_of_the_model(client: Any, model: Cr5) -> None:
     found = client.embeddings.create(model="cr5", input=TEXTS[0])  # asks for base64 and unpacks it by itself
     [item] = found.data
     np.testing.assert_allclose(item.embedding, model.encode(TEXTS[:1], "aa")[0], atol=1e-6)
@@ -45,7 +45,7 @@ def test_a_text_becomes_the_vector_of_the_model(client: Any, model: Cr5) -> None
 
 
 @pytest.mark.parametrize("form", [{}, {"encoding_format": "float"}, {"encoding_format": "base64"}])
-def test_texts_become_vectors_in_their_order_in_either_form(client: Any, model: Cr5, form: dict[str, Any]) -> None:
+def test_texts_get_vectors_in_their_order_in_either_format(client: Any, model: Cr5, form: dict[str, Any]) -> None:
     data = client.embeddings.create(model="cr5", input=TEXTS, **form).data
     assert [item.index for item in data] == [0, 1, 2]
     for item, text, lang in zip(data, TEXTS, LANGS, strict=True):
@@ -55,7 +55,7 @@ def test_texts_become_vectors_in_their_order_in_either_form(client: Any, model: 
         np.testing.assert_allclose(vector, model.encode([text], lang)[0], atol=1e-6)
 
 
-def test_dimensions_may_only_be_those_of_the_model(client: Any, model: Cr5) -> None:
+def test_dimensions_must_be_those_of_the_model(client: Any, model: Cr5) -> None:
     rank = model.settings.rank
     [item] = client.embeddings.create(model="cr5:aa", input=TEXTS[0], dimensions=rank).data
     assert len(item.embedding) == rank

@@ -1,4 +1,4 @@
-"""The server over an index in PostgreSQL: the same answers, and a database that goes away, or hangs, and comes back."""
+"""The server with an index in PostgreSQL: the same responses, and a database that stops, hangs and comes back."""
 
 import json
 import os
@@ -29,7 +29,7 @@ from cr5.server.settings import ServerSettings
 
 pytestmark = [pytest.mark.services, pytest.mark.slow]
 
-LONG = 120  # seconds after which a test gives up, on a machine however busy
+TIMEOUT_SECONDS = 120  # generous, because the machine may be busy
 
 QUERY = madeup.text("aa", [3, 4, 5])
 UNUSABLE = "the index cannot be used at the moment; the server's log has the details"
@@ -45,7 +45,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def built(url: str, model_folder: Path, documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index in the database. What a test adds, it deletes."""
+    """An index in the database; every test deletes what it adds."""
     folder = tmp_path_factory.mktemp("web") / "index"
     index = Index.create(folder, model_folder, store=url)
     index.add(documents)
@@ -60,7 +60,7 @@ def client(built: Path, url: str) -> Iterator[TestClient]:
         yield client
 
 
-def test_an_index_in_a_database_answers_as_one_in_a_folder_does(
+def test_an_index_in_a_database_gives_the_same_responses_as_one_in_a_folder(
     client: TestClient, model_folder: Path, documents: list[Document], tmp_path: Path
 ) -> None:
     index = Index.create(tmp_path / "index", model_folder)
@@ -73,7 +73,7 @@ def test_an_index_in_a_database_answers_as_one_in_a_folder_does(
 
 
 def rounded(value: Any) -> Any:
-    """An answer whose numbers are only as exact as both stores promise."""
+    """A response with its numbers rounded to the precision of both stores."""
     if isinstance(value, dict):
         return {key: rounded(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -93,7 +93,7 @@ def test_documents_in_a_database_can_be_added_read_found_and_deleted(
     assert client.get("/documents/aa:new").status_code == 404
 
 
-def test_a_database_that_goes_away_is_told_in_a_sentence_and_used_again_when_it_is_back(
+def test_a_stopped_database_is_reported_and_used_again_when_it_is_back(
     client: TestClient, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     [folder] = parse_qs(urlsplit(url).query)["host"]
@@ -119,7 +119,7 @@ def test_a_database_that_goes_away_is_told_in_a_sentence_and_used_again_when_it_
 
 @contextmanager
 def hanging(url: str, built: Path) -> Iterator[None]:
-    """The database is there and does not answer."""
+    """The database is running but does not respond."""
     [folder] = parse_qs(urlsplit(url).query)["host"]
     with running.stopped(int(Path(folder, "postmaster.pid").read_text().split()[0])):
         yield
@@ -127,7 +127,7 @@ def hanging(url: str, built: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(url: str, built: Path) -> Iterator[None]:
-    """Somebody keeps everybody else out of the index."""
+    """Another connection has locked the tables of the index."""
     table = json.loads((built / "index.json").read_text())["table"]
     with psycopg.connect(url) as connection:
         connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
@@ -135,7 +135,7 @@ def locked(url: str, built: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("out_of_reach", [hanging, locked])
-def test_a_database_that_hangs_takes_nothing_along_that_does_without_it(
+def test_a_database_that_hangs_does_not_block_requests_that_do_not_need_it(
     built: Path, url: str, out_of_reach: Callable[[str, Path], AbstractContextManager[None]]
 ) -> None:
     settings = ServerSettings(store=url, threads=2, timeout_seconds=4, max_concurrent_requests=16)  # 12 reads
@@ -148,7 +148,7 @@ def test_a_database_that_hangs_takes_nothing_along_that_does_without_it(
             waiting += [pool.submit(client.get, path) for path in 5 * READS[:4]]
             until(lambda: sum(one.done() for one in waiting) >= 20 - 12)
             others = [client.post("/embed", json=texts), client.get("/"), client.get("/docs")]
-            refused = [one.result(LONG) for one in waiting] + [client.get("/health")]
+            refused = [one.result(TIMEOUT_SECONDS) for one in waiting] + [client.get("/health")]
         assert [answer.status_code for answer in others] == [200] * len(others)
         assert [answer.status_code for answer in refused] == [503] * len(refused)
         until(lambda: client.get("/health").status_code == 200)
@@ -157,7 +157,7 @@ def test_a_database_that_hangs_takes_nothing_along_that_does_without_it(
         assert client.delete("/documents/aa:new").json() == {"deleted": 1}
 
 
-def test_a_server_ends_though_a_write_waits_for_the_database(built: Path, url: str) -> None:
+def test_a_server_stops_even_if_a_write_waits_for_the_database(built: Path, url: str) -> None:
     settings = ServerSettings(store=url, timeout_seconds=2, shutdown_seconds=1)
     table = json.loads((built / "index.json").read_text())["table"]
 
@@ -168,13 +168,13 @@ def test_a_server_ends_though_a_write_waits_for_the_database(built: Path, url: s
 
     with ThreadPoolExecutor(1) as pool, psycopg.connect(url) as connection:
         connection.execute(f"LOCK TABLE {table} IN SHARE MODE")  # which keeps writers out
-        assert pool.submit(write).result(LONG) == 503
+        assert pool.submit(write).result(TIMEOUT_SECONDS) == 503
         connection.rollback()
     with closing(Index.open(built, store=url)) as index:
         assert index.get(["aa:new"]) == []
 
 
-def test_a_search_on_the_command_line_ends_where_the_database_hangs(
+def test_a_search_on_the_command_line_fails_if_the_database_hangs(
     built: Path, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with hanging(url, built):
@@ -186,14 +186,14 @@ def test_a_search_on_the_command_line_ends_where_the_database_hangs(
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + LONG
+    """Wait until a condition holds."""
+    end = time.monotonic() + TIMEOUT_SECONDS
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.1)
 
 
-def test_a_database_that_was_started_anew_between_two_requests_is_not_noticed(client: TestClient, url: str) -> None:
+def test_a_database_may_be_restarted_between_two_requests(client: TestClient, url: str) -> None:
     [folder] = parse_qs(urlsplit(url).query)["host"]
     database = private.get_server(Path(folder))  # type: ignore[attr-defined]
     assert [client.get(path).status_code for path in READS] == [200] * len(READS)
@@ -202,7 +202,7 @@ def test_a_database_that_was_started_anew_between_two_requests_is_not_noticed(cl
     assert [client.get(path).status_code for path in READS] == [200] * len(READS)
 
 
-def test_workers_go_on_while_the_index_is_made_anew_and_one_of_them_is_killed(
+def test_workers_go_on_while_the_index_is_rebuilt_and_one_of_them_is_killed(
     url: str, model_folder: Path, documents: list[Document], tmp_path: Path
 ) -> None:
     folder, some = tmp_path / "index", madeup.split(documents)[0]
@@ -215,7 +215,9 @@ def test_workers_go_on_while_the_index_is_made_anew_and_one_of_them_is_killed(
     def search(address: str) -> None:
         while not over.is_set():
             try:
-                answered.append(httpx2.get(f"{address}/search", params={"q": QUERY}, timeout=LONG).status_code)
+                answered.append(
+                    httpx2.get(f"{address}/search", params={"q": QUERY}, timeout=TIMEOUT_SECONDS).status_code
+                )
             except httpx2.TransportError as error:
                 broken.append(error)
 
@@ -223,13 +225,13 @@ def test_workers_go_on_while_the_index_is_made_anew_and_one_of_them_is_killed(
         while not over.is_set():
             body = {"documents": [{"concept": f"n{len(added)}", "lang": "aa", "text": QUERY}]}
             try:
-                if httpx2.post(f"{address}/documents", json=body, timeout=LONG).status_code == 200:
+                if httpx2.post(f"{address}/documents", json=body, timeout=TIMEOUT_SECONDS).status_code == 200:
                     added.append(body["documents"][0]["concept"])
             except httpx2.TransportError as error:
                 broken.append(error)
 
     def more(said: list[Any]) -> bool:
-        """Wait for what comes anew."""
+        """Wait until the list has grown."""
         before = len(said)
         until(lambda: len(said) > before + 2)
         return True
@@ -240,7 +242,7 @@ def test_workers_go_on_while_the_index_is_made_anew_and_one_of_them_is_killed(
             assert more(answered)
             assert more(added)
             with closing(Index.open(folder, store=url)) as index:
-                until(lambda: made_anew(index, tmp_path / "other"))
+                until(lambda: rebuilt(index, tmp_path / "other"))
             assert more(answered)
             assert more(added)
             assert broken == []
@@ -251,21 +253,21 @@ def test_workers_go_on_while_the_index_is_made_anew_and_one_of_them_is_killed(
             assert more(added)
         finally:
             over.set()
-        assert [one.result(LONG) for one in asking] == [None] * 3
+        assert [one.result(TIMEOUT_SECONDS) for one in asking] == [None] * 3
         assert set(answered) == {200}
         assert len(broken) <= 3
-        assert httpx2.get(f"{address}/health", timeout=LONG).json()["generation"] == 2
+        assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).json()["generation"] == 2
         workers = running.workers(server.pid)
         server.send_signal(signal.SIGTERM)
-        assert server.wait(LONG) == 0
+        assert server.wait(TIMEOUT_SECONDS) == 0
         assert not any(running.is_running(pid) for pid in workers)
         until(lambda: connections(url) == 0)
     with closing(Index.open(folder, store=url)) as index:
         assert len(index.get([f"aa:{concept}" for concept in added])) == len(added)
 
 
-def made_anew(index: Index, model: Path) -> bool:
-    """Encode everything with another model, unless somebody else is writing."""
+def rebuilt(index: Index, model: Path) -> bool:
+    """Encode everything with another model, unless another process is writing."""
     try:
         index.reindex(model)
     except IndexBusyError:
@@ -274,7 +276,7 @@ def made_anew(index: Index, model: Path) -> bool:
 
 
 def connections(url: str) -> int:
-    """How many others are connected."""
+    """The number of other connections."""
     query = "SELECT count(*) - 1 FROM pg_stat_activity WHERE backend_type = 'client backend'"
     with psycopg.connect(url) as connection:
         found = connection.execute(query).fetchone()

@@ -1,4 +1,4 @@
-"""Several workers at one socket: one may die, all may be replaced, and none is left behind."""
+"""Several workers on one socket: they are replaced when they die or on request, and none is left behind."""
 
 import json
 import os
@@ -25,12 +25,12 @@ from cr5.server.process import WORKER_START_SECONDS
 pytestmark = [pytest.mark.services, pytest.mark.slow]
 
 WORKERS = 2
-LONG = 120  # seconds after which a test gives up, on a machine however busy
+TIMEOUT_SECONDS = 120  # generous, because the machine may be busy
 
 
 @pytest.fixture(scope="module")
 def folder(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index without documents, which is quickly opened."""
+    """An index without documents, which opens quickly."""
     folder = tmp_path_factory.mktemp("workers") / "index"
     Index.create(folder, model_folder).close()
     return folder
@@ -38,53 +38,53 @@ def folder(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="module")
 def served(folder: Path) -> Iterator[tuple[int, str]]:
-    """A server's process and address, all of whose workers answer. Every test leaves it so."""
+    """The process and the address of a server whose workers all answer; every test leaves it like that."""
     with running.server(folder, "--workers", WORKERS) as (server, address):
         until(lambda: len(answering(address)) == WORKERS)
         yield server.pid, address
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + LONG
+    """Wait until a condition holds."""
+    end = time.monotonic() + TIMEOUT_SECONDS
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.1)
 
 
 def answering(address: str) -> set[float]:
-    """When the workers started that answered some requests, each on a connection of its own."""
-    told = [httpx2.get(f"{address}/metrics", timeout=LONG).text for _ in range(8)]
-    return {figure(text, "process_start_time_seconds") for text in told}
+    """The start times of the workers that answer a few requests, each on its own connection."""
+    texts = [httpx2.get(f"{address}/metrics", timeout=TIMEOUT_SECONDS).text for _ in range(8)]
+    return {metric(text, "process_start_time_seconds") for text in texts}
 
 
-def figure(text: str, name: str) -> float:
-    """One sample of the metrics; 0 where there is none."""
+def metric(text: str, name: str) -> float:
+    """The value of a sample in the text of metrics; 0 if there is none."""
     return next((float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(f"{name} ")), 0.0)
 
 
-def test_the_metrics_of_all_workers_are_told_by_each(served: tuple[int, str]) -> None:
+def test_each_worker_reports_the_metrics_of_all(served: tuple[int, str]) -> None:
     _, address = served
     name = 'cr5_requests_total{method="GET",path="/health",status="200"}'
-    before = figure(httpx2.get(f"{address}/metrics", timeout=LONG).text, name)
+    before = metric(httpx2.get(f"{address}/metrics", timeout=TIMEOUT_SECONDS).text, name)
     for _ in range(20):  # on connections of their own, so that any worker may answer
-        assert httpx2.get(f"{address}/health", timeout=LONG).status_code == 200
-    told = set[float]()
+        assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
+    values = set[float]()
 
-    def all_agree() -> bool:  # each writes its counts down every second
-        told.clear()
-        told.update(figure(httpx2.get(f"{address}/metrics", timeout=LONG).text, name) for _ in range(8))
-        return told == {before + 20}
+    def all_agree() -> bool:
+        values.clear()
+        values.update(metric(httpx2.get(f"{address}/metrics", timeout=TIMEOUT_SECONDS).text, name) for _ in range(8))
+        return values == {before + 20}
 
     until(all_agree)
 
 
-def test_a_worker_that_is_killed_is_replaced_and_requests_go_on(served: tuple[int, str]) -> None:
+def test_a_killed_worker_is_replaced_while_others_answer(served: tuple[int, str]) -> None:
     server, address = served
     victim, other = running.workers(server)
     os.kill(victim, signal.SIGKILL)
     until(lambda: not running.is_running(victim))
-    assert httpx2.get(f"{address}/health", timeout=LONG).status_code == 200
+    assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
     until(lambda: len(running.workers(server)) == WORKERS and victim not in running.workers(server))
     assert other in running.workers(server)
     until(lambda: len(answering(address)) == WORKERS)
@@ -97,7 +97,7 @@ def test_sighup_replaces_every_worker_and_drops_no_request(served: tuple[int, st
     def ask(pause: float) -> set[int]:
         """On one connection for as long as the server keeps it."""
         statuses = set()
-        with closing(HTTPConnection(urlsplit(address).netloc, timeout=LONG)) as connection:
+        with closing(HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_SECONDS)) as connection:
             while not over.is_set():
                 connection.request("GET", "/health")
                 answer = connection.getresponse()
@@ -106,15 +106,15 @@ def test_sighup_replaces_every_worker_and_drops_no_request(served: tuple[int, st
                 time.sleep(pause)
         return statuses
 
-    def ask_anew() -> set[int]:
+    def ask_on_new_connections() -> set[int]:
         """On a new connection every time."""
         statuses = set()
         while not over.is_set():
-            statuses.add(httpx2.get(f"{address}/health", timeout=LONG).status_code)
+            statuses.add(httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code)
         return statuses
 
     with ThreadPoolExecutor(4) as pool:
-        clients = [*(pool.submit(ask, pause) for pause in (0.0, 0.01, 0.1)), pool.submit(ask_anew)]
+        clients = [*(pool.submit(ask, pause) for pause in (0.0, 0.01, 0.1)), pool.submit(ask_on_new_connections)]
         try:
             os.kill(server, signal.SIGHUP)
             until(lambda: not any(running.is_running(pid) for pid in old))
@@ -132,7 +132,7 @@ def test_a_second_sighup_replaces_the_workers_of_the_first(served: tuple[int, st
     os.kill(server, signal.SIGHUP)
 
     def replaced_twice() -> bool:
-        assert httpx2.get(f"{address}/health", timeout=LONG).status_code == 200
+        assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
         seen.update(running.workers(server))
         return len(seen) == 3 * WORKERS and len(running.workers(server)) == WORKERS
 
@@ -141,7 +141,7 @@ def test_a_second_sighup_replaces_the_workers_of_the_first(served: tuple[int, st
     assert set(running.workers(server)) < seen
 
 
-def test_sighup_ends_no_worker_that_gets_it_itself(served: tuple[int, str]) -> None:
+def test_a_worker_ignores_sighup(served: tuple[int, str]) -> None:
     server, address = served
     before, workers = answering(address), running.workers(server)
     for pid in workers:  # as they do when the terminal is closed
@@ -150,16 +150,16 @@ def test_sighup_ends_no_worker_that_gets_it_itself(served: tuple[int, str]) -> N
     assert running.workers(server) == workers
 
 
-def test_a_worker_that_is_replaced_answers_what_it_has_begun(served: tuple[int, str]) -> None:
+def test_a_worker_that_is_replaced_finishes_its_requests(served: tuple[int, str]) -> None:
     server, address = served
     old, body = set(running.workers(server)), json.dumps({"lang": "aa", "texts": ["x"]}).encode()
-    asking = [HTTPConnection(urlsplit(address).netloc, timeout=LONG) for _ in range(8)]
+    asking = [HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_SECONDS) for _ in range(8)]
     for connection in asking:
         connection.putrequest("POST", "/embed")
         connection.putheader("Content-Type", "application/json")
         connection.putheader("Content-Length", str(len(body)))
         connection.endheaders(body[:5])
-    until(lambda: figure(httpx2.get(f"{address}/metrics", timeout=LONG).text, "cr5_requests_in_flight") > 1)
+    until(lambda: metric(httpx2.get(f"{address}/metrics", timeout=TIMEOUT_SECONDS).text, "cr5_requests_in_flight") > 1)
     os.kill(server, signal.SIGHUP)
     until(lambda: len(running.workers(server)) > WORKERS)
     for connection in asking:
@@ -170,7 +170,7 @@ def test_a_worker_that_is_replaced_answers_what_it_has_begun(served: tuple[int, 
     until(lambda: len(answering(address)) == WORKERS)
 
 
-def test_a_server_that_is_told_to_end_while_it_replaces_workers_begins_no_other(folder: Path) -> None:
+def test_a_server_that_is_stopped_while_it_replaces_workers_starts_no_more(folder: Path) -> None:
     with running.server(folder, "--workers", WORKERS) as (server, address):
         until(lambda: len(answering(address)) == WORKERS)
         seen = set(running.workers(server.pid))
@@ -186,7 +186,7 @@ def test_a_server_that_is_told_to_end_while_it_replaces_workers_begins_no_other(
         assert not any(running.is_running(pid) for pid in seen)
 
 
-def test_workers_that_die_while_they_start_are_replaced_at_once(folder: Path) -> None:
+def test_workers_that_die_during_startup_are_replaced_at_once(folder: Path) -> None:
     with running.server(folder, "--workers", WORKERS) as (server, address):
         until(lambda: len(running.workers(server.pid)) == WORKERS)
         time.sleep(1)  # by now they are asked whether they are well, and answer as soon as they can
@@ -195,45 +195,45 @@ def test_workers_that_die_while_they_start_are_replaced_at_once(folder: Path) ->
             os.kill(pid, signal.SIGKILL)
         until(lambda: len(set(running.workers(server.pid)) - set(first)) == WORKERS)
         assert time.monotonic() - began < 3 / 4 * WORKER_START_SECONDS
-        assert httpx2.get(f"{address}/health", timeout=LONG).status_code == 200
+        assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
 
 
-def test_a_server_that_is_told_to_end_while_it_starts_ends(folder: Path) -> None:
+def test_a_server_can_be_stopped_during_startup(folder: Path) -> None:
     server, line = running.start(folder, "--port", 0)
     try:
         assert "serving" in line
         server.send_signal(signal.SIGTERM)
-        assert server.wait(LONG) in (0, -signal.SIGTERM)
+        assert server.wait(TIMEOUT_SECONDS) in (0, -signal.SIGTERM)
     finally:
         server.kill()
         server.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_that_is_told_to_end_leaves_no_worker_behind(folder: Path, number: signal.Signals) -> None:
+def test_a_stopped_server_leaves_no_worker_behind(folder: Path, number: signal.Signals) -> None:
     with running.server(folder, "--workers", WORKERS) as (server, address):
-        assert httpx2.get(f"{address}/health", timeout=LONG).status_code == 200
+        assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
         workers = running.workers(server.pid)
         assert len(workers) == WORKERS
         server.send_signal(number)
-        _, said = server.communicate(timeout=LONG)
+        _, said = server.communicate(timeout=TIMEOUT_SECONDS)
         assert (server.returncode, said.split()) == (0, ["stopped"])
         assert not any(running.is_running(pid) for pid in workers)
 
 
-def test_workers_end_when_the_process_that_looks_after_them_is_killed(folder: Path) -> None:
+def test_workers_stop_when_their_supervisor_is_killed(folder: Path) -> None:
     with running.server(folder, "--workers", WORKERS) as (server, address):
-        assert httpx2.get(f"{address}/health", timeout=LONG).status_code == 200
+        assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
         workers = running.workers(server.pid)
         server.kill()
         until(lambda: not any(running.is_running(pid) for pid in workers))
         with pytest.raises(httpx2.ConnectError):
-            httpx2.get(f"{address}/health", timeout=LONG)
+            httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the setting is glibc's")
 @pytest.mark.parametrize("returned", [True, False])
-def test_large_pieces_of_memory_go_back_to_the_system_even_after_larger_ones(returned: bool) -> None:
+def test_large_freed_blocks_are_returned_to_the_system_even_after_larger_ones(returned: bool) -> None:
     program = f"""
 import ctypes
 from cr5.server.process import return_freed_memory
@@ -253,7 +253,7 @@ before = libc.mallinfo2().hblkhd
 libc.malloc(2**20)
 print(libc.mallinfo2().hblkhd - before >= 2**20)
 """
-    # Dask, where a test has used it before, tells all children its own wishes.
+    # Dask sets MALLOC_ variables for all children of a process that has used it.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.split() == [str(returned)]
