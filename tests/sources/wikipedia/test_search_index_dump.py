@@ -135,19 +135,19 @@ def test_a_delete_action_has_no_second_line(plain: Path) -> None:
 
 
 def test_the_item_of_the_record_takes_precedence_over_the_item_table(plain: Path) -> None:
-    asked = []
+    looked_up = []
 
     def find(page: int, title: str) -> tuple[str, bool] | None:
-        asked.append((page, title))
+        looked_up.append((page, title))
         return {1: ("Q100", False), 8: ("Q8", False), 13: ("", True)}.get(page)
 
     plain.write_bytes(bulk(PAGES))
     page_counts: PageCounts = Counter()
     found = [(document.title, document.concept) for _, document in read(plain, find, page_counts=page_counts)]
-    # What find does not call a disambiguation is none, whatever its templates say.
+    # With an item table, templates do not make a page a disambiguation page.
     assert found == [("Århus", "Q25319"), ("Anna", "Q11879536"), ("Ny side", "Q8")]
     assert page_counts["disambiguations"] == 1
-    assert asked == [(page.id, page.title) for page in PAGES]
+    assert looked_up == [(page.id, page.title) for page in PAGES]
 
 
 @pytest.mark.parametrize("item", [None, "", "q42", "Q0", "P31", "Q42x", 42, ["Q42"]])

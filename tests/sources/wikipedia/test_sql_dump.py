@@ -95,7 +95,7 @@ def written(value: Value, doubled: bool = False) -> str:
 
 @given(st.lists(st.tuples(values, values, values, values), min_size=1, max_size=6), st.booleans(), st.integers(1, 90))
 @relaxed
-def test_random_rows_come_back_equal_whatever_the_chunks(
+def test_random_rows_are_read_unchanged_for_any_chunk_size(
     table: list[tuple[Value, ...]], doubled: bool, chunk: int
 ) -> None:
     lines = [",".join(written(value, doubled) for value in row) for row in table]
@@ -142,17 +142,17 @@ def test_each_literal_has_its_value(literal: str, value: Value) -> None:
     assert read(content, chunk=1) == read(content)
 
 
-def test_a_column_of_many_kinds_keeps_each() -> None:
+def test_a_column_may_mix_types() -> None:
     content = dump(insert("1,'a','x',NULL", "2,'a',7,0.5", r"3,'a','\'',3", "4,'a','\udcff',NULL"))
     assert read(content, "pp_value", "pp_sortkey") == [("x", None), (7, 0.5), ("'", 3), (b"\xff", None)]
 
 
-def test_columns_come_in_the_order_asked_for_and_may_repeat() -> None:
+def test_columns_are_in_the_requested_order_and_may_repeat() -> None:
     content = dump(insert("1,'a','b',0.5"))
     assert read(content, "pp_value", "pp_page", "pp_value") == [("b", 1, "b")]
 
 
-def test_rows_may_stand_on_lines_of_their_own() -> None:
+def test_rows_may_be_on_separate_lines() -> None:
     content = dump("INSERT INTO `page_props` VALUES\n(1,'a','b',NULL),\n(2,'c','d',NULL)\n,(3,'e','f',NULL)\n;\n")
     for chunk in (1, 2, 3, 2**15):
         assert read(content, "pp_page", "pp_value", chunk=chunk) == [(1, "b"), (2, "d"), (3, "f")]
@@ -163,7 +163,7 @@ def test_an_insert_may_name_its_columns() -> None:
     assert read(content, "pp_page", "pp_value") == [(1, "b"), (2, "c")]
 
 
-def test_other_tables_are_passed_over_even_if_they_speak_of_this_one() -> None:
+def test_other_tables_are_skipped_even_if_they_mention_this_one() -> None:
     other = "CREATE TABLE `page` (\n  `page_id` int,\n  KEY `x` (`page_id`)\n) ENGINE=InnoDB;\n"
     other += "INSERT INTO `page` VALUES (1,'\\nINSERT INTO `page_props` VALUES (9,9,9,9);');\n"
     content = dump(insert("1,'a','b',NULL"), other, insert("2,'a','b',NULL"), other)
@@ -174,7 +174,7 @@ def test_an_empty_table_has_no_rows() -> None:
     assert read(dump()) == []
 
 
-def test_windows_line_ends_do_not_matter() -> None:
+def test_windows_line_ends_are_accepted() -> None:
     assert read(dump(insert("1,'a','b',NULL")).replace(b"\n", b"\r\n"), "pp_page") == [(1,)]
 
 
@@ -260,7 +260,7 @@ def test_a_dump_that_is_cut_within_rows_gives_those_before_and_an_error() -> Non
         "",
     ],
 )
-def test_a_row_of_another_shape_is_shown(literals: str) -> None:
+def test_a_malformed_row_is_shown(literals: str) -> None:
     near = f"({literals});\n{TAIL}"[:40]
     assert message(dump(insert(literals))) == (
         f"x.sql: cannot be read as rows of `page_props` near {near!r}; download it again"
@@ -344,7 +344,7 @@ def test_arbitrary_bytes_give_rows_or_an_error(data: bytes) -> None:
         "\nINSERT INTO `page_props` (`a",
     ],
 )
-def test_time_is_linear_between_statements(unit: str) -> None:
+def test_the_time_is_linear_between_statements(unit: str) -> None:
     def read_repeated(repeats: int) -> None:
         with pytest.raises(CorpusError):
             read((unit * repeats).encode())

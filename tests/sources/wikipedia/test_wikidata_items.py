@@ -54,7 +54,7 @@ def sitelinks(tmp_path: Path) -> Path:
 # What was written is found
 
 
-def test_page_props_tell_items_and_disambiguations_by_page_id(page_props: Path, tmp_path: Path) -> None:
+def test_page_props_give_items_and_disambiguation_pages_by_page_id(page_props: Path, tmp_path: Path) -> None:
     table = from_page_props(page_props, tmp_path / "items")
     assert len(table) == 3
     assert table.find(1, "whatever") == ("Q42", False)

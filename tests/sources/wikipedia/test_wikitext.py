@@ -1,4 +1,4 @@
-"""Wikitext: running text comes out, everything else does not, and no text takes long."""
+"""Wikitext: the running text is kept, everything else is dropped, and the time is linear."""
 
 import time
 
@@ -21,7 +21,7 @@ soup = st.lists(st.sampled_from(SIGNS) | st.characters(), max_size=40).map("".jo
 relaxed = settings(max_examples=100, deadline=None)
 
 
-# Each construct
+# Constructs
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_files_and_categories_are_dropped_in_many_languages(link: str) -> None:
     assert plain_text(f"a [[{link}]]b") == "a b"
 
 
-def test_a_wiki_of_another_language_can_name_its_namespaces() -> None:
+def test_further_namespaces_can_be_hidden() -> None:
     assert plain_text("[[Restr-dielfennañ:Ki|ki]]") == "ki"
     assert plain_text("[[Restr-dielfennañ:Ki|ki]]", HIDDEN_PREFIXES | {"restr-dielfennañ"}) == ""
 
@@ -166,12 +166,12 @@ def test_broken_markup_keeps_its_words(wikitext: str, text: str) -> None:
     assert [" ".join(line.split()) for line in found.split("\n")] == text.split("\n")
 
 
-# What holds for all text
+# Properties of all texts
 
 
 @given(prose)
 @relaxed
-def test_text_without_markup_is_its_own_plain_text(text: str) -> None:
+def test_text_without_markup_is_unchanged(text: str) -> None:
     assert plain_text(text) == text
 
 
@@ -185,19 +185,19 @@ def test_text_without_markup_is_its_own_plain_text(text: str) -> None:
     prose,
 )
 @relaxed
-def test_nothing_within_a_template_survives(before: str, inside: str, after: str) -> None:
+def test_templates_are_dropped_with_their_content(before: str, inside: str, after: str) -> None:
     assert plain_text(f"{before}.{{{{t|{inside}|{{{{{{p|{inside}}}}}}}}}}}{after}") == f"{before}.{after}"
 
 
 @given(prose, soup.filter(lambda text: "ref" not in text and "--" not in text), prose)
 @relaxed
-def test_nothing_within_a_note_survives(before: str, inside: str, after: str) -> None:
+def test_footnotes_are_dropped_with_their_content(before: str, inside: str, after: str) -> None:
     assert plain_text(f"{before}.<ref>{inside}</ref>{after}") == f"{before}.{after}"
 
 
 @given(prose, words, words, prose)
 @relaxed
-def test_a_link_reads_as_its_words(before: str, target: str, shown: str, after: str) -> None:
+def test_a_link_is_replaced_by_its_label(before: str, target: str, shown: str, after: str) -> None:
     assert plain_text(f"{before} [[{target}|{shown}]] {after}") == f"{before} {shown} {after}"
     assert plain_text(f"{before} [[{target}]] {after}") == f"{before} {target} {after}"
 
@@ -205,7 +205,7 @@ def test_a_link_reads_as_its_words(before: str, target: str, shown: str, after: 
 @given(soup | st.text())
 @example("&#" + "9" * 5000 + ";")
 @settings(max_examples=400, deadline=None)
-def test_any_signs_become_tidy_text(wikitext: str) -> None:
+def test_arbitrary_text_becomes_tidy_text(wikitext: str) -> None:
     text = plain_text(wikitext)
     assert text == text.strip(" \n")
     assert "  " not in text
@@ -225,14 +225,14 @@ def test_any_signs_become_tidy_text(wikitext: str) -> None:
         "[[a{{", "{{{{a}}", "<math>{{", "[[a|b:", "\n!a", "\n!!", "-{a:", "#a", "{{ ", "http://",
     ],
 )  # fmt: skip
-def test_time_is_linear_whatever_the_text(unit: str, closed: bool) -> None:
+def test_the_time_is_linear_for_any_text(unit: str, closed: bool) -> None:
     closers = ("]]" + "}}" + "\n|}") * (3750 if closed else 0)
     assert seconds(unit, closers, 4) < 10 * seconds(unit, closers, 1) + 0.1  # 4 times would be exact, 16 quadratic
 
 
 @given(st.lists(st.sampled_from(SIGNS), min_size=1, max_size=4).map("".join), soup)
 @settings(max_examples=40, deadline=None)
-def test_time_is_linear_whatever_is_repeated(unit: str, after: str) -> None:
+def test_the_time_is_linear_for_any_repetition(unit: str, after: str) -> None:
     assert seconds(unit, after, 4) < 10 * seconds(unit, after, 1) + 0.1
 
 
@@ -250,7 +250,7 @@ def _seconds(text: str) -> float:
     return time.process_time() - start
 
 
-# Pages that are no articles
+# Pages that are not articles
 
 
 @pytest.mark.parametrize(
@@ -262,14 +262,14 @@ def _seconds(text: str) -> float:
         "＃転送 [[犬]]", "#重定向 [[狗]]", "#넘겨주기 [[개]]", "#OHJAUS [[Koira]]",
     ],
 )  # fmt: skip
-def test_redirects_are_known_in_any_language(wikitext: str) -> None:
+def test_redirects_are_recognised_in_any_language(wikitext: str) -> None:
     assert is_redirect(wikitext)
 
 
 @pytest.mark.parametrize(
     "wikitext", ["", "A [[dog]].", "#REDIRECT", "See #REDIRECT [[Dog]]", "== a ==\n# [[b]]", "# [[b]]"]
 )
-def test_articles_are_no_redirects(wikitext: str) -> None:
+def test_articles_are_not_redirects(wikitext: str) -> None:
     assert not is_redirect(wikitext)
 
 
@@ -282,7 +282,7 @@ def test_articles_are_no_redirects(wikitext: str) -> None:
         "{{aimai}}", "{{توضيح}}", "{{消歧义}}", "{{동음이의}}", "{{פירושונים}}", "{{అయోమయ నివృత్తి}}", "__DISAMBIG__",
     ],
 )  # fmt: skip
-def test_disambiguations_are_known_in_many_languages(wikitext: str) -> None:
+def test_disambiguation_pages_are_recognised_in_many_languages(wikitext: str) -> None:
     assert is_disambiguation(wikitext)
 
 
@@ -290,5 +290,5 @@ def test_disambiguations_are_known_in_many_languages(wikitext: str) -> None:
     "wikitext",
     ["", "{{Begriffsklärungshinweis}}", "{{nota disambigua}}", "{{disambiguation needed}}", "disambig", "{{x|dp}}"],
 )
-def test_hatnotes_are_no_disambiguations(wikitext: str) -> None:
+def test_pages_with_hatnotes_are_not_disambiguation_pages(wikitext: str) -> None:
     assert not is_disambiguation(wikitext)
