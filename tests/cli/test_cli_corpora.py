@@ -1,4 +1,4 @@
-"""The commands that make corpora: from a source on disk to a corpus that is read back, and how they fail."""
+"""``cr5 corpus``: every source becomes a corpus that can be read back, and errors are one line."""
 
 import gzip
 import json
@@ -135,7 +135,7 @@ def words(printed: str) -> str:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_source_becomes_a_corpus_and_the_account_says_which(
+def test_a_source_becomes_a_corpus_with_a_printed_summary(
     name: str, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, expected = SOURCES[name]
@@ -155,7 +155,7 @@ def test_a_source_becomes_a_corpus_and_the_account_says_which(
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_json_has_the_account_and_nothing_else(
+def test_json_prints_the_summary_and_nothing_else(
     name: str, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, expected = SOURCES[name]
@@ -172,7 +172,7 @@ def test_json_has_the_account_and_nothing_else(
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_on_standard_output_the_corpus_is_alone(
+def test_the_corpus_alone_goes_to_standard_output(
     name: str, tmp_path: Path, command: Callable[..., int], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     source, expected = SOURCES[name]
@@ -185,7 +185,7 @@ def test_on_standard_output_the_corpus_is_alone(
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_language_may_be_asked_for_in_any_spelling(name: str, tmp_path: Path, command: Callable[..., int]) -> None:
+def test_a_language_may_be_selected_in_any_spelling(name: str, tmp_path: Path, command: Callable[..., int]) -> None:
     make, expected = SOURCES[name]
     assert command(name, *make(tmp_path), "--langs", "ITA", "-o", "corpus.jsonl") == 0
     kept = [document for document in expected if document.lang == "it"]
@@ -216,7 +216,7 @@ def test_an_interrupt_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("name", [*SOURCES, "wikipedia"])
-def test_help_has_examples_that_are_not_broken(
+def test_help_shows_examples_on_unbroken_lines(
     name: str, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(name, "--help") == 0
@@ -230,7 +230,7 @@ def test_help_has_examples_that_are_not_broken(
     assert words(help_text or "") in words(printed)
 
 
-def test_help_lists_sources_before_what_uses_a_corpus(
+def test_help_lists_sources_before_commands_for_existing_corpora(
     command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command("--help") == 0
@@ -243,7 +243,7 @@ def test_help_lists_sources_before_what_uses_a_corpus(
 # What the account tells
 
 
-def test_untranslated_and_repeated_texts_are_counted_and_left_out_when_asked(
+def test_untranslated_and_repeated_texts_are_counted_and_left_out_on_request(
     tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     articles = [document for document in demo.encyclopedia() if document.lang in ("da", "en")]
@@ -304,7 +304,7 @@ def test_documents_too_short_to_train_on_come_with_advice(
     assert f"short: fewer different words than the 50 that training asks for, by a sample; {ADVICE[name]}" in told
 
 
-def test_codes_that_were_rewritten_are_told(
+def test_normalised_language_codes_are_printed(
     tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for code in ("eng", "ita", "dan", "deu", "fra", "vie"):
@@ -314,7 +314,7 @@ def test_codes_that_were_rewritten_are_told(
     assert "codes: dan is da, deu is de, eng is en, fra is fr, ita is it and 1 more" in told
 
 
-def test_pairs_meet_in_a_pivot_however_each_spells_it(
+def test_the_pivot_may_be_spelled_differently_in_every_pair(
     tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, text in {"a.en": ENGLISH, "a.it": ITALIAN, "b.eng": ENGLISH, "b.dan": "Hunden gør."}.items():
@@ -325,7 +325,7 @@ def test_pairs_meet_in_a_pivot_however_each_spells_it(
     assert len({document.concept for document in found}) == 1
 
 
-def test_faults_that_were_skipped_are_counted_with_an_example(
+def test_skipped_problems_are_counted_with_an_example(
     tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "x.en").write_bytes(b"good\n\xff\n")
@@ -336,7 +336,7 @@ def test_faults_that_were_skipped_are_counted_with_an_example(
     assert [d.text for d in read(tmp_path / "corpus.jsonl")] == ["good", "bene\nmale"]
 
 
-def test_a_language_that_the_source_has_not_is_warned_of(
+def test_a_selected_language_that_is_missing_gives_a_warning(
     tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command("moses", *moses(tmp_path), "--langs", "eng,fr", "-o", "corpus.jsonl") == 0
@@ -399,7 +399,7 @@ def test_a_language_that_the_source_has_not_is_warned_of(
         ),
     ],
 )
-def test_input_that_cannot_be_used(
+def test_unusable_input_is_one_line_on_standard_error(
     arguments: list[str], message: str, tmp_path: Path, fails: Callable[..., str]
 ) -> None:
     (tmp_path / "void").mkdir()
@@ -436,7 +436,9 @@ def test_input_that_cannot_be_used(
         ),
     ],
 )
-def test_options_that_lead_nowhere(options: list[str], message: str, tmp_path: Path, fails: Callable[..., str]) -> None:
+def test_unusable_options_are_one_line_on_standard_error(
+    options: list[str], message: str, tmp_path: Path, fails: Callable[..., str]
+) -> None:
     assert fails("moses", *moses(tmp_path), *options) == message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["en-it.txt.zip"]
 
@@ -466,7 +468,7 @@ def test_when_everything_is_dropped_the_options_that_did_it_are_named(
         ),
     ],
 )
-def test_wrong_usage(
+def test_wrong_usage_ends_with_code_2(
     arguments: list[str],
     message: str,
     tmp_path: Path,
@@ -478,7 +480,7 @@ def test_wrong_usage(
     assert message in words(capsys.readouterr().err)
 
 
-def test_a_corpus_that_was_there_stays_when_the_new_one_fails(
+def test_an_existing_corpus_is_kept_if_writing_a_new_one_fails(
     tmp_path: Path, command: Callable[..., int], fails: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = moses(tmp_path)
@@ -521,7 +523,7 @@ def wikipedia(mirror: Mirror, *options: object) -> list[object]:
     ]
 
 
-def test_wikipedia_becomes_a_corpus_and_the_report_says_which(
+def test_wikipedia_becomes_a_corpus_with_a_printed_report(
     wikipedias: Mirror, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(*wikipedia(wikipedias)) == 0
@@ -537,14 +539,16 @@ def test_wikipedia_becomes_a_corpus_and_the_report_says_which(
     assert printed.endswith("Next: cr5 corpus inspect wiki; cr5 train wiki -o model\n")
 
 
-def test_wikipedia_in_json(wikipedias: Mirror, command: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wikipedia_prints_its_report_as_json(
+    wikipedias: Mirror, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert command(*wikipedia(wikipedias, "--json", "--concepts", "shared")) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["corpus"] == "wiki"
     assert {lang: facts["documents"] for lang, facts in found["languages"].items()} == {"da": 19, "it": 19}
 
 
-def test_wikipedia_interrupted_says_how_to_go_on(
+def test_an_interrupted_wikipedia_run_says_how_to_continue(
     wikipedias: Mirror,
     command: Callable[..., int],
     capsys: pytest.CaptureFixture[str],

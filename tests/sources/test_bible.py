@@ -1,4 +1,4 @@
-"""Verse files: verses, chapters and books come back, and a file of another length is refused."""
+"""Verse files: verses, chapters and books come back, and files of the wrong length are errors."""
 
 import contextlib
 import gzip
@@ -76,7 +76,7 @@ def test_verses_are_documents_or_joined_into_chapters_and_books(
     assert list(read_bible([put(tmp_path / "eng.tsv", numbered)], by=by)) == expected
 
 
-def test_a_folder_gives_all_its_files_but_the_list(tmp_path: Path, references: Path) -> None:
+def test_a_folder_stands_for_all_its_files_but_the_references(tmp_path: Path, references: Path) -> None:
     put(tmp_path / "eng-b.txt", ENGLISH)
     put(tmp_path / "eng-a.txt", ENGLISH, end="\r\n")
     put(tmp_path / "README.md", ["no verses"])
@@ -125,7 +125,9 @@ def test_random_verses_come_back_equal_in_either_form(
 
 
 @pytest.mark.parametrize("rows", [[], ENGLISH[:-1], [*ENGLISH, "more"]])
-def test_a_file_of_another_length_is_named_with_both_numbers(tmp_path: Path, references: Path, rows: list[str]) -> None:
+def test_a_file_with_more_or_fewer_lines_than_references_is_an_error_with_both_numbers(
+    tmp_path: Path, references: Path, rows: list[str]
+) -> None:
     path, good = put(tmp_path / "eng.txt", rows), put(tmp_path / "da.txt", DANISH)
     expected = f"{path}: {len(rows)} lines, but 6 references; pass the list of references it was made with"
     assert message([path], references) == expected
@@ -136,7 +138,7 @@ def test_a_file_of_another_length_is_named_with_both_numbers(tmp_path: Path, ref
 
 
 @pytest.mark.parametrize("line", ["GEN 1", "", "GEN one:1", "1:1"])
-def test_a_list_with_a_line_that_names_no_verse_is_refused(tmp_path: Path, line: str) -> None:
+def test_a_list_with_a_line_that_is_not_a_verse_is_an_error(tmp_path: Path, line: str) -> None:
     path, references = put(tmp_path / "eng.txt", ENGLISH), put(tmp_path / "vref.txt", ["GEN 1:1", line])
     assert message([path], references) == f"{references}:2: {line!r} is not a verse; write it as GEN 1:1"
 
@@ -144,7 +146,7 @@ def test_a_list_with_a_line_that_names_no_verse_is_refused(tmp_path: Path, line:
 @pytest.mark.parametrize(
     "line", ["In the beginning.", "GEN 1\tIn the beginning.", "GEN 1:1 In the beginning.", "x" * 99]
 )
-def test_a_line_without_its_verse_is_named(tmp_path: Path, line: str) -> None:
+def test_a_line_without_its_verse_is_an_error(tmp_path: Path, line: str) -> None:
     path = put(tmp_path / "eng.txt", ["", line, "GEN 1:2\tIt was dark."])
     shown = line if len(line) < 40 else "x" * 40 + "..."
     expected = (
@@ -157,7 +159,7 @@ def test_a_line_without_its_verse_is_named(tmp_path: Path, line: str) -> None:
     assert skipped.examples == {"no reference": expected}
 
 
-def test_files_that_cannot_be_read_are_named_and_do_not_stop_the_others(tmp_path: Path, references: Path) -> None:
+def test_an_unreadable_file_is_reported_and_the_others_are_read(tmp_path: Path, references: Path) -> None:
     missing, cut, good = tmp_path / "eng.txt", tmp_path / "it.txt.gz", put(tmp_path / "da.txt", DANISH)
     cut.write_bytes(gzip.compress("\n".join(DANISH).encode())[:-9])
     broken = tmp_path / "sv.txt"
@@ -173,7 +175,7 @@ def test_files_that_cannot_be_read_are_named_and_do_not_stop_the_others(tmp_path
     assert skipped.counts == {"unreadable file": 2, "invalid UTF-8": 1}
 
 
-def test_wrong_arguments_are_named(tmp_path: Path, references: Path) -> None:
+def test_wrong_arguments_are_errors_that_name_them(tmp_path: Path, references: Path) -> None:
     assert message([], None) == "no verse file given; name files such as eng-engBSB.txt, or their folder"
     assert message([tmp_path], references) == (
         f"{tmp_path}: no verse file in this folder; their names end in .txt or .tsv"
@@ -188,7 +190,7 @@ def test_wrong_arguments_are_named(tmp_path: Path, references: Path) -> None:
 
 @given(st.binary(max_size=200) | st.lists(st.sampled_from([b"GEN 1:1", b"\t", b"\n", b"a", b"\xff"])).map(b"".join))
 @settings(relaxed, max_examples=150)
-def test_any_bytes_are_verses_or_complaints(tmp_path: Path, content: bytes) -> None:
+def test_any_bytes_give_verses_or_reported_errors(tmp_path: Path, content: bytes) -> None:
     path, references = tmp_path / "eng.txt", put(tmp_path / "vref.txt", REFERENCES)
     path.write_bytes(content)
     for listed in (references, None):

@@ -1,4 +1,4 @@
-"""On the way into a corpus: codes, guesses, foreign texts, near-duplicates."""
+"""Cleaning documents: language codes, guessed languages, foreign texts, near-duplicates."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ def kept(given_: list[Document], summary: SourceSummary | None = None, **options
     return [document for batch in found for document in batch.documents()]
 
 
-def test_codes_become_bcp_47_and_the_source_s_own_are_told() -> None:
+def test_codes_become_bcp_47_and_the_summary_has_their_former_spelling() -> None:
     summary = SourceSummary()
     codes = ["pt_br", "deu", "en", "sr@latin"]
     found = kept([Document(str(i), code, "x", "t", "u") for i, code in enumerate(codes)], summary)
@@ -27,7 +27,7 @@ def test_codes_become_bcp_47_and_the_source_s_own_are_told() -> None:
     assert (found[0].concept, found[0].text, found[0].title, found[0].url) == ("0", "x", "t", "u")
 
 
-def test_a_missing_language_is_guessed_and_the_confidence_told() -> None:
+def test_a_missing_language_is_guessed_with_its_confidence() -> None:
     summary = SourceSummary()
     found = kept([Document(d.concept, "", d.text) for d in ENGLISH + DANISH], summary)
     assert [document.lang for document in found] == ["en"] * 40 + ["da"] * 40
@@ -37,7 +37,7 @@ def test_a_missing_language_is_guessed_and_the_confidence_told() -> None:
     assert 0.8 < figures["en"].confidence <= 1.0
 
 
-def test_a_code_that_is_none_is_complained_about() -> None:
+def test_an_invalid_language_code_is_an_error() -> None:
     bad = [Document("a", "this is no code", "text"), Document("b", "en", "text")]
     with pytest.raises(CorpusError, match=r"^a: "):
         kept(bad)
@@ -46,20 +46,20 @@ def test_a_code_that_is_none_is_complained_about() -> None:
     assert skipped.counts == {"no language code": 1}
 
 
-def test_a_text_without_a_sign_of_its_language_is_complained_about() -> None:
+def test_a_text_whose_language_cannot_be_guessed_is_an_error() -> None:
     with pytest.raises(CorpusError) as caught:
         kept([Document("a", "", "12 34 56")])
     assert str(caught.value).startswith("a: ")
     assert '`on_error="skip"`' in str(caught.value)
 
 
-def test_only_languages_that_are_asked_for_remain_however_they_are_spelled() -> None:
+def test_only_the_wanted_languages_are_kept_in_any_spelling() -> None:
     given_ = [Document("a", "pt-BR", "x"), Document("a", "pt", "y"), Document("a", "en", "z")]
     assert [d.text for d in kept(given_, langs=["pt_br", "eng"])] == ["x", "z"]
 
 
 @pytest.mark.parametrize("drop", [False, True])
-def test_untranslated_pages_are_counted_and_dropped_when_asked(drop: bool) -> None:
+def test_untranslated_pages_are_counted_and_dropped_on_request(drop: bool) -> None:
     summary = SourceSummary()
     pages = [*DANISH, Document("forgotten", "da", ENGLISH[0].text)]
     assert len(kept(pages, summary, drop_foreign=drop)) == 41 - drop
@@ -68,7 +68,7 @@ def test_untranslated_pages_are_counted_and_dropped_when_asked(drop: bool) -> No
 
 
 @pytest.mark.parametrize("drop", [False, True])
-def test_near_duplicates_are_counted_and_dropped_when_asked(drop: bool) -> None:
+def test_near_duplicates_are_counted_and_dropped_on_request(drop: bool) -> None:
     summary = SourceSummary()
     pages = [*ENGLISH, Document("copy", "en", ENGLISH[3].text + " And more.")]
     assert len(kept(pages, summary, dedupe=drop)) == 41 - drop
@@ -76,7 +76,7 @@ def test_near_duplicates_are_counted_and_dropped_when_asked(drop: bool) -> None:
     assert summary.by_language()["en"].documents == 41 - drop
 
 
-def test_the_example_of_foreign_texts_is_in_the_language_it_stands_for() -> None:
+def test_each_pair_of_declared_and_evident_language_has_its_own_example() -> None:
     summary = SourceSummary()
     vietnamese = next(d for d in demo.encyclopedia() if d.lang == "vi")
     pages = [("vi", vietnamese.text), ("en 1", ENGLISH[0].text), ("en 2", ENGLISH[1].text)]
@@ -85,7 +85,7 @@ def test_the_example_of_foreign_texts_is_in_the_language_it_stands_for() -> None
     assert summary.foreign_examples == {("da", "vi"): "vi", ("da", "en"): "en 1"}
 
 
-def test_guesses_outside_of_the_languages_asked_for_are_not_told() -> None:
+def test_guesses_of_languages_that_are_not_wanted_are_not_counted() -> None:
     summary = SourceSummary()
     kept([Document(d.concept, "", d.text) for d in ENGLISH + DANISH], summary, langs=["da"])
     assert set(summary.by_language()) == {"da"}
@@ -108,7 +108,7 @@ def test_short_documents_are_those_with_too_few_different_words() -> None:
     assert summary.by_language()["zh"].short == 0.0
 
 
-def test_a_sample_of_every_language_tells_how_many_are_short() -> None:
+def test_the_share_of_short_documents_is_estimated_from_a_sample_of_every_language() -> None:
     summary = SourceSummary()
     found = [Document(str(i), lang, f"word {i}") for lang in ("en", "it") for i in range(2 * SAMPLE_DOCUMENTS)]
     kept(found, summary, min_unique=3)
@@ -120,5 +120,5 @@ TEXT = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
 
 
 @given(st.lists(st.builds(Document, TEXT, st.sampled_from(["en", "it", "xx"]), TEXT, st.just("t"), st.just("u"))))
-def test_what_is_in_place_passes_unchanged(given_: list[Document]) -> None:
+def test_clean_documents_are_unchanged(given_: list[Document]) -> None:
     assert kept(given_) == given_

@@ -1,4 +1,4 @@
-"""Europarl: speeches come back from text and XML, and what is wrong with a file is named and passed over."""
+"""Europarl: speeches come back from text and XML, and errors in a file are reported and skipped."""
 
 import gzip
 import tracemalloc
@@ -116,7 +116,7 @@ def test_sessions_in_xml_are_headings_and_speeches(tmp_path: Path) -> None:
     ]
 
 
-def test_files_may_be_compressed_in_folders_or_members_of_a_zip(tmp_path: Path) -> None:
+def test_files_may_be_compressed_or_members_of_a_zip(tmp_path: Path) -> None:
     plain, packed, zipped = tmp_path / "plain", tmp_path / "packed", tmp_path / "zipped"
     put(plain, "de/ep-00-01-17.xml", XML)
     put(plain, "en/ep-00-01-17.txt", TEXT)
@@ -134,7 +134,7 @@ def test_files_may_be_compressed_in_folders_or_members_of_a_zip(tmp_path: Path) 
     assert list(read_europarl(zipped / "de.zip")) == list(read_europarl(packed / "raw" / "de")) == expected[:3]
 
 
-def test_only_the_languages_asked_for_are_read(tmp_path: Path) -> None:
+def test_only_the_wanted_languages_are_read(tmp_path: Path) -> None:
     for lang in ("da", "en", "it"):
         put(tmp_path, f"{lang}/ep-00-01-17.txt", speech())
     put(tmp_path, "da/ep-99-01-17.txt", b"\xff")
@@ -145,7 +145,9 @@ def test_only_the_languages_asked_for_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "asked"), [("en", "eng"), ("en", "EN"), ("deu", "de"), ("pt_br", "pt-BR"), ("pt-BR", "por_br")]
 )
-def test_languages_may_be_spelled_otherwise_than_their_folders(tmp_path: Path, folder: str, asked: str) -> None:
+def test_wanted_languages_may_be_spelled_differently_from_their_folders(
+    tmp_path: Path, folder: str, asked: str
+) -> None:
     for name in (folder, "it", "not a language"):
         put(tmp_path, f"{name}/ep-00-01-17.txt", speech())
     assert [document.lang for document in read_europarl(tmp_path, langs=[asked])] == [folder]
@@ -198,7 +200,7 @@ def test_random_sessions_come_back_equal_in_either_form(
 # What is wrong with a file
 
 
-def test_a_folder_without_sessions_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_sessions_is_an_error(tmp_path: Path) -> None:
     put(tmp_path, "en/other.xml", XML)
     assert message(tmp_path) == (
         f"{tmp_path}: no session file; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml"
@@ -206,7 +208,7 @@ def test_a_folder_without_sessions_is_named(tmp_path: Path) -> None:
     assert message(tmp_path / "txt") == f"{tmp_path}/txt: no such folder or .zip; check the spelling"
 
 
-def test_a_language_without_sessions_is_named(tmp_path: Path) -> None:
+def test_a_wanted_language_without_sessions_is_an_error(tmp_path: Path) -> None:
     put(tmp_path, "en/ep-00-01-17.txt", TEXT)
     put(tmp_path, "da/ep-00-01-17.txt", TEXT)
     assert message(tmp_path, ["en", "nl", "fr"]) == f"{tmp_path}: no session in fr, nl; its folders are da, en"
@@ -249,7 +251,7 @@ def test_a_language_without_sessions_is_named(tmp_path: Path) -> None:
         ("en.zip", b"PK", "unreadable file", ": corrupt, file is not a zip file; copy or download it again"),
     ],
 )
-def test_one_bad_file_is_named_and_does_not_stop_the_others(
+def test_a_bad_file_is_reported_and_the_others_are_read(
     tmp_path: Path, name: str, content: bytes, reason: str, words: str
 ) -> None:
     bad = put(tmp_path, f"en/{name}", content)
@@ -261,7 +263,7 @@ def test_one_bad_file_is_named_and_does_not_stop_the_others(
     assert skipped.examples[reason] == message(tmp_path) == f"{bad}{words}"
 
 
-def test_an_encrypted_member_is_named(tmp_path: Path) -> None:
+def test_an_encrypted_member_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "en.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("ep-1.txt", TEXT)
@@ -300,7 +302,7 @@ noise = st.lists(
 
 @given(noise, st.sampled_from(["txt", "xml"]))
 @settings(relaxed, max_examples=200)
-def test_any_signs_are_speeches_or_complaints(tmp_path: Path, signs: str, form: str) -> None:
+def test_any_characters_give_speeches_or_reported_errors(tmp_path: Path, signs: str, form: str) -> None:
     put(tmp_path, f"{form}/en/ep-1.{form}", f"<SPEAKER ID=1>\n{signs}".encode("utf-8", "surrogateescape"))
     for document in read_europarl(tmp_path / form, handle_error=Skipped().add):
         assert document.concept.startswith("ep-1/")

@@ -1,4 +1,4 @@
-"""Folder trees: a path tells language and concept, and what every page repeats is no text."""
+"""Folder trees: the path gives language and concept, and lines that most pages repeat are dropped."""
 
 import os
 import tracemalloc
@@ -81,12 +81,14 @@ def test_every_page_is_a_document_in_the_language_of_its_folder(tmp_path: Path) 
         ("v*/{lang}.lproj/{concept}", "v1.2/fr.lproj/a.html", ("fr", "a")),
     ],
 )
-def test_a_pattern_tells_language_and_concept(tmp_path: Path, pattern: str, path: str, place: tuple[str, str]) -> None:
+def test_a_pattern_finds_language_and_concept_in_a_path(
+    tmp_path: Path, pattern: str, path: str, place: tuple[str, str]
+) -> None:
     assert found(tree(tmp_path, {path: "<p>text"}), pattern) == [place]
 
 
 @pytest.mark.parametrize("name", ["css", "src", "js", "images", "EN", "xx", "en-backup", "jp", "e", "und"])
-def test_a_folder_that_is_no_language_is_passed_over(tmp_path: Path, name: str) -> None:
+def test_a_folder_that_is_not_a_language_is_ignored(tmp_path: Path, name: str) -> None:
     assert found(tree(tmp_path, {f"{name}/a.html": "<p>x", "it/a.html": "<p>y"})) == [("it", "a")]
 
 
@@ -116,7 +118,7 @@ def test_lines_of_more_than_half_the_pages_are_dropped(tmp_path: Path) -> None:
     assert list(read_folder(tmp_path, keep_repeated=True))[1].text == "Sosteneteci!\npagina 0\nmeno"
 
 
-def test_a_sample_of_many_pages_tells_what_all_repeat(tmp_path: Path) -> None:
+def test_repeated_lines_are_found_in_a_sample_of_many_pages(tmp_path: Path) -> None:
     tree(tmp_path, {f"it/{i:03}.txt": f"menu\npagina {i}" for i in range(100)})
     assert [d.text for d in read_folder(tmp_path, sample_pages=12)] == [f"pagina {i}" for i in range(100)]
 
@@ -124,20 +126,20 @@ def test_a_sample_of_many_pages_tells_what_all_repeat(tmp_path: Path) -> None:
 # Faults
 
 
-def test_links_that_go_round_end_and_a_linked_language_counts_once(tmp_path: Path) -> None:
+def test_circular_links_end_and_a_linked_language_is_read_once(tmp_path: Path) -> None:
     tree(tmp_path, {"en-US/sub/a.html": "<p>x"})
     (tmp_path / "en-US" / "sub" / "up").symlink_to(tmp_path)
     (tmp_path / "en").symlink_to(tmp_path / "en-US")
     assert found(tmp_path) == [("en-US", "sub/a")]
 
 
-def test_what_is_no_file_is_passed_over(tmp_path: Path) -> None:
+def test_entries_that_are_not_regular_files_are_ignored(tmp_path: Path) -> None:
     tree(tmp_path, {"en/a.html": "<p>x", "en/b.html/c.html": "<p>y"})
     os.mkfifo(tmp_path / "en" / "pipe.html")
     assert found(tmp_path) == [("en", "a"), ("en", "b.html/c")]
 
 
-def test_faults_of_pages_are_named_and_the_others_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_pages_are_reported_and_the_others_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree(tmp_path, {"en/a.html": "<p>x", "en/bad.txt": b"caf\xe9", "en/large.md": "x" * 5000})
     tree(tmp_path, {"en/named.html": b"<meta charset=cp1252>\x81"})
     (tmp_path / "en" / "gone.html").symlink_to("nowhere")
@@ -153,7 +155,7 @@ def test_faults_of_pages_are_named_and_the_others_read(tmp_path: Path, monkeypat
     assert message(tmp_path) == "ROOT/en/bad.txt: byte 4 is not valid UTF-8; convert it with iconv"
 
 
-def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree(tmp_path, {"en/a.html": "<p>x"})
     listed = os.scandir
 
@@ -166,7 +168,7 @@ def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: py
     assert message(tmp_path) == "ROOT/en: cannot be read, permission denied; check its permissions"
 
 
-def test_a_pattern_that_fits_nothing_shows_what_there_is(tmp_path: Path) -> None:
+def test_a_pattern_without_a_match_is_an_error_with_some_paths(tmp_path: Path) -> None:
     tree(tmp_path, {"docs/a.html": "x", "docs/b.html": "x", "docs/c/d.md": "x", "docs/e.md": "x", "x.png": "x"})
     assert message(tmp_path) == (
         "ROOT: no page matches `pattern={lang}/{concept}`, there are docs/a.html, docs/b.html, docs/e.md; show in "
@@ -175,7 +177,7 @@ def test_a_pattern_that_fits_nothing_shows_what_there_is(tmp_path: Path) -> None
     )
 
 
-def test_a_folder_without_pages_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_pages_is_an_error(tmp_path: Path) -> None:
     assert message(tree(tmp_path, {"en/x.png": "x"})) == (
         "ROOT: no page matches `pattern={lang}/{concept}`, and no file ends in .html, .htm, .xhtml, .md, .markdown, "
         ".mdx, .rst, .txt; show in `pattern` where a path has the language code and the name of the page, "
@@ -198,11 +200,11 @@ def test_a_folder_without_pages_is_named(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_pattern_without_meaning_is_refused(tmp_path: Path, pattern: str, text: str) -> None:
+def test_an_invalid_pattern_is_an_error(tmp_path: Path, pattern: str, text: str) -> None:
     assert message(tmp_path, pattern) == text
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     assert message(tmp_path / "x") == "ROOT: no such folder; check the spelling"
 
 
@@ -213,7 +215,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     ).map("".join),
 )
 @relaxed
-def test_any_pattern_is_a_pattern_or_refused(path: str, pattern: str) -> None:
+def test_any_pattern_matches_completely_or_is_an_error(path: str, pattern: str) -> None:
     try:
         left, right = folder._compile(pattern)
     except CorpusError:
@@ -232,7 +234,7 @@ def test_memory_does_not_grow_with_the_pages(tmp_path: Path) -> None:
     assert peak < 20 * len(page) < 40 * len(page)
 
 
-def test_only_languages_that_are_asked_for_are_read(tmp_path: Path) -> None:
+def test_only_the_wanted_languages_are_read(tmp_path: Path) -> None:
     tree(tmp_path, {"en/a.txt": "one", "pt_BR/a.txt": "um", "it/a.txt": "uno"})
     assert [d.text for d in read_folder(tmp_path, langs=["pt-BR", "eng"])] == ["one", "um"]
     with pytest.raises(CorpusError) as caught:

@@ -1,4 +1,4 @@
-"""Catalogues: messages come back from PO and MO as gettext reads them, and what is damaged is named."""
+"""Catalogues: messages come back from PO and MO as gettext reads them, and damage is reported with its line."""
 
 import contextlib
 import gettext
@@ -141,7 +141,7 @@ def message(paths: list[Path], by: Unit = "message") -> str:
 # What is written comes back
 
 
-def test_a_catalogue_has_its_messages_but_not_the_obsolete() -> None:
+def test_obsolete_messages_are_left_out() -> None:
     for content in (GERMAN, GERMAN.replace("\n", "\r\n"), "\ufeff" + GERMAN):
         header, *found = read_po(io.BytesIO(content.encode()), "de.po")
         assert header.id == ""
@@ -184,7 +184,7 @@ def test_the_charset_of_the_header_is_honoured(charset: str) -> None:
         assert list(found)[1:] == messages
 
 
-def test_a_header_may_hold_a_name_in_other_characters() -> None:
+def test_a_header_may_contain_a_name_in_another_encoding() -> None:
     content = b'# Jos\xe9\nmsgid ""\nmsgstr "Last-Translator: Jos\xe9\\n"\n"Language: es\\n"\nmsgid "a"\nmsgstr "b"\n'
     assert [found.id for found in read_po(io.BytesIO(content), "es.po")] == ["", "a"]
 
@@ -223,7 +223,7 @@ def test_a_context_makes_another_concept(tmp_path: Path) -> None:
     assert len({document.concept for document in read([path])}) == 2
 
 
-def test_a_translation_into_the_source_language_is_given_where_it_differs(tmp_path: Path) -> None:
+def test_a_translation_into_the_source_language_is_a_document_if_it_differs(tmp_path: Path) -> None:
     path = put(tmp_path, "en.po", 'msgid "a"\nmsgstr "a"\n\nmsgid "b"\nmsgstr "c"\n')
     assert [(document.lang, document.text) for document in read([path])] == [("en", "a"), ("en", "b"), ("en", "c")]
 
@@ -300,7 +300,7 @@ def test_a_file_has_its_own_name_or_that_of_its_folder(tmp_path: Path) -> None:
     assert read(paths, "catalogue", source_lang="") == [Document("po", "de", "x"), Document("app", "it", "x")]
 
 
-def test_a_folder_gives_compiled_catalogues_only_where_there_is_no_text(tmp_path: Path) -> None:
+def test_a_folder_gives_compiled_catalogues_only_without_a_po_file_beside_them(tmp_path: Path) -> None:
     compiled = mo([Message("", "Quit", "", ("Slut",))])
     put(tmp_path, "it.po", ITALIAN)
     put(tmp_path, "it.mo", compiled)
@@ -368,7 +368,7 @@ def test_time_is_linear(unit: str) -> None:
         ),
     ],
 )
-def test_a_damaged_entry_is_named_and_does_not_stop_the_others(tmp_path: Path, entry: str, words: str) -> None:
+def test_a_damaged_entry_is_reported_and_the_others_are_read(tmp_path: Path, entry: str, words: str) -> None:
     good = 'msgid "Quit"\nmsgstr "Esci"'
     path = put(tmp_path, "it.po", f'msgid "Q"\nmsgstr "E"\n\n{entry}\n\n{good}'.encode("utf-8", "surrogateescape"))
     assert message([path]) == f"{path}:{words}"
@@ -387,7 +387,7 @@ def test_a_message_without_an_end_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("name", ["UTF-16", "rot13", "unicode_escape", "x-unknown", "cp0"])
-def test_an_unknown_charset_is_named(tmp_path: Path, name: str) -> None:
+def test_an_unknown_charset_is_an_error(tmp_path: Path, name: str) -> None:
     content = po([Message("", "a", "", ("b",))]).replace(b"UTF-8", name.encode())
     compiled = mo([Message("", "a", "", ("b",))]).replace(b"UTF-8", name.encode()[:5].ljust(5))
     path = put(tmp_path, "da.po", content)
@@ -405,7 +405,7 @@ def mo_message(content: bytes, max_bytes: int = MAX_MO_BYTES) -> str:
     return str(caught.value)
 
 
-def test_what_is_no_compiled_catalogue_is_named() -> None:
+def test_a_file_that_is_not_a_compiled_catalogue_is_an_error() -> None:
     whole = mo([Message("", "a", "", ("b",))])
     for content in (b"", b"msgid", whole[:19], whole[1:]):
         assert mo_message(content) == (
@@ -424,7 +424,7 @@ def test_what_is_no_compiled_catalogue_is_named() -> None:
     assert mo_message(whole, max_bytes=50) == "da.mo: more than 0 MB; pass its .po instead"
 
 
-def test_wild_offsets_in_a_compiled_catalogue_are_named() -> None:
+def test_offsets_outside_a_compiled_catalogue_are_errors() -> None:
     whole = mo([Message("", "a", "", ("b",)), Message("", "c", "", ("d",))])
     wild = whole[:36] + struct.pack("<2I", 1, 2**32 - 1) + whole[44:]
     assert mo_message(wild) == "da.mo: message 2 is outside the file; compile it again"
@@ -434,7 +434,7 @@ def test_wild_offsets_in_a_compiled_catalogue_are_named() -> None:
     assert mo_message(broken) == "da.mo: message 2 is not utf-8, which the header declares; compile it again"
 
 
-def test_a_small_file_does_not_become_an_endless_text() -> None:
+def test_a_small_compiled_file_does_not_expand_without_limit() -> None:
     count = 1000
     table = struct.pack("<2I", 8 * count, 28) * count
     content = struct.pack("<7I", 0x950412DE, 0, count, 28, 28, 0, 0) + table
@@ -442,7 +442,7 @@ def test_a_small_file_does_not_become_an_endless_text() -> None:
     assert len(list(read_mo(io.BytesIO(content), "da.mo", Skipped().add))) == 2
 
 
-def test_files_that_cannot_be_read_are_named_and_do_not_stop_the_others(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     missing, good = tmp_path / "de.po", put(tmp_path, "it.po", ITALIAN)
     expected = f"{missing}: cannot be read, no such file or directory; check the name"
     assert message([missing]) == expected
@@ -451,7 +451,7 @@ def test_files_that_cannot_be_read_are_named_and_do_not_stop_the_others(tmp_path
     assert skipped.examples == {"unreadable file": expected}
 
 
-def test_a_catalogue_without_references_cannot_be_read_by_them(tmp_path: Path) -> None:
+def test_a_catalogue_without_references_cannot_be_read_by_reference(tmp_path: Path) -> None:
     path = put(tmp_path, "it.po", ITALIAN)
     assert message([path], "reference") == (
         f"{path}: its messages have no references to source files; pass a .po that has them, or choose `by=message` "
@@ -459,7 +459,7 @@ def test_a_catalogue_without_references_cannot_be_read_by_them(tmp_path: Path) -
     )
 
 
-def test_wrong_arguments_are_named(tmp_path: Path) -> None:
+def test_wrong_arguments_are_errors_that_name_them(tmp_path: Path) -> None:
     assert message([]) == "no catalogue given; name .po and .mo files, or their folder"
     assert message([tmp_path]) == f"{tmp_path}: no catalogue in this folder; their names end in .po, .mo or .gmo"
     assert message([tmp_path], "page") == (  # type: ignore[arg-type]
@@ -496,7 +496,7 @@ noise = st.lists(
 
 @given(noise, st.booleans())
 @settings(relaxed, max_examples=200)
-def test_any_signs_are_messages_or_complaints(signs: str, first: bool) -> None:
+def test_any_characters_give_messages_or_reported_errors(signs: str, first: bool) -> None:
     content = signs.encode("latin-1")
     for found in read_po(io.BytesIO(content if first else GERMAN.encode() + content), "x.po", Skipped().add):
         found.id.encode()
@@ -504,7 +504,9 @@ def test_any_signs_are_messages_or_complaints(signs: str, first: bool) -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 120), st.binary(min_size=1, max_size=4))
 @settings(relaxed, max_examples=300)
-def test_any_bytes_are_a_compiled_catalogue_or_complaints(content: bytes, place: int, change: bytes) -> None:
+def test_any_bytes_of_a_compiled_catalogue_give_messages_or_reported_errors(
+    content: bytes, place: int, change: bytes
+) -> None:
     whole = mo([Message("", "a", "b", ("c", "d")), Message("e", "f", "", ("g",))])
     damaged = whole[:place] + change + whole[place + len(change) :]
     for data in (content, whole[:4] + content, damaged, whole[:place]):

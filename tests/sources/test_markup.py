@@ -1,4 +1,4 @@
-"""Markup: the words of a page stay, one paragraph a line, and garbage takes no longer than its length."""
+"""Markup: the text of a page, one paragraph per line, in time linear in its length."""
 
 import codecs
 from collections.abc import Callable
@@ -90,7 +90,7 @@ def test_a_help_page_becomes_its_paragraphs() -> None:
         ("", ""),
     ],
 )
-def test_html_keeps_what_is_said_and_nothing_else(page: str, text: str) -> None:
+def test_html_gives_its_running_text_only(page: str, text: str) -> None:
     assert html_text(page)[1] == text
 
 
@@ -197,7 +197,7 @@ def test_a_markdown_page_becomes_its_paragraphs() -> None:
         ("* * *\na\n\n***\n- b\n- - -", "", "a\nb"),
     ],
 )
-def test_markdown_keeps_what_is_said_and_nothing_else(page: str, title: str, text: str) -> None:
+def test_markdown_gives_its_running_text_only(page: str, title: str, text: str) -> None:
     assert markdown_text(page) == (title, text)
 
 
@@ -274,19 +274,19 @@ def test_random_restructuredtext_pages_come_back_equal(texts: list[str]) -> None
         (b"", ""),
     ],
 )
-def test_a_page_tells_its_encoding(data: bytes, text: str | None) -> None:
+def test_a_page_is_decoded_in_the_encoding_that_it_declares(data: bytes, text: str | None) -> None:
     assert decode(data) == text or (text is None and decode(data).endswith("漢"))
 
 
 @pytest.mark.parametrize("data", [b"\xe8", b"<meta charset=utf-8>\xe8", b"<meta charset=nonsense>\xe8", b"\xff\xfea"])
-def test_bytes_that_are_no_text_are_refused(data: bytes) -> None:
+def test_bytes_that_are_not_text_are_an_error(data: bytes) -> None:
     with pytest.raises(UnicodeDecodeError):
         decode(data)
 
 
 @given(st.binary(max_size=60), st.sampled_from([b"", b"<meta charset=", b"\xff\xfe", b"<?xml encoding='"]))
 @relaxed
-def test_decoding_gives_text_or_the_one_error(data: bytes, start: bytes) -> None:
+def test_decoding_gives_text_or_a_unicode_error(data: bytes, start: bytes) -> None:
     with suppress(UnicodeDecodeError):
         assert isinstance(decode(start + data), str)
 

@@ -1,4 +1,4 @@
-"""Line-aligned files: what stands on the same line has the same concept, and nothing misaligned gets through."""
+"""Documents of line-aligned files: lines of the same number share a concept, and misaligned files are rejected."""
 
 import bz2
 import gzip
@@ -63,7 +63,7 @@ def opus(tmp_path: Path) -> Path:
     return pack(tmp_path / "en-it.txt.zip", Europarl__en_0it__en=EN, Europarl__en_0it__it=IT, **others)
 
 
-def test_each_line_is_a_document_if_none_are_joined(opus: Path) -> None:
+def test_with_join_1_each_line_is_a_document(opus: Path) -> None:
     assert plain(read_moses([opus], join=1)) == [
         ("Europarl.en-it:1", "en", "Resumption of the session"),
         ("Europarl.en-it:1", "it", "Ripresa della sessione"),
@@ -106,7 +106,7 @@ def test_more_than_two_languages_share_lines(tmp_path: Path) -> None:
     ]
 
 
-def test_a_pair_in_the_name_vouches_for_codes_that_nobody_else_knows(tmp_path: Path) -> None:
+def test_a_pair_in_the_name_makes_unregistered_codes_valid(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", S__src_0ze_en__src="a\n", S__src_0ze_en__ze_en="b\n", S__en_0pt_0br__en="c\n")
     put(folder, **{"S__en_0pt_0br__pt_0br": "d\n"})
     assert plain(read_moses([folder])) == [
@@ -124,7 +124,7 @@ def test_folders_and_zips_in_them_are_searched_once(tmp_path: Path) -> None:
     assert plain(read_moses([tmp_path / "a", folder, folder / "x.en"])) == found
 
 
-def test_namesakes_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+def test_files_of_the_same_name_get_their_folders_in_the_concept(tmp_path: Path) -> None:
     for name in ("v7/raw", "v8/raw"):
         put(tmp_path / name, x__en="one\n", x__fr="un\n")
     put(tmp_path / "v8", y__en="two\n", y__fr="deux\n")
@@ -133,12 +133,12 @@ def test_namesakes_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     assert concepts == {"v7/raw/x:1", "v8/raw/x:1", "v8/z.zip/x:1", "y:1"}
 
 
-def test_windows_line_ends_and_marks_of_byte_order_are_no_text(tmp_path: Path) -> None:
+def test_carriage_returns_and_byte_order_marks_are_removed(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", x__en="\ufeffone\r\n\r\ntwo\r\n", x__fr="un\n\ndeux\n")
     assert [text for _, _, text in plain(read_moses([folder]))] == ["one", "un", "two", "deux"]
 
 
-def test_other_signs_that_break_lines_elsewhere_break_none_here(tmp_path: Path) -> None:
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", x__en="a\u2028b\x85c\x0bd\re\n", x__fr="f\n")
     assert plain(read_moses([folder])) == [("x:1", "en", "a\u2028b\x85c\x0bd\re"), ("x:1", "fr", "f")]
 
@@ -146,7 +146,7 @@ def test_other_signs_that_break_lines_elsewhere_break_none_here(tmp_path: Path) 
 # A pivot
 
 
-def test_pairs_meet_in_the_pivot(tmp_path: Path) -> None:
+def test_pairs_share_the_concepts_of_equal_lines_in_the_pivot(tmp_path: Path) -> None:
     put(tmp_path / "a", E__en_0it__en="Yes.\nNo.\n\n", E__en_0it__it="Sì.\nNo.\nForse.\n")
     put(tmp_path / "a", E__da_0en__da="Nej.\nMåske.\n\n", E__da_0en__en="No. \nPerhaps.\nHi.\n")
     meeting: dict[str, set[tuple[str, str]]] = {}
@@ -161,21 +161,21 @@ def test_pairs_meet_in_the_pivot(tmp_path: Path) -> None:
     ]
 
 
-def test_pairs_meet_in_the_pivot_however_each_spells_its_code(tmp_path: Path) -> None:
+def test_the_pivot_may_be_spelled_differently_in_every_pair(tmp_path: Path) -> None:
     put(tmp_path / "a", E__en="No.\n", E__it="No.\n", T__dan="Nej.\n", T__eng="No.\n")
     found = plain(read_moses([tmp_path / "a"], join=1, pivot="eng"))
     assert {lang for _, lang, _ in found} == {"dan", "en", "eng", "it"}
     assert len({concept for concept, _, _ in found}) == 1
 
 
-def test_a_pivot_needs_single_lines(tmp_path: Path) -> None:
+def test_a_pivot_with_joined_lines_is_an_error(tmp_path: Path) -> None:
     assert message(tmp_path, join=20, pivot="en") == (
         "`join=20` does not work with `pivot=en`, because hardly ever do two pairs share 20 consecutive lines; "
         "use `join=1`"
     )
 
 
-def test_files_without_the_pivot_are_named(tmp_path: Path) -> None:
+def test_files_without_the_pivot_are_an_error(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", x__de="eins\n", x__fr="un\n")
     assert message(folder, pivot="en") == "x: has de, fr, not `pivot=en`; leave these files out"
 
@@ -233,7 +233,7 @@ def test_files_of_unequal_length_give_nothing_and_both_counts(tmp_path: Path, su
     assert skipped.examples == {"unequal files": expected}
 
 
-def test_a_line_that_cannot_be_read_is_named_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
+def test_an_unreadable_line_is_reported_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", x__en=b"one\n\xff\nthree\n", x__fr="un\n\ntrois\n")
     assert message(folder) == f"{folder}/x.en:2: byte 1 is not UTF-8; convert it with iconv"
     skipped = Skipped()
@@ -244,7 +244,7 @@ def test_a_line_that_cannot_be_read_is_named_and_the_others_keep_their_numbers(t
     assert joined == [("x:1", "en", "one\nthree"), ("x:1", "fr", "un\ntrois")]
 
 
-def test_a_language_alone_is_named(tmp_path: Path) -> None:
+def test_a_file_without_a_partner_is_an_error(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", train__en="one\n", README__md="?", build__py="?", train__log="?")
     assert message(folder) == (
         f"{folder}/train.en: no file of this name in another language; add it or leave this one out"
@@ -265,20 +265,20 @@ def test_no_pair_at_all_is_an_error(tmp_path: Path) -> None:
     assert message() == f"no aligned files in an empty list; {ending}"
 
 
-def test_two_files_of_a_language_are_named(tmp_path: Path) -> None:
+def test_two_files_of_a_language_are_an_error(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", x__en="one\n", x__en__gz=gzip.compress(b"one\n"), x__fr="un\n")
     assert message(folder) == f"{folder}/x.en.gz: seems to be the same text as {folder}/x.en; keep one of them"
 
 
-def test_a_path_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
     assert message(tmp_path / "x.en") == f"{tmp_path}/x.en: no such file or folder; check the spelling"
 
 
-def test_fewer_than_one_line_cannot_be_joined(tmp_path: Path) -> None:
+def test_joining_less_than_one_line_is_an_error(tmp_path: Path) -> None:
     assert message(tmp_path, join=0) == "`join=0` is less than 1; join 1 line or more into a document"
 
 
-def test_an_encrypted_zip_is_named(tmp_path: Path) -> None:
+def test_an_encrypted_zip_is_an_error(tmp_path: Path) -> None:
     path = pack(tmp_path / "x.zip", x__en="one\n", x__fr="un\n")
     content = bytearray(path.read_bytes())
     content[content.index(b"PK\x01\x02") + 8] |= 1  # as its directory tells it
@@ -286,7 +286,7 @@ def test_an_encrypted_zip_is_named(tmp_path: Path) -> None:
     assert message(path) == f"{path}: x.en is encrypted; unpack it with its password and pass the files"
 
 
-def test_damaged_files_are_named_and_the_others_read(tmp_path: Path) -> None:
+def test_damaged_files_are_reported_and_the_others_are_read(tmp_path: Path) -> None:
     text = "".join(f"{n * n}\n" for n in range(5000)).encode()
     folder = put(tmp_path / "a", x__en__gz=gzip.compress(text)[:-900], x__fr=text, y__en="a\n", y__fr="b\n")
     put(folder, z__zip=b"PK no zip")
@@ -304,7 +304,7 @@ def test_damaged_files_are_named_and_the_others_read(tmp_path: Path) -> None:
 
 @given(st.lists(st.binary(max_size=30), min_size=2, max_size=3), st.integers(1, 3))
 @relaxed
-def test_any_bytes_are_documents_or_complaints(contents: list[bytes], join: int) -> None:
+def test_any_bytes_give_documents_or_reported_errors(contents: list[bytes], join: int) -> None:
     skipped = Skipped()
     with tempfile.TemporaryDirectory() as name:
         folder = put(Path(name), **{f"x__{lang}": c for lang, c in zip(["da", "en", "it"], contents, strict=False)})
@@ -315,7 +315,7 @@ def test_any_bytes_are_documents_or_complaints(contents: list[bytes], join: int)
 
 @given(st.data())
 @relaxed
-def test_any_damage_to_a_zip_is_an_error_or_none(data: st.DataObject) -> None:
+def test_any_damage_to_a_zip_gives_documents_or_an_error(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:
         path = pack(Path(name, "x.zip"), x__en="one two three\n" * 9, x__fr="un deux trois\n" * 9)
         content = bytearray(path.read_bytes())

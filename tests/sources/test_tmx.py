@@ -1,4 +1,4 @@
-"""Translation memories: segments come back in their languages, markup does not, and no file can do harm."""
+"""Translation memories: segments come back in their languages without markup, and hostile files do no harm."""
 
 import gzip
 import io
@@ -94,7 +94,7 @@ def test_segments_come_without_markup_of_the_original(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1", "windows-1252"])
-def test_any_usual_encoding_is_understood(tmp_path: Path, encoding: str) -> None:
+def test_the_usual_encodings_are_decoded(tmp_path: Path, encoding: str) -> None:
     name = encoding.removesuffix("-sig").removesuffix("-le").removesuffix("-be")
     content = MEMORY.replace("UTF-8", name).replace("hund<", "hønd<").encode(encoding)
     assert plain(read_tmx([put(tmp_path, content)], join=1))[3] == ("m:2", "da", "En hønd")
@@ -120,13 +120,13 @@ def test_units_can_be_joined(tmp_path: Path) -> None:
     ]
 
 
-def test_entities_of_html_are_understood_where_a_dtd_might_declare_them(tmp_path: Path) -> None:
+def test_entities_of_html_are_decoded_if_the_file_has_an_external_dtd(tmp_path: Path) -> None:
     doctype = '<!DOCTYPE tmx SYSTEM "tmx14.dtd">'
     content = wrap('<tu><tuv xml:lang="fr"><seg>caf&eacute;&nbsp;noir</seg></tuv></tu>', doctype=doctype)
     assert plain(read_tmx([put(tmp_path, content)], join=1)) == [("m:1", "fr", "café noir")]
 
 
-def test_files_may_be_compressed_or_lie_in_folders_and_zips(tmp_path: Path) -> None:
+def test_files_may_be_compressed_or_in_folders_and_zips(tmp_path: Path) -> None:
     put(tmp_path / "a", gzip.compress(MEMORY.encode()), "m.tmx.gz")
     put(tmp_path / "a", "<html/>", "other.xml")
     put(tmp_path / "a", "<html/>", ".hidden.tmx")
@@ -170,7 +170,7 @@ def test_the_size_of_chunks_does_not_change_the_documents(memory: list[list[tupl
 # What is wrong
 
 
-def test_malformed_xml_is_named_behind_all_units_before_it(tmp_path: Path) -> None:
+def test_malformed_xml_is_reported_after_all_units_before_it(tmp_path: Path) -> None:
     path = put(tmp_path, MEMORY.replace("<seg>Hunden</seg>", "<seg>Hunden</sag>"))
     got: list[Document] = []
     with pytest.raises(CorpusError) as caught:
@@ -212,7 +212,7 @@ def test_a_compressed_file_that_is_cut_gives_the_units_before(tmp_path: Path) ->
     }
 
 
-def test_a_segment_without_a_language_is_named(tmp_path: Path) -> None:
+def test_a_segment_without_a_language_is_an_error(tmp_path: Path) -> None:
     path = put(tmp_path, wrap('\n<tu><tuv><seg>who?</seg></tuv><tuv xml:lang="it"><seg>io</seg></tuv></tu>'))
     assert message(path) == f"{path}:2: a <tuv> without xml:lang; add its language there"
     skipped = Skipped()
@@ -220,7 +220,7 @@ def test_a_segment_without_a_language_is_named(tmp_path: Path) -> None:
     assert skipped.counts == {"no language": 1}
 
 
-def test_an_entity_that_nobody_knows_is_named(tmp_path: Path) -> None:
+def test_an_unknown_entity_is_an_error(tmp_path: Path) -> None:
     units = '<tu><tuv xml:lang="it"><seg>io&xyz;tu</seg></tuv></tu>'
     path = put(tmp_path, wrap(units, doctype='<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n'))
     assert message(path) == f"{path}:2: '&xyz;' is unknown; write its text instead"
@@ -235,7 +235,7 @@ def test_an_entity_that_nobody_knows_is_named(tmp_path: Path) -> None:
     ("declaration", "column"),
     [('<!ENTITY lol "ha">', 14), ('<!ENTITY % lol "ha">', 16), ('<!ENTITY lol SYSTEM "file:///etc/passwd">', 41)],
 )
-def test_no_entity_may_be_declared(tmp_path: Path, declaration: str, column: int) -> None:
+def test_a_declared_entity_is_an_error(tmp_path: Path, declaration: str, column: int) -> None:
     units = '<tu><tuv xml:lang="en"><seg>&lol;</seg></tuv></tu>'
     path = put(tmp_path, wrap(units, doctype=f"<!DOCTYPE tmx [\n{declaration}\n]>\n"))
     assert message(path) == (
@@ -243,7 +243,7 @@ def test_no_entity_may_be_declared(tmp_path: Path, declaration: str, column: int
     )
 
 
-def test_a_billion_laughs_are_refused_at_once(tmp_path: Path) -> None:
+def test_an_exponential_entity_expansion_is_rejected_at_once(tmp_path: Path) -> None:
     laughs = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
     doctype = f'<!DOCTYPE tmx [<!ENTITY l0 "ha">{laughs}]>'
     path = put(tmp_path, wrap('<tu><tuv xml:lang="en"><seg>&l9;</seg></tuv></tu>', doctype=doctype))
@@ -260,19 +260,19 @@ def test_the_five_entities_may_be_declared(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_no_memory_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_not_tmx_is_an_error(tmp_path: Path) -> None:
     path = put(tmp_path, "<?xml version='1.0'?>\n<html><body/></html>")
     assert message(path) == f"{path}:2:1: the first element is <html>, not <tmx>; pass a TMX file"
 
 
-def test_encodings_that_expat_does_not_know_are_named(tmp_path: Path) -> None:
+def test_encodings_that_expat_does_not_know_are_errors(tmp_path: Path) -> None:
     path = put(tmp_path, '<?xml version="1.0" encoding="GBK"?>' + wrap())
     assert message(path) == f"{path}:1:31: multi-byte encodings are not supported; convert it to UTF-8"
     path = put(tmp_path, '<?xml version="1.0" encoding="klingon"?>' + wrap())
     assert message(path) == f"{path}:1:31: unknown encoding: klingon; convert it to UTF-8"
 
 
-def test_paths_without_a_memory_are_named(tmp_path: Path) -> None:
+def test_paths_without_a_tmx_file_are_an_error(tmp_path: Path) -> None:
     put(tmp_path / "a", "?", "README")
     assert message(tmp_path / "a") == f"no TMX file in {tmp_path}/a; its name must end in .tmx"
     assert message() == "no TMX file in an empty list; its name must end in .tmx"
@@ -280,13 +280,13 @@ def test_paths_without_a_memory_are_named(tmp_path: Path) -> None:
     assert message(tmp_path, join=0) == "`join=0` is less than 1; join 1 unit or more into a document"
 
 
-def test_a_memory_that_is_there_twice_is_named(tmp_path: Path) -> None:
+def test_the_same_memory_twice_is_an_error(tmp_path: Path) -> None:
     put(tmp_path, MEMORY)
     put(tmp_path, gzip.compress(MEMORY.encode()), "m.tmx.gz")
     assert message(tmp_path) == f"{tmp_path}/m.tmx.gz: seems to be the same text as {tmp_path}/m.tmx; keep one of them"
 
 
-def test_zips_that_are_damaged_or_encrypted_are_named(tmp_path: Path) -> None:
+def test_damaged_and_encrypted_zips_are_errors(tmp_path: Path) -> None:
     path = put(tmp_path, b"PK no zip", "z.zip")
     assert message(path) == f"{path}: corrupt, file is not a zip file; copy or download it again"
     buffer = io.BytesIO()
@@ -303,7 +303,7 @@ def test_zips_that_are_damaged_or_encrypted_are_named(tmp_path: Path) -> None:
 
 @given(noise, st.booleans())
 @settings(max_examples=300, deadline=None)
-def test_any_tags_are_units_or_an_error(tags: str, dtd: bool) -> None:
+def test_any_tags_give_units_or_an_error(tags: str, dtd: bool) -> None:
     skipped = Skipped()
     with tempfile.TemporaryDirectory() as name:
         path = put(Path(name), wrap(tags, doctype='<!DOCTYPE tmx SYSTEM "x">' if dtd else ""))
@@ -315,7 +315,7 @@ def test_any_tags_are_units_or_an_error(tags: str, dtd: bool) -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 400))
 @relaxed
-def test_any_bytes_are_units_or_an_error(junk: bytes, place: int) -> None:
+def test_any_bytes_give_units_or_an_error(junk: bytes, place: int) -> None:
     content = MEMORY.encode()
     with tempfile.TemporaryDirectory() as name:
         for damaged in (junk, content[:place] + junk + content[place + len(junk) :]):
@@ -345,7 +345,7 @@ def test_an_element_that_never_ends_is_an_error(tmp_path: Path, endless: str, ex
     assert peak < 4 << 20
 
 
-def test_endless_new_names_are_given_up(tmp_path: Path) -> None:
+def test_too_many_different_element_names_are_an_error(tmp_path: Path) -> None:
     path = put(tmp_path, wrap(*(f"<tu><x{n}/></tu>" for n in range(30_000))))
     assert message(path).endswith(": more than 10000 different element names; pass a TMX file")
 
