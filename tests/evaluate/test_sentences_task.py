@@ -297,7 +297,7 @@ def test_systems_that_lack_a_language_are_skipped_with_a_note(model: Cr5) -> Non
     assert list(dict.fromkeys(score.system for score in run.scores)) == ["constant", "cr5"]
     assert {rank for score in run.select("constant", "as given", "csls") for rank in score.ranks} == {80}
     assert [trained.system for trained in run.trained] == ["constant", "cr5"]
-    assert [p.note for p in seen if p.stage == "ask"] == ["aa-bb: constant", "aa-bb: half", "aa-bb: cr5"]
+    assert [p.note for p in seen if p.stage == "evaluate"] == ["aa-bb: constant", "aa-bb: half", "aa-bb: cr5"]
 
 
 def test_a_pair_that_the_first_system_does_not_know_is_left_out_for_all(model: Cr5) -> None:

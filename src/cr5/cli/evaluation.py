@@ -182,9 +182,9 @@ def documents(
         list[str] | None,
         typer.Option(help="Vectors computed elsewhere: a folder with en.npy or en.parquet, …", metavar="NAME=FOLDER"),
     ] = None,
-    texts: Annotated[
+    held_out_texts: Annotated[
         Path | None,
-        typer.Option(help="Only write the texts that are compared, en.jsonl, …, to be encoded elsewhere."),
+        typer.Option("--texts", help="Only write the texts that are compared, en.jsonl, …, to be encoded elsewhere."),
     ] = None,
     on_error: OnError = "raise",
     details: Details = False,
@@ -202,19 +202,21 @@ def documents(
     """
     settings = settings_of(preset, setting, rank=rank, ridge=ridge_of(ridge))
     skipped = Skipped()
-    with console.progress_bars(json) as progress, stop_on_interrupt() as should_stop:
-        if texts:
-            if output or json:
-                raise Cr5Error(f"--texts only writes texts; leave out {'--output' if output else '--json'}")
+    if held_out_texts:
+        if output or json:
+            raise Cr5Error(f"--texts only writes texts; leave out {'--output' if output else '--json'}")
+        with console.progress_bars() as progress:
             sizes = evaluate.held_out_texts(
-                corpus_paths(corpora), texts, settings=settings, langs=comma_separated(langs), seed=seed,
+                corpus_paths(corpora), held_out_texts, settings=settings, langs=comma_separated(langs), seed=seed,
                 queries=queries, candidates=candidates, split=split, comparable=comparable, mask_shared=mask_shared,
                 on_error=on_error, skipped=skipped, progress=progress,
             )  # fmt: skip
-            listed = ", ".join(f"{size:,} {lang}" for lang, size in sizes.items())
-            written = f"{listed} texts written to {texts}"
-            console.err.print(f"{written}; encode them line by line and pass --vectors NAME=FOLDER")
-            return
+        listed = ", ".join(f"{size:,} {lang}" for lang, size in sizes.items())
+        console.err.print(
+            f"{listed} texts written to {held_out_texts}; encode them line by line and pass --vectors NAME=FOLDER"
+        )
+        return
+    with console.progress_bars(json) as progress, stop_on_interrupt() as should_stop:
         run = evaluate.documents(
             corpus_paths(corpora),
             systems=_systems(systems),

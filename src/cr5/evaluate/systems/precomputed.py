@@ -35,7 +35,7 @@ class PrecomputedVectors(Space):
         if len(vectors) != len(texts):
             raise Cr5Error(
                 f"{self.folder} has {len(vectors):,} vectors for language {lang}, but {len(texts):,} texts are "
-                "compared; write these texts with `texts=FOLDER` and encode them in order"
+                "compared; encode, in their order, the texts that `held_out_texts` writes"
             )
         return unit_rows(np.asarray(vectors, np.float32))
 

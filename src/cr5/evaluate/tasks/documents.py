@@ -164,7 +164,7 @@ def evaluate_documents(
                 missing = f"{total - done} of {total} trainings are missing"
                 builder.notes.append(f"stopped before {training.label}, {name}: {missing}")
                 return builder.build("documents", title, run_facts)
-            progress(Progress("train and ask", done, total, f"{training.label}: {name}"))
+            progress(Progress("train and evaluate", done, total, f"{training.label}: {name}"))
             started = time.perf_counter()
             try:
                 space = system(training.texts, rank=rank, seed=seed)

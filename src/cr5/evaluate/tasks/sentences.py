@@ -152,7 +152,7 @@ def evaluate_sentences(
         prepared = _prepare(pair, tokeniser, queries, separate, seed, csls_over, role)
         pair_facts[name] = _describe_pair(builder, prepared)
         for j, (system, space) in enumerate(spaces.items()):
-            progress(Progress("ask", i * len(spaces) + j, len(pairs) * len(spaces), f"{name}: {system}"))
+            progress(Progress("evaluate", i * len(spaces) + j, len(pairs) * len(spaces), f"{name}: {system}"))
             details = (training_details or {}).get(system, "")
             try:
                 codes = {lang: space.code_of(lang) for lang in pair.langs}

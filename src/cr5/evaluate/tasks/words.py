@@ -130,7 +130,7 @@ def evaluate_words(
         key = queries.source, queries.target
         builder.queries[key] = Queries(*key, names, [1] * len(names), [])
         for j, (name, space) in enumerate(spaces.items()):
-            progress(Progress("ask", i * len(spaces) + j, len(all_queries) * len(spaces), f"{direction}: {name}"))
+            progress(Progress("evaluate", i * len(spaces) + j, len(all_queries) * len(spaces), f"{direction}: {name}"))
             details = (training_details or {}).get(name, "")
             try:
                 known.setdefault(name, {})[direction] = _query(builder, queries, name, space, csls_over, details)
