@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5.corpus.documents import SCHEMA
-from cr5.corpus.duplicates import Duplicates, Example, bands
+from cr5.corpus.duplicates import DuplicateExample, Duplicates, bands
 from cr5.corpus.minhash import SHINGLE, SLOTS
 from cr5.errors import Cr5Error
 
@@ -47,7 +47,7 @@ def written(rng: np.random.Generator, length: int, alphabet: str = ALPHABETS["en
 
 
 def shingles(text: str) -> set[bytes]:
-    """As the module says it, sign by sign."""
+    """The definition in the module, character by character."""
     plain: list[str] = []
     for sign in text:
         kind = unicodedata.category(sign)[0]
@@ -187,8 +187,8 @@ def test_the_first_marked_text_of_a_language_is_its_example() -> None:
     duplicates.mark(batch([("z", "en", written(rng, 300)), ("d", "en", other), ("e", "da", other)]))
     duplicates.mark(batch([("f", "en", one), ("g", "da", other), ("h", "sv", other)]))
     assert duplicates.examples == {
-        "en": Example("d", "about d", "b", "about b"),
-        "da": Example("g", "about g", "e", "about e"),
+        "en": DuplicateExample("d", "about d", "b", "about b"),
+        "da": DuplicateExample("g", "about g", "e", "about e"),
     }
     assert duplicates.counts == {"en": 2, "da": 1}
 
@@ -269,4 +269,4 @@ def test_no_rows_have_no_marks_and_nothing_is_no_duplicate() -> None:
 def test_a_threshold_out_of_range_is_refused(threshold: float) -> None:
     with pytest.raises(Cr5Error) as error:
         Duplicates(threshold)
-    assert str(error.value) == f"threshold {threshold} is not between 0.1 and 1; 0.8 marks what is nearly the same"
+    assert f"`threshold={threshold}` is not between 0.1 and 1" in str(error.value)

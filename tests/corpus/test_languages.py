@@ -1,4 +1,4 @@
-"""Languages: codes in one spelling, and texts told apart, honest ones never accused."""
+"""Language codes in one spelling, and the identification of languages, without false alarms."""
 
 import pytest
 from hypothesis import given, settings
@@ -127,7 +127,7 @@ def test_a_well_formed_code_keeps_its_meaning(tag: str) -> None:
 
 
 @pytest.mark.parametrize("code", NO_CODES)
-def test_what_is_no_code_is_named_with_the_way_out(code: str) -> None:
+def test_what_is_not_a_code_is_named_with_what_to_do(code: str) -> None:
     with pytest.raises(CorpusError) as caught:
         normalise(code)
     assert str(caught.value) == (
@@ -147,12 +147,12 @@ def test_any_string_is_a_code_that_stays_or_a_corpus_error(code: str) -> None:
         assert normalise(tag.upper().replace("-", "_")) == tag
 
 
-def test_a_code_without_end_is_refused_at_once() -> None:
+def test_a_very_long_code_is_refused_at_once() -> None:
     with pytest.raises(CorpusError, match="is not a language code"):
         normalise("de" + "-abcde" * 100_000)
 
 
-def test_known_codes_are_the_registered_ones() -> None:
+def test_registered_codes_are_recognised() -> None:
     assert all(map(is_registered, ["en", "pt_BR", "deu", "zh-Hant-TW", "ca@valencia", "en-simple", "x-own"]))
     assert not any(map(is_registered, ["xx", "jp", "en-QQQ1", "a", "readme", ""]))
 
@@ -226,7 +226,7 @@ def test_any_text_gets_a_code_and_a_probability(text: str, declared: str) -> Non
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_no_honest_article_is_foreign(lang: str) -> None:
+def test_no_article_is_foreign_in_its_own_language(lang: str) -> None:
     assert [text for text in ARTICLES[lang] if find_foreign_language(text, lang)] == []
 
 
@@ -274,16 +274,16 @@ def test_mixed_short_and_technical_texts_are_not_foreign(text: str, declared: st
         ("it", "scn"),
     ],
 )
-def test_languages_easily_mistaken_do_not_speak_against_each_other(lang: str, declared: str) -> None:
+def test_similar_languages_do_not_contradict_each_other(lang: str, declared: str) -> None:
     assert find_foreign_language(SENTENCES[lang] * 5, declared) is None
 
 
 @pytest.mark.parametrize("declared", ["ceb", "tpi", "nan", "qaa", "x-own", "mul", "und", "xx", "a", ""])
-def test_a_language_that_the_identifier_does_not_know_is_given_the_benefit_of_the_doubt(declared: str) -> None:
+def test_a_language_unknown_to_the_identifier_is_not_contradicted(declared: str) -> None:
     assert find_foreign_language(ENGLISH, declared) is None
 
 
-def test_against_a_language_that_the_identifier_does_not_know_another_script_speaks() -> None:
+def test_a_language_unknown_to_the_identifier_is_contradicted_by_another_script() -> None:
     russian = SENTENCES["ru"] * 5
     assert find_foreign_language(russian, "ab") is None
     assert find_foreign_language(ENGLISH, "ab") is not None

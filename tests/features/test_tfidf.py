@@ -200,7 +200,7 @@ def test_a_vocabulary_without_words_gives_rows_without_columns() -> None:
 # The parts
 
 
-def test_select_moves_drops_and_sorts_columns() -> None:
+def test_remapping_moves_drops_and_sorts_columns() -> None:
     table = np.array([[1, 2, 3, 0], [0, 0, 4, 0], [0, 0, 0, 0], [5, 0, 6, 7]])
     moved = remap_columns(csr_array(table), np.array([4, -1, 0, 2]), 5)
     expected = np.zeros((4, 5), int)
@@ -211,7 +211,7 @@ def test_select_moves_drops_and_sorts_columns() -> None:
 
 
 @pytest.mark.parametrize(("shape", "width"), [((0, 3), 2), ((3, 0), 2), ((0, 0), 0), ((3, 2), 0)])
-def test_select_and_weigh_take_matrices_without_rows_or_columns(shape: tuple[int, int], width: int) -> None:
+def test_remapping_and_weighting_accept_matrices_without_rows_or_columns(shape: tuple[int, int], width: int) -> None:
     dropped = np.full(shape[1], -1)
     rows = remap_columns(csr_array(shape, dtype=np.int32), dropped, width)
     assert rows.shape == tfidf_rows(rows, np.ones(width), "log").shape == (shape[0], width)
@@ -224,7 +224,7 @@ def test_empty_rows_at_either_end_and_in_the_middle_stay_empty() -> None:
     np.testing.assert_allclose(rows, expected, rtol=1e-6)
 
 
-def test_weighing_leaves_the_counts_as_they_were() -> None:
+def test_weighting_does_not_change_the_counts() -> None:
     counts = counted(CORPUS)
     before = counts.matrix.toarray()
     fitted().transform(counts)
