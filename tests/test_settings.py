@@ -1,6 +1,7 @@
-"""Every setting has one name, one default and one complaint."""
+"""Every setting has one name, one default and one error message."""
 
 import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from cr5.errors import Cr5Error
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
-from cr5.settings import PRESETS, Settings, settings
+from cr5.settings import PRESETS, Settings, setting_rows, settings
 
 
 def message(*arguments: Any, **changes: Any) -> str:
@@ -81,32 +82,40 @@ def test_an_unknown_setting_is_named_with_the_closest_known_one(name: str, hint:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "complaint"),
+    ("name", "value", "expected"),
     [
-        ("rank", 0, "rank is 0; it must be a whole number of at least 1"),
-        ("max_steps", 0, "max_steps is 0; it must be a whole number of at least 1"),
-        ("tol", -0.1, "tol is -0.1; it must be a number of at least 0"),
-        ("tol", float("nan"), "tol is nan; it must be a number of at least 0"),
-        ("seed", -1, "seed is -1; it must be a whole number of at least 0"),
-        ("ridge", 0, "ridge is 0; it must be a number above 0, or auto"),
-        ("ridge", -1.5, "ridge is -1.5; it must be a number above 0, or auto"),
-        ("ridge", float("nan"), "ridge is nan; it must be a number above 0, or auto"),
-        ("rank", 2.5, "rank is 2.5; it must be a whole number"),
-        ("min_documents", -1, "min_documents is -1; it must be a whole number of at least 0"),
-        ("max_unique", 20, "max_unique is 20; it must be a whole number of at least 50"),
-        ("idf_power", "x", "idf_power is 'x'; it must be a number"),
-        ("ridge", float("inf"), "ridge is inf; it must be a number above 0, or auto"),
-        ("ridge", "Auto", "ridge is Auto; it must be a number above 0, or auto"),
-        ("intercept", "none", "intercept is 'none'; it must be one of language, shared"),
-        ("metric", "cosine", "metric is 'cosine'; it must be one of orthonormal, signal"),
-        ("tf", "count", "tf is 'count'; it must be one of raw, log"),
-        ("idf", "none", "idf is 'none'; it must be one of plain, smooth"),
+        ("rank", 0, "`rank=0` must be a whole number of at least 1"),
+        ("max_steps", 0, "`max_steps=0` must be a whole number of at least 1"),
+        ("tol", -0.1, "`tol=-0.1` must be a number of at least 0"),
+        ("tol", float("nan"), "`tol=nan` must be a number of at least 0"),
+        ("seed", -1, "`seed=-1` must be a whole number of at least 0"),
+        ("ridge", 0, '`ridge=0` must be a number above 0, or "auto"'),
+        ("ridge", -1.5, '`ridge=-1.5` must be a number above 0, or "auto"'),
+        ("ridge", float("nan"), '`ridge=nan` must be a number above 0, or "auto"'),
+        ("rank", 2.5, "`rank=2.5` must be a whole number"),
+        ("min_documents", -1, "`min_documents=-1` must be a whole number of at least 0"),
+        ("max_unique", 20, "`max_unique=20` must be a whole number of at least 50"),
+        ("idf_power", "x", "`idf_power='x'` must be a number"),
+        ("ridge", float("inf"), '`ridge=inf` must be a number above 0, or "auto"'),
+        ("ridge", "Auto", '`ridge=Auto` must be a number above 0, or "auto"'),
+        ("intercept", "none", "`intercept='none'` must be one of language, shared"),
+        ("metric", "cosine", "`metric='cosine'` must be one of orthonormal, signal"),
+        ("tf", "count", "`tf='count'` must be one of raw, log"),
+        ("idf", "none", "`idf='none'` must be one of plain, smooth"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused(name: str, value: object, complaint: str) -> None:
-    assert message(**{name: value}) == complaint
+def test_an_impossible_value_is_refused(name: str, value: object, expected: str) -> None:
+    assert message(**{name: value}) == expected
 
 
 def test_values_at_their_limits_are_taken() -> None:
     chosen = settings(rank=1, max_steps=1, tol=0, seed=0, ridge=1e-9)
     assert (chosen.rank, chosen.tol, chosen.ridge) == (1, 0, 1e-9)
+
+
+def test_every_setting_has_a_row_with_its_default_and_its_meaning() -> None:
+    rows = {row.name: row for row in setting_rows()}
+    nested = [*fields(Weighting), *fields(Tokeniser)]
+    assert set(rows) == {f.name for f in [*fields(Settings), *nested]} - {"preset", "weighting", "tokeniser"}
+    assert (rows["rank"].default, rows["tf"].default, rows["tf"].paper) == ("300", "'log'", "'raw'")
+    assert all(row.meaning.endswith(".") for row in rows.values())

@@ -246,12 +246,12 @@ def test_a_fit_that_has_not_converged_warns_and_is_saved(
         (["--rank", "150"], "--rank 150 is more than the 150 concepts that two languages share can give; "
          "use --rank <= 149, or add documents"),
         (["--set", "rnak=5"], "there is no setting 'rnak'; did you mean rank?"),
-        (["--set", "tol=abc"], "tol is 'abc'; it must be a number"),
-        (["--set", "min_documents=2.5"], "min_documents is 2.5; it must be a whole number"),
-        (["--set", "lowercase=3"], "lowercase is 3; it must be true or false"),
-        (["--set", "idf=rough"], "idf is 'rough'; it must be one of plain, smooth"),
+        (["--set", "tol=abc"], "--set tol=abc must be a number"),
+        (["--set", "min_documents=2.5"], "--set min_documents=2.5 must be a whole number"),
+        (["--set", "lowercase=3"], "--set lowercase=3 must be true or false"),
+        (["--set", "idf=rough"], "--set idf=rough must be one of plain, smooth"),
         (["--preset", "nope"], "there is no preset 'nope'; the presets are default, wsdm19"),
-        (["--ridge", "-1"], "ridge is -1.0; it must be a number above 0, or auto"),
+        (["--ridge", "-1"], '--ridge -1.0 must be a number above 0, or "auto"'),
         (["--langs", "aa"], "document 1"),
     ],
 )  # fmt: skip

@@ -669,7 +669,7 @@ def test_the_confidence_of_a_guess_is_its_posterior_probability(encyclopedia: Cr
     assert encyclopedia.guess_language("cane", ["en", "vi"]).lang == "en"
     assert encyclopedia.guess_language("cane", ["da"]) == ("da", 1.0)
     assert refused(lambda: encyclopedia.guess_language("cane", [])) == (
-        "there is no language to choose from; fit the model first, or name some"
+        "there is no language to choose from; fit the model first, or give `langs`"
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -18,21 +18,38 @@ _BLOCK_NONZEROS = 2**22
 
 @dataclass(frozen=True)
 class Weighting:
-    """The TF-IDF formula, and which words and documents are used for training.
+    """The TF-IDF formula, and which words and documents are used for training."""
 
-    tf "raw": the count; "log": 1 + ln(count). idf "plain": ln(n/df) + 1, as in the paper;
-    "smooth": ln((1+n)/(1+df)) + 1. Either is raised to ``idf_power``. The vocabulary has the ``max_words`` most
-    frequent words among those in ``min_documents`` documents or more. Documents with fewer than ``min_unique`` or
-    more than ``max_unique`` unique words are not trained on.
-    """
-
-    tf: Literal["raw", "log"] = "log"
-    idf: Literal["plain", "smooth"] = "smooth"
-    idf_power: float = 1.0
-    min_documents: int = 3
-    max_words: int = 200_000
-    min_unique: int = 50
-    max_unique: int = 1_000
+    tf: Literal["raw", "log"] = field(
+        default="log", metadata={"meaning": 'Term frequency: "raw" is the count, "log" is 1 + ln(count).'}
+    )
+    idf: Literal["plain", "smooth"] = field(
+        default="smooth",
+        metadata={
+            "meaning": 'Inverse document frequency: "plain" is ln(n/df) + 1, as in the paper; '
+            '"smooth" is ln((1+n)/(1+df)) + 1.'
+        },
+    )
+    idf_power: float = field(
+        default=1.0,
+        metadata={"meaning": "The power that the IDF is raised to; larger values favour rare words."},
+    )
+    min_documents: int = field(
+        default=3,
+        metadata={"meaning": "Words in fewer documents are left out of the vocabulary; lower it for a small corpus."},
+    )
+    max_words: int = field(
+        default=200_000,
+        metadata={"meaning": "The size of a vocabulary at most, most frequent words first; lower it to save memory."},
+    )
+    min_unique: int = field(
+        default=50,
+        metadata={"meaning": "Documents with fewer different words are not trained on; lower it for short texts."},
+    )
+    max_unique: int = field(
+        default=1_000,
+        metadata={"meaning": "Documents with more different words are not trained on; raise it for long texts."},
+    )
 
 
 @dataclass(frozen=True)

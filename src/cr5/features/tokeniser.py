@@ -7,7 +7,7 @@ arrays, so that no Python code runs per token.
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple
 
@@ -55,15 +55,23 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Tokeniser:
-    """Splits texts into words. Its settings are stored in the model, so that encoding later does the same.
+    """Splits texts into words. Its settings are stored in the model, so that encoding later does the same."""
 
-    With ``pretokenised``, words are what white space separates, and the other settings have no effect.
-    """
-
-    normalise: bool = True
-    lowercase: bool = True
-    segment: bool = True
-    pretokenised: bool = False
+    normalise: bool = field(
+        default=True, metadata={"meaning": "Apply Unicode NFKC normalisation, so that variants of a character agree."}
+    )
+    lowercase: bool = field(default=True, metadata={"meaning": "Convert words to lower case."})
+    segment: bool = field(
+        default=True,
+        metadata={"meaning": "Split Chinese, Japanese, Thai and other text without spaces by dictionary (ICU)."},
+    )
+    pretokenised: bool = field(
+        default=False,
+        metadata={
+            "meaning": "Words are separated by white space already, and the other settings of the tokeniser have no "
+            "effect; use it if you tokenise yourself."
+        },
+    )
 
     def __call__(self, texts: Sequence[str] | pa.StringArray, lang: str) -> Tokens:
         """Split texts of one language into words."""

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from cr5._typing import Array
 
 
@@ -13,8 +15,8 @@ class Contribution(NamedTuple):
     value: float
 
 
-class Pair(NamedTuple):
-    """A word of one text, a word of the other, and what the two add to the similarity."""
+class WordPairContribution(NamedTuple):
+    """A word of one text, a word of the other, and what their product adds to the similarity."""
 
     word_a: str
     word_b: str
@@ -25,16 +27,37 @@ class Explanation(NamedTuple):
     """Why two texts are similar.
 
     The contributions of ``words_a`` and ``rest_a`` add up to ``similarity``, and so do those of
-    ``words_b`` and ``rest_b``; rest is what centring subtracts and the words that are not listed.
+    ``words_b`` and ``rest_b``; the rest is what centring subtracts, and the words that are not listed.
     ``pairs`` are the strongest products of one word of each text.
     """
 
     similarity: float
     words_a: list[Contribution]
     words_b: list[Contribution]
-    pairs: list[Pair]
+    pairs: list[WordPairContribution]
     rest_a: float
     rest_b: float
+
+
+def explanation(
+    words_a: Sequence[str], A: Array, vector_a: Array, words_b: Sequence[str], B: Array, vector_b: Array, k: int
+) -> Explanation:
+    """The k largest contributions to vector_a ' vector_b of each text's words, and of pairs of words.
+
+    A and B: words x rank, the summand of each word in its text's unit vector.
+    """
+    values_a, values_b, products = A @ vector_b, B @ vector_a, A @ B.T
+    top_a, top_b = np.argsort(-values_a)[:k], np.argsort(-values_b)[:k]
+    pairs = np.column_stack(np.unravel_index(np.argsort(-products, axis=None)[:k], products.shape))
+    similarity = float(vector_a @ vector_b)
+    return Explanation(
+        similarity,
+        [Contribution(words_a[i], float(values_a[i])) for i in top_a],
+        [Contribution(words_b[i], float(values_b[i])) for i in top_b],
+        [WordPairContribution(words_a[i], words_b[j], float(products[i, j])) for i, j in pairs],
+        similarity - float(values_a[top_a].sum()),
+        similarity - float(values_b[top_b].sum()),
+    )
 
 
 class Explainer(Protocol):

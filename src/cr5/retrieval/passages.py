@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cr5._typing import Array
-from cr5.retrieval.explanations import Contribution, Explainer, Pair
+from cr5.retrieval.explanations import Contribution, Explainer, WordPairContribution
 
 WHOLE = 6_000  # characters of a text that is explained as a whole: time and memory are the product of both texts' words
 PART = 600  # and of the part of a longer one
@@ -26,7 +26,7 @@ class Reason(NamedTuple):
     similarity: float
     words_a: list[Contribution]
     words_b: list[Contribution]
-    pairs: list[Pair]
+    pairs: list[WordPairContribution]
     begin: int
     end: int
 
