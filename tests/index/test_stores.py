@@ -273,7 +273,7 @@ def test_invalid_arguments_are_errors(store: Store) -> None:
     assert "(8,)" in refused(lambda: store.nearest(unit(1)[0], 3))
     assert "not finite" in refused(lambda: store.nearest(unit(1) * np.nan, 3))
     assert "`k=0`" in refused(lambda: store.nearest(unit(1), 0))
-    unknown = f"""created is no column 'id"; --'; choose from {names}"""
+    unknown = f"""there is no column 'id"; --'; choose from {names}"""
     assert refused(lambda: store.nearest(unit(1), 1, columns=['id"; --'])) == unknown
     assert refused(lambda: store.get(["d1"], ['id"; --'])) == unknown
     assert refused(lambda: store.scan(['id"; --'])) == unknown
@@ -299,7 +299,7 @@ def test_another_format_version_is_an_error(place: Place, monkeypatch: pytest.Mo
 
 
 def test_opening_a_place_without_an_index_is_an_error_that_names_it(place: Place) -> None:
-    what = {"lance": "created is no index", "postgres": f"created is no index {place.name}"}[place.kind]
+    what = {"lance": "there is no index", "postgres": f"there is no index {place.name}"}[place.kind]
     where = place.label().partition(", table")[0]
     assert refused(place.open).startswith(f"{where}: {what}; ")
 
@@ -378,7 +378,7 @@ def test_a_killed_writer_leaves_complete_batches(place: Place) -> None:
             of_batch = {documents[f"d{i}"]["digest"] for i in range(batch * 400, batch * 400 + 400)}
             assert len(of_batch) == 1
             turns.append(int(of_batch.pop()))
-        assert max(turns) - done[-1] in (0, 1)  # reported batches are created; one more may have been committed
+        assert max(turns) - done[-1] in (0, 1)  # reported batches are stored; one more may have been committed
         store.upsert(rows([5000 + len(done)]))
         store.delete([f"d{5000 + len(done)}"])
 
