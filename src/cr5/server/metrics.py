@@ -6,7 +6,6 @@ it is imported, so the supervisor sets it before it starts the workers), and eac
 """
 
 import os
-import resource
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -90,5 +89,7 @@ def resident_memory() -> int:
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
+        import resource  # not on Windows
+
         maximum = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return maximum if sys.platform == "darwin" else maximum * 1024
