@@ -26,7 +26,7 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # as cr5 has it: before NumPy is imported
 
-sys.path[:0] = [str(Path(__file__).parent.parent / name) for name in ("src", "tests")]
+sys.path[:0] = [str(Path(__file__).parent.parent / name) for name in ("src", "tests/helpers")]
 try:
     import cr5
 except ImportError:  # what reads and writes files may be missing here; engine and solver do without

@@ -206,7 +206,7 @@ def compare(
 
 def check() -> dict[str, Any]:
     """The reference at tight tolerances against the dense equations, for both intercepts."""
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
     from oracle import dense_maps
     from problems import problem
 
