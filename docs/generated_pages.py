@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -72,7 +72,7 @@ def _value(option: Any) -> str:
     """What stands for the value of an option: nothing for a flag, the choices, or a word in capitals."""
     if option.is_flag:
         return ""
-    choices = getattr(option.type, "choices", None)
+    choices = [str(choice) for choice in get_args(option.bare_type)] if get_origin(option.bare_type) is Literal else []
     return str(option.metavar or ("|".join(choices) if choices else option.name.upper()))
 
 
