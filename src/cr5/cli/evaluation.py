@@ -18,7 +18,6 @@ from cr5.cli.options import (
     Rank,
     Ridge,
     comma_separated,
-    corpus_paths,
     ridge_of,
     settings_of,
 )
@@ -207,7 +206,7 @@ def documents(
             raise Cr5Error(f"--texts only writes texts; leave out {'--output' if output else '--json'}")
         with console.progress_bars() as progress:
             sizes = evaluate.held_out_texts(
-                corpus_paths(corpora), held_out_texts, settings=settings, langs=comma_separated(langs), seed=seed,
+                corpora, held_out_texts, settings=settings, langs=comma_separated(langs), seed=seed,
                 queries=queries, candidates=candidates, split=split, comparable=comparable, mask_shared=mask_shared,
                 on_error=on_error, skipped=skipped, progress=progress,
             )  # fmt: skip
@@ -218,7 +217,7 @@ def documents(
         return
     with console.progress_bars(json) as progress, stop_on_interrupt() as should_stop:
         run = evaluate.documents(
-            corpus_paths(corpora),
+            corpora,
             systems=_systems(systems),
             regimes="all" if regimes == "all" else cast(list[Regime], comma_separated(regimes) or []),
             settings=settings,
@@ -292,7 +291,7 @@ def sentences(
             langs=comma_separated(langs),
             queries=queries,
             separate=separate,
-            train=corpus_paths(train) if train else None,
+            train=train,
             systems=_systems(systems) if systems else None,
             dictionary=dictionary or (),
             validation=validation,
@@ -333,7 +332,7 @@ def words(
         run = evaluate.words(
             model,
             dictionaries,
-            train=corpus_paths(train) if train else None,
+            train=train,
             systems=_systems(systems) if systems else None,
             dictionary=dictionary or (),
             csls_over=csls_over,

@@ -7,10 +7,7 @@ import typer
 
 from cr5.corpus.reading import CorpusReader, read_batches
 from cr5.corpus.skipped import Skipped
-from cr5.data import FOLDER
 from cr5.settings import PRESETS, Settings, settings
-
-BUILTIN = "builtin"
 
 Corpora = Annotated[
     list[str],
@@ -56,16 +53,11 @@ def comma_separated(text: str | None) -> list[str] | None:
     return parts or None
 
 
-def corpus_paths(corpora: list[str]) -> list[str]:
-    """Replace builtin by the folder of the built-in encyclopedia."""
-    return [str(FOLDER) if path == BUILTIN and not Path(path).exists() else path for path in corpora]
-
-
 def read_corpora(
     corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped
 ) -> CorpusReader:
     """Read files, folders and the built-in encyclopedia in batches."""
-    return read_batches(corpus_paths(corpora), langs=comma_separated(langs), on_error=on_error, skipped=skipped)
+    return read_batches(corpora, langs=comma_separated(langs), on_error=on_error, skipped=skipped)
 
 
 def ridge_of(text: str | None) -> float | str | None:
