@@ -79,3 +79,9 @@ def test_only_the_command_line_prints() -> None:
 def test_nothing_is_pickled() -> None:
     for parts, path in MODULES.items():
         assert "pickle" not in imports(path), parts
+
+
+def test_no_module_is_too_long() -> None:
+    sources = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.js")]
+    lengths = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in sources}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
