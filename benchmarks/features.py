@@ -27,12 +27,12 @@ def by_cr5(folder: Path) -> dict[str, Any]:
     from cr5.features.tfidf import Weighting, fit_transform
     from cr5.features.tokeniser import Tokeniser
     from cr5.machine import available_cores
-    from cr5.training.collection import collect
+    from cr5.training.counted_corpus import count_corpus
 
     began = time.perf_counter()
     weighting = Weighting(tf="log", idf="smooth", idf_power=1.0, min_documents=3, max_words=200_000)
-    collection = collect(read_batches(str(folder / "*.parquet")), Tokeniser())
-    counts = {lang: documents.counts for lang, documents in collection.languages.items()}
+    corpus = count_corpus(read_batches(str(folder / "*.parquet")), Tokeniser())
+    counts = {lang: documents.counts for lang, documents in corpus.languages.items()}
     weighed = fit_transform(counts, weighting, available_cores())
     shapes = {lang: [*X.shape, X.nnz] for lang, (_, X) in weighed.items()}
     return _tell(began, shapes)

@@ -79,11 +79,11 @@ class Cr5:
         While the solver runs, Ctrl-C stops it and keeps the model as it is at that point.
         """
         engine = engine or CpuEngine()
-        collection = engine.count_words(documents, self.settings.tokeniser, threads=threads, progress=progress)
-        collection.require_shared(skipped)
+        corpus = engine.count_words(documents, self.settings.tokeniser, threads=threads, progress=progress)
+        corpus.require_shared(skipped)
         with stop_on_interrupt() as should_stop:
             languages, report = train(
-                collection,
+                corpus,
                 self.settings,
                 engine=engine,
                 checkpoint=checkpoint,

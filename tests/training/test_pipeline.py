@@ -23,14 +23,14 @@ from cr5.progress import Progress
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Settings, settings
 from cr5.training import pipeline
-from cr5.training.collection import Collection, collect
+from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.engines import cpu
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.pipeline import documents_per_concept, fingerprint, train
 
 
-def counted(documents: Sequence[Document]) -> Collection:
-    return collect(in_batches(documents), Tokeniser())
+def counted(documents: Sequence[Document]) -> CountedCorpus:
+    return count_corpus(in_batches(documents), Tokeniser())
 
 
 def chosen(**changes: Any) -> Settings:
@@ -38,16 +38,16 @@ def chosen(**changes: Any) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def collection(documents: list[Document]) -> Collection:
+def corpus(documents: list[Document]) -> CountedCorpus:
     return counted(documents)
 
 
 # What is refused
 
 
-def assert_refused(collection: Collection, *facts: str, **changes: Any) -> None:
+def assert_refused(corpus: CountedCorpus, *facts: str, **changes: Any) -> None:
     with pytest.raises(CorpusError) as caught:
-        train(collection, chosen(**changes))
+        train(corpus, chosen(**changes))
     for fact in facts:
         assert fact in str(caught.value)
 
@@ -59,9 +59,9 @@ def test_one_language_is_not_enough(documents: list[Document]) -> None:
     assert_refused(nothing, "no document to train on")
 
 
-def test_a_language_whose_documents_are_all_too_short_is_named(collection: Collection) -> None:
+def test_a_language_whose_documents_are_all_too_short_is_named(corpus: CountedCorpus) -> None:
     assert_refused(
-        collection,
+        corpus,
         "language aa has no document left to train on: of its 150, none has 1000 to 1,000 different words",
         "`min_unique`",
         min_unique=1000,
@@ -77,9 +77,9 @@ def test_a_language_that_shares_no_concept_is_named(documents: list[Document]) -
 
 
 @pytest.mark.parametrize("rank", [150, 151, 3000])
-def test_a_rank_beyond_the_concepts_is_refused(collection: Collection, rank: int) -> None:
+def test_a_rank_beyond_the_concepts_is_refused(corpus: CountedCorpus, rank: int) -> None:
     assert_refused(
-        collection,
+        corpus,
         f"`rank={rank}` is more than the 150 concepts that two languages share can give; ",
         "`rank<=149`",
         rank=rank,
@@ -98,12 +98,12 @@ def test_the_largest_rank_that_is_offered_works(documents: list[Document]) -> No
     assert languages["aa"].map.shape[1] == 19
 
 
-def test_a_corpus_without_a_frequent_word_is_refused(collection: Collection) -> None:
-    assert_refused(collection, "no word of language aa occurs in 1000 documents", "`min_documents`", min_documents=1000)
+def test_a_corpus_without_a_frequent_word_is_refused(corpus: CountedCorpus) -> None:
+    assert_refused(corpus, "no word of language aa occurs in 1000 documents", "`min_documents`", min_documents=1000)
 
 
-def test_a_rank_beyond_the_vocabulary_is_refused(collection: Collection) -> None:
-    assert_refused(collection, "`rank=60` is more than the 30 words", "`rank<=30`", max_words=10)
+def test_a_rank_beyond_the_vocabulary_is_refused(corpus: CountedCorpus) -> None:
+    assert_refused(corpus, "`rank=60` is more than the 30 words", "`rank<=30`", max_words=10)
 
 
 @pytest.fixture
@@ -115,18 +115,18 @@ def scarce(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("scarce")
 def test_a_fit_that_memory_cannot_hold_is_refused_before_it_begins(
-    collection: Collection, monkeypatch: pytest.MonkeyPatch
+    corpus: CountedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipeline, "_fit", None)
     with pytest.raises(Cr5Error) as caught:
-        train(collection, chosen())
+        train(corpus, chosen())
     for fact in ("98.8 GB", "4.2 GB", "`memory=2GB`", "`rank`"):
         assert fact in str(caught.value)
 
 
 @pytest.mark.usefixtures("scarce")
-def test_a_fit_that_memory_cannot_hold_takes_a_budget(collection: Collection) -> None:
-    _, report = train(collection, chosen(), engine=CpuEngine(memory=2**30))
+def test_a_fit_that_memory_cannot_hold_takes_a_budget(corpus: CountedCorpus) -> None:
+    _, report = train(corpus, chosen(), engine=CpuEngine(memory=2**30))
     assert report["converged"]
 
 
@@ -205,9 +205,9 @@ def test_the_report_tells_what_was_used(documents: list[Document]) -> None:
     assert report["products"] > report["steps"] * 60
 
 
-def test_the_report_tells_the_path_to_the_ridge(collection: Collection) -> None:
+def test_the_report_tells_the_path_to_the_ridge(corpus: CountedCorpus) -> None:
     seen: list[Progress] = []
-    _, report = train(collection, chosen(ridge="auto"), progress=seen.append)
+    _, report = train(corpus, chosen(ridge="auto"), progress=seen.append)
     points = report["ridge_path"]
     best = max(points, key=lambda point: (point["precision"], point["reciprocal_rank"]))
     assert report["ridge"] == best["ridge"]
@@ -229,9 +229,9 @@ def test_a_fit_that_has_not_converged_warns(documents: list[Document]) -> None:
 
 
 @pytest.mark.parametrize("ridge", [0.3, "auto"])
-def test_an_engine_that_keeps_to_a_budget_learns_the_same_model(collection: Collection, ridge: float | str) -> None:
-    plain, report = train(collection, chosen(ridge=ridge))
-    scarce, other = train(collection, chosen(ridge=ridge), engine=CpuEngine(memory=2**29))
+def test_an_engine_that_keeps_to_a_budget_learns_the_same_model(corpus: CountedCorpus, ridge: float | str) -> None:
+    plain, report = train(corpus, chosen(ridge=ridge))
+    scarce, other = train(corpus, chosen(ridge=ridge), engine=CpuEngine(memory=2**29))
     timed = {"seconds", "path_seconds", "ridge_path"}
     assert {k: v for k, v in report.items() if k not in timed} == {k: v for k, v in other.items() if k not in timed}
     for lang in plain:
@@ -296,13 +296,13 @@ def break_at(step: int, seen: list[str] | None = None) -> Callable[[Progress], N
 
 
 @pytest.mark.parametrize("changes", [SLOW, AUTO], ids=["given", "auto"])
-def test_a_run_that_died_is_continued(collection: Collection, checkpoint: Path, changes: dict[str, Any]) -> None:
+def test_a_run_that_died_is_continued(corpus: CountedCorpus, checkpoint: Path, changes: dict[str, Any]) -> None:
     picked = chosen(**changes)
-    whole, plain = train_in_steps(collection, picked)
+    whole, plain = train_in_steps(corpus, picked)
     with pytest.raises(Break):
-        train_in_steps(collection, picked, checkpoint=checkpoint, progress=break_at(4))
+        train_in_steps(corpus, picked, checkpoint=checkpoint, progress=break_at(4))
     stages: list[str] = []
-    languages, report = train_in_steps(collection, picked, checkpoint=checkpoint, progress=break_at(-1, stages))
+    languages, report = train_in_steps(corpus, picked, checkpoint=checkpoint, progress=break_at(-1, stages))
     assert "choose the ridge" not in stages
     assert report["steps"] < plain["steps"]
     assert report["converged"]
@@ -316,9 +316,9 @@ def test_a_run_that_died_is_continued(collection: Collection, checkpoint: Path, 
 
 
 @pytest.mark.parametrize("changes", [SLOW, AUTO], ids=["given", "auto"])
-def test_a_run_that_was_stopped_is_continued(collection: Collection, checkpoint: Path, changes: dict[str, Any]) -> None:
+def test_a_run_that_was_stopped_is_continued(corpus: CountedCorpus, checkpoint: Path, changes: dict[str, Any]) -> None:
     picked = chosen(**changes)
-    _, plain = train_in_steps(collection, picked)
+    _, plain = train_in_steps(corpus, picked)
     reached: list[Progress] = []
 
     def watch(progress: Progress) -> None:
@@ -326,37 +326,37 @@ def test_a_run_that_was_stopped_is_continued(collection: Collection, checkpoint:
             reached.append(progress)
 
     _, stopped = train_in_steps(
-        collection, picked, checkpoint=checkpoint, progress=watch, should_stop=lambda: bool(reached)
+        corpus, picked, checkpoint=checkpoint, progress=watch, should_stop=lambda: bool(reached)
     )
     assert (stopped["interrupted"], stopped["converged"], stopped["steps"]) == (True, False, 4)
     assert stopped["warning"] == ""  # whoever stopped it knows
-    _, report = train_in_steps(collection, picked, checkpoint=checkpoint)
+    _, report = train_in_steps(corpus, picked, checkpoint=checkpoint)
     assert report["steps"] < plain["steps"]
     np.testing.assert_allclose(report["eigenvalues"], plain["eigenvalues"], rtol=1e-3)
 
 
-def test_a_run_that_died_is_continued_on_another_engine(collection: Collection, checkpoint: Path) -> None:
+def test_a_run_that_died_is_continued_on_another_engine(corpus: CountedCorpus, checkpoint: Path) -> None:
     picked = chosen(**AUTO)
     with pytest.raises(Break):
-        train_in_steps(collection, picked, checkpoint=checkpoint, progress=break_at(4))
+        train_in_steps(corpus, picked, checkpoint=checkpoint, progress=break_at(4))
     shutil.copy(checkpoint, checkpoint.with_suffix(".copy"))
-    _, plain = train_in_steps(collection, picked, checkpoint=checkpoint)
+    _, plain = train_in_steps(corpus, picked, checkpoint=checkpoint)
     _, other = train_in_steps(
-        collection, picked, checkpoint=checkpoint.with_suffix(".copy"), engine=CpuEngine(memory=2**29)
+        corpus, picked, checkpoint=checkpoint.with_suffix(".copy"), engine=CpuEngine(memory=2**29)
     )
     assert other["eigenvalues"] == plain["eigenvalues"]
 
 
-def test_a_run_that_died_right_after_the_path_does_not_walk_it_again(collection: Collection, tmp_path: Path) -> None:
+def test_a_run_that_died_right_after_the_path_does_not_walk_it_again(corpus: CountedCorpus, tmp_path: Path) -> None:
     picked, path = chosen(**AUTO), tmp_path / "fit.checkpoint"
     with pytest.raises(Break):
-        train_in_steps(collection, picked, checkpoint=path, progress=break_at(0))
+        train_in_steps(corpus, picked, checkpoint=path, progress=break_at(0))
     stages: list[str] = []
-    train_in_steps(collection, picked, checkpoint=path, progress=break_at(-1, stages))
+    train_in_steps(corpus, picked, checkpoint=path, progress=break_at(-1, stages))
     assert "choose the ridge" not in stages
 
 
-def test_a_path_that_was_cut_short_is_walked_again(collection: Collection, checkpoint: Path) -> None:
+def test_a_path_that_was_cut_short_is_walked_again(corpus: CountedCorpus, checkpoint: Path) -> None:
     picked = chosen(**AUTO)
     reached: list[Progress] = []
 
@@ -365,11 +365,11 @@ def test_a_path_that_was_cut_short_is_walked_again(collection: Collection, check
             reached.append(progress)
 
     _, stopped = train_in_steps(
-        collection, picked, checkpoint=checkpoint, progress=watch, should_stop=lambda: bool(reached)
+        corpus, picked, checkpoint=checkpoint, progress=watch, should_stop=lambda: bool(reached)
     )
     assert len(stopped["ridge_path"]) == 1
-    _, plain = train_in_steps(collection, picked)
-    _, report = train_in_steps(collection, picked, checkpoint=checkpoint)
+    _, plain = train_in_steps(corpus, picked)
+    _, report = train_in_steps(corpus, picked, checkpoint=checkpoint)
     assert [p["ridge"] for p in report["ridge_path"]] == [p["ridge"] for p in plain["ridge_path"]]
 
 
@@ -391,8 +391,8 @@ def test_a_checkpoint_of_another_run_is_refused(documents: list[Document], check
 
 
 def test_without_a_checkpoint_nothing_is_written(
-    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: CountedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    train(collection, chosen())
+    train(corpus, chosen())
     assert list(tmp_path.iterdir()) == []

@@ -19,7 +19,7 @@ from cr5.corpus.documents import in_batches
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
 from cr5.training import solver
-from cr5.training.collection import collect
+from cr5.training.counted_corpus import count_corpus
 from cr5.training.engines import BlockInfo
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.solver import Fit, reduced_rank_ridge
@@ -178,8 +178,8 @@ def test_a_fit_within_a_memory_budget_is_the_same_to_the_last_bit(intercept: Int
 def encyclopedia() -> CpuEngine:
     """The built-in corpus, weighed as the demo weighs it: 400 concepts in four languages, 15,000 words."""
     picked, engine = settings.settings(**demo.SETTINGS), CpuEngine()
-    collection = collect(in_batches(demo.encyclopedia()), picked.tokeniser)
-    collection.put(engine, picked.weighting, np.arange(len(collection.concepts)))
+    corpus = count_corpus(in_batches(demo.encyclopedia()), picked.tokeniser)
+    corpus.load_into(engine, picked.weighting, np.arange(len(corpus.concepts)))
     return engine
 
 

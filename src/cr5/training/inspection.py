@@ -10,7 +10,7 @@ from cr5.corpus.documents import Batch
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import ProgressCallback, silent
-from cr5.training.collection import collect
+from cr5.training.counted_corpus import count_corpus
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ def inspect(
 ) -> Inspection:
     """Count what a corpus holds, as it streams by."""
     copies: Counter[str] = Counter()
-    collection = collect(_watched(batches, copies), tokeniser, progress=progress)
-    present = collection.presence() > 0
-    sized = collection.sized(weighting.min_unique, weighting.max_unique)
-    trained = sized.shared()
+    corpus = count_corpus(_watched(batches, copies), tokeniser, progress=progress)
+    present = corpus.document_counts() > 0
+    sized = corpus.with_unique_words(weighting.min_unique, weighting.max_unique)
+    trained = sized.with_shared_concepts()
     languages = {}
-    for i, (lang, documents) in enumerate(collection.languages.items()):
+    for i, (lang, documents) in enumerate(corpus.languages.items()):
         counts, kept = documents.local_counts, trained.languages[lang].local_counts.matrix
         frequent = (kept.tocsc().indptr[1:] - kept.tocsc().indptr[:-1]) >= weighting.min_documents
         languages[lang] = LanguageFacts(
@@ -70,7 +70,7 @@ def inspect(
             unique_words=len(counts.words),
             words=int(counts.matrix.sum()),
             vocabulary=min(int(frequent.sum()), weighting.max_words),
-            several=int((collection.presence()[:, i] > 1).sum()),
+            several=int((corpus.document_counts()[:, i] > 1).sum()),
             duplicates=copies[lang],
             too_short=int((counts.unique < weighting.min_unique).sum()),
             too_long=int((counts.unique > weighting.max_unique).sum()),
@@ -81,7 +81,7 @@ def inspect(
     shared = {
         a: {b: int((present[:, i] & present[:, j]).sum()) for j, b in enumerate(names)} for i, a in enumerate(names)
     }
-    return Inspection(languages, shared, len(collection.concepts), int((present.sum(axis=1) > 1).sum()))
+    return Inspection(languages, shared, len(corpus.concepts), int((present.sum(axis=1) > 1).sum()))
 
 
 def _watched(batches: Iterable[Batch], copies: Counter[str]) -> Iterator[Batch]:

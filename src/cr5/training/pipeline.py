@@ -20,7 +20,7 @@ from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Settings
 from cr5.storage.model_files import check_code
 from cr5.training.checkpoint import Checkpoint
-from cr5.training.collection import Collection
+from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.ridge import RIDGES, RidgePath, ridge_path
@@ -39,7 +39,7 @@ class TrainingResult(NamedTuple):
 
 
 def train(
-    collection: Collection,
+    corpus: CountedCorpus,
     settings: Settings,
     *,
     engine: Engine | None = None,
@@ -54,15 +54,17 @@ def train(
     ``engine`` decides where to compute, by default on this machine. ``checkpoint`` names a file from which an
     interrupted run continues; the caller removes it once the model is saved. ``ridges`` are tried for ridge "auto".
     """
-    chosen = collection.sized(settings.weighting.min_unique, settings.weighting.max_unique).shared()
-    _check(collection, chosen, settings)
+    chosen = corpus.with_unique_words(
+        settings.weighting.min_unique, settings.weighting.max_unique
+    ).with_shared_concepts()
+    _check(corpus, chosen, settings)
     progress(Progress("weight words", 0, None))
     engine = engine or CpuEngine()
     # Numbers without gaps, in the order of the names: the result does not depend on the order of the corpus.
-    used = np.flatnonzero(chosen.presence().sum(axis=1))
+    used = np.flatnonzero(chosen.document_counts().sum(axis=1))
     number = np.zeros(len(chosen.concepts), np.int64)
     number[sorted(used.tolist(), key=chosen.concepts.__getitem__)] = np.arange(len(used))
-    features = chosen.put(engine, settings.weighting, number)
+    features = chosen.load_into(engine, settings.weighting, number)
     concepts = {lang: number[documents.concepts] for lang, documents in chosen.languages.items()}
     _check_words(features, settings.rank, settings.weighting.min_documents)
     blocks = engine.block_info()
@@ -82,7 +84,7 @@ def train(
             + ("raise max_steps or tol" if fit.steps >= settings.max_steps else "raise tol: float32 goes no further")
         )
         warnings.warn(warning, NotConverged, stacklevel=3)
-    maps = metric_maps(fit, settings, documents_per_concept(concepts))
+    maps = metric_maps(fit, settings, max_documents_per_concept(concepts))
     languages = {
         lang: LanguageMap(features[lang].words, features[lang].idf, maps[lang], _offset(fit, maps, lang, settings))
         for lang in features
@@ -92,7 +94,7 @@ def train(
         "languages": {
             lang: {
                 "documents": len(chosen.languages[lang]),
-                "documents_read": len(collection.languages[lang]),
+                "documents_read": len(corpus.languages[lang]),
                 "words": len(features[lang].words),
                 "nonzeros": sum([block.nonzeros for block in blocks if engine.langs[block.language] == lang]),
             }
@@ -139,7 +141,7 @@ def _fit(
     if loaded and settings.ridge == "auto":
         path = RidgePath.from_json(loaded[1]["path"])
     elif settings.ridge == "auto":
-        embed = partial(_embed, settings=settings, most=documents_per_concept(concepts))
+        embed = partial(_embed, settings=settings, most=max_documents_per_concept(concepts))
         path = ridge_path(engine, concepts, embed, ridges=ridges, progress=progress, should_stop=should_stop, **options)
         start = "engine"
     state = {"path": path.to_json()} if path else {}
@@ -161,7 +163,7 @@ def metric_maps(fit: Fit, settings: Settings, most: int) -> dict[str, Array]:
     return {lang: Z @ small for lang, Z in fit.maps.items()}
 
 
-def documents_per_concept(concepts: Mapping[str, Ints]) -> int:
+def max_documents_per_concept(concepts: Mapping[str, Ints]) -> int:
     """The largest number of documents of one concept: no eigenvalue exceeds it."""
     return int(np.bincount(np.concatenate(list(concepts.values()))).max())
 
@@ -193,23 +195,23 @@ def _offset(fit: Fit, maps: dict[str, Array], lang: str, settings: Settings) -> 
     return np.asarray(mean @ maps[lang])
 
 
-def _check(collection: Collection, chosen: Collection, settings: Settings) -> None:
+def _check(corpus: CountedCorpus, chosen: CountedCorpus, settings: Settings) -> None:
     """Raise CorpusError for a corpus that nothing can be learned from."""
-    if not collection.languages:
+    if not corpus.languages:
         raise CorpusError("there is no document to train on; check the corpus and `langs`")
-    if len(collection.languages) < 2:
-        name = next(iter(collection.languages))
+    if len(corpus.languages) < 2:
+        name = next(iter(corpus.languages))
         raise CorpusError(f"the corpus has documents in one language only ({name}); give two languages or more")
     for lang, documents in chosen.languages.items():
         check_code(lang)  # now, not when the model is saved after an hour
         if not len(documents):
             low, high = settings.weighting.min_unique, settings.weighting.max_unique
             raise CorpusError(
-                f"language {lang} has no document left to train on: of its {len(collection.languages[lang]):,}, "
+                f"language {lang} has no document left to train on: of its {len(corpus.languages[lang]):,}, "
                 f"none has {low} to {high:,} different words and a concept shared with another language; "
                 "widen `min_unique` and `max_unique`, or leave the language out with `langs`"
             )
-    shared = int((chosen.presence().sum(axis=1) > 0).sum())
+    shared = int((chosen.document_counts().sum(axis=1) > 0).sum())
     if settings.rank >= shared:
         raise CorpusError(
             f"`rank={settings.rank}` is more than the {shared} concepts that two languages share can give; "

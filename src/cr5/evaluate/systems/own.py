@@ -17,7 +17,7 @@ from cr5.progress import ProgressCallback, silent
 from cr5.retrieval.block_products import Rows
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import PRESETS, Settings
-from cr5.training.collection import Collection, Documents
+from cr5.training.counted_corpus import CountedCorpus, CountedDocuments
 from cr5.training.engines import Engine
 from cr5.training.pipeline import train
 
@@ -77,11 +77,11 @@ def cr5_system(settings: Settings, *, engine: Engine | None = None, progress: Pr
         size = 1 + max(int(texts.concepts.max(initial=-1)) for texts in training.values())
         names = [f"{i:010d}" for i in range(size)]  # sorted by their numbers
         documents = {
-            lang: Documents(texts.counts, texts.concepts, np.zeros(len(texts), np.int64), np.arange(len(texts)))
+            lang: CountedDocuments(texts.counts, texts.concepts, np.zeros(len(texts), np.int64), np.arange(len(texts)))
             for lang, texts in training.items()
         }
-        collection = Collection(names, ["evaluation"], documents)
-        languages, report = train(collection, settings, engine=engine, progress=progress)
+        corpus = CountedCorpus(names, ["evaluation"], documents)
+        languages, report = train(corpus, settings, engine=engine, progress=progress)
         return Cr5Space(languages, settings, _plain(report) | {"signature": _describe(settings, report["ridge"])})
 
     return fit

@@ -16,7 +16,7 @@ from cr5.progress import ProgressCallback, silent
 if TYPE_CHECKING:  # solver and engines also run where no library that reads corpora is installed
     from cr5.corpus.documents import Batch, Document
     from cr5.features.tokeniser import Tokeniser
-    from cr5.training.collection import Collection
+    from cr5.training.counted_corpus import CountedCorpus
 
 
 class BlockInfo(NamedTuple):
@@ -77,7 +77,7 @@ class Engine(Protocol):
         *,
         threads: int | None = None,
         progress: ProgressCallback = silent,
-    ) -> "Collection":
+    ) -> "CountedCorpus":
         """Read a corpus and count its words, where this engine can hold the counts."""
         ...
 

@@ -23,7 +23,7 @@ from cr5.training.engines.kernels import Matrix
 if TYPE_CHECKING:
     from cr5.corpus.documents import Batch, Document
     from cr5.features.tokeniser import Tokeniser
-    from cr5.training.collection import Collection
+    from cr5.training.counted_corpus import CountedCorpus
 
 PANEL_ROWS = 2048  # that a function is called with at a time: they stay in the cache between its operations
 ONE_THREAD_SIZE = 10**6  # numbers that one thread adds up before a second one has started
@@ -109,12 +109,12 @@ class CpuEngine:
         *,
         threads: int | None = None,
         progress: ProgressCallback = silent,
-    ) -> "Collection":
+    ) -> "CountedCorpus":
         from cr5.corpus.documents import in_batches
-        from cr5.training.collection import collect
+        from cr5.training.counted_corpus import count_corpus
 
         batches = in_batches(documents)
-        return collect(batches, tokeniser, threads=threads, scratch=self.scratch, progress=progress)
+        return count_corpus(batches, tokeniser, threads=threads, scratch=self.scratch, progress=progress)
 
     def put(self, lang: str, X: Sparse, concepts: Ints) -> None:
         self.langs.append(lang)

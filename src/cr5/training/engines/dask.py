@@ -21,8 +21,8 @@ from cr5.corpus.reading import CorpusReader
 from cr5.errors import Cr5Error
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import ProgressCallback, silent
-from cr5.training.collection import Collection, collect
-from cr5.training.distributed_collection import collect_distributed
+from cr5.training.counted_corpus import CountedCorpus, count_corpus
+from cr5.training.distributed_corpus import count_corpus_on_workers
 from cr5.training.engines import BlockInfo
 
 try:
@@ -106,11 +106,11 @@ class DaskEngine:
         *,
         threads: int | None = None,
         progress: ProgressCallback = silent,
-    ) -> Collection:
+    ) -> CountedCorpus:
         """Files are read and counted by the workers, documents in memory here."""
         if isinstance(documents, CorpusReader):
-            return collect_distributed(self, documents, tokeniser, progress=progress)
-        return collect(in_batches(documents), tokeniser, threads=threads, progress=progress)
+            return count_corpus_on_workers(self, documents, tokeniser, progress=progress)
+        return count_corpus(in_batches(documents), tokeniser, threads=threads, progress=progress)
 
     # Nothing is loaded before all languages are known, so that each is on few workers.
 

@@ -16,7 +16,7 @@ from cr5.training.engines.gpu_matrix import Block, Rows
 if TYPE_CHECKING:
     from cr5.corpus.documents import Batch, Document
     from cr5.features.tokeniser import Tokeniser
-    from cr5.training.collection import Collection
+    from cr5.training.counted_corpus import CountedCorpus
 
 
 class GpuEngine:
@@ -35,11 +35,11 @@ class GpuEngine:
         *,
         threads: int | None = None,
         progress: ProgressCallback = silent,
-    ) -> "Collection":
+    ) -> "CountedCorpus":
         from cr5.corpus.documents import in_batches
-        from cr5.training.collection import collect
+        from cr5.training.counted_corpus import count_corpus
 
-        return collect(in_batches(documents), tokeniser, threads=threads, progress=progress)
+        return count_corpus(in_batches(documents), tokeniser, threads=threads, progress=progress)
 
     def put(self, lang: str, X: Any, concepts: Any) -> None:
         """Add documents x words: SciPy's CSR, or anything with its arrays, on the host or on the GPU already."""

@@ -16,7 +16,7 @@ from cr5.features.counts import WordCounts, count_words
 from cr5.features.tfidf import Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
-from cr5.training.collection import Collection, Documents, collect
+from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus
 from cr5.training.engines.cpu import CpuEngine
 
 DOCUMENTS = [
@@ -38,34 +38,34 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def collected(documents: list[Document], batch_rows: int = 3) -> Collection:
-    return collect(in_batches(documents, batch_rows), Tokeniser(), threads=2)
+def collected(documents: list[Document], batch_rows: int = 3) -> CountedCorpus:
+    return count_corpus(in_batches(documents, batch_rows), Tokeniser(), threads=2)
 
 
-def names(collection: Collection, lang: str) -> list[str]:
-    return [collection.concepts[i] for i in collection.languages[lang].concepts]
+def names(corpus: CountedCorpus, lang: str) -> list[str]:
+    return [corpus.concepts[i] for i in corpus.languages[lang].concepts]
 
 
-def counts(documents: Documents) -> WordCounts:
+def counts(documents: CountedDocuments) -> WordCounts:
     """Those that lie here, with no worker of a cluster."""
     assert isinstance(documents.counts, WordCounts)
     return documents.counts
 
 
-def complaint(collection: Collection) -> str:
+def complaint(corpus: CountedCorpus) -> str:
     with pytest.raises(CorpusError) as caught:
-        collection.require_shared(None)
+        corpus.require_shared(None)
     return str(caught.value)
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 3, 100])
 def test_languages_that_come_mixed_are_taken_apart_in_order(batch_rows: int) -> None:
-    collection = collected(DOCUMENTS, batch_rows)
-    assert list(collection.languages) == ["en", "it", "zh"]
-    assert collection.concepts == ["Q2", "Q1", "Q9", "Q7"]
-    for lang, documents in collection.languages.items():
+    corpus = collected(DOCUMENTS, batch_rows)
+    assert list(corpus.languages) == ["en", "it", "zh"]
+    assert corpus.concepts == ["Q2", "Q1", "Q9", "Q7"]
+    for lang, documents in corpus.languages.items():
         here = [(i, d) for i, d in enumerate(DOCUMENTS, 1) if d.lang == lang]
-        assert names(collection, lang) == [d.concept for _, d in here]
+        assert names(corpus, lang) == [d.concept for _, d in here]
         assert documents.lines.tolist() == [i for i, _ in here]
         assert len(documents) == len(here)
         alone = count_words([d.text for _, d in here], lang, Tokeniser())
@@ -75,24 +75,24 @@ def test_languages_that_come_mixed_are_taken_apart_in_order(batch_rows: int) -> 
 
 def test_presence_counts_the_documents_of_every_concept_and_language() -> None:
     # en it zh of Q2, Q1, Q9, Q7
-    assert collected(DOCUMENTS).presence().tolist() == [[2, 1, 0], [1, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert collected(DOCUMENTS).document_counts().tolist() == [[2, 1, 0], [1, 1, 0], [1, 0, 1], [0, 1, 0]]
 
 
 def test_an_empty_corpus_is_an_empty_collection() -> None:
-    collection = collected([])
-    assert (collection.concepts, collection.languages, collection.presence().shape) == ([], {}, (0, 0))
-    collection.require_shared(None)
+    corpus = collected([])
+    assert (corpus.concepts, corpus.languages, corpus.document_counts().shape) == ([], {}, (0, 0))
+    corpus.require_shared(None)
 
 
 def test_documents_without_a_word_are_kept_and_have_none() -> None:
-    collection = collected([Document("Q1", "en", "!"), Document("Q1", "it", "?"), Document("Q2", "it", "sì")], 1)
-    assert collection.languages["en"].counts.unique.tolist() == [0]
-    assert collection.languages["it"].counts.unique.tolist() == [0, 1]
+    corpus = collected([Document("Q1", "en", "!"), Document("Q1", "it", "?"), Document("Q2", "it", "sì")], 1)
+    assert corpus.languages["en"].counts.unique.tolist() == [0]
+    assert corpus.languages["it"].counts.unique.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(("smallest", "largest"), [(0, 100), (2, 2), (2, 4), (3, 3), (5, 9)])
 def test_sizes_are_different_words_with_both_limits_inside(smallest: int, largest: int) -> None:
-    chosen = collected(DOCUMENTS).sized(smallest, largest)
+    chosen = collected(DOCUMENTS).with_unique_words(smallest, largest)
     for lang, documents in chosen.languages.items():
         here = [d for d in DOCUMENTS if d.lang == lang]
         sizes = [len(count_words([d.text], lang, Tokeniser()).words) for d in here]
@@ -102,7 +102,7 @@ def test_sizes_are_different_words_with_both_limits_inside(smallest: int, larges
 
 
 def test_shared_concepts_are_those_of_two_languages_and_keep_all_their_documents() -> None:
-    chosen = collected(DOCUMENTS).shared()
+    chosen = collected(DOCUMENTS).with_shared_concepts()
     assert {lang: names(chosen, lang) for lang in chosen.languages} == {
         "en": ["Q1", "Q2", "Q2", "Q9"],
         "it": ["Q2", "Q1"],
@@ -112,7 +112,7 @@ def test_shared_concepts_are_those_of_two_languages_and_keep_all_their_documents
 
 
 def test_a_concept_whose_other_documents_are_dropped_is_shared_no_more() -> None:
-    chosen = collected(DOCUMENTS).sized(2, 100).shared()
+    chosen = collected(DOCUMENTS).with_unique_words(2, 100).with_shared_concepts()
     assert {lang: names(chosen, lang) for lang in chosen.languages} == {
         "en": ["Q1", "Q2", "Q2"],
         "it": ["Q2", "Q1"],
@@ -121,25 +121,25 @@ def test_a_concept_whose_other_documents_are_dropped_is_shared_no_more() -> None
 
 
 def test_filters_leave_the_collection_as_it_was() -> None:
-    collection = collected(DOCUMENTS)
-    collection.sized(2, 3).shared()
-    assert [len(documents) for documents in collection.languages.values()] == [4, 3, 1]
+    corpus = collected(DOCUMENTS)
+    corpus.with_unique_words(2, 3).with_shared_concepts()
+    assert [len(documents) for documents in corpus.languages.values()] == [4, 3, 1]
 
 
 @pytest.mark.parametrize("idf", ["plain", "smooth"])
 def test_put_hands_over_every_languages_weighed_words_and_renamed_concepts(idf: Literal["plain", "smooth"]) -> None:
-    collection, engine = collected(DOCUMENTS), CpuEngine()
+    corpus, engine = collected(DOCUMENTS), CpuEngine()
     weighting = Weighting(idf=idf, min_documents=0)
     number = np.array([7, 0, 3, 1])
-    features = collection.put(engine, weighting, number)
+    features = corpus.load_into(engine, weighting, number)
     assert engine.langs == list(features) == ["en", "it", "zh"]
     blocks, concepts = engine.fetch_documents(np.ones(8, bool))
-    for lang, documents in collection.languages.items():
+    for lang, documents in corpus.languages.items():
         alone = fit_vocabulary(counts(documents), weighting)
         assert features[lang].words == alone.words
         np.testing.assert_array_equal(features[lang].idf, alone.idf)
         np.testing.assert_array_equal(blocks[lang].toarray(), alone.transform(counts(documents)).toarray())
-        named = dict(zip(number.tolist(), collection.concepts, strict=True))
+        named = dict(zip(number.tolist(), corpus.concepts, strict=True))
         assert [named[i] for i in concepts[lang].tolist()] == [d.concept for d in DOCUMENTS if d.lang == lang]
 
 
@@ -153,15 +153,15 @@ def test_a_lone_concept_of_documents_is_named_by_number() -> None:
 def test_a_lone_concept_of_a_file_is_named_by_file_and_line() -> None:
     write("en.jsonl", [Document("Q1", "en", "dog"), Document("Q5", "en", "alone")])
     write("it.jsonl", [Document("Q1", "it", "cane"), Document("Q6", "it", "solo")])
-    with_two = collect(read_batches(["en.jsonl", "it.jsonl"]), Tokeniser())
+    with_two = count_corpus(read_batches(["en.jsonl", "it.jsonl"]), Tokeniser())
     assert with_two.sources == ["en.jsonl", "it.jsonl"]
     assert complaint(with_two) == "en.jsonl:2: concept Q5 occurs in language en only (2 concepts do)" + ADVICE
 
 
 def test_a_lone_concept_of_a_parquet_file_is_named_by_row() -> None:
     write("all.parquet", [*DOCUMENTS[:7], DOCUMENTS[7]])
-    collection = collect(read_batches("all.parquet"), Tokeniser())
-    assert complaint(collection) == "all.parquet: row 8: concept Q7 occurs in language it only" + ADVICE
+    corpus = count_corpus(read_batches("all.parquet"), Tokeniser())
+    assert complaint(corpus) == "all.parquet: row 8: concept Q7 occurs in language it only" + ADVICE
 
 
 def test_two_documents_of_one_language_do_not_share_a_concept() -> None:
@@ -191,7 +191,7 @@ def test_a_corpus_that_shares_every_concept_passes() -> None:
 
 def test_progress_counts_the_documents_read() -> None:
     seen: list[Progress] = []
-    collect(in_batches(DOCUMENTS, 3), Tokeniser(), progress=seen.append)
+    count_corpus(in_batches(DOCUMENTS, 3), Tokeniser(), progress=seen.append)
     assert [(p.stage, p.done, p.note) for p in seen] == [
         ("read and count words", 3, "3 documents"),
         ("read and count words", 6, "6 documents"),
@@ -208,5 +208,5 @@ def test_batches_are_asked_for_one_after_the_other() -> None:
             yield batch
 
     seen: list[int] = []
-    collect(watched(), Tokeniser(), progress=lambda _: seen.append(len(given)))
+    count_corpus(watched(), Tokeniser(), progress=lambda _: seen.append(len(given)))
     assert seen == list(range(1, 9))

@@ -35,7 +35,7 @@ class DocumentCounts(Protocol):
 
 
 @dataclass(frozen=True)
-class Documents:
+class CountedDocuments:
     """One language: counts, and for every document its concept number, source number and line."""
 
     counts: DocumentCounts
@@ -57,37 +57,39 @@ class Documents:
         """The number of different words of every document."""
         return self.counts.unique
 
-    def rows(self, chosen: Ints) -> "Documents":
+    def rows(self, chosen: Ints) -> "CountedDocuments":
         """Some of the documents."""
-        return Documents(self.counts.rows(chosen), self.concepts[chosen], self.sources[chosen], self.lines[chosen])
+        return CountedDocuments(
+            self.counts.rows(chosen), self.concepts[chosen], self.sources[chosen], self.lines[chosen]
+        )
 
 
 @dataclass(frozen=True)
-class Collection:
+class CountedCorpus:
     """The documents of all languages; ``concepts`` and ``sources`` are the names that numbers refer to."""
 
     concepts: list[str]
     sources: list[str]
-    languages: dict[str, Documents]
+    languages: dict[str, CountedDocuments]
 
-    def presence(self) -> Ints:
+    def document_counts(self) -> Ints:
         """concepts x languages: how many documents of each concept a language has."""
         size = len(self.concepts)
         columns = [np.bincount(d.concepts, minlength=size) for d in self.languages.values()]
         return np.array(columns, np.int64).reshape(len(columns), size).T
 
-    def sized(self, smallest: int, largest: int) -> Self:
+    def with_unique_words(self, smallest: int, largest: int) -> Self:
         """Only documents of ``smallest`` to ``largest`` different words."""
         return self._select(lambda d: (d.unique >= smallest) & (d.unique <= largest))
 
-    def shared(self) -> Self:
+    def with_shared_concepts(self) -> Self:
         """Only concepts that two languages or more have documents about."""
-        shared = (self.presence() > 0).sum(axis=1) > 1
+        shared = (self.document_counts() > 0).sum(axis=1) > 1
         return self._select(lambda d: shared[d.concepts])
 
     def require_shared(self, skipped: Skipped | None) -> None:
         """Raise at the first concept that only one language has, or record all of them in ``skipped``."""
-        alone = (self.presence() > 0).sum(axis=1) == 1
+        alone = (self.document_counts() > 0).sum(axis=1) == 1
         for lang, documents in self.languages.items():
             rows = np.flatnonzero(alone[documents.concepts])
             for row in rows:
@@ -99,27 +101,27 @@ class Collection:
                     raise CorpusError(f'{message}{more}; skip these with `on_error="skip"`, or correct the corpus')
                 skipped.add("concept in one language only", message)
 
-    def put(self, engine: Engine, weighting: Weighting, number: Ints) -> dict[str, Vocabulary]:
-        """Weight the words and put every language's documents into an engine, where concept c has number[c]."""
+    def load_into(self, engine: Engine, weighting: Weighting, number: Ints) -> dict[str, Vocabulary]:
+        """Weight the words and load every language's documents into an engine, where concept c has number[c]."""
         counts = {lang: d.local_counts for lang, d in self.languages.items()}
         weighted = fit_transform(counts, weighting, available_cores())
         for lang, (_, X) in weighted.items():
             engine.put(lang, X, number[self.languages[lang].concepts])
         return {lang: features for lang, (features, _) in weighted.items()}
 
-    def _select(self, mask: Callable[[Documents], Mask]) -> Self:
+    def _select(self, mask: Callable[[CountedDocuments], Mask]) -> Self:
         languages = {lang: d.rows(np.flatnonzero(mask(d))) for lang, d in self.languages.items()}
         return replace(self, languages=languages)
 
 
-def collect(
+def count_corpus(
     batches: Iterable[Batch],
     tokeniser: Tokeniser,
     *,
     threads: int | None = None,
     scratch: ScratchArrays | None = None,
     progress: ProgressCallback = silent,
-) -> Collection:
+) -> CountedCorpus:
     """Count the words of a corpus that is read once; texts are not kept, and the counts are ``scratch`` arrays."""
     counters: dict[str, WordCounter] = {}
     columns: dict[str, list[list[Ints]]] = {}
@@ -144,5 +146,5 @@ def collect(
             seen += len(names)
             progress(Progress("read and count words", seen, None, f"{seen:,} documents"))
         counts = {lang: counters[lang].finish() for lang in sorted(counters)}
-    languages = {lang: Documents(counts[lang], *map(np.concatenate, columns[lang])) for lang in counts}
-    return Collection(list(concepts), list(sources), languages)
+    languages = {lang: CountedDocuments(counts[lang], *map(np.concatenate, columns[lang])) for lang in counts}
+    return CountedCorpus(list(concepts), list(sources), languages)

@@ -19,7 +19,7 @@ from cr5.features.tfidf import (
 )
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, silent
-from cr5.training.collection import Collection, Documents, collect
+from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus
 from cr5.training.engines import DistributedEngine, Engine
 
 
@@ -37,19 +37,19 @@ class DistributedCounts:
 
 
 @dataclass(frozen=True)
-class DistributedCollection(Collection):
-    """A collection whose counts the workers of ``cluster`` hold, one handle for each shard of the corpus files."""
+class DistributedCorpus(CountedCorpus):
+    """A counted corpus whose counts the workers of ``cluster`` hold, one handle for each shard of the corpus files."""
 
     cluster: DistributedEngine
     handles: list[Any]
 
-    def put(self, engine: Engine, weighting: Weighting, number: Ints) -> dict[str, Vocabulary]:
+    def load_into(self, engine: Engine, weighting: Weighting, number: Ints) -> dict[str, Vocabulary]:
         """Choose every vocabulary from the workers' counts, and have them weight and keep their documents."""
         if engine is not self.cluster:
             raise ValueError("the counts are on the workers of another engine")
-        return {lang: self._put(lang, weighting, number) for lang in self.languages}
+        return {lang: self._load_language(lang, weighting, number) for lang in self.languages}
 
-    def _put(self, lang: str, weighting: Weighting, number: Ints) -> Vocabulary:
+    def _load_language(self, lang: str, weighting: Weighting, number: Ints) -> Vocabulary:
         documents = self.languages[lang]
         counts = documents.counts
         assert isinstance(counts, DistributedCounts)
@@ -65,9 +65,9 @@ class DistributedCollection(Collection):
         return vocabulary
 
 
-def collect_distributed(
+def count_corpus_on_workers(
     cluster: DistributedEngine, reader: CorpusReader, tokeniser: Tokeniser, *, progress: ProgressCallback = silent
-) -> DistributedCollection:
+) -> DistributedCorpus:
     """Count the words of a corpus on the workers; only concepts, lengths and origins are sent here."""
     shards = reader.shards()
     handles = cluster.map_items(partial(_count_shard, tokeniser=tokeniser), shards)
@@ -92,33 +92,33 @@ def collect_distributed(
     languages = {}
     for lang in sorted(columns):
         handle, row, unique, *others = map(np.concatenate, columns[lang])
-        languages[lang] = Documents(DistributedCounts(handle, row, unique), *others)
-    return DistributedCollection(list(concepts), list(sources), languages, cluster, handles)
+        languages[lang] = CountedDocuments(DistributedCounts(handle, row, unique), *others)
+    return DistributedCorpus(list(concepts), list(sources), languages, cluster, handles)
 
 
 # What runs on the workers.
 
 
-def _count_shard(shard: FileShard, tokeniser: Tokeniser) -> tuple[Collection, Skipped]:
+def _count_shard(shard: FileShard, tokeniser: Tokeniser) -> tuple[CountedCorpus, Skipped]:
     skipped = Skipped()
-    return collect(shard.read(skipped), tokeniser, threads=1), skipped
+    return count_corpus(shard.read(skipped), tokeniser, threads=1), skipped
 
 
-def _summary(counted: tuple[Collection, Skipped]) -> tuple[Any, ...]:
-    collection, skipped = counted
-    languages = {lang: (d.unique, d.concepts, d.sources, d.lines) for lang, d in collection.languages.items()}
-    return collection.concepts, collection.sources, languages, skipped
+def _summary(counted: tuple[CountedCorpus, Skipped]) -> tuple[Any, ...]:
+    corpus, skipped = counted
+    languages = {lang: (d.unique, d.concepts, d.sources, d.lines) for lang, d in corpus.languages.items()}
+    return corpus.concepts, corpus.sources, languages, skipped
 
 
 def _identity(vocabulary: Vocabulary) -> Vocabulary:
     return vocabulary
 
 
-def _frequencies(counted: tuple[Collection, Skipped], rows: Ints, lang: str) -> DocumentFrequencies:
+def _frequencies(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) -> DocumentFrequencies:
     return document_frequencies(counted[0].languages[lang].local_counts.rows(rows))
 
 
 def _weighted_rows(
-    counted: tuple[Collection, Skipped], rows: Ints, concepts: Ints, vocabulary: Vocabulary, lang: str
+    counted: tuple[CountedCorpus, Skipped], rows: Ints, concepts: Ints, vocabulary: Vocabulary, lang: str
 ) -> tuple[Sparse, Ints]:
     return vocabulary.transform(counted[0].languages[lang].local_counts.rows(rows)), concepts
