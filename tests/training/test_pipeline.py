@@ -26,7 +26,7 @@ from cr5.training import pipeline
 from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.engines import cpu
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.pipeline import documents_per_concept, fingerprint, train
+from cr5.training.pipeline import fingerprint, max_documents_per_concept, train
 
 
 def counted(documents: Sequence[Document]) -> CountedCorpus:
@@ -157,7 +157,7 @@ def test_maps_in_the_metric_of_the_signal_scale_the_dense_eigenvectors(documents
     values, V = np.linalg.eig(np.linalg.solve(B, A))
     V = V[:, np.argsort(-values)].real
     V /= np.sqrt(np.einsum("ij,ik,kj->j", V, B, V))
-    Z = phi.T @ V * np.sqrt(theta / (documents_per_concept(concepts) - theta))
+    Z = phi.T @ V * np.sqrt(theta / (max_documents_per_concept(concepts) - theta))
     found = np.vstack([languages[lang].map for lang in blocks]).astype(float)
     np.testing.assert_allclose(found @ found.T, Z @ Z.T, atol=2e-3 * np.abs(Z @ Z.T).max())
 
