@@ -21,6 +21,11 @@ class IndexBusyError(Cr5Error):
     """Another process is writing the index."""
 
 
+def reason(error: OSError) -> str:
+    """What the operating system says about a failure, as messages show it: "permission denied"."""
+    return (error.strerror or str(error)).lower()
+
+
 def quoted(text: str, longest: int = 60) -> str:
     """A text as messages show it: in quotes, shortened, and with control characters escaped."""
     return repr(text if len(text) <= longest else text[:longest] + "…")

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import is_registered, normalise
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, reason
 from cr5.sources.files import ErrorHandler, raise_error
 from cr5.sources.markup import decode, html_text, markdown_text, rst_text
 from cr5.sources.source import Parameter, Source
@@ -152,7 +152,7 @@ def _find_pages(root: Path, handle_error: ErrorHandler) -> Iterator[str]:
     """Paths of pages relative to ``root``, sorted by folder; linked folders come last, and only once."""
 
     def fail(error: OSError) -> None:
-        handle_error("unreadable folder", f"{error.filename}: cannot be read, {_why(error)}; check its permissions")
+        handle_error("unreadable folder", f"{error.filename}: cannot be read, {reason(error)}; check its permissions")
 
     entered: set[str] = set()
     for folder, below, names in os.walk(root, onerror=fail, followlinks=True):
@@ -199,14 +199,10 @@ def _read(path: Path, max_page_bytes: int, handle_error: ErrorHandler) -> tuple[
             f"{path}: byte {error.start + 1} is not valid {error.encoding.upper()}; convert it with iconv",
         )
     except OSError as error:
-        handle_error("unreadable file", f"{path}: cannot be read, {_why(error)}; check its permissions")
+        handle_error("unreadable file", f"{path}: cannot be read, {reason(error)}; check its permissions")
     else:
         return title, text.splitlines()
     return "", []
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 FOLDER = Source(

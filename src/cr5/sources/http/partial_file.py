@@ -1,7 +1,6 @@
 """A partially downloaded file: the bytes received so far, and a record of the version that they belong to."""
 
 import errno
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,9 +9,10 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, reason
 from cr5.sources.http.client import FileVersion
-from cr5.storage.atomic import atomic_write, sync
+from cr5.storage.atomic import sync
+from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import try_lock, unlock
 
 SYNC_BYTES = 1 << 26  # the most that a power failure can lose; the end of the process loses nothing
@@ -123,7 +123,7 @@ class PartialFile:
         try:
             self.path.replace(final)
         except OSError as error:
-            raise Cr5Error(f"{final}: cannot be written, {_reason(error)}; check its permissions") from error
+            raise Cr5Error(f"{final}: cannot be written, {reason(error)}; check its permissions") from error
         self.is_finished = True
         self.record.unlink(missing_ok=True)
         sync(final.parent)
@@ -139,7 +139,7 @@ def open_partial(
         try:
             file = path.open("ab", buffering=0)  # unbuffered, so that errors occur here and not when it is closed
         except OSError as error:
-            raise Cr5Error(f"{path}: cannot be written, {_reason(error)}; check its permissions") from error
+            raise Cr5Error(f"{path}: cannot be written, {reason(error)}; check its permissions") from error
         try:
             if not try_lock(file):
                 raise Cr5Error(f"{path}: another process is downloading this file; wait until it ends")
@@ -152,7 +152,7 @@ def open_partial(
             raise
         except OSError as error:
             file.close()
-            raise Cr5Error(f"{path}: cannot be locked, {_reason(error)}; use another disk") from error
+            raise Cr5Error(f"{path}: cannot be locked, {reason(error)}; use another disk") from error
         file.close()
     partial = PartialFile(path, url, file, sync_bytes, reserved_bytes)
     try:
@@ -177,17 +177,14 @@ def append_suffix(path: Path, suffix: str) -> Path:
 
 def load_record(path: Path) -> dict[str, Any]:
     """The values of a record; empty if there is none or if it cannot be read."""
-    with suppress(OSError, ValueError, RecursionError):
-        values = json.loads(path.read_bytes())
-        if isinstance(values, dict):
-            return values
+    with suppress(OSError, ValueError):
+        return read_json(path)
     return {}
 
 
 def save_record(path: Path, values: dict[str, Any]) -> None:
     """Write a record atomically."""
-    with atomic_write(path, via=append_suffix(path, ".tmp")) as file:
-        file.write(json.dumps(values, indent=1).encode() + b"\n")
+    write_json(path, values, via=append_suffix(path, ".tmp"))
 
 
 # Messages
@@ -198,11 +195,7 @@ def _write_error(error: OSError) -> str:
         return "no space left on the disk; free some"
     if error.errno == errno.EFBIG:
         return "too large for this disk or for ulimit -f; use another disk"
-    return f"cannot be written, {_reason(error)}; repair that"
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+    return f"cannot be written, {reason(error)}; repair that"
 
 
 def format_bytes(count: float | None) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.corpus.reading import MANIFEST
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, reason
 from cr5.sources.wikipedia.work_files import load_json, write_json
 from cr5.storage.locks import locked
 
@@ -56,8 +56,7 @@ def locked_folder(output: Path) -> Iterator[None]:
         work.mkdir(parents=True, exist_ok=True)
         (work / "lock").touch()
     except OSError as error:
-        reason = str(error.strerror).lower()
-        raise Cr5Error(f"{output}: cannot be written, {reason}; name another folder") from error
+        raise Cr5Error(f"{output}: cannot be written, {reason(error)}; name another folder") from error
     busy = Cr5Error(f"{output}: another run is writing this corpus; wait until it ends")
     with locked(work / "lock", busy=busy):
         yield

@@ -16,7 +16,7 @@ from typing import IO, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, reason
 from cr5.sources.files import ErrorHandler, opened, raise_error
 from cr5.sources.wikipedia.sql_dump import read_rows
 from cr5.storage.atomic import sync
@@ -173,7 +173,7 @@ def _build(
         temporary.rename(folder)
         sync(folder.parent)
     except OSError as error:
-        raise CorpusError(f"{folder}: cannot be written, {str(error.strerror).lower()}; check the disk") from None
+        raise CorpusError(f"{folder}: cannot be written, {reason(error)}; check the disk") from None
     finally:
         _clean_up(folder, temporary, old)
     return ItemTable.open(folder)

@@ -1,7 +1,6 @@
 """Files of the work folder: JSON and Parquet, written atomically, with errors that say how to resume."""
 
 import errno
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.errors import CorpusError, Cr5Error
+from cr5.storage import json_files
 from cr5.storage.atomic import atomic_write
 
 
@@ -33,9 +33,9 @@ def reading_table(path: Path) -> Iterator[None]:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write a JSON object, indented for human readers."""
-    with writing(path) as file:
-        file.write(f"{json.dumps(values, ensure_ascii=False, indent=1)}\n".encode())
+    """Write a JSON object; if the disk is full, say how to resume."""
+    with _disk_errors(path):
+        json_files.write_json(path, values)
 
 
 def load_json(path: Path, delete: Path | None = None) -> dict[str, Any] | None:
@@ -44,22 +44,24 @@ def load_json(path: Path, delete: Path | None = None) -> dict[str, Any] | None:
     If the file is damaged, the error asks to delete it, or the folder ``delete`` that cannot be used without it.
     """
     try:
-        values = json.loads(path.read_bytes())
+        return json_files.read_json(path)
     except FileNotFoundError:
         return None
     except ValueError:
-        values = None
-    if not isinstance(values, dict):
-        raise Cr5Error(f"{path}: damaged; delete {delete or 'it'} and run the same command again")
-    return values
+        raise Cr5Error(f"{path}: damaged; delete {delete or 'it'} and run the same command again") from None
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
     """Open a file that replaces ``path`` atomically when the block ends; if the disk is full, say how to resume."""
+    with _disk_errors(path), atomic_write(path) as file:
+        yield file
+
+
+@contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
     try:
-        with atomic_write(path) as file:
-            yield file
+        yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise Cr5Error(

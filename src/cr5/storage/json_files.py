@@ -1,0 +1,25 @@
+"""JSON files: one object each, written atomically."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cr5.storage.atomic import atomic_write
+
+
+def write_json(path: Path, values: Mapping[str, Any], *, via: Path | None = None) -> None:
+    """Write a JSON object, indented for human readers; ``via`` is as for ``atomic_write``."""
+    with atomic_write(path, via=via) as file:
+        file.write(f"{json.dumps(values, ensure_ascii=False, indent=1)}\n".encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; a ``ValueError`` if it contains anything else."""
+    try:
+        values = json.loads(path.read_bytes())
+    except RecursionError:
+        raise ValueError(f"{path}: nested too deeply") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path}: not a JSON object")
+    return values
