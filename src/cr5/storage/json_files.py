@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,9 @@ def write_json(path: Path, values: Mapping[str, Any], *, via: Path | None = None
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file; a ``ValueError`` if it contains anything else."""
-    try:
-        values = json.loads(path.read_bytes())
-    except RecursionError:
-        raise ValueError(f"{path}: nested too deeply") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path}: not a JSON object")
-    return values
+    content = path.read_bytes()
+    with suppress(ValueError, RecursionError):
+        values = json.loads(content)
+        if isinstance(values, dict):
+            return values
+    raise ValueError(f"{path}: not a JSON object")
