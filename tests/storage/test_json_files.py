@@ -17,5 +17,5 @@ def test_an_object_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"[1]", b'{"a": ', b"\xff", b"[" * 100_000])
 def test_anything_but_an_object_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(ValueError, match="a.json: not a JSON object"):
+    with pytest.raises(ValueError, match=r"a\.json: not a JSON object"):
         read_json(tmp_path / "a.json")
