@@ -105,9 +105,9 @@ def europarl(
     """Comparable speeches with 50 to 1,000 different words in every language: 60 % train, the others are candidates."""
     from cr5.features.counts import WordCounter
     from cr5.features.tfidf import fit_vocabulary
-    from cr5.settings import settings
+    from cr5.settings import make_settings
 
-    chosen = settings(preset)
+    chosen = make_settings(preset)
     names, texts = speeches(folder, langs)
     counts = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -116,7 +116,7 @@ def europarl(
             for i in range(0, len(names), 2_000):
                 counter.add(texts[lang][i : i + 2_000])
             counts[lang] = counter.finish()
-    fitting = np.logical_and.reduce([(c.unique >= 50) & (c.unique <= 1_000) for c in counts.values()])
+    fitting = np.logical_and.reduce([(c.unique_words >= 50) & (c.unique_words <= 1_000) for c in counts.values()])
     order = np.random.default_rng(seed).permutation(np.flatnonzero(fitting))[:most]
     training, held_out = np.split(order, [int(train * len(order))])
     by_name = np.argsort(np.array(names)[training])  # numbers as Cr5.fit gives them: in another order than the rows
@@ -124,10 +124,10 @@ def europarl(
     numbers[by_name] = np.arange(len(training))
     blocks, candidates = {}, {}
     for lang in langs:
-        rows = counts[lang].rows(training)
+        rows = counts[lang].select_rows(training)
         features = fit_vocabulary(rows, chosen.weighting)
         blocks[lang] = features.transform(rows)
-        candidates[lang] = features.transform(counts[lang].rows(held_out))
+        candidates[lang] = features.transform(counts[lang].select_rows(held_out))
     asked = min(QUERIES, len(held_out) // 2)
     answers = dict.fromkeys(langs, held_out)
     return Data(

@@ -91,7 +91,7 @@ def english(folder: Path, variant: str, number: int, lengths: tuple[int, int]) -
     langs = ("en", "it", "de") if comparable else ("en",)
     counts = count_words(speeches(folder, langs, comparable)[1]["en"], "en", Tokeniser())
     least, most = lengths
-    counts = counts.rows(np.flatnonzero((counts.unique >= least) & (counts.unique <= most))[:number])
+    counts = counts.select_rows(np.flatnonzero((counts.unique_words >= least) & (counts.unique_words <= most))[:number])
     return fit_vocabulary(counts, Weighting()).transform(counts)
 
 

@@ -31,7 +31,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, cg, eigsh
 from cr5 import __version__, reduced_rank_ridge
 from cr5._typing import Array, Intercept, Ints, Sparse
 from cr5.retrieval.vectors import document_vectors
-from cr5.settings import settings
+from cr5.settings import make_settings
 from cr5.training.pipeline import max_documents_per_concept, metric_maps
 from data import Data, europarl, first, hold_out, peak_gb, precision_at_1, say, synthetic
 
@@ -183,7 +183,7 @@ def compare(
     )
     for tol, found in fits.items():
         fit, seconds = found[0], [each.seconds for each in found]
-        own = metric_maps(fit, settings(intercept=intercept), max_documents_per_concept(data.concepts))
+        own = metric_maps(fit, make_settings(intercept=intercept), max_documents_per_concept(data.concepts))
         yield {
             "tol": tol,
             "ratio": other_seconds / statistics.median(seconds),

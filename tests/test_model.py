@@ -531,7 +531,7 @@ def test_a_concept_of_one_language_is_refused_or_counted(documents: list[Documen
     with pytest.raises(CorpusError, match="document 451: concept lonely occurs in language aa only"):
         Cr5(**SETTINGS).fit(lonely)
     skipped = Skipped()
-    model = Cr5(**SETTINGS).fit(lonely, skipped=skipped)
+    model = Cr5(**SETTINGS).fit(lonely, on_error="skip", skipped=skipped)
     assert skipped.counts == {"concept in one language only": 1}
     assert model.report["languages"]["aa"]["documents"] == madeup.CONCEPTS
 

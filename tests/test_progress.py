@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cr5.progress import Progress, silent, stop_on_interrupt
+from cr5.progress import Progress, no_progress, stop_on_interrupt
 
 
 @pytest.fixture(autouse=True)
@@ -72,5 +72,5 @@ def test_another_thread_does_not_change_the_handler_and_is_never_stopped(handler
 
 
 def test_the_silent_callback_accepts_any_report(capsys: pytest.CaptureFixture[str]) -> None:
-    silent(Progress("fit", 1, None, "half way"))
+    no_progress(Progress("fit", 1, None, "half way"))
     assert capsys.readouterr() == ("", "")

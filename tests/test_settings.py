@@ -9,17 +9,17 @@ import pytest
 from cr5.errors import Cr5Error
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
-from cr5.settings import PRESETS, Settings, setting_rows, settings
+from cr5.settings import PRESETS, Settings, make_settings, setting_rows
 
 
 def message(*arguments: Any, **changes: Any) -> str:
     with pytest.raises(Cr5Error) as caught:
-        settings(*arguments, **changes)
+        make_settings(*arguments, **changes)
     return str(caught.value)
 
 
 def test_wsdm19_is_exactly_the_paper() -> None:
-    paper = settings("wsdm19")
+    paper = make_settings("wsdm19")
     assert paper.weighting == Weighting(
         tf="raw", idf="plain", idf_power=1.0, min_documents=3, max_words=200_000, min_unique=50, max_unique=1_000
     )
@@ -27,7 +27,7 @@ def test_wsdm19_is_exactly_the_paper() -> None:
 
 
 def test_the_default_differs_from_the_paper_where_it_says_so() -> None:
-    default, paper = settings().to_json(), settings("wsdm19").to_json()
+    default, paper = make_settings().to_json(), make_settings("wsdm19").to_json()
     assert {name for name in default if default[name] != paper[name]} == {
         "preset", "intercept", "metric", "weighting",
     }  # fmt: skip
@@ -36,7 +36,7 @@ def test_the_default_differs_from_the_paper_where_it_says_so() -> None:
 
 
 def test_a_change_reaches_the_part_that_has_the_setting_and_no_other() -> None:
-    changed = settings("wsdm19", rank=7, min_documents=1, segment=False)
+    changed = make_settings("wsdm19", rank=7, min_documents=1, segment=False)
     expected = PRESETS["wsdm19"].to_json() | {"rank": 7}
     expected["weighting"] = expected["weighting"] | {"min_documents": 1}
     expected["tokeniser"] = expected["tokeniser"] | {"segment": False}
@@ -46,16 +46,16 @@ def test_a_change_reaches_the_part_that_has_the_setting_and_no_other() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_is_named_as_it_is_called(preset: str) -> None:
-    assert settings(preset) == PRESETS[preset]
-    assert settings(preset).preset == preset
+    assert make_settings(preset) == PRESETS[preset]
+    assert make_settings(preset).preset == preset
 
 
 @pytest.mark.parametrize(
     "chosen",
     [
-        settings(),
-        settings("wsdm19"),
-        settings(ridge=0.3, rank=5, tf="raw", max_words=9, pretokenised=True),
+        make_settings(),
+        make_settings("wsdm19"),
+        make_settings(ridge=0.3, rank=5, tf="raw", max_words=9, pretokenised=True),
         Settings(weighting=Weighting(min_unique=1), tokeniser=Tokeniser(lowercase=False)),
     ],
 )
@@ -109,7 +109,7 @@ def test_an_impossible_value_is_refused(name: str, value: object, expected: str)
 
 
 def test_values_at_their_limits_are_taken() -> None:
-    chosen = settings(rank=1, max_steps=1, tol=0, seed=0, ridge=1e-9)
+    chosen = make_settings(rank=1, max_steps=1, tol=0, seed=0, ridge=1e-9)
     assert (chosen.rank, chosen.tol, chosen.ridge) == (1, 0, 1e-9)
 
 

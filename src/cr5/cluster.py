@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, MissingPackageError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -13,7 +13,7 @@ def connect_to_scheduler(address: str, timeout_seconds: float = 10.0) -> "Client
     try:
         from distributed import Client
     except ModuleNotFoundError as error:
-        raise Cr5Error("a cluster needs Dask; install it with pip install 'cr5[dask]'") from error
+        raise MissingPackageError("a cluster needs Dask; install it with pip install 'cr5[dask]'") from error
     try:
         return Client(address, timeout=timeout_seconds, set_as_default=False)
     except (OSError, ValueError) as error:

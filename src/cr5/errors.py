@@ -21,11 +21,15 @@ class IndexBusyError(Cr5Error):
     """Another process is writing the index."""
 
 
+class MissingPackageError(Cr5Error, ImportError):
+    """An optional package is not installed; the message names the extra that installs it."""
+
+
 def reason(error: OSError) -> str:
     """What the operating system says about a failure, as messages show it: "permission denied"."""
     return (error.strerror or str(error)).lower()
 
 
-def quoted(text: str, longest: int = 60) -> str:
-    """A text as messages show it: in quotes, shortened, and with control characters escaped."""
-    return repr(text if len(text) <= longest else text[:longest] + "…")
+def quoted(text: str) -> str:
+    """A text as messages show it: in quotes, shortened to 60 characters, with control characters escaped."""
+    return repr(text if len(text) <= 60 else text[:60] + "…")

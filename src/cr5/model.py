@@ -11,16 +11,17 @@ import numpy as np
 from cr5._typing import Array
 from cr5.corpus.documents import Batch, Document
 from cr5.corpus.identification import Guess
+from cr5.corpus.reading import OnError
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.features.counts import count_tokens, count_words
 from cr5.features.language_guess import guess_language
 from cr5.features.tfidf import Vocabulary
 from cr5.language_map import LanguageMap
-from cr5.progress import ProgressCallback, silent, stop_on_interrupt
-from cr5.retrieval.explanations import Explanation, explanation
+from cr5.progress import ProgressCallback, no_progress, stop_on_interrupt
+from cr5.retrieval.explanations import Explanation, explain_vectors
 from cr5.retrieval.vectors import document_vectors, row_products
-from cr5.settings import Settings, settings
+from cr5.settings import Settings, make_settings
 from cr5.storage.model_files import ModelFolder, open_model, save
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
@@ -48,7 +49,7 @@ class Cr5:
     """
 
     def __init__(self, preset: str = "default", **changes: Any) -> None:
-        self.settings: Settings = settings(preset, **changes)
+        self.settings: Settings = make_settings(preset, **changes)
         self.report: dict[str, Any] = {}
         self._trained: dict[str, LanguageMap] | ModelFolder = {}
         self._features: dict[str, Vocabulary] = {}
@@ -65,22 +66,24 @@ class Cr5:
         self,
         documents: Iterable[Document] | Iterable[Batch],
         *,
+        on_error: OnError = "raise",
         skipped: Skipped | None = None,
         engine: Engine | None = None,
         checkpoint: Path | None = None,
         threads: int | None = None,
-        progress: ProgressCallback = silent,
+        progress: ProgressCallback = no_progress,
     ) -> Self:
         """Learn from documents, or from the batches that ``read_batches`` yields.
 
-        A concept in one language only is an error, unless ``skipped`` is given, which then counts such documents.
+        A concept in one language only is an error; with ``on_error="skip"``, its documents are skipped, and counted in
+        ``skipped`` if that is given.
         ``engine`` decides where to compute (``CpuEngine(memory=...)``, ``GpuEngine()``, ``DaskEngine(...)``), by
         default on all cores of this machine. ``checkpoint`` names a file from which an interrupted fit continues.
         While the solver runs, Ctrl-C stops it and keeps the model as it is at that point.
         """
         engine = engine or CpuEngine()
         corpus = engine.count_words(documents, self.settings.tokeniser, threads=threads, progress=progress)
-        corpus.require_shared(skipped)
+        corpus.require_shared((skipped or Skipped()) if on_error == "skip" else None)
         with stop_on_interrupt() as should_stop:
             languages, report = train(
                 corpus,
@@ -184,7 +187,7 @@ class Cr5:
         """The words that make two texts similar, with their contributions to the cosine."""
         words_a, A, vector_a = self._summands(text_a, lang_a)
         words_b, B, vector_b = self._summands(text_b, lang_b)
-        return explanation(words_a, A, vector_a, words_b, B, vector_b, k)
+        return explain_vectors(words_a, A, vector_a, words_b, B, vector_b, k)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder; an earlier model in it is replaced atomically."""

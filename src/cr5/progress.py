@@ -22,7 +22,7 @@ class Progress:
 ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 
-def silent(progress: Progress) -> None:
+def no_progress(progress: Progress) -> None:
     """Ignore a report; the default callback."""
 
 

@@ -121,7 +121,7 @@ def _fits(value: Any, default: Any) -> bool:
     return isinstance(value, int if isinstance(default, int) else int | float)
 
 
-def settings(preset: str = "default", **changes: Any) -> Settings:
+def make_settings(preset: str = "default", **changes: Any) -> Settings:
     """A preset with some settings changed; those of the weighting and tokeniser are named directly."""
     if preset not in PRESETS:
         raise Cr5Error(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
@@ -155,7 +155,7 @@ class SettingRow(NamedTuple):
 
 
 def setting_rows() -> Iterator[SettingRow]:
-    """Every setting that ``settings`` takes, in the order of their definition."""
+    """Every setting that ``make_settings`` takes, in the order of their definition."""
     default, paper = PRESETS["default"], PRESETS["wsdm19"]
     for ours, theirs in (
         (default, paper),

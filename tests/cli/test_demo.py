@@ -34,14 +34,14 @@ def articles() -> list[Document]:
 def outcome() -> tuple[dict[str, Any], Any]:
     """What ``cr5 demo --no-serve --json`` printed, and what its trials returned."""
     kept: list[Any] = []
-    trials = demo.trials
+    trials = demo.evaluate_splits
 
     def remembered(*given: Any) -> Any:
         kept.append(trials(*given))
         return kept[0]
 
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
-        patch.setattr(demo, "trials", remembered)
+        patch.setattr(demo, "evaluate_splits", remembered)
         assert run(["demo", "--no-serve", "--json"]) == 0
     return json.loads(printed.getvalue()), kept[0]
 
@@ -71,15 +71,15 @@ def test_the_demo_has_every_figure(figures: dict[str, Any], articles: list[Docum
     pairs = [(a, b) for a in LANGS for b in LANGS if a != b]
     for trial in figures["trials"]:
         assert trial["chance"] == 100 / 64
-        for system in (demo.MODEL, demo.BASELINE):
+        for system in (demo.MODEL_NAME, demo.BASELINE_NAME):
             for measure in ("cosine", "csls"):
                 own = [s for s in trial["scores"] if (s["system"], s["measure"]) == (system, measure)]
                 assert sorted((s["source"], s["target"]) for s in own) == pairs
                 for score in own:
                     assert (score["queries"], score["candidates"]) == (64, 64)
                     assert 0 <= score["precision"]["1"] <= score["precision"]["5"] <= score["precision"]["10"] <= 100
-                name = {"cosine": "", "csls": "_csls"}[measure] if system == demo.BASELINE else measure
-                key = f"p1_floor{name}" if system == demo.BASELINE else f"p1_{name}"
+                name = {"cosine": "", "csls": "_csls"}[measure] if system == demo.BASELINE_NAME else measure
+                key = f"p1_floor{name}" if system == demo.BASELINE_NAME else f"p1_{name}"
                 assert trial[key] == pytest.approx(np.mean([s["precision"]["1"] for s in own]))
     for name, value in figures["mean"].items():
         assert value == pytest.approx(np.mean([trial[name] for trial in figures["trials"]]))
@@ -97,7 +97,7 @@ def test_the_demo_fits_a_small_terminal(
     outcome: tuple[dict[str, Any], Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     figures, trials = outcome
-    monkeypatch.setattr(demo, "trials", lambda *_: trials)
+    monkeypatch.setattr(demo, "evaluate_splits", lambda *_: trials)
     monkeypatch.setitem(demo.SETTINGS, "rank", 20)
     assert run(["demo", "--no-serve"]) == 0
     caught = capsys.readouterr()
@@ -131,7 +131,9 @@ def test_different_seeds_give_different_splits(corpus: EvaluationCorpus) -> None
 
 
 def test_shuffled_concepts_fall_to_chance(articles: list[Document]) -> None:
-    found = demo.figures(demo.trial(read_texts(in_batches(madeup.shuffled(articles)), Tokeniser()), seed=0, ridge=3.0))
+    found = demo.precision_at_1(
+        demo.evaluate_split(read_texts(in_batches(madeup.shuffled(articles)), Tokeniser()), seed=0, ridge=3.0)
+    )
     assert found["p1_cosine"] < 3 * found["chance"]
     assert found["p1_csls"] < 3 * found["chance"]
     assert found["p1_floor"] < 3 * found["chance"]
@@ -150,11 +152,14 @@ def test_a_model_of_shuffled_concepts_finds_no_true_counterpart(
 
 def test_searching_finds_an_article_by_its_own_text(articles: list[Document]) -> None:
     model = Cr5(**demo.SETTINGS | {"ridge": 3.0, "rank": 50}).fit(articles)
-    hits = demo.search_documents(model, articles, articles[0].text, articles[0].lang, k=3)
-    assert [hit.lang for hit in hits] == [lang for lang in LANGS if lang != articles[0].lang for _ in range(3)]
-    for i in range(0, len(hits), 3):
-        scores = [hit.score for hit in hits[i : i + 3]]
-        assert scores == sorted(scores, reverse=True)
+    hits = demo.search_documents(model, articles, articles[0].text, articles[0].lang)
+    assert [hit.lang for hit in hits] == [lang for lang in LANGS if lang != articles[0].lang]
+    query = model.encode([articles[0].text], articles[0].lang)[0]
+    for hit in hits:
+        candidates = [d for d in articles if d.lang == hit.lang]
+        cosines = model.encode([d.text for d in candidates], hit.lang) @ query
+        assert hit.title == candidates[cosines.argmax()].title
+        assert hit.score == pytest.approx(cosines.max(), abs=1e-5)
     same = {d.title for d in articles if d.concept == articles[0].concept}
     assert {hit.title for hit in hits} & same
 

@@ -22,11 +22,11 @@ from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, h
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
-from cr5.retrieval.block_products import Rows
-from cr5.settings import Settings, settings
+from cr5.retrieval.block_products import Matrix
+from cr5.settings import Settings, make_settings
 
 CONCEPTS = 400
-SETTINGS = settings(**madeup.SETTINGS | {"rank": 40})
+SETTINGS = make_settings(**madeup.SETTINGS | {"rank": 40})
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ class Spy(Space):
     def __init__(self, training: Mapping[str, TokenisedTexts], seen: list[set[int]]) -> None:
         seen.append({int(c) for texts in training.values() for c in texts.concepts})
 
-    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
         return np.ones((len(texts), 2), np.float32)
 
 

@@ -16,9 +16,9 @@ from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, make_syste
 from cr5.evaluate.systems.space import Space
 from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
-from cr5.settings import settings
+from cr5.settings import make_settings
 
-SETTINGS = settings(rank=40, ridge=0.3, min_documents=2, min_unique=5)
+SETTINGS = make_settings(rank=40, ridge=0.3, min_documents=2, min_unique=5)
 
 
 @pytest.fixture(scope="module")

@@ -166,7 +166,7 @@ def test_frequent_words_are_counted_before_they_are_lowercased() -> None:
     assert isinstance(texts["en"], CountedTexts)
     assert word_counts(concepts, texts["en"]) == {"Q1": {"the": 8, "rare": 1}, "Q2": {"the": 1}}
     assert texts["en"].frequent.tolist() == [2, 1]
-    assert texts["en"].counts.unique.tolist() == [2, 1]
+    assert texts["en"].counts.unique_words.tolist() == [2, 1]
     assert read_english(lowercase=False)["Q1"] == {"the": 5, "The": 3, "rare": 1}
 
 

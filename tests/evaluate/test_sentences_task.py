@@ -21,7 +21,7 @@ from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import count_words
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
-from cr5.retrieval.block_products import Rows
+from cr5.retrieval.block_products import Matrix
 from cr5.retrieval.csls import NEIGHBOURS
 
 TOKENISER = Tokeniser()
@@ -282,7 +282,9 @@ def test_any_copy_of_a_translation_is_right(model: Cr5) -> None:
 class Constant(Space):
     """Knows every language and nothing about it; gives the rows of both sides at once."""
 
-    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
+    def pair(
+        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+    ) -> tuple[Matrix, Matrix]:
         return self._rows(queries), self._rows(candidates)
 
     def _rows(self, own: TokenisedTexts) -> Array:

@@ -51,8 +51,8 @@ def test_counts_are_those_of_a_counter() -> None:
     expected = [Counter(text.lower().translate(str.maketrans(".,;:!?", " " * 6)).split()) for text in CORPUS]
     counts = counted(CORPUS)
     assert as_counters(counts) == expected
-    assert counts.unique.tolist() == [len(row) for row in expected]
-    assert as_counters(counts.rows(np.array([7, 0]))) == [expected[7], expected[0]]
+    assert counts.unique_words.tolist() == [len(row) for row in expected]
+    assert as_counters(counts.select_rows(np.array([7, 0]))) == [expected[7], expected[0]]
 
 
 def test_counted_rows_are_sorted_and_without_duplicates() -> None:
@@ -83,7 +83,7 @@ def test_chunks_without_a_word_are_counted_as_empty_rows() -> None:
             counter.add(chunk)
         counts = counter.finish()
     assert counts.matrix.shape == (5, 3)
-    assert counts.unique.tolist() == [0, 0, 2, 0, 1]
+    assert counts.unique_words.tolist() == [0, 0, 2, 0, 1]
 
 
 @pytest.mark.parametrize("chunks", [[], [[]], [["", "?"]]])

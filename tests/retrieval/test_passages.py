@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cr5 import Cr5
-from cr5.retrieval.passages import PART, WHOLE, passage, reason
+from cr5.retrieval.passages import PART, WHOLE, explain_texts, passage
 
 TEXT = "Wolves were first. They live in packs and hunt at night. Much later a dog came to guide the blind. It sleeps."
 
@@ -69,7 +69,7 @@ def said(lang: str, meanings: list[int], seed: int = 0) -> str:
 
 def test_a_short_text_is_explained_as_a_whole(model: Cr5) -> None:
     a, b = madeup.text("aa", [3, 4, 5]), madeup.text("bb", [*range(3, 200)])
-    expected, why = model.explain(a, "aa", b, "bb", 4), reason(model, a, "aa", b, "bb", 4)
+    expected, why = model.explain(a, "aa", b, "bb", 4), explain_texts(model, a, "aa", b, "bb", 4)
     assert (why.words_a, why.words_b, why.pairs) == (expected.words_a, expected.words_b, expected.pairs)
     assert why.similarity == pytest.approx(expected.similarity, abs=1e-6)
     assert (why.begin, why.end) == (0, len(b))
@@ -81,7 +81,7 @@ def test_of_a_long_text_the_part_is_explained_that_is_nearest_wherever_it_is(mod
     sentences = said("bb", [*range(50, 250)]).split(". ")
     at = int(place * len(sentences))
     text = ". ".join([*sentences[:at], sentence, *sentences[at:]])
-    why = reason(model, madeup.text("aa", MEANT), "aa", text, "bb")
+    why = explain_texts(model, madeup.text("aa", MEANT), "aa", text, "bb")
     assert sentence in text[why.begin : why.end]
     assert PART <= why.end - why.begin < 2 * PART < WHOLE
     assert len(set(sentence.split()) & {word for word, _ in why.words_b}) > len(MEANT) / 2
@@ -91,14 +91,14 @@ def test_of_a_long_text_the_part_is_explained_that_is_nearest_wherever_it_is(mod
 def test_two_long_texts_are_explained_by_what_they_have_in_common(model: Cr5) -> None:
     a = said("aa", [*range(50, 150)]) + madeup.text("aa", MEANT)
     b = madeup.text("bb", MEANT) + ". " + said("bb", [*range(150, 250)])
-    why = reason(model, a, "aa", b, "bb")
+    why = explain_texts(model, a, "aa", b, "bb")
     whole = model.encode([a], "aa")[0] @ model.encode([b], "bb")[0]
     assert why.similarity == pytest.approx(float(whole), abs=1e-6)
     assert len(why.words_a) == len(why.words_b) == len(why.pairs) == 10
 
 
 def test_a_long_text_without_a_known_word_is_read_from_its_beginning(model: Cr5) -> None:
-    why = reason(model, madeup.text("aa", [3]), "aa", "unknown. " * 1000, "bb")
+    why = explain_texts(model, madeup.text("aa", [3]), "aa", "unknown. " * 1000, "bb")
     assert (why.similarity, why.words_b, why.begin) == (0, [], 0)
 
 

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info
 
 from cr5._typing import Array, Ints
 from cr5.retrieval import kernels
-from cr5.retrieval.block_products import BlockSizes, Rows
+from cr5.retrieval.block_products import BlockSizes, Matrix
 from cr5.retrieval.top_k import Measure, counterpart_ranks, nearest, retrieve, search
 from cr5.retrieval.vectors import unit_rows
 
@@ -226,7 +226,7 @@ def check(
     sizes: BlockSizes | None = None,
 ) -> None:
     """Both measures are what brute force finds."""
-    others: Rows | None = None if background is None else rows(background)
+    others: Matrix | None = None if background is None else rows(background)
     found = retrieve(rows(queries), asked, rows(candidates), answers, k=k, background=others, sizes=sizes)
     assert list(found) == MEASURES
     for measure, hits in found.items():

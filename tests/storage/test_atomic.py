@@ -200,7 +200,7 @@ def test_a_killed_run_leaves_the_old_file_and_the_next_one_is_not_disturbed(writ
         sys.path.append(sys.argv[1])  # alone, it is imported in no time
         from atomic import atomic_write
         via = Path(sys.argv[2]) if sys.argv[2:] else None
-        with atomic_write(Path("x"), via=via) as file:
+        with atomic_write(Path("x"), temporary=via) as file:
             file.write(b"much longer than the next")
             file.flush()
             os._exit(9)
@@ -213,7 +213,7 @@ def test_a_killed_run_leaves_the_old_file_and_the_next_one_is_not_disturbed(writ
     assert left.endswith(".tmp")
     assert files()["x"] == b"old"
     Path(left).unlink()
-    write(Path("x"), b"new", via=Path("x.part"))  # a fixed name clears itself
+    write(Path("x"), b"new", temporary=Path("x.part"))  # a fixed name clears itself
     assert files() == {"x": b"new"}
 
 
@@ -229,7 +229,7 @@ def test_a_link_stays_a_link(write: Callable[..., None]) -> None:
 
 
 def test_the_block_may_change_the_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with atomic_write(Path("x"), via=Path("x.part")) as file:
+    with atomic_write(Path("x"), temporary=Path("x.part")) as file:
         file.write(b"text")
         monkeypatch.chdir("/")
     monkeypatch.chdir(tmp_path)

@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from cr5.storage.compressed import SUFFIXES, compressing, describe_error, open_decompressed, split_suffix
+from cr5.storage.compressed import SUFFIXES, compressed_writer, describe_error, open_decompressed, split_suffix
 
 
 @pytest.mark.parametrize("suffix", ["", *sorted(SUFFIXES)])
 def test_what_was_written_compressed_is_read_back(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"file.txt{suffix}"
-    with path.open("wb") as raw, compressing(raw, suffix) as stream:
+    with path.open("wb") as raw, compressed_writer(raw, suffix) as stream:
         stream.write(b"content" * 100)
     assert (path.stat().st_size < 700) == bool(suffix)
     with open_decompressed(path) as stream:

@@ -9,7 +9,7 @@ from cr5.storage.json_files import read_json, write_json
 
 def test_an_object_is_read_as_it_was_written(tmp_path: Path) -> None:
     values = {"name": "Ærø", "sizes": [1, 2], "digest": None}
-    write_json(tmp_path / "a.json", values, via=tmp_path / "a.part")
+    write_json(tmp_path / "a.json", values, temporary=tmp_path / "a.part")
     assert read_json(tmp_path / "a.json") == values
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 

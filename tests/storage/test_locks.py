@@ -23,7 +23,7 @@ with locked(Path(sys.argv[1])):
 
 def test_a_lock_that_is_held_elsewhere_raises_the_given_error(tmp_path: Path) -> None:
     with locked(tmp_path / "lock"), ThreadPoolExecutor(1) as pool:
-        with pytest.raises(Cr5Error, match="busy"), locked(tmp_path / "lock", busy=Cr5Error("busy")):
+        with pytest.raises(Cr5Error, match="busy"), locked(tmp_path / "lock", error_if_locked=Cr5Error("busy")):
             pytest.fail("the lock was taken twice")
         with (tmp_path / "lock").open("a") as file:
             assert not pool.submit(try_lock, file).result()
@@ -48,7 +48,7 @@ def test_without_an_error_to_raise_the_second_holder_waits(tmp_path: Path) -> No
 def test_a_lock_is_free_again_after_the_block_even_if_the_block_fails(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), locked(tmp_path / "lock"):
         _ = 1 / 0
-    with locked(tmp_path / "lock", busy=Cr5Error("busy")):
+    with locked(tmp_path / "lock", error_if_locked=Cr5Error("busy")):
         pass
     assert (tmp_path / "lock").exists()
 
@@ -58,10 +58,10 @@ def test_the_lock_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(Cr5Error, match="busy"), locked(tmp_path / "lock", busy=Cr5Error("busy")):
+        with pytest.raises(Cr5Error, match="busy"), locked(tmp_path / "lock", error_if_locked=Cr5Error("busy")):
             pytest.fail("the lock was taken twice")
         holder.send_signal(signal.SIGKILL)
-    with locked(tmp_path / "lock", busy=Cr5Error("busy")):
+    with locked(tmp_path / "lock", error_if_locked=Cr5Error("busy")):
         pass
 
 
@@ -71,7 +71,7 @@ def test_unlocking_releases_the_lock_though_the_file_stays_open_elsewhere(tmp_pa
         copy = os.dup(file.fileno())  # as in a forked process
         try:
             unlock(file)
-            with locked(tmp_path / "file", busy=Cr5Error("busy")):
+            with locked(tmp_path / "file", error_if_locked=Cr5Error("busy")):
                 pass
         finally:
             os.close(copy)

@@ -93,7 +93,7 @@ def test_a_bad_line_on_a_worker_is_named_as_on_one_machine(folder: Path, engine:
     for place in (None, engine):
         skipped = Skipped()
         reading = read_batches([folder / "bb.parquet", bad], on_error="skip", skipped=skipped)
-        Cr5(**madeup.SETTINGS).fit(reading, engine=place, skipped=skipped)
+        Cr5(**madeup.SETTINGS).fit(reading, engine=place, on_error="skip", skipped=skipped)
         counted.append((skipped.counts, skipped.examples))
     assert counted[0] == counted[1]
 

@@ -86,8 +86,8 @@ def test_an_empty_corpus_is_an_empty_collection() -> None:
 
 def test_documents_without_a_word_are_kept_and_have_none() -> None:
     corpus = collected([Document("Q1", "en", "!"), Document("Q1", "it", "?"), Document("Q2", "it", "sì")], 1)
-    assert corpus.languages["en"].counts.unique.tolist() == [0]
-    assert corpus.languages["it"].counts.unique.tolist() == [0, 1]
+    assert corpus.languages["en"].counts.unique_words.tolist() == [0]
+    assert corpus.languages["it"].counts.unique_words.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(("smallest", "largest"), [(0, 100), (2, 2), (2, 4), (3, 3), (5, 9)])

@@ -21,7 +21,7 @@ from cr5.features.tfidf import Vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
 from cr5.retrieval.vectors import document_vectors
-from cr5.settings import Settings, settings
+from cr5.settings import Settings, make_settings
 from cr5.training import pipeline
 from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.engines import cpu
@@ -34,7 +34,7 @@ def counted(documents: Sequence[Document]) -> CountedCorpus:
 
 
 def chosen(**changes: Any) -> Settings:
-    return settings(**madeup.SETTINGS | changes)
+    return make_settings(**madeup.SETTINGS | changes)
 
 
 @pytest.fixture(scope="module")

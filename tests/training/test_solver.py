@@ -177,7 +177,7 @@ def test_a_fit_within_a_memory_budget_is_the_same_to_the_last_bit(intercept: Int
 @pytest.fixture(scope="module")
 def encyclopedia() -> CpuEngine:
     """The built-in corpus, weighed as the demo weighs it: 400 concepts in four languages, 15,000 words."""
-    picked, engine = settings.settings(**demo.SETTINGS), CpuEngine()
+    picked, engine = settings.make_settings(**demo.SETTINGS), CpuEngine()
     corpus = count_corpus(in_batches(demo.encyclopedia()), picked.tokeniser)
     corpus.load_into(engine, picked.weighting, np.arange(len(corpus.concepts)))
     return engine

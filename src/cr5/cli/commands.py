@@ -32,7 +32,7 @@ from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.model import Cr5
 from cr5.storage import vector_files
-from cr5.storage.model_files import check_target
+from cr5.storage.model_files import check_model_folder
 from cr5.training.engines.registry import EngineName, open_engine, parse_bytes
 from cr5.training.pipeline import NotConverged
 
@@ -113,7 +113,7 @@ def train(
         cr5 train corpus/ -o model --engine dask --scheduler tcp://10.0.0.1:8786
     """
     model = Cr5(preset, **changes_of(setting, rank=rank, seed=seed, ridge=ridge_of(ridge)))
-    check_target(output)
+    check_model_folder(output)
     checkpoint = Path(f"{output}.checkpoint" if output.name else f"{output.resolve()}.checkpoint")
     if resume and not checkpoint.exists():
         raise Cr5Error(f"there is no checkpoint {checkpoint} to continue from; leave out --resume")
@@ -138,7 +138,8 @@ def train(
         model.fit(
             batches,
             engine=opened,
-            skipped=skipped if on_error == "skip" else None,
+            on_error=on_error,
+            skipped=skipped,
             checkpoint=checkpoint,
             threads=threads,
             progress=progress,
@@ -176,7 +177,7 @@ def encode(
         cr5 encode model --lang it -o vectors.parquet < lines.txt
     """
     if output is not None:
-        vector_files.check_target(output)
+        vector_files.check_vector_file(output)
     if coverage and (output is None or output.suffix != ".parquet"):
         raise Cr5Error("--coverage needs a .parquet file to write to; name one with -o")
     if output is None and sys.stdout.isatty():

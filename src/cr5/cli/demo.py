@@ -34,11 +34,11 @@ def run_demo(
     start = time.perf_counter()
     documents = demo.encyclopedia()
     with console.progress_bars(json) as progress:
-        runs = demo.trials(documents, seeds, progress)
+        runs = demo.evaluate_splits(documents, seeds, progress)
         first = runs[0].trained[0].report
         model = Cr5(ridge=first["ridge"], **demo.SETTINGS).fit(documents, progress=progress)
     searches = [(lang, text, demo.search_documents(model, documents, text, lang)) for lang, text in demo.QUERIES]
-    mean = demo.means(runs)
+    mean = demo.mean_precision(runs)
     if json:
         console.as_json(
             {
@@ -51,7 +51,9 @@ def run_demo(
                 "ridge_path": first["ridge_path"],
                 "mean": mean,
                 "trials": [
-                    {"seed": seed} | demo.figures(trial) | {"scores": [score.to_json() for score in trial.scores]}
+                    {"seed": seed}
+                    | demo.precision_at_1(trial)
+                    | {"scores": [score.to_json() for score in trial.scores]}
                     for seed, trial in enumerate(runs)
                 ],
                 "fit": {

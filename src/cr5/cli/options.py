@@ -7,7 +7,7 @@ import typer
 
 from cr5.corpus.reading import CorpusReader, read_batches
 from cr5.corpus.skipped import Skipped
-from cr5.settings import PRESETS, Settings, settings
+from cr5.settings import PRESETS, Settings, make_settings
 
 Corpora = Annotated[
     list[str],
@@ -38,7 +38,7 @@ Ridge = Annotated[
 
 def settings_of(preset: str, setting: list[str] | None, **given: Any) -> Settings:
     """Return the settings of a preset, changed by --set and by other options."""
-    return settings(preset, **changes_of(setting, **given))
+    return make_settings(preset, **changes_of(setting, **given))
 
 
 def changes_of(setting: list[str] | None, **given: Any) -> dict[str, Any]:

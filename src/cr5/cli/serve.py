@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cr5.cli.render import console
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, MissingPackageError
 from cr5.index import Index
 
 
@@ -45,7 +45,7 @@ def serve(
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("cr5"):
             raise
-        raise Cr5Error(f"the server needs {error.name}; install it with: pip install 'cr5[serve]'") from None
+        raise MissingPackageError(f"the server needs {error.name}; install it with: pip install 'cr5[serve]'") from None
     if api_key is not None and not api_key.strip():
         raise Cr5Error("the `api_key` is empty; choose one that is hard to guess, or leave out `api_key`")
     local = process.is_loopback(host)

@@ -12,7 +12,7 @@ from cr5.cli.options import Json, Langs, OnError, comma_separated
 from cr5.cli.render import console
 from cr5.cli.render import corpora as rendering
 from cr5.corpus.skipped import Skipped
-from cr5.settings import settings
+from cr5.settings import make_settings
 from cr5.sources.make_corpus import make_corpus
 from cr5.sources.source import Parameter, Source
 
@@ -73,7 +73,7 @@ def _run(
     if json and output == "-":
         raise typer.BadParameter("standard output is the corpus already; name a file with -o", param_hint="--json")
     skipped, wanted = Skipped(), comma_separated(langs)
-    min_unique = settings().weighting.min_unique
+    min_unique = make_settings().weighting.min_unique
     start = time.perf_counter()
     with console.progress_bars(json) as progress:
         summary = make_corpus(

@@ -15,7 +15,7 @@ from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA, Batch, Document, in_b
 from cr5.corpus.formats import describe_unknown_suffix, split_format
 from cr5.errors import CorpusError
 from cr5.storage.atomic import atomic_write
-from cr5.storage.compressed import compressing
+from cr5.storage.compressed import compressed_writer
 
 _ROW_GROUP_BYTES = 32 << 20
 
@@ -38,7 +38,7 @@ def write(path: str | Path, items: Iterable[Batch] | Iterable[Document]) -> int:
         raise CorpusError(describe_unknown_suffix(str(path)))
     if not target.parent.is_dir():
         raise CorpusError(f"{path}: the folder {Path(path).parent} does not exist; create it first")
-    with atomic_write(target) as raw, compressing(raw, compression) as stream:
+    with atomic_write(target) as raw, compressed_writer(raw, compression) as stream:
         return WRITERS[file_format](stream, rows)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from cr5.corpus.documents import Document
+from cr5.corpus.reading import OnError
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.writing import write
 from cr5.errors import Cr5Error
@@ -35,9 +36,8 @@ from cr5.evaluate.tasks.documents import evaluate_documents
 from cr5.evaluate.tasks.sentences import SENTENCE_QUERIES, SEPARATE_SHARE, evaluate_sentences
 from cr5.evaluate.tasks.words import evaluate_words
 from cr5.model import Cr5
-from cr5.progress import ProgressCallback, silent
-from cr5.settings import Settings
-from cr5.settings import settings as make_settings
+from cr5.progress import ProgressCallback, no_progress
+from cr5.settings import Settings, make_settings
 
 DOCUMENT_SYSTEMS = ("cr5", "floor", "bm25", "esa")
 
@@ -64,9 +64,9 @@ def documents(
     vectors: Mapping[str, str | Path] | None = None,
     name: str | None = None,
     output: str | Path | None = None,
-    on_error: Literal["raise", "skip"] = "raise",
+    on_error: OnError = "raise",
     skipped: Skipped | None = None,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Run:
     """Hold documents out, train systems without them, and measure how well the documents find their counterparts.
@@ -83,8 +83,8 @@ def documents(
         have. "low-resource": ``low_resource`` of these. "transitive": the two languages share no training concept,
         but each shares some with a third, the bridge. Several, or "all".
     settings
-        The settings of cr5 (``cr5.settings.settings(rank=100)``). The other systems use its rank, seed and tokeniser,
-        and the limits of distinct words apply to the documents of all systems.
+        The settings of cr5 (``cr5.settings.make_settings(rank=100)``). The other systems use its rank, seed and
+        tokeniser, and the limits of distinct words apply to the documents of all systems.
     langs
         Only these languages. With ``comparable`` their order decides which paragraphs a language gets.
     seed
@@ -202,9 +202,9 @@ def held_out_texts(
     split: Split | str | Path | None = None,
     comparable: bool = False,
     mask_shared: bool = False,
-    on_error: Literal["raise", "skip"] = "raise",
+    on_error: OnError = "raise",
     skipped: Skipped | None = None,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> dict[str, int]:
     """Write the texts that ``documents`` compares, en.jsonl, …, so that another program can encode them.
 
@@ -247,7 +247,7 @@ def sentences(
     csls_over: CslsOver = "queries",
     seed: int = 0,
     output: str | Path | None = None,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> Run:
     """Measure how well sentences find their translations, with a model that was trained on other texts.
 
@@ -314,7 +314,7 @@ def words(
     dictionary: Paths = (),
     csls_over: CslsOver = "queries",
     output: str | Path | None = None,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> Run:
     """Measure how well words find their translations among all words of the other language.
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, cast
 
 from cr5.corpus.documents import Batch, Document, in_batches
 from cr5.corpus.languages import find_language
-from cr5.corpus.reading import read_batches
+from cr5.corpus.reading import OnError, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import REGIMES, CslsOver, Regime
@@ -55,7 +55,7 @@ def reject(reason: str, **parameters: object) -> None:
 
 
 def read_documents(
-    corpus: CorpusInput, langs: Sequence[str] | None, on_error: Literal["raise", "skip"], skipped: Skipped
+    corpus: CorpusInput, langs: Sequence[str] | None, on_error: OnError, skipped: Skipped
 ) -> Iterator[Batch]:
     """A corpus in batches; of files, only the documents in these languages."""
     if isinstance(corpus, str | Path):
@@ -102,7 +102,7 @@ def prepare_documents(
     comparable: bool = False,
     mask_shared: bool = False,
     csls_over: CslsOver = "queries",
-    on_error: Literal["raise", "skip"] = "raise",
+    on_error: OnError = "raise",
     skipped: Skipped,
     progress: ProgressCallback,
     should_stop: Callable[[], bool] = lambda: False,

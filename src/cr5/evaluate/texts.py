@@ -15,7 +15,7 @@ from cr5.errors import CorpusError
 from cr5.features.counts import WordCounts, count_tokens
 from cr5.features.tokeniser import Tokeniser, Tokens, as_arrow
 from cr5.machine import available_cores
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 
 TITLE_WIDTH = 60  # characters of a text that stand for a missing title
 
@@ -73,7 +73,7 @@ class EvaluationCorpus:
 
     def with_unique_words(self, least: int, most: int) -> "EvaluationCorpus":
         """Only documents of ``least`` to ``most`` distinct words."""
-        unique = {lang: texts.counts.unique for lang, texts in self.languages.items()}
+        unique = {lang: texts.counts.unique_words for lang, texts in self.languages.items()}
         kept = {lang: np.flatnonzero((sizes >= least) & (sizes <= most)) for lang, sizes in unique.items()}
         return replace(
             self,
@@ -105,7 +105,7 @@ def read_texts(
     langs: list[str] | None = None,
     comparable: bool = False,
     chunk_texts: int = 2000,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> EvaluationCorpus:
     """Read documents into memory and tokenise them, ``chunk_texts`` at a time on all cores.
 

@@ -23,13 +23,13 @@ class WordCounts:
     scratch: ScratchArrays = field(default_factory=ScratchArrays)
 
     @property
-    def unique(self) -> Ints:
+    def unique_words(self) -> Ints:
         """The number of unique words in each document."""
         return np.asarray(np.diff(self.matrix.indptr))
 
-    def rows(self, chosen: Ints) -> "WordCounts":
+    def select_rows(self, rows: Ints) -> "WordCounts":
         """The counts of some of the documents; the words stay the same."""
-        return WordCounts(self.words, self.scratch.select_rows(self.matrix, chosen), self.scratch)
+        return WordCounts(self.words, self.scratch.select_rows(self.matrix, rows), self.scratch)
 
 
 def count_tokens(tokens: Tokens) -> WordCounts:

@@ -78,7 +78,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class DocumentFrequencies:
+class WordFrequencies:
     """For each word, the number of documents that contain it and its total count, over ``documents`` documents."""
 
     words: list[str]
@@ -87,7 +87,7 @@ class DocumentFrequencies:
     documents: int
 
 
-def document_frequencies(counts: WordCounts) -> DocumentFrequencies:
+def word_frequencies(counts: WordCounts) -> WordFrequencies:
     """The frequencies of every word in these documents."""
     matrix, size = counts.matrix, len(counts.words)
     document_frequency, total_count = np.zeros(size, np.int64), np.zeros(size)
@@ -96,10 +96,10 @@ def document_frequencies(counts: WordCounts) -> DocumentFrequencies:
         document_frequency += np.bincount(matrix.indices[block], minlength=size)
         total_count += np.bincount(matrix.indices[block], weights=matrix.data[block], minlength=size)
         counts.scratch.release(matrix.indices, matrix.data)
-    return DocumentFrequencies(counts.words, document_frequency, total_count, matrix.shape[0])
+    return WordFrequencies(counts.words, document_frequency, total_count, matrix.shape[0])
 
 
-def merge_frequencies(parts: Iterable[DocumentFrequencies]) -> DocumentFrequencies:
+def merge_frequencies(parts: Iterable[WordFrequencies]) -> WordFrequencies:
     """The frequencies of words in several disjoint collections together."""
     columns: dict[str, int] = {}
     document_frequency, total_count, documents = np.zeros(0, np.int64), np.zeros(0), 0
@@ -110,10 +110,10 @@ def merge_frequencies(parts: Iterable[DocumentFrequencies]) -> DocumentFrequenci
         document_frequency[column] += part.document_frequency
         total_count[column] += part.total_count
         documents += part.documents
-    return DocumentFrequencies(list(columns), document_frequency, total_count, documents)
+    return WordFrequencies(list(columns), document_frequency, total_count, documents)
 
 
-def select_vocabulary(frequencies: DocumentFrequencies, weighting: Weighting) -> Vocabulary:
+def make_vocabulary(frequencies: WordFrequencies, weighting: Weighting) -> Vocabulary:
     """The vocabulary and its IDF weights; words of equal count are ordered alphabetically."""
     frequent = np.flatnonzero(frequencies.document_frequency >= weighting.min_documents)
     alphabetical = sorted(frequent.tolist(), key=frequencies.words.__getitem__)
@@ -127,7 +127,7 @@ def select_vocabulary(frequencies: DocumentFrequencies, weighting: Weighting) ->
 
 def fit_vocabulary(counts: WordCounts, weighting: Weighting) -> Vocabulary:
     """Select the vocabulary and its IDF weights from the training documents."""
-    return select_vocabulary(document_frequencies(counts), weighting)
+    return make_vocabulary(word_frequencies(counts), weighting)
 
 
 def fit_transform(

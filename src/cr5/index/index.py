@@ -26,8 +26,8 @@ from cr5.index.snapshot import INDEX_FILE, Snapshot
 from cr5.index.stores.base import Stamp, Store
 from cr5.index.stores.registry import backend_of
 from cr5.model import Cr5
-from cr5.progress import Progress, ProgressCallback, silent
-from cr5.retrieval.passages import Reason, reason
+from cr5.progress import Progress, ProgressCallback, no_progress
+from cr5.retrieval.passages import LongTextExplanation, explain_texts
 from cr5.retrieval.top_k import Measure
 
 Result = TypeVar("Result")
@@ -125,7 +125,7 @@ class Index:
     # Writing
 
     def add(
-        self, documents: Iterable[Batch] | Iterable[Document], *, progress: ProgressCallback = silent
+        self, documents: Iterable[Batch] | Iterable[Document], *, progress: ProgressCallback = no_progress
     ) -> IngestCounts:
         """Add documents, replacing those with the same language and concept; each batch is one transaction.
 
@@ -152,12 +152,12 @@ class Index:
         with self._writing() as active:
             return active.store.delete(ids)
 
-    def refresh(self, *, progress: ProgressCallback = silent) -> None:
+    def refresh(self, *, progress: ProgressCallback = no_progress) -> None:
         """Draw a new background, update the hubness of all documents, and update the approximate index."""
         with self._writing() as active:
             self._refresh(active, progress).store.optimise()
 
-    def reindex(self, model: Path, *, progress: ProgressCallback = silent) -> IngestCounts:
+    def reindex(self, model: Path, *, progress: ProgressCallback = no_progress) -> IngestCounts:
         """Encode all documents with another model; the index answers with the old one until that is done.
 
         An interrupted run is resumed when it is repeated, unless the index was written in between.
@@ -279,15 +279,15 @@ class Index:
 
         return self._read(read)
 
-    def explain(self, query: Query, document: IndexedDocument, k: int = 10) -> Reason:
+    def explain(self, query: Query, document: IndexedDocument, k: int = 10) -> LongTextExplanation:
         """The k words, and pairs of words, that contribute most to the similarity of a query and a document."""
         texts = query.text, query.lang, document.text, document.lang
         vector = document.vector if isinstance(document, SearchHit) else None
         if vector is not None and len(vector) != len(query.vector):  # reindexed between the search and this call
             vector = None
-        return reason(query.model, *texts, k, vector_a=query.vector, vector_b=vector)
+        return explain_texts(query.model, *texts, k, vector_a=query.vector, vector_b=vector)
 
-    def pairs(self, a: str, b: str, *, k: int = 100, progress: ProgressCallback = silent) -> list[DocumentPair]:
+    def pairs(self, a: str, b: str, *, k: int = 100, progress: ProgressCallback = no_progress) -> list[DocumentPair]:
         """The k closest pairs of documents of two languages, or of one, that are each other's nearest by CSLS.
 
         Every document is compared with every other; the vectors of both languages are held in memory.

@@ -240,7 +240,7 @@ def extend(folder: Path, rows: Tables, until: int, *, max_segment_rows: int = MA
 
 def _activate(folder: Path, about: dict[str, Any]) -> None:
     """Replace the manifest, then delete the files that it does not name."""
-    with atomic_write(folder / MANIFEST, via=folder / f"{MANIFEST}.part") as file:
+    with atomic_write(folder / MANIFEST, temporary=folder / f"{MANIFEST}.part") as file:
         file.write(json.dumps(about, indent=1).encode())
     for path in folder.iterdir():
         if path.name not in {MANIFEST, about["centres"], *about["pieces"]}:

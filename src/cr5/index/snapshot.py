@@ -157,7 +157,7 @@ def model_digest(model: Path) -> str:
 def writer_lock(index_folder: Path) -> Iterator[None]:
     """Hold the writer lock of an index, or raise an error if another process holds it."""
     busy = IndexBusyError(f"{index_folder}: another process is writing this index; wait until it ends")
-    with locked(index_folder / LOCK_FILE, busy=busy):
+    with locked(index_folder / LOCK_FILE, error_if_locked=busy):
         yield
 
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, MissingPackageError
 from cr5.model import Cr5
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
 except ModuleNotFoundError as error:
-    raise Cr5Error("the embedders need Haystack; install it with pip install 'cr5[haystack]'") from error
+    raise MissingPackageError("the embedders need Haystack; install it with pip install 'cr5[haystack]'") from error
 
 
 class _Embedder:

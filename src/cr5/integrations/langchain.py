@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from cr5.errors import Cr5Error
+from cr5.errors import MissingPackageError
 from cr5.model import Cr5
 
 try:
     from langchain_core.embeddings import Embeddings
 except ModuleNotFoundError as error:
-    raise Cr5Error("Cr5Embeddings needs LangChain; install it with pip install 'cr5[langchain]'") from error
+    raise MissingPackageError("Cr5Embeddings needs LangChain; install it with pip install 'cr5[langchain]'") from error
 
 
 class Cr5Embeddings(Embeddings):

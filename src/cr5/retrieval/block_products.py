@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from cr5._typing import Array, Ints, Sparse
 from cr5.machine import available_cores, one_blas_thread
 
-Rows: TypeAlias = Array | Sparse
+Matrix: TypeAlias = Array | Sparse
 Blocks: TypeAlias = Iterator[tuple[slice, Array]]
 Result = TypeVar("Result")
 
@@ -35,7 +35,7 @@ class BlockSizes:
 
 
 def map_blocks(
-    function: Callable[[Blocks], Result], rows: Rows, columns: Rows, sizes: BlockSizes, chosen: Ints | None = None
+    function: Callable[[Blocks], Result], rows: Matrix, columns: Matrix, sizes: BlockSizes, chosen: Ints | None = None
 ) -> list[Result]:
     """Call ``function`` on every thread with blocks of rows and their products with all columns.
 
@@ -65,7 +65,7 @@ def map_blocks(
 _one_search_at_a_time = threading.Lock()
 
 
-def _product(left: Rows, right: Any, memory: Array) -> Array:
+def _product(left: Matrix, right: Any, memory: Array) -> Array:
     if issparse(left) or issparse(right):
         product: Any = left @ right
         return np.ascontiguousarray(product.toarray() if issparse(product) else product, np.float32)

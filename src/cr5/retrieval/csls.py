@@ -7,7 +7,7 @@ language. It is large for hubs: vectors that are close to everything, and so wou
 import numpy as np
 
 from cr5._typing import Array
-from cr5.retrieval.block_products import Blocks, BlockSizes, Rows, map_blocks
+from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, map_blocks
 from cr5.retrieval.kernels import keep_largest
 
 NEIGHBOURS = 10
@@ -24,11 +24,11 @@ def csls_penalty(candidate_means: Array) -> Array:
 
 
 def neighbourhood_means(
-    vectors: Rows, background: Rows, k: int = NEIGHBOURS, *, sizes: BlockSizes | None = None
+    vectors: Matrix, background: Matrix, k: int = NEIGHBOURS, *, sizes: BlockSizes | None = None
 ) -> Array:
     """r(v): the mean product of each vector with its k nearest in ``background``; 0 if that is empty."""
     sizes = sizes or BlockSizes()
-    largest = no_products(vectors.shape[0], min(k, background.shape[0]))
+    largest = empty_heaps(vectors.shape[0], min(k, background.shape[0]))
 
     def process(blocks: Blocks) -> None:
         for block, products in blocks:
@@ -41,12 +41,12 @@ def neighbourhood_means(
 
 def means_of_largest(products: Array, k: int = NEIGHBOURS) -> Array:
     """The mean of each row's k largest products, -inf left out; 0 for a row without any."""
-    largest = no_products(len(products), min(k, products.shape[1]))
+    largest = empty_heaps(len(products), min(k, products.shape[1]))
     keep_largest(products, largest)
     return _mean(largest)
 
 
-def no_products(rows: int, k: int) -> Array:
+def empty_heaps(rows: int, k: int) -> Array:
     """rows x k heaps that any product is larger than."""
     return np.full((rows, k), -np.inf, np.float32)
 

@@ -39,7 +39,7 @@ class Explanation(NamedTuple):
     rest_b: float
 
 
-def explanation(
+def explain_vectors(
     words_a: Sequence[str], A: Array, vector_a: Array, words_b: Sequence[str], B: Array, vector_b: Array, k: int
 ) -> Explanation:
     """The k largest contributions to vector_a ' vector_b of each text's words, and of pairs of words.

@@ -91,7 +91,7 @@ def count_no_worse(
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def best_answer_scores(
+def best_counterpart_scores(
     products: Array, weight: float, penalty: Array, groups: Ints, starts: Ints, members: Ints, best: Array
 ) -> None:
     """Keep the score of the best candidate of each query's own concept."""

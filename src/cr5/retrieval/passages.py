@@ -16,7 +16,7 @@ NEAR = 60  # characters before a part in which a sentence or a word should begin
 _END = re.compile(r"[.!?؟]\s+|[。！？]\s*|\n\s*")  # of a sentence
 
 
-class Reason(NamedTuple):
+class LongTextExplanation(NamedTuple):
     """Why two texts are similar: ``similarity`` is that of the whole texts.
 
     The contributions are those of ``Cr5.explain``; where a text is longer than ``WHOLE`` characters, those of the part
@@ -31,7 +31,7 @@ class Reason(NamedTuple):
     end: int
 
 
-def reason(
+def explain_texts(
     model: Explainer,
     text_a: str,
     lang_a: str,
@@ -41,7 +41,7 @@ def reason(
     *,
     vector_a: Array | None = None,
     vector_b: Array | None = None,
-) -> Reason:
+) -> LongTextExplanation:
     """Why two texts of any length are similar, in ``k`` words and pairs; the time is linear in their lengths.
 
     ``vector_a`` and ``vector_b`` are the vectors of the whole texts, if they are known already.
@@ -51,7 +51,7 @@ def reason(
     begin_a, end_a = _nearest(model, text_a, lang_a, vector_b)
     begin, end = _nearest(model, text_b, lang_b, vector_a)
     why = model.explain(text_a[begin_a:end_a], lang_a, text_b[begin:end], lang_b, k)
-    return Reason(float(vector_a @ vector_b), why.words_a, why.words_b, why.pairs, begin, end)
+    return LongTextExplanation(float(vector_a @ vector_b), why.words_a, why.words_b, why.pairs, begin, end)
 
 
 def passage(

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.retrieval.block_products import Blocks, BlockSizes, Rows, map_blocks
-from cr5.retrieval.csls import means_of_largest, neighbourhood_means, no_products
-from cr5.retrieval.kernels import best_answer_scores, count_no_worse, keep_top
+from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, map_blocks
+from cr5.retrieval.csls import empty_heaps, means_of_largest, neighbourhood_means
+from cr5.retrieval.kernels import best_counterpart_scores, count_no_worse, keep_top
 
 Measure: TypeAlias = Literal["cosine", "csls"]
 
@@ -54,7 +54,7 @@ class _Answers(NamedTuple):
 
 
 def nearest(
-    queries: Rows, candidates: Rows, k: int, *, penalty: Array | None = None, sizes: BlockSizes | None = None
+    queries: Matrix, candidates: Matrix, k: int, *, penalty: Array | None = None, sizes: BlockSizes | None = None
 ) -> Ranking:
     """The k candidates with the largest q'c - penalty[c]; ties go to the lower index."""
     score = _Score(1, np.zeros(candidates.shape[0]) if penalty is None else penalty)
@@ -62,12 +62,12 @@ def nearest(
 
 
 def search(
-    queries: Rows,
-    candidates: Rows,
+    queries: Matrix,
+    candidates: Matrix,
     k: int,
     *,
     measure: Measure = "cosine",
-    background: Rows | None = None,
+    background: Matrix | None = None,
     sizes: BlockSizes | None = None,
 ) -> Ranking:
     """Rank candidates by cosine, or by CSLS = 2 cos(q, c) - r(q) - r(c).
@@ -82,9 +82,9 @@ def search(
 
 
 def counterpart_ranks(
-    queries: Rows,
+    queries: Matrix,
     query_concepts: Ints,
-    candidates: Rows,
+    candidates: Matrix,
     candidate_concepts: Ints,
     *,
     measure: Measure = "cosine",
@@ -102,13 +102,13 @@ def counterpart_ranks(
 
 
 def retrieve(
-    queries: Rows,
+    queries: Matrix,
     query_concepts: Ints,
-    candidates: Rows,
+    candidates: Matrix,
     candidate_concepts: Ints,
     *,
     k: int = 10,
-    background: Rows | None = None,
+    background: Matrix | None = None,
     sizes: BlockSizes | None = None,
 ) -> dict[Measure, Retrieval]:
     """Both measures in one pass: the k best candidates, and the rank of the best one of each query's own concept.
@@ -124,7 +124,9 @@ def retrieve(
     return dict(zip(measures, found, strict=True))
 
 
-def _score(measure: Measure, queries: Rows, candidates: Rows, background: Rows | None, sizes: BlockSizes) -> _Score:
+def _score(
+    measure: Measure, queries: Matrix, candidates: Matrix, background: Matrix | None, sizes: BlockSizes
+) -> _Score:
     if measure == "cosine":
         return _Score(1, np.zeros(candidates.shape[0]))
     if background is None and queries.shape[0] <= sizes.queries:
@@ -133,8 +135,8 @@ def _score(measure: Measure, queries: Rows, candidates: Rows, background: Rows |
 
 
 def _search(
-    queries: Rows,
-    candidates: Rows,
+    queries: Matrix,
+    candidates: Matrix,
     k: int,
     scores: list[_Score],
     concepts: tuple[Ints, Ints] | None,
@@ -164,13 +166,13 @@ def _no_answers(candidates: int) -> _Answers:
 
 
 def _search_at_once(
-    queries: Rows, candidates: Rows, k: int, scores: list[_Score], answers: _Answers, sizes: BlockSizes
+    queries: Matrix, candidates: Matrix, k: int, scores: list[_Score], answers: _Answers, sizes: BlockSizes
 ) -> list[Retrieval]:
     n = queries.shape[0]
     thresholds = _thresholds(queries, candidates, scores, answers, sizes)
 
     def process(blocks: Blocks) -> list[tuple[Ints, Ints, Array]]:
-        results = [(np.zeros((n, 1), np.int32), np.zeros((n, k), np.int64), no_products(n, k)) for _ in scores]
+        results = [(np.zeros((n, 1), np.int32), np.zeros((n, k), np.int64), empty_heaps(n, k)) for _ in scores]
         worst = [np.full(n, -np.inf if k else np.inf, np.float32) for _ in scores]
         for block, products in blocks:
             for i, score in enumerate(scores):
@@ -191,18 +193,20 @@ def _search_at_once(
     return found
 
 
-def _thresholds(queries: Rows, candidates: Rows, scores: list[_Score], answers: _Answers, sizes: BlockSizes) -> Array:
+def _thresholds(
+    queries: Matrix, candidates: Matrix, scores: list[_Score], answers: _Answers, sizes: BlockSizes
+) -> Array:
     """scores x queries: the score at which a candidate ranks no lower than the query's answer; inf without answer."""
     groups, starts, members = answers
     relevant = np.flatnonzero(np.diff(starts)[groups])
     scores = [_Score(weight, None if p is None else p[relevant]) for weight, p in scores]
 
     def process(blocks: Blocks) -> Array:
-        best = no_products(len(scores), queries.shape[0])
+        best = empty_heaps(len(scores), queries.shape[0])
         for block, products in blocks:
             for score, row in zip(scores, best, strict=True):
                 weight, penalty = np.float32(score.weight), _penalty(score, block, products)
-                best_answer_scores(products, weight, penalty, groups[relevant[block]], starts, members, row)
+                best_counterpart_scores(products, weight, penalty, groups[relevant[block]], starts, members, row)
         return best
 
     best = np.max(map_blocks(process, candidates, queries, sizes, relevant), axis=0)

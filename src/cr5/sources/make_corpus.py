@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from cr5.corpus.documents import Batch
+from cr5.corpus.reading import OnError
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.writing import write
 from cr5.errors import CorpusError
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.clean import SourceSummary, clean
 from cr5.sources.files import raise_error
 from cr5.sources.source import Source
@@ -24,9 +25,9 @@ def make_corpus(
     drop_foreign: bool = False,
     dedupe: bool = False,
     min_unique: int = 0,
-    on_error: Literal["raise", "skip"] = "raise",
+    on_error: OnError = "raise",
     skipped: Skipped | None = None,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> SourceSummary:
     """Write the documents of a source to ``output`` and return their counts; ``options`` are those of its reader.
 

@@ -9,25 +9,26 @@ from typing import BinaryIO
 
 
 @contextmanager
-def atomic_write(path: Path, *, via: Path | None = None) -> Iterator[BinaryIO]:
+def atomic_write(path: Path, *, temporary: Path | None = None) -> Iterator[BinaryIO]:
     """Open a file that becomes ``path`` in one step when the block ends, and is removed if the block fails.
 
-    ``via`` is as for ``atomic_path``.
+    ``temporary`` is as for ``atomic_path``.
     """
-    with atomic_path(path, via=via) as temporary, temporary.open("wb") as file:
+    with atomic_path(path, temporary=temporary) as written, written.open("wb") as file:
         yield file
 
 
 @contextmanager
-def atomic_path(path: Path, *, via: Path | None = None) -> Iterator[Path]:
+def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
     """The same for code that needs a path: an empty temporary file, ``.NAME.0123abcd.tmp`` next to ``path``.
 
-    Concurrent blocks never share a temporary file. A caller that excludes other writers may choose it with ``via``,
-    on the same disk; the next run then overwrites what a killed run left behind.
+    Concurrent blocks never share a temporary file. A caller that excludes other writers may choose its path,
+    ``temporary``, on the same disk; the next run then overwrites what a killed run left behind.
     """
     path = path.resolve()  # a symbolic link stays one, and the block may change the working directory
-    temporary = via.resolve() if via else path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    temporary.touch(exist_ok=via is not None)
+    is_chosen = temporary is not None
+    temporary = (temporary or path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")).resolve()
+    temporary.touch(exist_ok=is_chosen)
     try:
         mode = temporary.stat().st_mode
         yield temporary

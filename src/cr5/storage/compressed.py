@@ -30,7 +30,7 @@ def open_decompressed(file: str | Path | IO[bytes], compression: str | None = No
     return Path(file).open("rb") if isinstance(file, str | Path) else file
 
 
-def compressing(raw: IO[bytes], compression: str) -> AbstractContextManager[IO[bytes]]:
+def compressed_writer(raw: IO[bytes], compression: str) -> AbstractContextManager[IO[bytes]]:
     """A stream whose content is written compressed to ``raw``; the same content gives the same bytes."""
     if compression == ".gz":
         return cast(IO[bytes], gzip.GzipFile("", "wb", 6, raw, mtime=0))

@@ -9,9 +9,9 @@ from typing import Any
 from cr5.storage.atomic import atomic_write
 
 
-def write_json(path: Path, values: Mapping[str, Any], *, via: Path | None = None) -> None:
-    """Write a JSON object, indented for human readers; ``via`` is as for ``atomic_write``."""
-    with atomic_write(path, via=via) as file:
+def write_json(path: Path, values: Mapping[str, Any], *, temporary: Path | None = None) -> None:
+    """Write a JSON object, indented for human readers; ``temporary`` is as for ``atomic_write``."""
+    with atomic_write(path, temporary=temporary) as file:
         file.write(f"{json.dumps(values, ensure_ascii=False, indent=1)}\n".encode())
 
 

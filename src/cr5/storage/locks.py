@@ -11,16 +11,16 @@ _POLL_SECONDS = 0.01
 
 
 @contextmanager
-def locked(path: Path, *, busy: Exception | None = None) -> Iterator[None]:
+def locked(path: Path, *, error_if_locked: Exception | None = None) -> Iterator[None]:
     """Hold the lock on ``path``, a lock file that is created if it is missing and never removed.
 
-    While the lock is held elsewhere, raise ``busy``; without it, wait.
+    While the lock is held elsewhere, raise ``error_if_locked``; without it, wait.
     """
     with path.open("a") as file:
-        if busy is None:
+        if error_if_locked is None:
             lock_descriptor(file.fileno(), poll_interval=_POLL_SECONDS)
         elif not try_lock(file):
-            raise busy
+            raise error_if_locked
         try:
             yield
         finally:

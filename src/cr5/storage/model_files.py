@@ -118,7 +118,7 @@ def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageMap
         raise ModelFileError("the model has no languages; save at least one")
     for lang, language in languages.items():
         _check_language(lang, language)
-    check_target(path)
+    check_model_folder(path)
     new = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in new:
@@ -149,7 +149,7 @@ def _write(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageM
         entries[lang] = {"words": len(language.words), "rank": language.offset.size, "files": files}
     content = {"format": FORMAT, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": header}
     sync(path)  # the names of the other files must survive a power failure before model.json refers to them
-    with atomic_path(path / _INDEX, via=saving / _INDEX) as index:  # replaces the old model
+    with atomic_path(path / _INDEX, temporary=saving / _INDEX) as index:  # replaces the old model
         index.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
 
 
@@ -178,7 +178,7 @@ def _remove_stale_files(path: Path) -> None:
             file.unlink()
 
 
-def check_target(path: Path) -> None:
+def check_model_folder(path: Path) -> None:
     """Raise an error if a folder holds anything but a model of this format."""
     path = path.resolve()
     if path.exists() and not path.is_dir():

@@ -15,7 +15,7 @@ from cr5.storage.atomic import atomic_write
 SUFFIXES = (".npy", ".parquet")
 
 
-def check_target(path: Path) -> None:
+def check_vector_file(path: Path) -> None:
     """Raise an error for a path that vectors cannot be written to, before any work is done."""
     if path.suffix not in SUFFIXES:
         raise Cr5Error(f"{path} has the unknown suffix {path.suffix!r}; name it .npy or .parquet")
@@ -30,7 +30,7 @@ def write_stream(stream: BinaryIO, vectors: Array) -> None:
 
 def write(path: Path, vectors: Array, texts: Sequence[str], coverage: Array | None = None) -> None:
     """Write vectors to a file that appears when it is complete; Parquet has the columns text, vector, coverage."""
-    check_target(path)
+    check_vector_file(path)
     with atomic_write(path) as file:
         if path.suffix == ".npy":
             write_stream(file, vectors)

@@ -32,7 +32,7 @@ class Checkpoint:
         metadata = {"cr5": json.dumps({"fingerprint": self.fingerprint, **state})}
         # Safetensors writes an array's memory as it is, whatever the order of its axes.
         arrays = {lang: np.ascontiguousarray(Z) for lang, Z in fetch().items()}
-        with atomic_path(self.path, via=self.path.with_name(self.path.name + ".part")) as part:
+        with atomic_path(self.path, temporary=self.path.with_name(self.path.name + ".part")) as part:
             save_file(arrays, part, metadata)
         self.written = time.monotonic()
 

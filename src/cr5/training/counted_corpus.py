@@ -16,7 +16,7 @@ from cr5.features.counts import WordCounter, WordCounts
 from cr5.features.tfidf import Vocabulary, Weighting, fit_transform
 from cr5.features.tokeniser import Tokeniser
 from cr5.machine import available_cores
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.storage.scratch import ScratchArrays
 from cr5.training.engines import Engine
 
@@ -25,11 +25,11 @@ class DocumentCounts(Protocol):
     """Word counts of documents, in this process (``WordCounts``) or on the workers of a cluster."""
 
     @property
-    def unique(self) -> Ints:
+    def unique_words(self) -> Ints:
         """The number of different words of every document."""
         ...
 
-    def rows(self, chosen: Ints) -> Self:
+    def select_rows(self, rows: Ints) -> Self:
         """Some of the documents."""
         ...
 
@@ -53,14 +53,14 @@ class CountedDocuments:
         return self.counts
 
     @property
-    def unique(self) -> Ints:
+    def unique_words(self) -> Ints:
         """The number of different words of every document."""
-        return self.counts.unique
+        return self.counts.unique_words
 
     def rows(self, chosen: Ints) -> "CountedDocuments":
         """Some of the documents."""
         return CountedDocuments(
-            self.counts.rows(chosen), self.concepts[chosen], self.sources[chosen], self.lines[chosen]
+            self.counts.select_rows(chosen), self.concepts[chosen], self.sources[chosen], self.lines[chosen]
         )
 
 
@@ -80,7 +80,7 @@ class CountedCorpus:
 
     def with_unique_words(self, smallest: int, largest: int) -> Self:
         """Only documents of ``smallest`` to ``largest`` different words."""
-        return self._select(lambda d: (d.unique >= smallest) & (d.unique <= largest))
+        return self._select(lambda d: (d.unique_words >= smallest) & (d.unique_words <= largest))
 
     def with_shared_concepts(self) -> Self:
         """Only concepts that two languages or more have documents about."""
@@ -120,7 +120,7 @@ def count_corpus(
     *,
     threads: int | None = None,
     scratch: ScratchArrays | None = None,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> CountedCorpus:
     """Count the words of a corpus that is read once; texts are not kept, and the counts are ``scratch`` arrays."""
     counters: dict[str, WordCounter] = {}

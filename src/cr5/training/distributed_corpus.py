@@ -10,15 +10,15 @@ from cr5._typing import Ints, Sparse
 from cr5.corpus.reading import CorpusReader, FileShard
 from cr5.corpus.skipped import Skipped
 from cr5.features.tfidf import (
-    DocumentFrequencies,
     Vocabulary,
     Weighting,
-    document_frequencies,
+    WordFrequencies,
+    make_vocabulary,
     merge_frequencies,
-    select_vocabulary,
+    word_frequencies,
 )
 from cr5.features.tokeniser import Tokeniser
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus
 from cr5.training.engines import DistributedEngine, Engine
 
@@ -29,11 +29,11 @@ class DistributedCounts:
 
     handle: Ints
     row: Ints
-    unique: Ints
+    unique_words: Ints
 
-    def rows(self, chosen: Ints) -> "DistributedCounts":
+    def select_rows(self, rows: Ints) -> "DistributedCounts":
         """Some of the documents."""
-        return DistributedCounts(self.handle[chosen], self.row[chosen], self.unique[chosen])
+        return DistributedCounts(self.handle[rows], self.row[rows], self.unique_words[rows])
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class DistributedCorpus(CountedCorpus):
         used = [i for i, rows in enumerate(members) if len(rows)]
         handles, rows = [self.handles[i] for i in used], [counts.row[members[i]] for i in used]
         frequencies = self.cluster.call(partial(_frequencies, lang=lang), handles, rows)
-        vocabulary = select_vocabulary(merge_frequencies(frequencies), weighting)
+        vocabulary = make_vocabulary(merge_frequencies(frequencies), weighting)
         concepts = [number[documents.concepts[members[i]]] for i in used]
         [shared] = self.cluster.map_items(_identity, [vocabulary])  # sent to a worker once, not with every piece
         pieces = [(*piece, shared) for piece in zip(handles, rows, concepts, strict=True)]
@@ -66,7 +66,7 @@ class DistributedCorpus(CountedCorpus):
 
 
 def count_corpus_on_workers(
-    cluster: DistributedEngine, reader: CorpusReader, tokeniser: Tokeniser, *, progress: ProgressCallback = silent
+    cluster: DistributedEngine, reader: CorpusReader, tokeniser: Tokeniser, *, progress: ProgressCallback = no_progress
 ) -> DistributedCorpus:
     """Count the words of a corpus on the workers; only concepts, lengths and origins are sent here."""
     shards = reader.shards()
@@ -106,7 +106,7 @@ def _count_shard(shard: FileShard, tokeniser: Tokeniser) -> tuple[CountedCorpus,
 
 def _summary(counted: tuple[CountedCorpus, Skipped]) -> tuple[Any, ...]:
     corpus, skipped = counted
-    languages = {lang: (d.unique, d.concepts, d.sources, d.lines) for lang, d in corpus.languages.items()}
+    languages = {lang: (d.unique_words, d.concepts, d.sources, d.lines) for lang, d in corpus.languages.items()}
     return corpus.concepts, corpus.sources, languages, skipped
 
 
@@ -114,11 +114,11 @@ def _identity(vocabulary: Vocabulary) -> Vocabulary:
     return vocabulary
 
 
-def _frequencies(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) -> DocumentFrequencies:
-    return document_frequencies(counted[0].languages[lang].local_counts.rows(rows))
+def _frequencies(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) -> WordFrequencies:
+    return word_frequencies(counted[0].languages[lang].local_counts.select_rows(rows))
 
 
 def _weighted_rows(
     counted: tuple[CountedCorpus, Skipped], rows: Ints, concepts: Ints, vocabulary: Vocabulary, lang: str
 ) -> tuple[Sparse, Ints]:
-    return vocabulary.transform(counted[0].languages[lang].local_counts.rows(rows)), concepts
+    return vocabulary.transform(counted[0].languages[lang].local_counts.select_rows(rows)), concepts

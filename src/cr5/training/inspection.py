@@ -9,7 +9,7 @@ from typing import Any
 from cr5.corpus.documents import Batch
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
-from cr5.progress import ProgressCallback, silent
+from cr5.progress import ProgressCallback, no_progress
 from cr5.training.counted_corpus import count_corpus
 
 
@@ -52,7 +52,7 @@ class Inspection:
 
 
 def inspect(
-    batches: Iterable[Batch], tokeniser: Tokeniser, weighting: Weighting, *, progress: ProgressCallback = silent
+    batches: Iterable[Batch], tokeniser: Tokeniser, weighting: Weighting, *, progress: ProgressCallback = no_progress
 ) -> Inspection:
     """Count what a corpus holds, as it streams by."""
     copies: Counter[str] = Counter()
@@ -72,8 +72,8 @@ def inspect(
             vocabulary=min(int(frequent.sum()), weighting.max_words),
             several=int((corpus.document_counts()[:, i] > 1).sum()),
             duplicates=copies[lang],
-            too_short=int((counts.unique < weighting.min_unique).sum()),
-            too_long=int((counts.unique > weighting.max_unique).sum()),
+            too_short=int((counts.unique_words < weighting.min_unique).sum()),
+            too_long=int((counts.unique_words > weighting.max_unique).sum()),
             alone=len(sized.languages[lang]) - len(trained.languages[lang]),
             trained=len(trained.languages[lang]),
         )

@@ -15,7 +15,7 @@ from cr5._typing import Array, Ints, Sparse
 from cr5.errors import CorpusError
 from cr5.features.tfidf import Vocabulary
 from cr5.language_map import LanguageMap
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Settings
 from cr5.storage.model_files import check_code
@@ -44,7 +44,7 @@ def train(
     *,
     engine: Engine | None = None,
     checkpoint: Path | None = None,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
     should_stop: Callable[[], bool] = lambda: False,
     checkpoint_interval_seconds: float = 30.0,
     ridges: tuple[float, ...] = RIDGES,
@@ -70,7 +70,7 @@ def train(
     blocks = engine.block_info()
     needed = memory_needed(blocks, len(used), settings.rank)
     engine.check_memory(needed)
-    lengths = {lang: documents.unique for lang, documents in chosen.languages.items()}
+    lengths = {lang: documents.unique_words for lang, documents in chosen.languages.items()}
     saved = None
     if checkpoint:
         digest = fingerprint(features, concepts, lengths, settings)

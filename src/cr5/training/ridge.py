@@ -8,7 +8,7 @@ import numpy as np
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.top_k import counterpart_ranks
 from cr5.training.engines import Engine
 from cr5.training.solver import Fit, solve
@@ -56,7 +56,7 @@ def ridge_path(
     rank: int,
     seed: int = 0,
     ridges: tuple[float, ...] = RIDGES,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
     should_stop: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> RidgePath:

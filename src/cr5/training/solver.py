@@ -24,7 +24,7 @@ from scipy.linalg import eigh
 from cr5._typing import Array, Intercept, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.machine import one_blas_thread
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.training.engines import BlockInfo, Engine
 from cr5.training.engines.cpu import CpuEngine
 
@@ -86,7 +86,7 @@ def solve(
     tol: float = 0.05,
     max_steps: int = 100,
     seed: int = 0,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
     start: Mapping[str, Array] | Literal["engine"] | None = None,
     save_checkpoint: Callable[[Callable[[], dict[str, Array]]], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,

@@ -3,7 +3,7 @@
 from cr5.cli.render.console import out, plain_table
 from cr5.cli.render.models import path_table
 from cr5.corpus.documents import Document
-from cr5.demo import BASELINE, HELD_OUT, MODEL, SearchResult
+from cr5.demo import BASELINE_NAME, HELD_OUT, MODEL_NAME, ArticleMatch
 from cr5.evaluate.runs import Run
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.model import Cr5
@@ -14,16 +14,16 @@ def demo_table(run: Run) -> None:
     columns = ("", "cosine P@1", "P@5", "P@10", "CSLS P@1", "P@5", "P@10", "floor P@1")
     table = plain_table("Held-out retrieval, %", *columns, left=columns[:1])
     parts = [
-        run.select(MODEL, "joint", "cosine"),
-        run.select(MODEL, "joint", "csls"),
-        run.select(BASELINE, "joint", "cosine"),
+        run.select(MODEL_NAME, "joint", "cosine"),
+        run.select(MODEL_NAME, "joint", "csls"),
+        run.select(BASELINE_NAME, "joint", "cosine"),
     ]
     for cosine, csls, floor in zip(*parts, strict=True):
         figures = [score.precision(k) for score in (cosine, csls) for k in CUTOFFS] + [floor.precision()]
         table.add_row(f"{cosine.source} > {cosine.target}", *(f"{figure:.1f}" for figure in figures))
     table.add_section()
     mean = {(m.system, m.measure): m.precision for m in run.means()}
-    means = [mean[MODEL, m][k] for m in ("cosine", "csls") for k in CUTOFFS] + [mean[BASELINE, "cosine"][1]]
+    means = [mean[MODEL_NAME, m][k] for m in ("cosine", "csls") for k in CUTOFFS] + [mean[BASELINE_NAME, "cosine"][1]]
     table.add_row("mean", *(f"{figure:.1f}" for figure in means), style="bold")
     out.print(table)
     queries, candidates = len(parts[0][0].ranks), parts[0][0].candidates
@@ -39,7 +39,7 @@ def demo_report(
     runs: list[Run],
     model: Cr5,
     mean: dict[str, float],
-    searches: list[tuple[str, str, list[SearchResult]]],
+    searches: list[tuple[str, str, list[ArticleMatch]]],
     seconds: float,
 ) -> None:
     """Print the results of the demo."""

@@ -12,7 +12,7 @@ from rich.text import Text
 from cr5.cli.render import console
 from cr5.cli.render.console import out
 from cr5.index import DocumentPair, IndexedDocument, IngestCounts, Query, RecallEstimate, SearchHit
-from cr5.retrieval.passages import Reason, passage
+from cr5.retrieval.passages import LongTextExplanation, passage
 from cr5.retrieval.top_k import Measure
 
 MIN_RECALL = 0.97  # a lower recall of the approximate index is worth a warning
@@ -59,7 +59,7 @@ def recall_report(estimate: RecallEstimate) -> None:
 
 
 def search_report(
-    query: Query, hits: Sequence[SearchHit], reasons: Sequence[Reason], measure: Measure, explain: bool
+    query: Query, hits: Sequence[SearchHit], reasons: Sequence[LongTextExplanation], measure: Measure, explain: bool
 ) -> None:
     """Print the hits of a query, or why there are none."""
     if hits:
@@ -71,7 +71,7 @@ def search_report(
         console.warn(_why_no_hits(query))
 
 
-def pairs_report(langs: Sequence[str], pairs: Sequence[DocumentPair], reasons: Sequence[Reason]) -> None:
+def pairs_report(langs: Sequence[str], pairs: Sequence[DocumentPair], reasons: Sequence[LongTextExplanation]) -> None:
     """Print pairs of documents with the words that explain them."""
     if not pairs:
         console.warn(f"there are no pairs: the index has no documents in {langs[0]} or in {langs[1]}")
@@ -85,13 +85,15 @@ def pairs_report(langs: Sequence[str], pairs: Sequence[DocumentPair], reasons: S
     out.print(table)
 
 
-def document_fields(document: IndexedDocument, reason: Reason | None = None) -> dict[str, Any]:
+def document_fields(document: IndexedDocument, reason: LongTextExplanation | None = None) -> dict[str, Any]:
     """A document for JSON output, with a snippet if there is a reason why it was found."""
     fields = {name: getattr(document, name) for name in ("id", "concept", "lang", "title", "url", "text")}
     return fields | ({} if reason is None else {"snippet": _snippet(document, reason)})
 
 
-def _hit_table(hits: Sequence[SearchHit], reasons: Sequence[Reason], measure: Measure, explain: bool) -> Table:
+def _hit_table(
+    hits: Sequence[SearchHit], reasons: Sequence[LongTextExplanation], measure: Measure, explain: bool
+) -> Table:
     table = _table("", "", "lang", "title", measure, "text", left=("lang", "title", "text"))
     width = min(SNIPPET_CHARACTERS, max(OTHER_COLUMNS, out.width - OTHER_COLUMNS))
     for rank, (hit, reason) in enumerate(zip(hits, reasons, strict=True), 1):
@@ -139,7 +141,7 @@ def _title(document: IndexedDocument) -> Text:
     return Text(_printable(document.title) or " ".join(words))
 
 
-def _snippet(document: IndexedDocument, reason: Reason, size: int = SNIPPET_CHARACTERS) -> str:
+def _snippet(document: IndexedDocument, reason: LongTextExplanation, size: int = SNIPPET_CHARACTERS) -> str:
     """The passage of a document with the words that explain why it was found."""
     return _printable(passage(document.text, reason.words_b, size, SNIPPET_LEAD, reason.begin, reason.end))
 

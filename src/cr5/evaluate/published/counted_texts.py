@@ -40,7 +40,7 @@ class CountedTexts(TokenisedTexts):
     def rows(self, chosen: Ints) -> "CountedTexts":
         """Some of the documents."""
         titles = [self.titles[i] for i in chosen]
-        return CountedTexts(self.counts.rows(chosen), self.concepts[chosen], titles, self.frequent[chosen])
+        return CountedTexts(self.counts.select_rows(chosen), self.concepts[chosen], titles, self.frequent[chosen])
 
     def keep_tokens(self, kept: Mask) -> TokenisedTexts:
         """The same documents with some of their tokens."""

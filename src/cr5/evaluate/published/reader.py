@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ from scipy.sparse import coo_array, csr_array
 
 from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import location
+from cr5.corpus.reading import OnError
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import ErrorReporter
 from cr5.errors import CorpusError
@@ -18,7 +19,7 @@ from cr5.evaluate.published.counted_texts import CountedTexts
 from cr5.evaluate.published.indices import ConceptIndex, WordIndex, concept_index, read_word_index
 from cr5.evaluate.published.text_files import BLOCK_BYTES, SKIP_LINES, Entries, parse_lines, read_columns, read_entries
 from cr5.features.counts import WordCounts
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.storage.scratch import ScratchArrays
 
 FREQUENT_WORDS = 200_000
@@ -74,10 +75,10 @@ def read(
     *,
     lowercase: bool = True,
     frequent_words: int = FREQUENT_WORDS,
-    on_error: Literal["raise", "skip"] = "raise",
+    on_error: OnError = "raise",
     skipped: Skipped | None = None,
     block_bytes: int = BLOCK_BYTES,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> tuple[list[str], dict[str, CountedTexts]]:
     """Read the names of all concepts, sorted, and the documents of every language.
 

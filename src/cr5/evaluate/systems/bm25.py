@@ -10,7 +10,7 @@ from cr5._typing import Sparse
 from cr5.evaluate.systems.space import Space
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import remap_columns
-from cr5.retrieval.block_products import Rows
+from cr5.retrieval.block_products import Matrix
 
 K1, B = 1.2, 0.75  # term-frequency saturation and length normalisation, the defaults of Lucene
 
@@ -26,7 +26,9 @@ def bm25(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Spa
 class _Bm25(Space):
     report: Mapping[str, Any] = {"k1": K1, "b": B, "signature": f"k1 {K1}, b {B}"}
 
-    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
+    def pair(
+        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+    ) -> tuple[Matrix, Matrix]:
         """Query rows hold token counts, candidate rows BM25 weights, both over the words of the candidates."""
         column = {word: i for i, word in enumerate(candidates.counts.words)}
         words = queries.counts.words

@@ -13,11 +13,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import Cr5Error
+from cr5.errors import MissingPackageError
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary
-from cr5.retrieval.block_products import Rows
+from cr5.retrieval.block_products import Matrix
 from cr5.retrieval.vectors import document_vectors
 
 
@@ -42,7 +42,7 @@ class MappedSpace(Space):
         require_language(self.name, lang, self.features)
         return self.maps[lang]
 
-    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
         require_language(self.name, lang, self.features)
         V = self.maps[lang]
         return document_vectors(self.features[lang].transform(texts.counts), V, np.zeros(V.shape[1], np.float32))
@@ -100,7 +100,7 @@ def truncated_svd(X: Sparse, rank: int, seed: int, name: str) -> TruncatedSvd:
     try:
         from sklearn.utils.extmath import randomized_svd
     except ImportError:
-        raise Cr5Error(f"{name} needs scikit-learn; install it with pip install 'cr5[eval]'") from None
+        raise MissingPackageError(f"{name} needs scikit-learn; install it with pip install 'cr5[eval]'") from None
     if not X.nnz:
         raise NotApplicableError(f"{name} needs words that occur in {Weighting().min_documents} documents or more")
     U, values, Vt = randomized_svd(X, min(rank, *X.shape), random_state=seed)

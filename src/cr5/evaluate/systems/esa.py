@@ -12,7 +12,7 @@ from cr5.evaluate.systems.concept_matrices import fit_tfidf, require_language, s
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Vocabulary, Weighting
-from cr5.retrieval.block_products import Rows
+from cr5.retrieval.block_products import Matrix
 
 
 def cl_esa(
@@ -57,7 +57,9 @@ class _ClEsa(Space):
     def langs(self) -> list[str]:
         return list(self.features)
 
-    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
+    def pair(
+        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+    ) -> tuple[Matrix, Matrix]:
         for lang in (source, target):
             require_language("CL-ESA", lang, self.features)
         index = np.intersect1d(self.concepts[source], self.concepts[target])

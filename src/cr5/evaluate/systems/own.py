@@ -10,11 +10,11 @@ import numpy as np
 from cr5._typing import Array
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.features.tfidf import DocumentFrequencies, Vocabulary, document_frequencies, select_vocabulary
+from cr5.features.tfidf import Vocabulary, WordFrequencies, make_vocabulary, word_frequencies
 from cr5.language_map import LanguageMap
 from cr5.model import Cr5
-from cr5.progress import ProgressCallback, silent
-from cr5.retrieval.block_products import Rows
+from cr5.progress import ProgressCallback, no_progress
+from cr5.retrieval.block_products import Matrix
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import PRESETS, Settings
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments
@@ -36,7 +36,7 @@ class Cr5Space(Space):
     def langs(self) -> list[str]:
         return list(self.languages)
 
-    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
         """Unit rows, the same as those of ``Cr5.encode``."""
         language = self.languages[lang]
         return document_vectors(self.features[lang].transform(texts.counts), language.map, language.offset)
@@ -58,19 +58,19 @@ class Cr5Space(Space):
         languages = dict(self.languages)
         for lang, sample in texts.items():
             words, index = self.words(lang), self.features[lang].index
-            sampled = document_frequencies(sample.counts)
+            sampled = word_frequencies(sample.counts)
             columns = np.fromiter((index.get(word, -1) for word in sampled.words), np.int64, len(sampled.words))
             documents = np.zeros(len(words), np.int64)
             documents[columns[columns >= 0]] = sampled.document_frequency[columns >= 0]
-            # Falling totals make ``select_vocabulary`` keep the vocabulary in its order.
+            # Falling totals make ``make_vocabulary`` keep the vocabulary in its order.
             totals = -np.arange(len(words), dtype=float)
             weighting = replace(self.settings.weighting, min_documents=0, max_words=len(words))
-            features = select_vocabulary(DocumentFrequencies(words, documents, totals, sampled.documents), weighting)
+            features = make_vocabulary(WordFrequencies(words, documents, totals, sampled.documents), weighting)
             languages[lang] = replace(languages[lang], idf=features.idf)
         return Cr5Space(languages, self.settings, self.report)
 
 
-def cr5_system(settings: Settings, *, engine: Engine | None = None, progress: ProgressCallback = silent) -> System:
+def cr5_system(settings: Settings, *, engine: Engine | None = None, progress: ProgressCallback = no_progress) -> System:
     """cr5 with these settings, which also determine rank and seed."""
 
     def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:

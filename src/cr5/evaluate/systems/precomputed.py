@@ -10,7 +10,7 @@ from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.retrieval.block_products import Rows
+from cr5.retrieval.block_products import Matrix
 from cr5.retrieval.vectors import unit_rows
 from cr5.storage.vector_files import read
 
@@ -27,7 +27,7 @@ class PrecomputedVectors(Space):
         signature = f"vectors {digest.hexdigest()[:8]} of {size} dimensions"
         self.report = {"folder": str(folder), "signature": signature}
 
-    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
         """The rows of a language, normalised to length 1."""
         if lang not in self.vectors:
             raise Cr5Error(f"{self.folder} has no vectors for language {lang}; add {lang}.npy or {lang}.parquet")

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, MissingPackageError
 from cr5.evaluate.dictionaries import WordPairs, dictionary_languages, read_dictionary
 from cr5.evaluate.systems.bm25 import bm25
 from cr5.evaluate.systems.esa import cl_esa
@@ -21,8 +21,8 @@ from cr5.evaluate.systems.space import System
 from cr5.evaluate.systems.within_language import within_language
 from cr5.evaluate.systems.word_vectors import MonolingualVectors, word_vectors
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.progress import ProgressCallback, silent
-from cr5.settings import Settings, settings
+from cr5.progress import ProgressCallback, no_progress
+from cr5.settings import Settings, make_settings
 
 Role: TypeAlias = Literal["own", "baseline", "ceiling"]
 """What a system is in a comparison: cr5 itself, a baseline, or the upper bound."""
@@ -35,7 +35,7 @@ class SystemOptions:
     settings: Settings
     dictionaries: Mapping[tuple[str, str], WordPairs]
     monolingual: MonolingualVectors
-    progress: ProgressCallback = silent
+    progress: ProgressCallback = no_progress
 
 
 class Package(NamedTuple):
@@ -63,7 +63,7 @@ def _paper_settings(chosen: Settings) -> Settings:
     """The preset of the paper with the chosen rank, ridge, document lengths, vocabulary limits and tokeniser."""
     limits = ("min_documents", "max_words", "min_unique", "max_unique")
     same = {name: getattr(chosen.weighting, name) for name in limits}
-    return replace(settings("wsdm19", rank=chosen.rank, ridge=chosen.ridge, **same), tokeniser=chosen.tokeniser)
+    return replace(make_settings("wsdm19", rank=chosen.rank, ridge=chosen.ridge, **same), tokeniser=chosen.tokeniser)
 
 
 SYSTEMS: dict[str, SystemEntry] = {
@@ -127,7 +127,9 @@ def _entry(system: str | SystemEntry, dictionary: Sequence[str | Path]) -> Syste
         raise Cr5Error(f"there is no system {system!r}; the systems are {', '.join(KEYS)}, or all")
     entry = SYSTEMS[system]
     if entry.package and find_spec(entry.package.module) is None:
-        raise Cr5Error(f"the system {system} needs {entry.package.name}; install it with pip install 'cr5[eval]'")
+        raise MissingPackageError(
+            f"the system {system} needs {entry.package.name}; install it with pip install 'cr5[eval]'"
+        )
     if system == "dictionary" and not dictionary:
         raise Cr5Error("the system dictionary needs a bilingual dictionary; give one with `dictionary=en-it.tsv`")
     return entry
@@ -138,7 +140,7 @@ def make_systems(
     settings: Settings,
     texts: Mapping[str, TokenisedTexts],
     dictionary: Sequence[str | Path] = (),
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> dict[str, System]:
     """Systems by their names in tables. Word vectors are learned from ``texts``, once for each language."""
     pairs = {dictionary_languages(path): read_dictionary(path) for path in dictionary}

@@ -16,13 +16,13 @@ from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
 from cr5.features.tfidf import (
     Weighting,
-    document_frequencies,
+    make_vocabulary,
     merge_frequencies,
     remap_columns,
-    select_vocabulary,
     tfidf_rows,
+    word_frequencies,
 )
-from cr5.retrieval.block_products import Rows
+from cr5.retrieval.block_products import Matrix
 
 
 def shared_tokens(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
@@ -30,8 +30,8 @@ def shared_tokens(training: Mapping[str, TokenisedTexts], *, rank: int, seed: in
 
     A word that no training text has gets the IDF of document frequency 0.
     """
-    found = merge_frequencies(document_frequencies(texts.counts) for texts in training.values())
-    features = select_vocabulary(found, Weighting(min_documents=0, max_words=len(found.words)))
+    found = merge_frequencies(word_frequencies(texts.counts) for texts in training.values())
+    features = make_vocabulary(found, Weighting(min_documents=0, max_words=len(found.words)))
     report = {"words": len(features.words)}
     return _SharedTokens(dict(features.index), features.idf, np.log(1 + found.documents) + 1, report)
 
@@ -45,10 +45,12 @@ class _SharedTokens(Space):
     unseen_idf: float
     report: Mapping[str, Any] = field(default_factory=dict)
 
-    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
         return self._rows([texts.counts])[0]
 
-    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
+    def pair(
+        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+    ) -> tuple[Matrix, Matrix]:
         query_rows, candidate_rows = self._rows([queries.counts, candidates.counts])
         return query_rows, candidate_rows
 

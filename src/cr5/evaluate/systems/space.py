@@ -7,7 +7,7 @@ from cr5._typing import Array, Ints
 from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.retrieval.block_products import Rows
+from cr5.retrieval.block_products import Matrix
 
 
 class NotApplicableError(Cr5Error):
@@ -61,11 +61,13 @@ class Space:
             return code
         raise NotApplicableError(f"it has no language {lang}; its languages are {', '.join(self.langs)}")
 
-    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
         """One row for each text, of length 1 if the system compares by cosine."""
         raise NotImplementedError
 
-    def pair(self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str) -> tuple[Rows, Rows]:
+    def pair(
+        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+    ) -> tuple[Matrix, Matrix]:
         """The rows of queries and candidates, to be compared with each other."""
         return self.embed(queries, source), self.embed(candidates, target)
 
@@ -101,9 +103,9 @@ class EmbeddingCache:
         self, space: Space, texts: Mapping[str, TokenisedTexts], codes: Mapping[str, str] | None = None
     ) -> None:
         self.space, self.texts, self.codes = space, texts, codes or {lang: lang for lang in texts}
-        self._rows: dict[str, Rows] = {}
+        self._rows: dict[str, Matrix] = {}
 
-    def pair(self, source: str, chosen: Ints, target: str) -> tuple[Rows, Rows]:
+    def pair(self, source: str, chosen: Ints, target: str) -> tuple[Matrix, Matrix]:
         """The rows of the chosen texts of one language, and of all texts of another, to be compared."""
         if not self.space.embeds_independently:
             queries = self.texts[source].rows(chosen)

@@ -8,7 +8,7 @@ from cr5.evaluate.systems.concept_matrices import require_language
 from cr5.evaluate.systems.space import Space
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary
-from cr5.retrieval.block_products import Rows
+from cr5.retrieval.block_products import Matrix
 
 
 def within_language(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
@@ -27,6 +27,6 @@ class _WithinLanguage(Space):
     def langs(self) -> list[str]:
         return list(self.features)
 
-    def embed(self, texts: TokenisedTexts, lang: str) -> Rows:
+    def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
         require_language("TF-IDF", lang, self.features)
         return self.features[lang].transform(texts.counts)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.errors import Cr5Error
+from cr5.errors import MissingPackageError
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.systems.alignment import Alignment, procrustes, refine
 from cr5.evaluate.systems.space import NotApplicableError, Space, System
@@ -205,7 +205,7 @@ def _learner(
     try:
         from gensim.models import Word2Vec
     except ImportError as error:
-        raise Cr5Error("word vectors need gensim; install it with pip install 'cr5[eval]'") from error
+        raise MissingPackageError("word vectors need gensim; install it with pip install 'cr5[eval]'") from error
 
     def learn(lang: str, texts: TokenisedTexts) -> LanguageVectors:
         counts = np.bincount(texts.tokens.ids, minlength=1)

@@ -71,7 +71,7 @@ class Direction:
         queries = self.texts.rows(self.queries)
         key = self.source, self.target
         if key not in builder.queries:
-            builder.queries[key] = Queries(*key, list(concept_names), queries.counts.unique.tolist(), [])
+            builder.queries[key] = Queries(*key, list(concept_names), queries.counts.unique_words.tolist(), [])
         ranks: dict[Measure, Ints] = {measure: found.ranks for measure, found in retrieved.items()}
         builder.add_scores(
             condition, ranks, queries.concepts, candidates=len(self.candidates), shared=shared, question=question,

@@ -24,7 +24,7 @@ from cr5.evaluate.splits import (
 from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space, System
 from cr5.evaluate.tasks.directions import Direction, background_of
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, mask_shared_words
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.csls import NEIGHBOURS
 
 
@@ -135,7 +135,7 @@ def evaluate_documents(
     bridge: str | None = None,
     drop_shared: bool = False,
     facts: Mapping[str, Any] | None = None,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Run:
     """Train every system in every regime, and query it with held-out documents, pair by pair, in both directions.

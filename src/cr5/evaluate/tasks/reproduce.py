@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from cr5.corpus.reading import OnError
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.evaluate.published.counted_texts import CountedTexts
@@ -22,8 +23,8 @@ from cr5.evaluate.systems.own import cr5_system
 from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
 from cr5.features.tokeniser import Tokeniser
-from cr5.progress import ProgressCallback, silent
-from cr5.settings import settings
+from cr5.progress import ProgressCallback, no_progress
+from cr5.settings import make_settings
 
 DOCUMENT_WORDS, QUERY_WORDS = (50, 1000), (100, 700)  # the fewest and the most frequent words
 LOW_RESOURCE_CONCEPTS = 10_000
@@ -43,9 +44,9 @@ def reproduce(
     low_resource: int = LOW_RESOURCE_CONCEPTS,
     seed: int = 0,
     changes: Mapping[str, Any] | None = None,
-    on_error: Literal["raise", "skip"] = "raise",
+    on_error: OnError = "raise",
     skipped: Skipped | None = None,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> tuple[Run, Split]:
     """Train and evaluate in all four regimes, with the published ridge where it is known, otherwise a chosen one.
 
@@ -77,7 +78,7 @@ def reproduce(
     def evaluate_part(regime: Regime, pair: LanguagePair | None) -> Run:
         # The documents have been chosen by their frequent words; no other limit may apply.
         no_limits = {"min_unique": 0, "max_unique": 10**9, "ridge": _published_ridge(regime, chosen, pair)}
-        of_part = settings("wsdm19", **no_limits | dict(changes or {}))
+        of_part = make_settings("wsdm19", **no_limits | dict(changes or {}))
         return evaluate_documents(
             held_out,
             {"cr5 as in the paper": cr5_system(of_part, progress=progress)},

@@ -19,7 +19,7 @@ from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space
 from cr5.evaluate.tasks.directions import Direction, background_of
 from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.csls import NEIGHBOURS
 
 SENTENCE_QUERIES = 2000  # of a language pair
@@ -128,7 +128,7 @@ def evaluate_sentences(
     title: str = "sentences",
     training_details: Mapping[str, str] | None = None,
     facts: Mapping[str, Any] | None = None,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> Run:
     """Query trained systems with sentences, pair by pair, in both directions; ``sample_sentences`` draws them.
 

@@ -16,7 +16,7 @@ from cr5.evaluate.statistics import precision
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.tasks.directions import MAX_BACKGROUND
 from cr5.features.tokeniser import Tokeniser
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.csls import NEIGHBOURS, csls_penalty, neighbourhood_means
 from cr5.retrieval.top_k import TIE_TOLERANCE, Measure, nearest
 from cr5.retrieval.vectors import row_products, unit_rows
@@ -109,7 +109,7 @@ def evaluate_words(
     title: str = "words",
     training_details: Mapping[str, str] | None = None,
     facts: Mapping[str, Any] | None = None,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> Run:
     """Query trained systems for the translations of words; each dictionary is one direction.
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5._typing import Ints
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, MissingPackageError
 from cr5.index import ivf
 from cr5.index.ivf import IvfIndex
 from cr5.index.stores.base import (
@@ -141,7 +141,7 @@ def _import_lancedb() -> Any:
     try:
         return importlib.import_module("lancedb")
     except ImportError:
-        raise Cr5Error("the search index needs LanceDB; install it with pip install 'cr5[search]'") from None
+        raise MissingPackageError("the search index needs LanceDB; install it with pip install 'cr5[search]'") from None
 
 
 @contextmanager
@@ -243,7 +243,7 @@ class LanceStore:
             new[: len(old)] = old
             new[slots] = values[rows]
             path = self.folder / HUBNESS_FILE
-            with atomic_write(path, via=path.with_suffix(".part")) as file:
+            with atomic_write(path, temporary=path.with_suffix(".part")) as file:
                 np.save(file, new)
 
     def nearest(

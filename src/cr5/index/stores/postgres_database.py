@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, MissingPackageError
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -238,7 +238,7 @@ def import_psycopg() -> Any:
     try:
         return importlib.import_module("psycopg")
     except ImportError:
-        raise Cr5Error(
+        raise MissingPackageError(
             "the search index in PostgreSQL needs psycopg; install it with pip install 'cr5[postgres]'"
         ) from None
 

@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import NamedTuple, TypedDict
 
 from cr5.errors import Cr5Error
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 
 _CHUNK_BYTES = 1 << 18
 _MAX_RETRY_SECONDS = 300.0  # between two attempts, unless the server asks for more
@@ -97,7 +97,7 @@ def get(
     url: str,
     *,
     user_agent: str,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
     max_attempts: int = 5,
     retry_delay: float = 1.0,
     timeout: float = 60.0,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cr5.errors import Cr5Error
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.http.client import (
     FileVersion,
     StoppedError,
@@ -66,7 +66,7 @@ def fetch(
     *,
     digest: str | None = None,
     user_agent: str,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
     max_attempts: int = 8,
     retry_delay: float = 1.0,
     timeout: float = 60.0,

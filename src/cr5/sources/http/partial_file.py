@@ -184,7 +184,7 @@ def load_record(path: Path) -> dict[str, Any]:
 
 def save_record(path: Path, values: dict[str, Any]) -> None:
     """Write a record atomically."""
-    write_json(path, values, via=append_suffix(path, ".tmp"))
+    write_json(path, values, temporary=append_suffix(path, ".tmp"))
 
 
 # Messages

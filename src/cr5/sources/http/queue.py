@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Unpack
 
 from cr5.errors import Cr5Error
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.http.client import RetryOptions
 from cr5.sources.http.download import FetchedFile, check, fetch
 from cr5.sources.http.partial_file import format_bytes
@@ -29,7 +29,7 @@ def fetch_all(
     *,
     connections: int = MAX_CONNECTIONS,
     user_agent: str,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
     on_complete: Callable[[Path], None] = lambda path: None,
     **retry_options: Unpack[RetryOptions],
 ) -> list[FetchedFile]:

@@ -18,7 +18,7 @@ import numpy as np
 from cr5.corpus.reading import read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.wikipedia.corpus_folder import (
     SOURCE,
     begin_writing,
@@ -67,7 +67,7 @@ def build(
     *,
     executor: Executor,
     user_agent: str,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
     retry_delay: float = 1.0,
     sample_bytes: int = SAMPLE_BYTES,
     shard_bytes: int = SHARD_TEXT_BYTES,

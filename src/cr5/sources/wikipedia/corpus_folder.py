@@ -58,7 +58,7 @@ def locked_folder(output: Path) -> Iterator[None]:
     except OSError as error:
         raise Cr5Error(f"{output}: cannot be written, {reason(error)}; name another folder") from error
     busy = Cr5Error(f"{output}: another run is writing this corpus; wait until it ends")
-    with locked(work / "lock", busy=busy):
+    with locked(work / "lock", error_if_locked=busy):
         yield
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar, Unpack
 
 from cr5.errors import Cr5Error
-from cr5.progress import Progress, ProgressCallback, silent
+from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.http.client import NotFoundError, RetryOptions, ShortResponse, get
 from cr5.sources.wikipedia.dump_reader import DumpFormat
 from cr5.sources.wikipedia.wiki import Wiki
@@ -59,7 +59,7 @@ def find_dumps(
     mirror: str = MIRROR_URL,
     hub: str = HUB_URL,
     user_agent: str,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
     **retry_options: Unpack[RetryOptions],
 ) -> list[Dump]:
     """The newest complete dump of every wiki, or the one of ``date`` ("20261101").
@@ -88,7 +88,7 @@ def find_sitelinks(
     date: str | None = None,
     mirror: str = MIRROR_URL,
     user_agent: str,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
     **retry_options: Unpack[RetryOptions],
 ) -> DumpFile:
     """Wikidata's table wb_items_per_site, with all titles of all wikis: the newest complete one, or of ``date``."""

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from cr5.corpus import languages
 from cr5.errors import Cr5Error
-from cr5.progress import ProgressCallback, silent
+from cr5.progress import ProgressCallback, no_progress
 from cr5.sources.wikipedia.dump_listing import HUB_URL, MIRROR_URL, Dump, DumpFile, find_dumps
 from cr5.sources.wikipedia.dump_reader import DumpFormat
 from cr5.sources.wikipedia.local_dumps import find_local_dumps
@@ -70,7 +70,7 @@ def choose_dumps(
     *,
     user_agent: str,
     retry_delay: float = 1.0,
-    progress: ProgressCallback = silent,
+    progress: ProgressCallback = no_progress,
 ) -> list[Dump]:
     """The dump of every wiki: the one that an earlier run chose, or the newest complete one, which is recorded."""
     chosen = {wiki.code: dump for wiki in request.wikis if (dump := _load_plan(request, work, wiki)) is not None}

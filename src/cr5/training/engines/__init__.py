@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cr5._typing import Array, Ints, Mask, Sparse
-from cr5.progress import ProgressCallback, silent
+from cr5.progress import ProgressCallback, no_progress
 
 if TYPE_CHECKING:  # solver and engines also run where no library that reads corpora is installed
     from cr5.corpus.documents import Batch, Document
@@ -76,7 +76,7 @@ class Engine(Protocol):
         tokeniser: "Tokeniser",
         *,
         threads: int | None = None,
-        progress: ProgressCallback = silent,
+        progress: ProgressCallback = no_progress,
     ) -> "CountedCorpus":
         """Read a corpus and count its words, where this engine can hold the counts."""
         ...

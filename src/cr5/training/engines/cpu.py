@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.machine import available_memory
-from cr5.progress import ProgressCallback, silent
+from cr5.progress import ProgressCallback, no_progress
 from cr5.storage.scratch import ScratchArrays
 from cr5.training.engines import BlockInfo
 from cr5.training.engines.kernels import Matrix
@@ -108,7 +108,7 @@ class CpuEngine:
         tokeniser: "Tokeniser",
         *,
         threads: int | None = None,
-        progress: ProgressCallback = silent,
+        progress: ProgressCallback = no_progress,
     ) -> "CountedCorpus":
         from cr5.corpus.documents import in_batches
         from cr5.training.counted_corpus import count_corpus

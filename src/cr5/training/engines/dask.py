@@ -18,9 +18,9 @@ from scipy.sparse import csr_array, vstack
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.corpus.documents import Batch, Document, in_batches
 from cr5.corpus.reading import CorpusReader
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, MissingPackageError
 from cr5.features.tokeniser import Tokeniser
-from cr5.progress import ProgressCallback, silent
+from cr5.progress import ProgressCallback, no_progress
 from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.distributed_corpus import count_corpus_on_workers
 from cr5.training.engines import BlockInfo
@@ -31,7 +31,7 @@ try:
     from cr5.training.engines.dask_tasks import ArrayType
     from cr5.training.engines.dask_workers import Future, Workers
 except ModuleNotFoundError as error:
-    raise Cr5Error("the dask engine needs Dask; install it with pip install 'cr5[dask]'") from error
+    raise MissingPackageError("the dask engine needs Dask; install it with pip install 'cr5[dask]'") from error
 
 SNAP_FRACTION = 0.1  # of a worker's share of the data: a language is not cut for less than that
 REPLACEMENT_FACTOR = 1.5  # of the memory of a fit: arrays are not written into, so old and new ones exist together
@@ -105,7 +105,7 @@ class DaskEngine:
         tokeniser: Tokeniser,
         *,
         threads: int | None = None,
-        progress: ProgressCallback = silent,
+        progress: ProgressCallback = no_progress,
     ) -> CountedCorpus:
         """Files are read and counted by the workers, documents in memory here."""
         if isinstance(documents, CorpusReader):

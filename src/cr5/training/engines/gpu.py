@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
-from cr5.progress import ProgressCallback, silent
+from cr5.progress import ProgressCallback, no_progress
 from cr5.training.engines import BlockInfo
 from cr5.training.engines.gpu_device import Device, GpuSizes
 from cr5.training.engines.gpu_matrix import Block, Rows
@@ -34,7 +34,7 @@ class GpuEngine:
         tokeniser: "Tokeniser",
         *,
         threads: int | None = None,
-        progress: ProgressCallback = silent,
+        progress: ProgressCallback = no_progress,
     ) -> "CountedCorpus":
         from cr5.corpus.documents import in_batches
         from cr5.training.counted_corpus import count_corpus

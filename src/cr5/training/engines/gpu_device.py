@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, MissingPackageError
 from cr5.machine import available_cores
 
 THREADS = 256  # of a thread block
@@ -135,7 +135,9 @@ class Device:
             self.cupy: Any = importlib.import_module("cupy")
         except ImportError as error:
             if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
-                raise Cr5Error("the gpu engine needs CuPy; install it with pip install 'cr5[gpu]'") from error
+                raise MissingPackageError(
+                    "the gpu engine needs CuPy; install it with pip install 'cr5[gpu]'"
+                ) from error
             why = str(error).strip().splitlines()[-1]
             raise Cr5Error(
                 f"the gpu engine cannot load CuPy ({why}); install the one for your version of CUDA, "
