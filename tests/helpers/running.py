@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SERVE = "import typer; from cr5.cli.serve import serve; typer.run(serve)"
@@ -44,7 +44,8 @@ def stopped(pid: int) -> Iterator[None]:
     processes = [pid, *children(pid)]
     try:
         for process in processes:
-            os.kill(process, signal.SIGSTOP)
+            with suppress(ProcessLookupError):  # a child that has ended meanwhile
+                os.kill(process, signal.SIGSTOP)
         yield
     finally:
         for process in processes:

@@ -68,9 +68,12 @@ def normalise(code: str) -> str:
     if len(tag) > _MAX_CODE_LENGTH or not _CODE.fullmatch(tag):
         raise _not_a_code(code)
     try:
-        return _canonical(tag)
+        canonical = _canonical(tag)
+        if _canonical(canonical.lower()) == canonical:  # which langcodes does not guarantee: aa-aaa-000
+            return canonical
     except LanguageTagError:
-        raise _not_a_code(code) from None
+        pass
+    raise _not_a_code(code)
 
 
 def is_registered(code: str) -> bool:
