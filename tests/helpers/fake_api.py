@@ -6,8 +6,10 @@ responses have the form of the real server's is tested in ``tests/server/test_fa
 
 import json
 import re
+import sys
 import threading
 import time
+import traceback
 import urllib.parse
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -246,7 +248,9 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore browsers that close a connection early."""
+        """Ignore browsers that close a connection early; show any other error, which the page sees as no response."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            traceback.print_exc()
 
 
 class _Handler(BaseHTTPRequestHandler):
