@@ -1,4 +1,4 @@
-"""Aligned sentences: pairs of languages from line-aligned files and Parquet, and errors that name the file."""
+"""AlignedSentences sentences: pairs of languages from line-aligned files and Parquet, and errors that name the file."""
 
 import gzip
 import zipfile
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cr5.errors import CorpusError
-from cr5.evaluate.aligned import Aligned, read_aligned
+from cr5.evaluate.aligned import AlignedSentences, read_aligned
 
 
 def write(path: Path, lines: Sequence[str], encoding: str = "utf-8") -> Path:
@@ -33,7 +33,7 @@ def message(*paths: Path, langs: list[str] | None = None) -> str:
 
 def test_a_parquet_file_has_a_column_for_each_language(tmp_path: Path) -> None:
     path = table(tmp_path / "x.parquet", id=["1", "2"], eng=["one", "two"], it=["uno", "due"])
-    assert read_aligned([path]) == [Aligned(("en", "it"), (["one", "two"], ["uno", "due"]), str(path))]
+    assert read_aligned([path]) == [AlignedSentences(("en", "it"), (["one", "two"], ["uno", "due"]), str(path))]
 
 
 def test_three_aligned_languages_make_three_pairs(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_two_files_of_one_name_are_a_pair_in_the_order_of_the_name(tmp_path: Pat
         write(tmp_path / f"corpus.en-it.en{ending}", ["one", "two", "three"]),
     ]
     (pair,) = read_aligned(files)
-    assert pair == Aligned(
+    assert pair == AlignedSentences(
         ("en", "it"), (["one", "two", "three"], ["uno\u2028uno", "due", "tre"]), str(tmp_path / "corpus.en-it")
     )
 
@@ -63,7 +63,7 @@ def test_a_zip_has_pairs_too(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in (("E.en-it.en", "one\n"), ("E.en-it.it", "uno\n"), ("README", "?"), ("E.en-it.ids", "1\n")):
             archive.writestr(name, text)
-    assert read_aligned([path]) == [Aligned(("en", "it"), (["one"], ["uno"]), f"{path}: E.en-it")]
+    assert read_aligned([path]) == [AlignedSentences(("en", "it"), (["one"], ["uno"]), f"{path}: E.en-it")]
 
 
 def test_a_folder_gives_all_its_pairs_and_other_files_are_ignored(tmp_path: Path) -> None:
@@ -99,9 +99,9 @@ def test_missing_inputs_are_named(tmp_path: Path) -> None:
     assert message(tmp_path / "x.en") == f"{tmp_path}/x.en: no such file or folder; check the spelling"
     assert message(tmp_path).startswith(f"{tmp_path}: no aligned sentences; name two files")
     english = write(tmp_path / "x.en", ["one", "two"])
-    assert message(english) == f"{english}: its partner is missing; give {tmp_path}/x.xx as well"
+    assert message(english) == f"{english}: the translation file {tmp_path}/x.xx is missing; give it as well"
     half = write(tmp_path / "half" / "ita-eng.ita", ["uno"])
-    assert message(half.parent) == f"{half}: its partner is missing; give {half.parent}/ita-eng.eng as well"
+    assert message(half.parent) == f"{half}: the translation file {half.parent}/ita-eng.eng is missing; give it as well"
     assert message(write(tmp_path / "y.txt", ["one"])).startswith(
         f"{tmp_path}/y.txt: the end of its name is not a lang"
     )

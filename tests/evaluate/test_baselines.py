@@ -18,7 +18,7 @@ from cr5.corpus.documents import in_batches
 from cr5.errors import Cr5Error
 from cr5.evaluate.systems.bm25 import bm25
 from cr5.evaluate.systems.esa import cl_esa
-from cr5.evaluate.systems.inverted_index import inverted
+from cr5.evaluate.systems.inverted_indexing import inverted
 from cr5.evaluate.systems.lsi import cl_lsi
 from cr5.evaluate.systems.shared_tokens import shared_tokens
 from cr5.evaluate.systems.space import NotApplicableError, Space, System

@@ -14,7 +14,7 @@ from cr5.corpus.documents import Document, in_batches
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import REGIMES, Run
 from cr5.evaluate.splits import Split, make_split, training_rows
-from cr5.evaluate.systems.own import Cr5Space, cr5_system
+from cr5.evaluate.systems.cr5_system import Cr5Space, cr5_system
 from cr5.evaluate.systems.precomputed import pretrained, read_vectors
 from cr5.evaluate.systems.space import NotApplicableError, Space, System
 from cr5.evaluate.systems.within_language import within_language
@@ -167,7 +167,8 @@ def test_a_signature_has_everything_that_a_score_depends_on(run: Run, split: Spl
 def test_validation_queries_are_not_test_queries(corpus: EvaluationCorpus, split: Split) -> None:
     systems = {"cr5": cr5_system(SETTINGS)}
     roles = [
-        evaluate_documents(hold_out(corpus, split, role=role), systems, title="") for role in ("test", "validation")
+        evaluate_documents(hold_out(corpus, split, query_set=role), systems, title="")
+        for role in ("test", "validation")
     ]
     for source, target in (("aa", "bb"), ("cc", "aa")):
         concepts = [set(run.direction(source, target).concepts) for run in roles]

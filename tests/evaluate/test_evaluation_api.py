@@ -12,6 +12,7 @@ import pytest
 from cr5 import Cr5, Document, evaluate, write
 from cr5.corpus.documents import in_batches
 from cr5.errors import Cr5Error
+from cr5.evaluate.dictionaries import read_dictionaries
 from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, make_systems, role_of
 from cr5.evaluate.systems.space import Space
 from cr5.evaluate.texts import TokenisedTexts, read_texts
@@ -134,7 +135,7 @@ def test_every_system_can_be_made_and_trained(articles: list[Document], tmp_path
     dictionary.write_text("".join(f"{madeup.word('aa', i)}\t{madeup.word('bb', i)}\n" for i in range(200)))
     names = [Document(d.concept, d.lang, f"{d.text} name{i % 40}") for i, d in enumerate(articles) if d.lang != "cc"]
     texts = read_texts(in_batches(names), Tokeniser()).languages
-    for name, system in make_systems(list(SYSTEMS.values()), SETTINGS, texts, [dictionary]).items():
+    for name, system in make_systems(list(SYSTEMS.values()), SETTINGS, texts, read_dictionaries([dictionary])).items():
         space = system(texts, rank=20, seed=0)
         json.dumps(dict(space.report))
         target = "aa" if space.monolingual else "bb"

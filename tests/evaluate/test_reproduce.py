@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Run:
-    return reproduce(folder, **SMALL, changes=CHANGES)[0]  # type: ignore[arg-type]
+    return reproduce(folder, **SMALL, overrides=CHANGES)[0]  # type: ignore[arg-type]
 
 
 def test_every_section_of_the_table_is_evaluated_on_the_pairs_of_the_paper(run: Run) -> None:
@@ -60,7 +60,7 @@ def test_languages_that_share_nothing_are_bridged_by_english(run: Run) -> None:
 
 
 def test_candidates_may_be_trained_on_as_in_the_scripts_and_the_signature_says_so(folder: Path, run: Run) -> None:
-    other = reproduce(folder, **SMALL, candidates_train=True, changes=CHANGES)[0]  # type: ignore[arg-type]
+    other = reproduce(folder, **SMALL, candidates_train=True, overrides=CHANGES)[0]  # type: ignore[arg-type]
     assert "with trained candidates" in other.scores[0].signature
     assert "with trained candidates" not in run.scores[0].signature
     first = [next(s for s in r.scores if s.regime == "joint") for r in (run, other)]
@@ -70,14 +70,14 @@ def test_candidates_may_be_trained_on_as_in_the_scripts_and_the_signature_says_s
 
 def test_only_documents_within_the_query_limits_become_queries(folder: Path) -> None:
     limits = SMALL | {"query_words": (20, 1000)}
-    chosen = reproduce(folder, **limits, langs=["da", "vi"], changes=CHANGES)[0]  # type: ignore[arg-type]
+    chosen = reproduce(folder, **limits, langs=["da", "vi"], overrides=CHANGES)[0]  # type: ignore[arg-type]
     assert min(length for queries in chosen.queries for length in queries.lengths) >= 20
     assert {s.regime for s in chosen.scores} == {"joint", "pairwise", "low-resource"}
 
 
 def test_data_without_the_languages_of_the_paper_is_evaluated_on_all_its_own(tmp_path: Path) -> None:
     write_miniature(tmp_path, madeup.corpus(("aa", "bb", "cc"), concepts=300), Tokeniser())
-    run = reproduce(tmp_path, **SMALL, changes=CHANGES | {"ridge": 1.0})[0]  # type: ignore[arg-type]
+    run = reproduce(tmp_path, **SMALL, overrides=CHANGES | {"ridge": 1.0})[0]  # type: ignore[arg-type]
     assert len({(s.source, s.target) for s in run.scores if s.regime == "pairwise"}) == 6
     # All languages share all concepts: dropping these leaves the paper's transitive training nothing.
     assert [note.split(":")[0] for note in run.notes] == ["transitive aa-bb", "transitive aa-cc", "transitive bb-cc"]

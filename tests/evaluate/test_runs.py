@@ -14,10 +14,10 @@ from cr5.errors import Cr5Error
 from cr5.evaluate.comparison import Comparison, compare
 from cr5.evaluate.runs import (
     RUN_FILE,
-    ExampleQuery,
     Queries,
     RankedCandidate,
     Regime,
+    ReportExample,
     Run,
     Score,
     TrainedSystem,
@@ -60,7 +60,7 @@ def small_run() -> Run:
         facts={"corpus": "“made up” äöü 東京", "seed": 0, "sizes": [1, 2.5, None], "inner": {"flag": True}},
         trained=[TrainedSystem("cr5", "joint", ["aa", "bb"], 1.25, {"rank": 3, "residual": 1e-9})],
         examples=[
-            ExampleQuery("cr5", "joint", "aa", "bb", "csls", "Ein Titel", 2, [RankedCandidate("wrong\n", 0.5, False)])
+            ReportExample("cr5", "joint", "aa", "bb", "csls", "Ein Titel", 2, [RankedCandidate("wrong\n", 0.5, False)])
         ],
         notes=["low-resource was left out: two languages only"],
     )

@@ -11,10 +11,10 @@ import pytest
 from cr5 import Cr5
 from cr5._typing import Array
 from cr5.errors import Cr5Error
-from cr5.evaluate.aligned import Aligned
+from cr5.evaluate.aligned import AlignedSentences
 from cr5.evaluate.runs import CslsOver, Run
-from cr5.evaluate.splits import QueryRole
-from cr5.evaluate.systems.own import Cr5Space, model_space
+from cr5.evaluate.splits import QuerySet
+from cr5.evaluate.systems.cr5_system import Cr5Space, model_space
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.tasks.sentences import equivalent_sentences, evaluate_sentences, sample_sentences
 from cr5.evaluate.texts import TokenisedTexts
@@ -27,12 +27,12 @@ from cr5.retrieval.csls import NEIGHBOURS
 TOKENISER = Tokeniser()
 
 
-def sentences(n: int = 200, langs: tuple[str, str] = ("aa", "bb"), seed: int = 1, words: int = 8) -> Aligned:
+def sentences(n: int = 200, langs: tuple[str, str] = ("aa", "bb"), seed: int = 1, words: int = 8) -> AlignedSentences:
     """Sentences of a few different words, and their translations."""
     random = np.random.default_rng(seed)
     meanings = [random.choice(madeup.MEANINGS, words, replace=False).tolist() for _ in range(n)]
     left, right = ([madeup.text(lang, random.permutation(one).tolist()) for one in meanings] for lang in langs)
-    return Aligned(langs, (left, right), "made up")
+    return AlignedSentences(langs, (left, right), "made up")
 
 
 def quoted(message: str) -> str:
@@ -40,7 +40,7 @@ def quoted(message: str) -> str:
 
 
 def test_pairs_that_were_left_out_for_an_empty_side_are_noted() -> None:
-    pair = Aligned(("en", "it"), (["one", "three"], ["uno", "tre"]), "made up", empty=1)
+    pair = AlignedSentences(("en", "it"), (["one", "three"], ["uno", "tre"]), "made up", empty=1)
     run = evaluate_sentences({}, [pair], tokeniser=TOKENISER)
     assert "en-it: left out for an empty side: 1 of 3 pairs" in run.notes
 
@@ -49,40 +49,40 @@ def test_pairs_that_were_left_out_for_an_empty_side_are_noted() -> None:
 
 
 @pytest.mark.parametrize("role", ["test", "validation"])
-def test_separate_sentences_and_candidates_have_no_text_in_common(role: QueryRole) -> None:
+def test_separate_sentences_and_candidates_have_no_text_in_common(role: QuerySet) -> None:
     random = np.random.default_rng(0)
     # Of 500 sentences 200 share their texts with one another, and the others occur once.
     left, right = ([f"{side}{i}" for i in [*random.integers(0, 150, 200), *range(1000, 1300)]] for side in "ab")
-    pair = Aligned(("aa", "bb"), (left, right), "made up")
-    drawn = sample_sentences(pair, queries=50, separate=200, seed=3, role=role)
-    assert len(drawn.weights)
+    pair = AlignedSentences(("aa", "bb"), (left, right), "made up")
+    drawn = sample_sentences(pair, queries=50, separate=200, seed=3, query_set=role)
+    assert len(drawn.idf_rows)
     assert len(drawn.queries) == 50
     assert np.isin(drawn.queries, drawn.candidates).all()
     for side in pair.texts:
-        assert not {side[i] for i in drawn.weights} & {side[i] for i in drawn.candidates}
+        assert not {side[i] for i in drawn.idf_rows} & {side[i] for i in drawn.candidates}
     if role == "test":
-        assert sorted([*drawn.weights, *drawn.candidates]) == list(range(500))
-        assert len(drawn.weights) <= 200
+        assert sorted([*drawn.idf_rows, *drawn.candidates]) == list(range(500))
+        assert len(drawn.idf_rows) <= 200
 
 
 def test_validation_sentences_come_from_the_separate_sentences_of_the_test() -> None:
     pair = sentences(300)
     test = sample_sentences(pair, queries=40, separate=100, seed=3)
-    other = sample_sentences(pair, queries=40, separate=100, seed=3, role="validation")
-    assert sorted([*other.weights, *other.candidates]) == test.weights.tolist()
-    assert len(test.weights) == 100
-    assert len(other.weights) == 50
+    other = sample_sentences(pair, queries=40, separate=100, seed=3, query_set="validation")
+    assert sorted([*other.idf_rows, *other.candidates]) == test.idf_rows.tolist()
+    assert len(test.idf_rows) == 100
+    assert len(other.idf_rows) == 50
 
 
 def test_a_share_is_kept_separate_in_large_pairs_only() -> None:
     small, large = (sentences(n, words=3) for n in (9_999, 10_000))
-    sizes = [len(sample_sentences(pair, queries=1, separate=0.25, seed=0).weights) for pair in (small, large)]
+    sizes = [len(sample_sentences(pair, queries=1, separate=0.25, seed=0).idf_rows) for pair in (small, large)]
     assert sizes[0] == 0
     assert 2400 < sizes[1] <= 2500  # three words are sometimes said twice, and these stay together
 
 
 def test_sentences_that_share_a_text_on_either_side_are_equivalent() -> None:
-    pair = Aligned(("aa", "bb"), (["x", "y", "x", "z", "w", "v"], ["p", "q", "r", "q", "s", "r"]), "made up")
+    pair = AlignedSentences(("aa", "bb"), (["x", "y", "x", "z", "w", "v"], ["p", "q", "r", "q", "s", "r"]), "made up")
     assert equivalent_sentences(pair).tolist() == [0, 1, 0, 1, 4, 0]
 
 
@@ -91,7 +91,7 @@ def test_impossible_samples_are_refused() -> None:
     with pytest.raises(Cr5Error, match=r"`separate=100`.*100 sentences of aa-bb"):
         sample_sentences(pair, queries=10, separate=100, seed=0)
     with pytest.raises(Cr5Error, match=r"aa-bb.*10,000 sentences"):
-        sample_sentences(pair, queries=10, separate=0.25, seed=0, role="validation")
+        sample_sentences(pair, queries=10, separate=0.25, seed=0, query_set="validation")
     with pytest.raises(Cr5Error, match="other sentences of bb-aa"):
         evaluate_sentences({}, [pair, replace(pair, langs=("bb", "aa"))], tokeniser=TOKENISER)
     with pytest.raises(Cr5Error, match="no background for queries in aa-bb"):
@@ -245,7 +245,7 @@ def test_ranks_equal_those_of_all_comparisons(model: Cr5, csls_over: CslsOver, s
     )
     drawn = sample_sentences(pair, queries=60, separate=separate, seed=1)
     if separate:
-        apart = {lang: [own[i] for i in drawn.weights] for lang, own in zip(pair.langs, pair.texts, strict=True)}
+        apart = {lang: [own[i] for i in drawn.idf_rows] for lang, own in zip(pair.langs, pair.texts, strict=True)}
         space = space.with_idf_of({lang: texts(own, lang) for lang, own in apart.items()})
     for source, target, here, there in (("aa", "bb", left, right), ("bb", "aa", right, left)):
         A, B = (np.asarray(space.embed(texts(own, lang), lang)) for own, lang in ((here, source), (there, target)))
@@ -321,7 +321,12 @@ def test_several_pairs_are_measured_in_one_run(model: Cr5) -> None:
 
 def test_validation_queries_and_candidates_are_separate_sentences(model: Cr5) -> None:
     run = evaluate_sentences(
-        {"cr5": model_space(model)}, [sentences(300)], tokeniser=TOKENISER, queries=30, separate=120, role="validation"
+        {"cr5": model_space(model)},
+        [sentences(300)],
+        tokeniser=TOKENISER,
+        queries=30,
+        separate=120,
+        query_set="validation",
     )
     assert run.facts["pairs"]["aa-bb"]["separate"] == 60
     assert run.facts["queries"] == "validation"

@@ -80,7 +80,8 @@ def precision(space: Space) -> float:
 @pytest.fixture(scope="module")
 def space() -> WordSpace:
     """Learned from texts that share names and nothing else."""
-    found = word_vectors(skip_gram=QUICK)(corpus(names=True), rank=RANK, seed=0)
+    training = corpus(names=True)
+    found = word_vectors(MonolingualVectors(training, QUICK))(training, rank=RANK, seed=0)
     assert isinstance(found, WordSpace)
     return found
 
@@ -174,7 +175,7 @@ def test_held_out_documents_are_found_by_the_names_in_the_training_texts(space: 
 def test_held_out_documents_are_found_by_a_dictionary_and_at_chance_by_a_shuffled_one() -> None:
     training = corpus(names=False)
     right, wrong = (
-        word_vectors({("aa", "bb"): dictionary}, skip_gram=QUICK)(training, rank=RANK, seed=0)
+        word_vectors(MonolingualVectors(training, QUICK), {("aa", "bb"): dictionary})(training, rank=RANK, seed=0)
         for dictionary in (pairs(), pairs(np.random.default_rng(0)))
     )
     assert precision(right) > 80
@@ -224,7 +225,8 @@ def test_a_text_without_a_known_word_is_zero(space: WordSpace) -> None:
 def test_a_seed_gives_the_same_vectors_again() -> None:
     training = {name: speak(lang, np.arange(60)) for name, lang in {"dd": "aa", "en": "bb", "it": "cc"}.items()}
     once, again, other = (
-        word_vectors(skip_gram=SkipGram(max_epochs=5))(training, rank=8, seed=seed) for seed in (3, 3, 4)
+        word_vectors(MonolingualVectors(training, SkipGram(max_epochs=5)))(training, rank=8, seed=seed)
+        for seed in (3, 3, 4)
     )
     for lang, held in training.items():
         np.testing.assert_array_equal(once.embed(held, lang), again.embed(held, lang))
@@ -249,11 +251,11 @@ def test_monolingual_vectors_are_learned_once_for_all_systems(monkeypatch: pytes
 
     monkeypatch.setattr(module, "_learner", counted)
     quick = SkipGram(max_epochs=1, min_epochs=1)
-    once = MonolingualVectors(training, skip_gram=quick)
+    once = MonolingualVectors(training, quick)
     few = {lang: own.rows(np.arange(50)) for lang, own in training.items()}
-    spaces = [word_vectors(monolingual=once)(given, rank=5, seed=0) for given in (training, few)]
+    spaces = [word_vectors(once)(given, rank=5, seed=0) for given in (training, few)]
     assert sorted(learned) == ["aa", "bb"]
-    separately = word_vectors(skip_gram=quick)(training, rank=5, seed=0)
+    separately = word_vectors(MonolingualVectors(training, quick))(training, rank=5, seed=0)
     for lang, own in training.items():
         for space in spaces:
             np.testing.assert_array_equal(space.embed(own, lang), separately.embed(own, lang))
@@ -271,7 +273,7 @@ def test_long_documents_are_split_where_gensim_would_stop_reading() -> None:
 
 def refusal(training: dict[str, TokenisedTexts], **dictionary: list[tuple[str, str]]) -> str:
     dictionaries = {("aa", lang): known for lang, known in dictionary.items()}
-    system = word_vectors(dictionaries or None, skip_gram=SkipGram(max_epochs=5))
+    system = word_vectors(MonolingualVectors(training, SkipGram(max_epochs=5)), dictionaries or None)
     with pytest.raises(NotApplicableError) as caught:
         system(training, rank=4, seed=0)
     return str(caught.value)
@@ -312,8 +314,9 @@ def test_a_language_that_was_not_trained_has_no_vectors(space: WordSpace) -> Non
 
 def test_without_gensim_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gensim.models", None)
+    training = {"aa": texts("aa", ["a"])}
     with pytest.raises(Cr5Error) as caught:
-        word_vectors()({"aa": texts("aa", ["a"])}, rank=2, seed=0)
+        word_vectors(MonolingualVectors(training))(training, rank=2, seed=0)
     assert str(caught.value) == "word vectors need gensim; install it with pip install 'cr5[eval]'"
 
 

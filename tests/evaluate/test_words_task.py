@@ -12,7 +12,7 @@ from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.evaluate.dictionaries import dictionary_languages
 from cr5.evaluate.runs import CslsOver, Run
-from cr5.evaluate.systems.own import Cr5Space, model_space
+from cr5.evaluate.systems.cr5_system import Cr5Space, model_space
 from cr5.evaluate.systems.space import Space
 from cr5.evaluate.tasks.words import answer_ranks, evaluate_words
 from cr5.features.tokeniser import Tokeniser

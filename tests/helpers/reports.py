@@ -15,7 +15,7 @@ from cr5.evaluate.report.formatting import MISSING
 from cr5.evaluate.report.headline import Headline
 from cr5.evaluate.report.html import render_html
 from cr5.evaluate.report.markdown import render_markdown
-from cr5.evaluate.runs import ExampleQuery, Queries, RankedCandidate, Regime, Run, Score, Task, TrainedSystem
+from cr5.evaluate.runs import Queries, RankedCandidate, Regime, ReportExample, Run, Score, Task, TrainedSystem
 from cr5.evaluate.statistics import Interval
 from cr5.retrieval.top_k import Measure
 
@@ -88,9 +88,9 @@ def make_run(
             TrainedSystem(NASTY, "joint", ["da"], 0.5, {"words": 12345, "tool": NASTY, "values": [0.5] * 300}),
         ],
         examples=[
-            ExampleQuery("cr5", "joint", "en", "ar", "csls", NASTY, 2, both),
-            ExampleQuery("cr5", "joint", "ar", "en", "csls", ARABIC, 1, [RankedCandidate(NASTY, 0.75, True)]),
-            ExampleQuery("cr5", "joint", "da", "en", "csls", CHINESE, 0, [RankedCandidate("Tianhe-I", 0.75, False)]),
+            ReportExample("cr5", "joint", "en", "ar", "csls", NASTY, 2, both),
+            ReportExample("cr5", "joint", "ar", "en", "csls", ARABIC, 1, [RankedCandidate(NASTY, 0.75, True)]),
+            ReportExample("cr5", "joint", "da", "en", "csls", CHINESE, 0, [RankedCandidate("Tianhe-I", 0.75, False)]),
         ],
         notes=[f"CL-LSI: {NASTY}"],
     )

@@ -25,7 +25,7 @@ from cr5.cli.render import console, scores
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.evaluate.api import DOCUMENT_SYSTEMS
-from cr5.evaluate.preparation import BASELINES_BESIDE_A_MODEL, Systems, corpus_name
+from cr5.evaluate.preparation import DEFAULT_BASELINES, Systems, corpus_name
 from cr5.evaluate.runs import REGIMES, CslsOver, Regime, Run
 from cr5.evaluate.splits import LOW_RESOURCE, MAX_CANDIDATES, MAX_QUERIES, MIN_QUERIES
 from cr5.evaluate.systems.registry import KEYS
@@ -59,7 +59,7 @@ Baselines = Annotated[
     typer.Option(
         help="With --train: the systems to compare the model with.",
         metavar="NAMES",
-        show_default=",".join(BASELINES_BESIDE_A_MODEL),
+        show_default=",".join(DEFAULT_BASELINES),
     ),
 ]
 CslsOverOption = Annotated[

@@ -72,7 +72,7 @@ def reproduce(
             candidates_train=candidates_train,
             low_resource=low_resource,
             seed=seed,
-            changes=changes_of(setting, rank=rank),
+            overrides=changes_of(setting, rank=rank),
             on_error=on_error,
             skipped=skipped,
             progress=progress,

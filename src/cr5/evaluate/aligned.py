@@ -1,4 +1,4 @@
-"""Aligned sentences of two languages: from line-aligned files, or from the columns of a Parquet file."""
+"""AlignedSentences sentences of two languages: from line-aligned files, or from the columns of a Parquet file."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ _FORMATS = "name two files NAME.en and NAME.it, or give Parquet with a column fo
 
 
 @dataclass(frozen=True)
-class Aligned:
+class AlignedSentences:
     """Sentences of two languages, as many of each; ``empty`` pairs were left out because one side was empty."""
 
     langs: tuple[str, str]
@@ -34,7 +34,7 @@ class Aligned:
         return len(self.texts[0])
 
 
-def read_aligned(paths: Sequence[str | Path], langs: Sequence[str] | None = None) -> list[Aligned]:
+def read_aligned(paths: Sequence[str | Path], langs: Sequence[str] | None = None) -> list[AlignedSentences]:
     """Read every pair of languages in files, folders and zips; ``langs`` keeps only pairs of these languages.
 
     A Parquet file has one text column for each language, and may have an ``id``. Text files have one sentence per
@@ -78,11 +78,11 @@ def _find_inputs(given: Sequence[Path]) -> tuple[list[Path], list[AlignedFiles]]
             groups.append(group)
         elif first.path in given or group.missing_partner:
             partner = f"{group.source}.{group.missing_partner or 'xx'}"
-            raise CorpusError(f"{first}: its partner is missing; give {partner} as well")
+            raise CorpusError(f"{first}: the translation file {partner} is missing; give it as well")
     return tables, groups
 
 
-def _read_lines(group: AlignedFiles, is_wanted: _IsWanted) -> Iterator[Aligned]:
+def _read_lines(group: AlignedFiles, is_wanted: _IsWanted) -> Iterator[AlignedSentences]:
     wanted = []
     for (a, file_a), (b, file_b) in combinations(_in_order_of_name(group), 2):
         langs = short_code(a), short_code(b)
@@ -103,7 +103,7 @@ def _in_order_of_name(group: AlignedFiles) -> list[tuple[str, InputFile]]:
     return sorted(group.files.items(), key=lambda item: not pair.startswith(f"{item[0]}-"))
 
 
-def _read_columns(path: Path, is_wanted: _IsWanted) -> Iterator[Aligned]:
+def _read_columns(path: Path, is_wanted: _IsWanted) -> Iterator[AlignedSentences]:
     try:
         schema = pq.read_schema(path)
     except (OSError, pa.ArrowException):
@@ -127,10 +127,12 @@ def _read_columns(path: Path, is_wanted: _IsWanted) -> Iterator[Aligned]:
             yield _without_empty(langs, list(zip(left, right, strict=True)), str(path))
 
 
-def _without_empty(langs: tuple[str, str], pairs: Sequence[tuple[str, str]], source: str) -> Aligned:
+def _without_empty(langs: tuple[str, str], pairs: Sequence[tuple[str, str]], source: str) -> AlignedSentences:
     if not pairs:
         raise CorpusError(f"{source}: empty, without a sentence; remove it")
     kept = [pair for pair in pairs if all(pair)]
     if not kept:
         raise CorpusError(f"{source}: in each of its {len(pairs):,} lines {langs[0]} or {langs[1]} is empty; fill both")
-    return Aligned(langs, ([left for left, _ in kept], [right for _, right in kept]), source, len(pairs) - len(kept))
+    return AlignedSentences(
+        langs, ([left for left, _ in kept], [right for _, right in kept]), source, len(pairs) - len(kept)
+    )

@@ -11,19 +11,20 @@ from cr5.corpus.skipped import Skipped
 from cr5.corpus.writing import write
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned import read_aligned
-from cr5.evaluate.dictionaries import dictionary_languages, read_dictionary
+from cr5.evaluate.dictionaries import dictionary_languages, read_dictionaries, read_dictionary
 from cr5.evaluate.preparation import (
     CorpusInput,
     Paths,
+    SplitOptions,
     Systems,
     check_output,
     choose_baselines,
     choose_regimes,
     corpus_name,
-    model_and_baselines,
+    load_spaces,
     path_list,
     prepare_documents,
-    reject,
+    reject_if_given,
     title,
     variant,
 )
@@ -83,8 +84,8 @@ def documents(
         have. "low-resource": ``low_resource`` of these. "transitive": the two languages share no training concept,
         but each shares some with a third, the bridge. Several, or "all".
     settings
-        The settings of cr5 (``cr5.settings.make_settings(rank=100)``). The other systems use its rank, seed and
-        tokeniser, and the limits of distinct words apply to the documents of all systems.
+        The settings of cr5 (``cr5.settings.make_settings(rank=100)``). The other systems use its rank, seed and tokeniser,
+        and the limits of unique words apply to the documents of all systems.
     langs
         Only these languages. With ``comparable`` their order decides which paragraphs a language gets.
     seed
@@ -132,41 +133,25 @@ def documents(
     settings = settings or make_settings()
     chosen_regimes = choose_regimes(regimes)
     if "low-resource" not in chosen_regimes:
-        reject("only applies to the regime low-resource", low_resource=low_resource)
+        reject_if_given("only applies to the regime low-resource", low_resource=low_resource)
     if "transitive" not in chosen_regimes:
-        reject("only applies to the regime transitive", bridge=bridge, drop=drop)
-    dictionaries = path_list(dictionary)
-    entries = choose_systems(systems, dictionaries)
-    for path in dictionaries:
-        dictionary_languages(path)  # raise before any work, here and below
-        read_dictionary(path)
+        reject_if_given("only applies to the regime transitive", bridge=bridge, drop=drop)
+    dictionaries = read_dictionaries(path_list(dictionary))
+    entries = choose_systems(systems, bool(dictionaries))
     spaces = {system: read_vectors(Path(folder)) for system, folder in (vectors or {}).items()}
     if not entries and not spaces:
         raise Cr5Error(f"`systems` is empty; the systems are {', '.join(KEYS)}, or all")
     check_output(output)
     started = time.perf_counter()
     skipped = Skipped() if skipped is None else skipped
-    held_out = prepare_documents(
-        corpus,
-        settings,
-        langs=langs,
-        seed=seed,
-        queries=queries,
-        candidates=candidates,
-        split=split,
-        validation=validation,
-        comparable=comparable,
-        mask_shared=mask_shared,
-        csls_over=csls_over,
-        on_error=on_error,
-        skipped=skipped,
-        progress=progress,
-        should_stop=should_stop,
+    options = SplitOptions(
+        langs, seed, queries, candidates, split, validation, comparable, mask_shared, csls_over, on_error
     )
+    held_out = prepare_documents(corpus, settings, options, skipped=skipped, progress=progress, should_stop=should_stop)
     for space in spaces.values():
         for lang, texts in held_out.texts.items():
-            space.embed(texts, lang)  # raises if the vectors do not fit the texts
-    trainable = make_systems(entries, settings, held_out.free_texts(), dictionaries, progress)
+            space.embed(texts, lang)  # fail early if the vectors do not fit the texts
+    trainable = make_systems(entries, settings, held_out.training_texts(), dictionaries, progress)
     trainable |= {system: pretrained(space) for system, space in spaces.items()}
     if comparable and not mask_shared:
         trainable |= make_systems([SYSTEMS["ceiling"]], settings, {})
@@ -211,20 +196,11 @@ def held_out_texts(
     Returns the number of texts of each language. The parameters are those of ``documents``, which takes the
     resulting files as ``vectors``.
     """
-    held_out = prepare_documents(
-        corpus,
-        settings or make_settings(),
-        langs=langs,
-        seed=seed,
-        queries=queries,
-        candidates=candidates,
-        split=split,
-        comparable=comparable,
-        mask_shared=mask_shared,
-        on_error=on_error,
-        skipped=Skipped() if skipped is None else skipped,
-        progress=progress,
+    options = SplitOptions(
+        langs, seed, queries, candidates, split, comparable=comparable, mask_shared=mask_shared, on_error=on_error
     )
+    settings = settings or make_settings()
+    held_out = prepare_documents(corpus, settings, options, skipped=skipped, progress=progress)
     Path(folder).mkdir(parents=True, exist_ok=True)
     for lang, texts in held_out.texts.items():
         names = [held_out.filtered_corpus.concepts[i] for i in texts.concepts]
@@ -262,8 +238,8 @@ def sentences(
     queries
         Queries of a language pair; all its sentences are candidates.
     separate
-        Share of the sentences that only serve for IDF weights, of pairs with 10,000 sentences or more; a number of 1
-        or more is how many. The model is evaluated with these weights, and with those of its training.
+        Share of the sentences that are set aside for IDF weights, of pairs with 10,000 sentences or more; a number of
+        1 or more is how many. The model is evaluated with these weights, and with those of its training.
     train
         A corpus to train ``systems`` on; to be fair, the corpus of the model.
     systems
@@ -282,13 +258,14 @@ def sentences(
         Called with a ``Progress`` at every step.
     """
     entries = choose_baselines(train, systems, dictionary)
+    word_pairs = read_dictionaries(path_list(dictionary))
     check_output(output)
     started = time.perf_counter()
     paths = path_list(files)
     pairs = read_aligned(paths, None if langs is None else list(langs))
     loaded = model if isinstance(model, Cr5) else Cr5.load(model)
-    spoken = sorted({lang for pair in pairs for lang in pair.langs})
-    spaces, details = model_and_baselines(loaded, spoken, train, entries, dictionary, progress)
+    tested_langs = sorted({lang for pair in pairs for lang in pair.langs})
+    spaces, details = load_spaces(loaded, tested_langs, train, entries, word_pairs, progress)
     run = evaluate_sentences(
         spaces,
         pairs,
@@ -297,8 +274,8 @@ def sentences(
         separate=separate,
         seed=seed,
         csls_over=csls_over,
-        role="validation" if validation else "test",
-        title=title(corpus_name(paths), spoken),
+        query_set="validation" if validation else "test",
+        title=title(corpus_name(paths), tested_langs),
         training_details=details,
         progress=progress,
     )
@@ -336,20 +313,21 @@ def words(
         Called with a ``Progress`` at every step.
     """
     entries = choose_baselines(train, systems, dictionary)
+    word_pairs = read_dictionaries(path_list(dictionary))
     check_output(output)
     started = time.perf_counter()
     paths = path_list(dictionaries)
     for path in paths:
-        read_dictionary(path)  # raise before anything is trained
+        read_dictionary(path)  # fail early
     loaded = model if isinstance(model, Cr5) else Cr5.load(model)
-    spoken = sorted({lang for path in paths for lang in dictionary_languages(path)})
-    spaces, details = model_and_baselines(loaded, spoken, train, entries, dictionary, progress)
+    langs = sorted({lang for path in paths for lang in dictionary_languages(path)})
+    spaces, details = load_spaces(loaded, langs, train, entries, word_pairs, progress)
     run = evaluate_words(
         spaces,
         paths,
         tokeniser=loaded.settings.tokeniser,
         csls_over=csls_over,
-        title=title(corpus_name(paths), spoken),
+        title=title(corpus_name(paths), langs),
         training_details=details,
         progress=progress,
     )

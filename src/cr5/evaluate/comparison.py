@@ -99,7 +99,7 @@ def compare(
                 for score in a.select(name_a, regime, measure)
                 if (score.source, score.target) in scores_b
             ]
-            both = [pair for pair in both if _same_question(a, b, *pair)]
+            both = [pair for pair in both if _same_test_set(a, b, *pair)]
             if not both:
                 continue
             rows.append((_RowKey(name_a, name_b, regime, measure), both))
@@ -122,14 +122,14 @@ def compare(
     return compared
 
 
-def _same_question(a: Run, b: Run, x: Score, y: Score) -> bool:
+def _same_test_set(a: Run, b: Run, x: Score, y: Score) -> bool:
     """Whether two scores have the same queries and as many candidates; words may be sought in any vocabulary."""
     concepts_a, concepts_b = (run.direction(x.source, x.target).concepts for run in (a, b))
-    same_queries = concepts_a == concepts_b and _question(x) == _question(y)
+    same_queries = concepts_a == concepts_b and _test_set(x) == _test_set(y)
     return same_queries and (a.task == "words" or x.candidates == y.candidates)
 
 
-def _question(score: Score) -> list[str]:
+def _test_set(score: Score) -> list[str]:
     """The parts of a signature up to the queries: task, corpus, split and direction, but not the version."""
     parts = score.signature.split("|")[1:]
     end = next((i for i, part in enumerate(parts) if part.endswith(" queries")), len(parts))

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,6 +22,11 @@ def dictionary_languages(path: str | Path) -> tuple[str, str]:
     if match is None:
         raise Cr5Error(f"{path}: the file name does not say which languages it is of; name it like en-it.tsv")
     return short_code(match[1]), short_code(match[2])
+
+
+def read_dictionaries(paths: Iterable[str | Path]) -> dict[tuple[str, str], WordPairs]:
+    """Read several dictionaries, by the languages in their file names."""
+    return {dictionary_languages(path): read_dictionary(path) for path in paths}
 
 
 def read_dictionary(path: str | Path) -> list[tuple[str, str]]:

@@ -1,8 +1,8 @@
-"""What an evaluation prepares before it measures: its corpus and split, the systems beside a model, its folder."""
+"""Preparing an evaluation: corpus, split, baselines, output folder."""
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
@@ -11,9 +11,11 @@ from cr5.corpus.languages import find_language
 from cr5.corpus.reading import OnError, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
+from cr5.evaluate.dictionaries import WordPairs
+from cr5.evaluate.report.formatting import list_languages
 from cr5.evaluate.runs import REGIMES, CslsOver, Regime
 from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES, Split, make_split
-from cr5.evaluate.systems.own import model_space
+from cr5.evaluate.systems.cr5_system import model_space
 from cr5.evaluate.systems.registry import SystemEntry, choose_systems, make_systems
 from cr5.evaluate.systems.space import Space
 from cr5.evaluate.tasks.documents import HeldOutDocuments, hold_out
@@ -28,12 +30,28 @@ CorpusInput: TypeAlias = Paths | Iterable[Document] | Iterable[Batch]
 """Files, folders or globs, one or several; or documents; or the batches of ``read_batches``."""
 Systems: TypeAlias = Sequence[str | SystemEntry] | Literal["all"]
 """Keys of the registry, entries of one's own, or all."""
-BASELINES_BESIDE_A_MODEL = ("floor", "words")
+DEFAULT_BASELINES = ("floor", "words")  # that are compared with a given model
 
 
-def path_list(paths: Paths | None) -> list[str | Path]:
+@dataclass(frozen=True)
+class SplitOptions:
+    """How a corpus is read and split; ``cr5.evaluate.documents`` describes the options."""
+
+    langs: Sequence[str] | None = None
+    seed: int | None = None
+    queries: int | None = None
+    candidates: int | None = None
+    split: Split | str | Path | None = None
+    validation: bool = False
+    comparable: bool = False
+    mask_shared: bool = False
+    csls_over: CslsOver = "queries"
+    on_error: OnError = "raise"
+
+
+def path_list(paths: Paths) -> list[str | Path]:
     """One path or several as a list."""
-    return [paths] if isinstance(paths, str | Path) else list(paths or ())
+    return [paths] if isinstance(paths, str | Path) else list(paths)
 
 
 def choose_regimes(regimes: Sequence[Regime] | Literal["all"]) -> list[Regime]:
@@ -47,7 +65,7 @@ def choose_regimes(regimes: Sequence[Regime] | Literal["all"]) -> list[Regime]:
     return [regime for regime in REGIMES if regime in names]
 
 
-def reject(reason: str, **parameters: object) -> None:
+def reject_if_given(reason: str, **parameters: object) -> None:
     """Raise Cr5Error for parameters that would be ignored: all that are not None, False or empty."""
     for name, value in parameters.items():
         if value is not None and value is not False and value != ():
@@ -58,11 +76,9 @@ def read_documents(
     corpus: CorpusInput, langs: Sequence[str] | None, on_error: OnError, skipped: Skipped
 ) -> Iterator[Batch]:
     """A corpus in batches; of files, only the documents in these languages."""
-    if isinstance(corpus, str | Path):
-        return read_batches(corpus, langs=langs, on_error=on_error, skipped=skipped)
-    if isinstance(corpus, Sequence) and all(isinstance(part, str | Path) for part in corpus):
-        paths = cast(Sequence[str | Path], corpus)
-        return read_batches(paths, langs=langs, on_error=on_error, skipped=skipped)
+    is_list = isinstance(corpus, Sequence) and all(isinstance(part, str | Path) for part in corpus)
+    if isinstance(corpus, str | Path) or is_list:
+        return read_batches(cast(Paths, corpus), langs=langs, on_error=on_error, skipped=skipped)
     return in_batches(cast(Iterable[Document], corpus))
 
 
@@ -77,7 +93,7 @@ def corpus_name(corpus: CorpusInput) -> str:
 
 def title(name: str, langs: Sequence[str]) -> str:
     """The title of a run: the name of its corpus and its languages."""
-    return f"{name}: {', '.join(langs) if len(langs) <= 8 else f'{len(langs)} languages'}"
+    return f"{name}: {list_languages(langs)}"
 
 
 def variant(corpus: EvaluationCorpus, masked: bool) -> str:
@@ -92,40 +108,32 @@ def variant(corpus: EvaluationCorpus, masked: bool) -> str:
 def prepare_documents(
     corpus: CorpusInput,
     settings: Settings,
+    options: SplitOptions,
     *,
-    langs: Sequence[str] | None = None,
-    seed: int | None = None,
-    queries: int | None = None,
-    candidates: int | None = None,
-    split: Split | str | Path | None = None,
-    validation: bool = False,
-    comparable: bool = False,
-    mask_shared: bool = False,
-    csls_over: CslsOver = "queries",
-    on_error: OnError = "raise",
-    skipped: Skipped,
+    skipped: Skipped | None,
     progress: ProgressCallback,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> HeldOutDocuments:
     """Read a corpus, draw or load its split, and hold the documents of the split out."""
+    split, seed, queries, candidates = options.split, options.seed, options.queries, options.candidates
     if split is not None:
-        reject(f"is determined by the split {'' if isinstance(split, Split) else split}".rstrip(), seed=seed,
-               queries=queries, candidates=candidates)  # fmt: skip
+        reason = f"is determined by the split {'' if isinstance(split, Split) else split}".rstrip()
+        reject_if_given(reason, seed=seed, queries=queries, candidates=candidates)
     stored = split if isinstance(split, Split) or split is None else Split.load(split)
-    order = list(langs) if langs is not None else stored.langs if stored else None
-    if stored and comparable and order != stored.langs:
+    langs = list(options.langs) if options.langs is not None else stored.langs if stored else None
+    if stored and options.comparable and langs != stored.langs:
         raise Cr5Error(
             "with `comparable=True` the order of the languages decides which paragraphs each gets; "
             f"use `langs={','.join(stored.langs)}`, the order of the split"
         )
 
     def batches() -> Iterator[Batch]:
-        for batch in read_documents(corpus, order, on_error, skipped):
+        for batch in read_documents(corpus, langs, options.on_error, Skipped() if skipped is None else skipped):
             if should_stop():
                 raise KeyboardInterrupt
             yield batch
 
-    texts = read_texts(batches(), settings.tokeniser, langs=order, comparable=comparable, progress=progress)
+    texts = read_texts(batches(), settings.tokeniser, langs=langs, comparable=options.comparable, progress=progress)
     used = stored or make_split(
         texts,
         seed=seed or 0,
@@ -134,24 +142,25 @@ def prepare_documents(
         min_unique=settings.weighting.min_unique,
         max_unique=settings.weighting.max_unique,
     )
-    role: Literal["test", "validation"] = "validation" if validation else "test"
-    return hold_out(texts, used, role=role, csls_over=csls_over, mask_shared=mask_shared)
+    query_set: Literal["test", "validation"] = "validation" if options.validation else "test"
+    return hold_out(texts, used, query_set=query_set, csls_over=options.csls_over, mask_shared=options.mask_shared)
 
 
 def choose_baselines(train: CorpusInput | None, systems: Systems | None, dictionary: Paths) -> list[SystemEntry]:
     """The systems to train beside a model; raises Cr5Error if some are named without documents to train them on."""
     if train is None:
-        reject("needs documents to train on, which `train` names", systems=systems, dictionary=dictionary or None)
+        reason = "needs documents to train on, which `train` names"
+        reject_if_given(reason, systems=systems, dictionary=dictionary or None)
         return []
-    return choose_systems(BASELINES_BESIDE_A_MODEL if systems is None else systems, path_list(dictionary))
+    return choose_systems(DEFAULT_BASELINES if systems is None else systems, bool(path_list(dictionary)))
 
 
-def model_and_baselines(
+def load_spaces(
     model: Cr5,
     langs: Sequence[str],
     train: CorpusInput | None,
     entries: Sequence[SystemEntry],
-    dictionary: Paths,
+    dictionaries: Mapping[tuple[str, str], WordPairs],
     progress: ProgressCallback,
 ) -> tuple[dict[str, Space], dict[str, str]]:
     """The spaces of a model and of baselines trained beside it, and what signatures say about their training."""
@@ -167,7 +176,7 @@ def model_and_baselines(
     corpus = read_texts(batches, model.settings.tokeniser, langs=known, progress=progress)
     weighting = model.settings.weighting
     texts = corpus.with_unique_words(weighting.min_unique, weighting.max_unique).languages
-    systems = make_systems(entries, model.settings, texts, path_list(dictionary), progress)
+    systems = make_systems(entries, model.settings, texts, dictionaries, progress)
     details = {}
     for system, fit in systems.items():
         name = f"{system} (trained here)" if system in spaces else system

@@ -26,9 +26,10 @@ from cr5.storage.atomic import atomic_write
 
 Task: TypeAlias = Literal["documents", "sentences", "words"]
 Regime: TypeAlias = Literal["joint", "pairwise", "low-resource", "transitive", "as given"]
-LanguagePair: TypeAlias = tuple[str, str]
-"""What a system was trained on; "as given": it was trained before the evaluation."""
+"""What a system was trained on."""
 REGIMES: tuple[Regime, ...] = ("joint", "pairwise", "low-resource", "transitive")
+TRAINED_ELSEWHERE: Regime = "as given"  # the regime of systems that were trained before the evaluation
+LanguagePair: TypeAlias = tuple[str, str]
 CslsOver: TypeAlias = Literal["queries", "background"]
 """The vectors over which CSLS takes a candidate's neighbourhood: the queries, or other texts in their language."""
 RUN_FILE = "run.json"
@@ -38,7 +39,7 @@ MAX_EXAMPLE_DIRECTIONS = 12
 
 @dataclass(frozen=True)
 class Queries:
-    """The queries of one direction: the concept, the number of distinct words and the coverage of each.
+    """The queries of one direction: the concept, the number of unique words and the coverage of each.
 
     Coverage is the share of a query's tokens that the first cr5 model of the run has in its vocabulary; the list is
     empty if the run has no such model.
@@ -115,7 +116,7 @@ class RankedCandidate:
 
 
 @dataclass(frozen=True)
-class ExampleQuery:
+class ReportExample:
     """A query with its best candidates, for the report; ``rank`` is that of the right one."""
 
     system: str
@@ -143,7 +144,7 @@ class Run:
     queries: list[Queries]
     scores: list[Score]
     trained: list[TrainedSystem] = field(default_factory=list)
-    examples: list[ExampleQuery] = field(default_factory=list)
+    examples: list[ReportExample] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def direction(self, source: str, target: str) -> Queries:
@@ -201,7 +202,7 @@ class Run:
             stored = {k: v for k, v in score.items() if k not in derived}
             scores.append(Score(**stored | {"interval": Interval(*stored["interval"])}))
         examples = [
-            ExampleQuery(**example | {"hits": [RankedCandidate(**hit) for hit in example["hits"]]})
+            ReportExample(**example | {"hits": [RankedCandidate(**hit) for hit in example["hits"]]})
             for example in values["examples"]
         ]
         parts = {
@@ -230,7 +231,7 @@ class MeanScore(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """What was measured: a system, trained in a regime, in one direction."""
+    """What a score is about: a system, trained in a regime, in one direction."""
 
     system: str
     regime: Regime
@@ -245,7 +246,7 @@ class RunBuilder:
     queries: dict[tuple[str, str], Queries] = field(default_factory=dict)
     scores: list[Score] = field(default_factory=list)
     trained: list[TrainedSystem] = field(default_factory=list)
-    examples: list[ExampleQuery] = field(default_factory=list)
+    examples: list[ReportExample] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     grouped_notes: dict[str, dict[str, None]] = field(default_factory=dict)
 
@@ -257,16 +258,16 @@ class RunBuilder:
         *,
         candidates: int,
         shared: int | None,
-        question: Sequence[str],
+        test_set: Sequence[str],
         system_details: Sequence[str],
         csls_over: CslsOver,
     ) -> None:
         """Add a direction's ranks by each measure, with their signatures.
 
-        A signature is the version, ``question``, the number of candidates, ``system_details`` and the measure. Scores
-        may be compared only if their ``question`` is the same; ``system_details`` holds all that may differ.
+        A signature is the version, ``test_set``, the number of candidates, ``system_details`` and the measure. Scores
+        may be compared only if their ``test_set`` is the same; ``system_details`` holds all that may differ.
         """
-        parts = [f"cr5 {version('cr5')}", *question, f"{candidates} candidates", *filter(None, system_details)]
+        parts = [f"cr5 {version('cr5')}", *test_set, f"{candidates} candidates", *filter(None, system_details)]
         for measure, measured in ranks.items():
             similarity = "cosine" if measure == "cosine" else f"csls k={NEIGHBOURS} over {csls_over}"
             interval = bootstrap_interval([(measured, concepts)], hit_at(1))
@@ -274,19 +275,19 @@ class RunBuilder:
             self.scores.append(Score(*condition, measure, measured.tolist(), candidates, shared, signature, interval))
 
     def add_examples(
-        self, condition: Condition, ranks: Ints, show: Callable[[int], tuple[str, list[RankedCandidate]]]
+        self, condition: Condition, ranks: Ints, describe_query: Callable[[int], tuple[str, list[RankedCandidate]]]
     ) -> None:
         """Add one query that was answered right and one near miss, by CSLS, of the first few directions.
 
-        ``show`` returns the title of query i and its best candidates.
+        ``describe_query`` returns the title of query i and its best candidates.
         """
         if len({(example.source, example.target) for example in self.examples}) >= MAX_EXAMPLE_DIRECTIONS:
             return
         for matching in (np.flatnonzero(ranks == 1), np.flatnonzero((ranks > 1) & (ranks <= 10))):
             if len(matching):
                 i = int(matching[len(matching) // 2])
-                title, candidates = show(i)
-                self.examples.append(ExampleQuery(*condition, "csls", title, int(ranks[i]), candidates))
+                title, candidates = describe_query(i)
+                self.examples.append(ReportExample(*condition, "csls", title, int(ranks[i]), candidates))
 
     def note_failure(self, system: str, where: str, reason: object) -> None:
         """Note why a system has no score there."""
@@ -361,8 +362,8 @@ def load_run(path: str | Path) -> Run:
     except (ValueError, IsADirectoryError):
         raise Cr5Error(f"{file} is not a run; name a folder that an evaluation wrote as its `output`") from None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
-        found = values.get("format") if isinstance(values, dict) else None
-        raise Cr5Error(f"{file} has the format {found}, but this version reads format {FORMAT}; evaluate again")
+        stored_format = values.get("format") if isinstance(values, dict) else None
+        raise Cr5Error(f"{file} has the format {stored_format}, but this version reads format {FORMAT}; evaluate again")
     try:
         run = Run.from_json(values)
         for score in run.scores:

@@ -21,9 +21,9 @@ from cr5.errors import Cr5Error
 from cr5.evaluate.runs import Regime, write_text
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
 
-QueryRole: TypeAlias = Literal["test", "validation"]
+QuerySet: TypeAlias = Literal["test", "validation"]
 MAX_QUERIES = 1000  # test queries of a language pair, and as many validation queries
-MAX_QUERY_SHARE = 0.1  # of the concepts that the pair shares, for either role
+MAX_QUERY_SHARE = 0.1  # of the concepts that the pair shares, for the test and for the validation queries each
 MIN_QUERIES = 10  # a pair with fewer is not evaluated
 MAX_CANDIDATES = 200_000  # of a language
 MAX_CANDIDATE_SHARE = 0.4  # of the concepts of a language
@@ -39,16 +39,16 @@ class PairQueries:
     test: list[str]
     validation: list[str]
 
-    def queries(self, role: QueryRole) -> list[str]:
-        """The concepts of one role."""
-        return self.test if role == "test" else self.validation
+    def queries(self, query_set: QuerySet) -> list[str]:
+        """The concepts of the test or of the validation queries."""
+        return self.test if query_set == "test" else self.validation
 
 
 @dataclass(frozen=True)
 class Split:
     """The queries of every language pair and the candidates of every language.
 
-    ``corpus`` is the digest of the corpus that was split. Only documents of ``min_unique`` to ``max_unique`` distinct
+    ``corpus`` is the digest of the corpus that was split. Only documents of ``min_unique`` to ``max_unique`` unique
     words are used. With ``candidates_train`` the candidates that are not queries are trained on.
     """
 
@@ -155,7 +155,7 @@ def make_split(
     candidate_share: float = MAX_CANDIDATE_SHARE,
     candidates_train: bool = False,
 ) -> Split:
-    """Draw queries and candidates from documents of ``min_unique`` to ``max_unique`` distinct words.
+    """Draw queries and candidates from documents of ``min_unique`` to ``max_unique`` unique words.
 
     A pair gets at most ``queries`` test queries and as many validation queries, a language at most ``candidates``;
     both are limited to a share of the concepts, so that a small corpus has enough left to train on. If
@@ -169,17 +169,17 @@ def make_split(
         for lang, texts in (query_corpus or filtered).languages.items()
     }
     order = np.random.default_rng(seed).permutation(size)
-    order_by_role = {"test": order[::2], "validation": order[1::2]}
+    order_by_set = {"test": order[::2], "validation": order[1::2]}
     pairs, is_query = [], np.zeros(size, bool)
     for a, b in combinations(langs, 2):
         both = eligible[a] & eligible[b]
         count = min(queries, int(MAX_QUERY_SHARE * both.sum()))
         if count < MIN_QUERIES:
             continue
-        chosen = {role: numbers[both[numbers]][:count] for role, numbers in order_by_role.items()}
+        chosen = {query_set: numbers[both[numbers]][:count] for query_set, numbers in order_by_set.items()}
         for numbers in chosen.values():
             is_query[numbers] = True
-        names = {role: [filtered.concepts[i] for i in numbers] for role, numbers in chosen.items()}
+        names = {query_set: [filtered.concepts[i] for i in numbers] for query_set, numbers in chosen.items()}
         pairs.append(PairQueries((a, b), names["test"], names["validation"]))
     if not pairs:
         most = max((int((eligible[a] & eligible[b]).sum()) for a, b in combinations(langs, 2)), default=0)
@@ -189,8 +189,8 @@ def make_split(
             "With `comparable=True`, documents need one paragraph a line"
         )
     chosen_candidates = {}
-    for lang, there in present.items():
-        numbers = order[there[order]]
+    for lang, has_concept in present.items():
+        numbers = order[has_concept[order]]
         wanted = min(candidates, int(candidate_share * len(numbers)))
         first = numbers[is_query[numbers]]  # the counterparts of all queries must be candidates
         more = numbers[~is_query[numbers]][: max(0, wanted - len(first))]
@@ -226,12 +226,12 @@ def training_rows(
         both = free[a] & free[b]
         if regime == "transitive":
             third = choose_bridge(split, corpus, pair, bridge)
-            only_a, only_b, with_third = free[a] & ~both, free[b] & ~both, free[third]
+            only_a, only_b, of_third = free[a] & ~both, free[b] & ~both, free[third]
             if drop_shared:
-                kept = {a: only_a, b: only_b, third: with_third & ~both}
+                kept = {a: only_a, b: only_b, third: of_third & ~both}
             else:
                 assigned_to_a = _mask(order[both[order]][::2], len(order))
-                kept = {a: only_a | assigned_to_a, b: only_b | (both & ~assigned_to_a), third: with_third}
+                kept = {a: only_a | assigned_to_a, b: only_b | (both & ~assigned_to_a), third: of_third}
         elif regime == "low-resource":
             few = _mask(order[both[order]][:low_resource], len(order))
             kept = {a: few, b: few}

@@ -71,10 +71,10 @@ class EvaluationCorpus:
     raw_texts: dict[str, pa.StringArray]
     comparable: bool
 
-    def with_unique_words(self, least: int, most: int) -> "EvaluationCorpus":
-        """Only documents of ``least`` to ``most`` distinct words."""
+    def with_unique_words(self, min_unique: int, max_unique: int) -> "EvaluationCorpus":
+        """Only documents of ``min_unique`` to ``max_unique`` unique words."""
         unique = {lang: texts.counts.unique_words for lang, texts in self.languages.items()}
-        kept = {lang: np.flatnonzero((sizes >= least) & (sizes <= most)) for lang, sizes in unique.items()}
+        kept = {lang: np.flatnonzero((sizes >= min_unique) & (sizes <= max_unique)) for lang, sizes in unique.items()}
         return replace(
             self,
             languages={lang: texts.rows(kept[lang]) for lang, texts in self.languages.items()},
@@ -155,30 +155,29 @@ def mask_shared_words(texts: dict[str, TokenisedTexts]) -> dict[str, TokenisedTe
     """
     number: dict[str, int] = {}
     words = {
-        lang: np.array([number.setdefault(word, len(number)) for word in own.tokens.words], np.int64)[own.tokens.ids]
-        for lang, own in texts.items()
+        lang: np.array([number.setdefault(word, len(number)) for word in tokens.words], np.int64)[tokens.ids]
+        for lang, tokens in ((lang, documents.tokens) for lang, documents in texts.items())
     }
     keys = {
-        lang: np.repeat(own.concepts, np.diff(own.tokens.offsets)) * len(number) + words[lang]
-        for lang, own in texts.items()
+        lang: np.repeat(documents.concepts, np.diff(documents.tokens.offsets)) * len(number) + words[lang]
+        for lang, documents in texts.items()
     }
-    distinct = [np.unique(key) for key in keys.values()]
-    unique, languages = np.unique(np.concatenate(distinct), return_counts=True)
+    unique, languages = np.unique(np.concatenate([np.unique(key) for key in keys.values()]), return_counts=True)
     shared = unique[languages > 1]
-    return {lang: own.keep_tokens(~np.isin(keys[lang], shared)) for lang, own in texts.items()}
+    return {lang: documents.keep_tokens(~np.isin(keys[lang], shared)) for lang, documents in texts.items()}
 
 
 def _tokenise(texts: list[str], lang: str, tokeniser: Tokeniser, chunk_texts: int = 2000) -> Tokens:
     """Tokenise texts, chunk by chunk on all cores, into one vocabulary."""
     chunks = [texts[i : i + chunk_texts] for i in range(0, len(texts), chunk_texts)]
-    column: dict[str, int] = {}
+    id_of: dict[str, int] = {}
     ids, lengths = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
     with ThreadPoolExecutor(available_cores()) as executor:
         for part in executor.map(partial(tokeniser, lang=lang), chunks):
-            moved = np.fromiter((column.setdefault(w, len(column)) for w in part.words), np.int32, len(part.words))
-            ids.append(moved[part.ids])
+            new_id = np.fromiter((id_of.setdefault(w, len(id_of)) for w in part.words), np.int32, len(part.words))
+            ids.append(new_id[part.ids])
             lengths.append(np.diff(part.offsets))
-    return Tokens(list(column), np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
+    return Tokens(list(id_of), np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
 
 
 def _every_nth_line(text: str, first: int, n: int) -> str:

@@ -62,12 +62,12 @@ def test_the_best_baseline_is_the_best_in_the_directions_of_cr5() -> None:
 @pytest.mark.parametrize(
     ("p_value", "sentence"),
     [
-        (0.049, "The difference is +2.0 points (-0.1 to +4.0, paired by query, p = 0.049)."),
+        (0.049, "The difference is +2.0 points (-0.1 to +4.0, paired by concept, p = 0.049)."),
         (
             0.05,
-            "The difference, +2.0 points (-0.1 to +4.0, paired by query, p = 0.050), is not significant.",
+            "The difference, +2.0 points (-0.1 to +4.0, paired by concept, p = 0.050), is not significant.",
         ),
-        (0.0001, "The difference is +2.0 points (-0.1 to +4.0, paired by query, p < 0.001)."),
+        (0.0001, "The difference is +2.0 points (-0.1 to +4.0, paired by concept, p < 0.001)."),
     ],
 )
 def test_a_difference_is_significant_by_its_p_value(

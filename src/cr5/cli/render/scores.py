@@ -22,13 +22,12 @@ from cr5.evaluate.report.contents import (
 from cr5.evaluate.report.formatting import (
     MEASURE_NAMES,
     MISSING,
-    TRAINED_ELSEWHERE,
     format_count,
     format_interval,
     format_percent,
     regime_name,
 )
-from cr5.evaluate.runs import LanguagePair, Regime, Run, Score
+from cr5.evaluate.runs import TRAINED_ELSEWHERE, LanguagePair, Regime, Run, Score
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.retrieval.top_k import Measure
 

@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from cr5.evaluate.report.failures import FailureAnalysis, analyse_failures
-from cr5.evaluate.report.formatting import MEASURE_NAMES, MEASURES, TRAINED_ELSEWHERE, system_name
+from cr5.evaluate.report.formatting import MEASURE_NAMES, MEASURES, system_name
 from cr5.evaluate.report.headline import Headline, write_headline
-from cr5.evaluate.runs import LanguagePair, MeanScore, Regime, Run, Score
+from cr5.evaluate.runs import TRAINED_ELSEWHERE, LanguagePair, MeanScore, Regime, Run, Score
 from cr5.evaluate.statistics import CUTOFFS, Interval
 from cr5.evaluate.systems.registry import role_of
 from cr5.retrieval.top_k import Measure

@@ -1,10 +1,11 @@
 """How figures, names and facts are written, the same in every form of a report."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cr5.evaluate.runs import Regime
+from cr5.evaluate.runs import TRAINED_ELSEWHERE
 from cr5.evaluate.statistics import Interval
 from cr5.retrieval.top_k import Measure
 
@@ -12,7 +13,6 @@ MISSING = "–"
 MAX_SIGNATURES = 200  # scores.csv has all of them
 MEASURES: tuple[Measure, ...] = ("csls", "cosine")  # the preferred one first
 MEASURE_NAMES: dict[Measure, str] = {"cosine": "cosine", "csls": "CSLS"}
-TRAINED_ELSEWHERE: Regime = "as given"  # the regime of models that the evaluation did not train
 REGIME_NOTES: dict[str, str] = {
     "joint": "one model for all languages",
     "pairwise": "one model for each language pair, trained on these two languages only",
@@ -65,6 +65,11 @@ def format_value(value: Any) -> str:
 def quantity(number: int, noun: str) -> str:
     """A number and its noun, in the plural where there are several."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def list_languages(langs: Sequence[str]) -> str:
+    """The codes of a few languages, or the number of many."""
+    return ", ".join(langs) if len(langs) <= 8 else f"{len(langs)} languages"
 
 
 def regime_name(regime: str) -> str:

@@ -9,12 +9,11 @@ from cr5.evaluate.comparison import SIGNIFICANCE_LEVEL
 from cr5.evaluate.report.formatting import (
     MEASURE_NAMES,
     MEASURES,
-    TRAINED_ELSEWHERE,
     format_interval,
     format_percent,
     quantity,
 )
-from cr5.evaluate.runs import MeanScore, Run, Score, number_concepts
+from cr5.evaluate.runs import TRAINED_ELSEWHERE, MeanScore, Run, Score, number_concepts
 from cr5.evaluate.statistics import Difference, hit_at, paired_difference, precision
 from cr5.evaluate.systems.registry import role_of
 
@@ -117,7 +116,7 @@ def _vocabulary(scores: dict[str, list[Score]]) -> str:
 def _verdict(gap: Difference) -> str:
     low, high = gap.interval
     p = "p < 0.001" if gap.p_value < 0.001 else f"p = {gap.p_value:.3f}"
-    figures = f"{gap.value:+.1f} points ({low:+.1f} to {high:+.1f}, paired by query, {p})"
+    figures = f"{gap.value:+.1f} points ({low:+.1f} to {high:+.1f}, paired by concept, {p})"
     if gap.p_value < SIGNIFICANCE_LEVEL:
         return f"The difference is {figures}."
     return f"The difference, {figures}, is not significant."

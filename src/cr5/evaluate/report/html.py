@@ -19,17 +19,17 @@ from cr5.evaluate.report.formatting import (
     MEASURE_NAMES,
     MISSING,
     REGIME_NOTES,
-    TRAINED_ELSEWHERE,
     format_count,
     format_facts,
     format_interval,
     format_percent,
     format_value,
+    list_languages,
     quantity,
     regime_name,
     system_name,
 )
-from cr5.evaluate.runs import Regime, Score, TrainedSystem
+from cr5.evaluate.runs import TRAINED_ELSEWHERE, Regime, Score, TrainedSystem
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.evaluate.systems.registry import role_of
 
@@ -44,7 +44,7 @@ TASK_NAMES = {"documents": "Document retrieval", "sentences": "Sentence retrieva
 RIDGE_COLUMNS = ("ridge", "P@1", "MRR", "energy", "steps", "seconds")
 TRAINING_COLUMNS = ("documents", "words", "concepts", "ridge", "energy", "residual", "steps", "seconds")
 PROPERTY_TEXTS = {  # title, description and unit
-    "different words": ("Length", "different words in the query", "words"),
+    "unique words": ("Length", "unique words in the query", "words"),
     "words known, %": ("Coverage", "% of its words that the model knows", "%"),
 }
 
@@ -74,7 +74,7 @@ def render_html(report: Report) -> str:
         by_direction,
         Section("Details", "details", _details(report)),
         Section("Examples", "examples", _opened_and_folded(run.examples) if run.examples else None),
-        Section("What the failed queries have in common", "failures", _failures(report)),
+        Section("Failed queries", "failures", _failures(report)),
         Section("Choosing the ridge", "ridges", _ridges(report)),
         Section("Training", "training", _training(report)),
         Section("Notes", "notes", {} if run.notes else None),
@@ -279,10 +279,6 @@ def _short(value: float) -> str:
     return MISSING if math.isnan(value) else f"{value:.1f}".removesuffix(".0")
 
 
-def _languages(model: TrainedSystem) -> str:
-    return ", ".join(model.langs) if len(model.langs) <= 8 else f"{len(model.langs)} languages"
-
-
 def _ridges(report: Report) -> Values | None:
     models = [model for model in report.run.trained if model.report.get("ridge_path")]
     if not models:
@@ -299,10 +295,10 @@ def _ridge(model: TrainedSystem) -> Values:
         percents = [format_percent(100 * point[k]) if k in point else MISSING for k in ("precision", "reciprocal_rank")]
         others = [format_value(point.get(key)) for key in ("energy", "steps", "seconds")]
         rows.append({"chosen": point["ridge"] == chosen, "cells": [f"{point['ridge']:g}", *percents, *others]})
-    name = f"{system_name(model.system, model.regime)}, {_languages(model)}"
+    name = f"{system_name(model.system, model.regime)}, {list_languages(model.langs)}"
     return {
         "system": model.system,
-        "languages": system_name(_languages(model), model.regime),
+        "languages": system_name(list_languages(model.langs), model.regime),
         "chart": ridge_chart(name, path, chosen),
         "rows": rows,
     }
@@ -315,7 +311,7 @@ def _training(report: Report) -> Values | None:
         return None
     fitted, others = [], []
     for model in models:
-        values = {"system": model.system, "regime": model.regime, "languages": _languages(model)}
+        values = {"system": model.system, "regime": model.regime, "languages": list_languages(model.langs)}
         if isinstance(model.report.get("languages"), dict) and "energy" in model.report:
             fitted.append(values | {"cells": _fit_cells(model), "warning": model.report.get("warning")})
         else:

@@ -5,7 +5,7 @@ and europarl-speeches (en-it); the reason stands beside each choice. Some of the
 published scores; if that helps any system, it helps the baselines.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -35,23 +35,23 @@ class MappedSpace(Space):
         return list(self.features)
 
     def words(self, lang: str) -> list[str]:
-        require_language(self.name, lang, self.features)
+        require_language(self.name, lang, self.langs)
         return self.features[lang].words
 
     def word_vectors(self, lang: str) -> Array:
-        require_language(self.name, lang, self.features)
+        require_language(self.name, lang, self.langs)
         return self.maps[lang]
 
     def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
-        require_language(self.name, lang, self.features)
+        require_language(self.name, lang, self.langs)
         V = self.maps[lang]
         return document_vectors(self.features[lang].transform(texts.counts), V, np.zeros(V.shape[1], np.float32))
 
 
-def require_language(name: str, lang: str, features: Mapping[str, Vocabulary]) -> None:
+def require_language(name: str, lang: str, langs: Collection[str]) -> None:
     """Raise NotApplicableError if the system was not trained on a language."""
-    if lang not in features:
-        raise NotApplicableError(f"{name} was not trained on language {lang}; its languages are {', '.join(features)}")
+    if lang not in langs:
+        raise NotApplicableError(f"{name} was not trained on language {lang}; its languages are {', '.join(langs)}")
 
 
 def fit_tfidf(
@@ -59,13 +59,13 @@ def fit_tfidf(
 ) -> tuple[dict[str, Vocabulary], dict[str, Sparse]]:
     """Every language's vocabulary and its documents' TF-IDF rows."""
     features = {lang: fit_vocabulary(texts.counts, weighting) for lang, texts in training.items()}
-    return features, {lang: own.transform(training[lang].counts) for lang, own in features.items()}
+    return features, {lang: vocabulary.transform(training[lang].counts) for lang, vocabulary in features.items()}
 
 
 def shared_concepts(training: Mapping[str, TokenisedTexts], name: str) -> Ints:
     """The concepts that two or more languages have, sorted; the others relate no languages to each other."""
-    every = np.concatenate([np.unique(texts.concepts) for texts in training.values()])
-    concepts, languages = np.unique(every, return_counts=True)
+    all_concepts = np.concatenate([np.unique(texts.concepts) for texts in training.values()])
+    concepts, languages = np.unique(all_concepts, return_counts=True)
     if not (languages > 1).any():
         raise NotApplicableError(f"{name} needs training concepts that two languages share; there are none")
     return np.asarray(concepts[languages > 1])
@@ -113,7 +113,7 @@ def truncated_svd(X: Sparse, rank: int, seed: int, name: str) -> TruncatedSvd:
 
 def split_by_language(stacked: Array, features: Mapping[str, Vocabulary]) -> dict[str, Array]:
     """Words of all languages x rank -> each language's block of rows."""
-    ends = np.cumsum([len(own.words) for own in features.values()])
+    ends = np.cumsum([len(vocabulary.words) for vocabulary in features.values()])
     return dict(zip(features, np.split(stacked, ends[:-1]), strict=True))
 
 
@@ -121,7 +121,7 @@ def svd_report(features: Mapping[str, Vocabulary], concepts: Ints, svd: Truncate
     """The facts about a factorisation."""
     return {
         "concepts": len(concepts),
-        "words": {lang: len(own.words) for lang, own in features.items()},
+        "words": {lang: len(vocabulary.words) for lang, vocabulary in features.items()},
         "rank": len(svd.values),
         "signature": f"rank {len(svd.values)}",
     }

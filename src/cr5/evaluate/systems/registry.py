@@ -6,16 +6,15 @@ To add a baseline, write one module with a function of the ``System`` protocol a
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from cr5.errors import Cr5Error, MissingPackageError
-from cr5.evaluate.dictionaries import WordPairs, dictionary_languages, read_dictionary
+from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.systems.bm25 import bm25
+from cr5.evaluate.systems.cr5_system import cr5_system
 from cr5.evaluate.systems.esa import cl_esa
-from cr5.evaluate.systems.inverted_index import inverted
+from cr5.evaluate.systems.inverted_indexing import inverted
 from cr5.evaluate.systems.lsi import cl_lsi
-from cr5.evaluate.systems.own import cr5_system
 from cr5.evaluate.systems.shared_tokens import shared_tokens
 from cr5.evaluate.systems.space import System
 from cr5.evaluate.systems.within_language import within_language
@@ -24,7 +23,7 @@ from cr5.evaluate.texts import TokenisedTexts
 from cr5.progress import ProgressCallback, no_progress
 from cr5.settings import Settings, make_settings
 
-Role: TypeAlias = Literal["own", "baseline", "ceiling"]
+SystemRole: TypeAlias = Literal["own", "baseline", "ceiling"]
 """What a system is in a comparison: cr5 itself, a baseline, or the upper bound."""
 
 
@@ -54,7 +53,7 @@ class SystemEntry:
 
     key: str
     name: str
-    role: Role
+    role: SystemRole
     make: Callable[[SystemOptions], System]
     package: Package | None = None
 
@@ -69,20 +68,20 @@ def _paper_settings(chosen: Settings) -> Settings:
 SYSTEMS: dict[str, SystemEntry] = {
     entry.key: entry
     for entry in (
-        SystemEntry("cr5", "cr5", "own", lambda o: cr5_system(o.settings, progress=o.progress)),
+        SystemEntry("cr5", "cr5", "own", lambda o: cr5_system(o.settings, o.progress)),
         SystemEntry(
             "wsdm19", "cr5 as in the paper", "own",
-            lambda o: cr5_system(_paper_settings(o.settings), progress=o.progress),
+            lambda o: cr5_system(_paper_settings(o.settings), o.progress),
         ),
         SystemEntry("floor", "shared tokens (floor)", "baseline", lambda o: shared_tokens),
         SystemEntry("bm25", "BM25 over shared words", "baseline", lambda o: bm25),
         SystemEntry("lsi", "CL-LSI", "baseline", lambda o: cl_lsi, SKLEARN),
         SystemEntry("esa", "CL-ESA", "baseline", lambda o: cl_esa),
         SystemEntry("inverted", "inverted index", "baseline", lambda o: inverted, SKLEARN),
-        SystemEntry("words", "word vectors", "baseline", lambda o: word_vectors(monolingual=o.monolingual), GENSIM),
+        SystemEntry("words", "word vectors", "baseline", lambda o: word_vectors(o.monolingual), GENSIM),
         SystemEntry(
             "dictionary", "word vectors (dictionary)", "baseline",
-            lambda o: word_vectors(o.dictionaries, monolingual=o.monolingual), GENSIM,
+            lambda o: word_vectors(o.monolingual, o.dictionaries), GENSIM,
         ),
         SystemEntry("ceiling", "ceiling (TF-IDF within the language)", "ceiling", lambda o: within_language),
     )
@@ -96,7 +95,7 @@ def display_name(system: str) -> str:
     return SYSTEMS[system].name if system in SYSTEMS else system
 
 
-def role_of(name: str) -> Role:
+def role_of(name: str) -> SystemRole:
     """The role of a system, given its name in a run; "baseline" for one that is not registered.
 
     A run may hold variants of a registered system, such as "cr5 (training IDF)": they begin with its key.
@@ -107,20 +106,18 @@ def role_of(name: str) -> Role:
     return "baseline"
 
 
-def choose_systems(
-    systems: Sequence[str | SystemEntry] | Literal["all"], dictionary: Sequence[str | Path] = ()
-) -> list[SystemEntry]:
+def choose_systems(systems: Sequence[str | SystemEntry] | Literal["all"], has_dictionary: bool) -> list[SystemEntry]:
     """The entries of these systems; raises Cr5Error for an unknown key or a missing optional dependency.
 
     "all" are all that can be chosen, "dictionary" only with a dictionary; a dictionary adds this system.
     """
-    chosen = [key for key in KEYS if key != "dictionary" or dictionary] if systems == "all" else list(systems)
-    if dictionary and "dictionary" not in chosen:
+    chosen = [key for key in KEYS if key != "dictionary"] if systems == "all" else list(systems)
+    if has_dictionary and "dictionary" not in chosen:
         chosen.append("dictionary")
-    return [_entry(system, dictionary) for system in chosen]
+    return [_entry(system, has_dictionary) for system in chosen]
 
 
-def _entry(system: str | SystemEntry, dictionary: Sequence[str | Path]) -> SystemEntry:
+def _entry(system: str | SystemEntry, has_dictionary: bool) -> SystemEntry:
     if isinstance(system, SystemEntry):
         return system
     if system not in KEYS:
@@ -130,7 +127,7 @@ def _entry(system: str | SystemEntry, dictionary: Sequence[str | Path]) -> Syste
         raise MissingPackageError(
             f"the system {system} needs {entry.package.name}; install it with pip install 'cr5[eval]'"
         )
-    if system == "dictionary" and not dictionary:
+    if system == "dictionary" and not has_dictionary:
         raise Cr5Error("the system dictionary needs a bilingual dictionary; give one with `dictionary=en-it.tsv`")
     return entry
 
@@ -139,10 +136,9 @@ def make_systems(
     entries: Sequence[SystemEntry],
     settings: Settings,
     texts: Mapping[str, TokenisedTexts],
-    dictionary: Sequence[str | Path] = (),
+    dictionaries: Mapping[tuple[str, str], WordPairs] | None = None,
     progress: ProgressCallback = no_progress,
 ) -> dict[str, System]:
     """Systems by their names in tables. Word vectors are learned from ``texts``, once for each language."""
-    pairs = {dictionary_languages(path): read_dictionary(path) for path in dictionary}
-    options = SystemOptions(settings, pairs, MonolingualVectors(texts), progress)
+    options = SystemOptions(settings, dictionaries or {}, MonolingualVectors(texts), progress)
     return {entry.name: entry.make(options) for entry in entries}

@@ -23,10 +23,13 @@ class System(Protocol):
 class Space:
     """A trained system: it embeds texts as rows, and the inner product of two rows is their similarity.
 
-    Most systems embed each text by itself and override ``embed``. A system whose rows depend on the other language
-    or on the candidates overrides ``pair`` instead. ``report`` holds plain values about the training; its
-    "signature" distinguishes this system from another of the same name. The other methods are capabilities, which
-    a system has only if it overrides them.
+    What a baseline overrides:
+
+    - always one of two: ``embed`` if a text's row depends on this text alone, otherwise ``pair``;
+    - ``langs``, unless it takes any language;
+    - ``report``, plain values about its training, whose "signature" tells it from others of the same name;
+    - the optional methods that it supports: ``words`` and ``word_vectors`` for the word task; ``coverage`` (set
+      ``reports_coverage``); ``with_idf_of`` (set ``replaceable_idf``).
     """
 
     report: Mapping[str, Any] = {}

@@ -14,7 +14,7 @@ from cr5.retrieval.block_products import Matrix
 def within_language(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
     """Every language's own TF-IDF rows."""
     features = {lang: fit_vocabulary(texts.counts, Weighting()) for lang, texts in training.items()}
-    return _WithinLanguage(features, {"words": {lang: len(own.words) for lang, own in features.items()}})
+    return _WithinLanguage(features, {"words": {lang: len(vocabulary.words) for lang, vocabulary in features.items()}})
 
 
 @dataclass(frozen=True)
@@ -28,5 +28,5 @@ class _WithinLanguage(Space):
         return list(self.features)
 
     def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
-        require_language("TF-IDF", lang, self.features)
+        require_language("TF-IDF", lang, self.langs)
         return self.features[lang].transform(texts.counts)

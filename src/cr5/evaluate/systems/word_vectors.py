@@ -99,49 +99,40 @@ class WordSpace(Space):
 
 
 class MonolingualVectors:
-    """The vectors of every language, learned from its own texts when they are first needed, and kept.
+    """Skip-gram vectors per language, trained on first use and cached.
 
     Systems that are trained on several sets of languages or concepts share them: the relations among a
     language's words do not depend on the other languages, and learning them is what takes time.
     """
 
-    def __init__(
-        self, texts: Mapping[str, TokenisedTexts], *, skip_gram: SkipGram | None = None, workers: int = 1
-    ) -> None:
-        self.texts, self.settings, self.workers = texts, skip_gram or SkipGram(), workers
+    def __init__(self, texts: Mapping[str, TokenisedTexts], skip_gram: SkipGram | None = None) -> None:
+        self.texts, self.settings = texts, skip_gram or SkipGram()
         self._learned: dict[tuple[str, int, int], LanguageVectors] = {}
 
     def languages(self, langs: Iterable[str], rank: int, seed: int) -> dict[str, LanguageVectors]:
-        """The vectors of these languages; several are learned in parallel."""
+        """The vectors of these languages, learned in parallel, each on one thread so that a seed determines them."""
         wanted = list(langs)
         missing = [lang for lang in wanted if (lang, rank, seed) not in self._learned]
-        learn = _learner(self.settings, rank, seed, self.workers)
-        with ThreadPoolExecutor(max(1, available_cores() // self.workers)) as executor:
+        learn = _learner(self.settings, rank, seed)
+        with ThreadPoolExecutor(available_cores()) as executor:
             learned = executor.map(learn, missing, [self.texts[lang] for lang in missing])
-            self._learned |= {(lang, rank, seed): own for lang, own in zip(missing, learned, strict=True)}
+            self._learned |= {(lang, rank, seed): vectors for lang, vectors in zip(missing, learned, strict=True)}
         return {lang: self._learned[lang, rank, seed] for lang in wanted}
 
 
 def word_vectors(
-    dictionaries: Mapping[tuple[str, str], WordPairs] | None = None,
-    *,
-    monolingual: MonolingualVectors | None = None,
-    skip_gram: SkipGram | None = None,
-    workers: int = 1,
+    monolingual: MonolingualVectors, dictionaries: Mapping[tuple[str, str], WordPairs] | None = None
 ) -> System:
     """Skip-gram vectors, every language rotated onto the pivot: English, or else the first language by code.
 
     ``dictionaries`` has the word pairs of two languages by (source, target), in either direction; without it the
-    seed pairs are the strings that two vocabularies share. ``monolingual`` supplies the vectors instead of learning
-    them from the training texts. ``workers`` are threads for each language: languages are learned in parallel
-    anyway, each on one thread, and then a seed gives the same vectors again, which it does not with more threads.
+    seed pairs are the strings that two vocabularies share.
     """
 
     def train(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> WordSpace:
         started = time.perf_counter()
         pivot = PIVOT if PIVOT in training else min(training)
-        source = monolingual or MonolingualVectors(training, skip_gram=skip_gram, workers=workers)
-        learned = source.languages(training, rank, seed)
+        learned = monolingual.languages(training, rank, seed)
         kinds: dict[str, str] = {}
         seeds: dict[str, int] = {}
         alignments: dict[str, Alignment] = {}
@@ -152,7 +143,7 @@ def word_vectors(
                 X, Y = learned[lang].vectors, learned[pivot].vectors
                 W = procrustes(X[rows], Y[pivot_rows])
                 alignments[lang] = refine(X[:REFINEMENT_WORDS], Y[:REFINEMENT_WORDS], W)
-        tokens = {lang: len(source.texts[lang].tokens.ids) for lang in training}
+        tokens = {lang: len(monolingual.texts[lang].tokens.ids) for lang in training}
         report = {
             "signature": f"rank {rank}, {_describe(dictionaries)}",
             "pivot": pivot,
@@ -161,8 +152,8 @@ def word_vectors(
             "seeds": seeds,
             "rounds": {lang: alignment.rounds for lang, alignment in alignments.items()},
             "csls": {lang: alignment.csls for lang, alignment in alignments.items()},
-            "epochs": {lang: source.settings.epochs(size) for lang, size in tokens.items()},
-            "settings": {**asdict(source.settings), "dimensions": rank, "workers": source.workers},
+            "epochs": {lang: monolingual.settings.epochs(size) for lang, size in tokens.items()},
+            "settings": {**asdict(monolingual.settings), "dimensions": rank, "workers": 1},
             "seconds": time.perf_counter() - started,
         }
         aligned = {
@@ -198,9 +189,7 @@ class Sentences:
                 yield words[self.tokens.ids[first : min(first + _MAX_SENTENCE_TOKENS, end)]].tolist()
 
 
-def _learner(
-    settings: SkipGram, rank: int, seed: int, workers: int
-) -> Callable[[str, TokenisedTexts], LanguageVectors]:
+def _learner(settings: SkipGram, rank: int, seed: int) -> Callable[[str, TokenisedTexts], LanguageVectors]:
     """The function that learns the vectors of one language."""
     try:
         from gensim.models import Word2Vec
@@ -230,7 +219,7 @@ def _learner(
             epochs=settings.epochs(size),
             batch_words=int(np.clip(size // _MIN_BATCHES, 100, _MAX_SENTENCE_TOKENS)),
             seed=language_seed,
-            workers=workers,
+            workers=1,
         )
         words = list(model.wv.index_to_key)
         column = {word: i for i, word in enumerate(texts.counts.words)}

@@ -57,7 +57,7 @@ class Direction:
         retrieved: dict[Measure, Retrieval],
         *,
         concept_names: Sequence[str],
-        question: Sequence[str],
+        test_set: Sequence[str],
         system_details: Sequence[str],
         shared: int | None,
         csls_over: CslsOver,
@@ -72,9 +72,9 @@ class Direction:
         key = self.source, self.target
         if key not in builder.queries:
             builder.queries[key] = Queries(*key, list(concept_names), queries.counts.unique_words.tolist(), [])
-        ranks: dict[Measure, Ints] = {measure: found.ranks for measure, found in retrieved.items()}
+        ranks: dict[Measure, Ints] = {measure: retrieval.ranks for measure, retrieval in retrieved.items()}
         builder.add_scores(
-            condition, ranks, queries.concepts, candidates=len(self.candidates), shared=shared, question=question,
+            condition, ranks, queries.concepts, candidates=len(self.candidates), shared=shared, test_set=test_set,
             system_details=system_details, csls_over=csls_over,
         )  # fmt: skip
         recorded = builder.queries[key]
@@ -83,7 +83,7 @@ class Direction:
         recorded.coverage.extend(np.round(space.coverage(queries, code or self.source), 4).tolist())
         top = retrieved["csls"]
 
-        def show(i: int) -> tuple[str, list[RankedCandidate]]:
+        def describe_query(i: int) -> tuple[str, list[RankedCandidate]]:
             return queries.titles[i], [
                 RankedCandidate(
                     self.candidates.titles[j],
@@ -93,4 +93,4 @@ class Direction:
                 for j, score in zip(top.indices[i], top.scores[i], strict=True)
             ]
 
-        builder.add_examples(condition, top.ranks, show)
+        builder.add_examples(condition, top.ranks, describe_query)

@@ -15,7 +15,7 @@ from cr5.evaluate.runs import Condition, CslsOver, Regime, Run, RunBuilder, Trai
 from cr5.evaluate.splits import (
     LOW_RESOURCE,
     PairQueries,
-    QueryRole,
+    QuerySet,
     Split,
     choose_bridge,
     count_shared_concepts,
@@ -39,7 +39,7 @@ class HeldOutDocuments:
     corpus: EvaluationCorpus
     filtered_corpus: EvaluationCorpus
     split: Split
-    role: QueryRole
+    query_set: QuerySet
     csls_over: CslsOver
     rows: dict[str, Ints]
     texts: dict[str, TokenisedTexts]
@@ -48,7 +48,7 @@ class HeldOutDocuments:
     def queries(self, source: str, target: str) -> Ints:
         """The queries of a direction, as rows of the held-out documents of the source language."""
         pair = next(p for p in self.split.pairs if set(p.langs) == {source, target})
-        return self._rows_of(self.texts[source], pair.queries(self.role))
+        return self._rows_of(self.texts[source], pair.queries(self.query_set))
 
     def background(self, source: str, target: str) -> Ints | None:
         """Held-out documents of the source language that are not queries, for CSLS; None if CSLS uses the queries."""
@@ -74,7 +74,7 @@ class HeldOutDocuments:
         words, ids, offsets = self.texts[lang].tokens
         return [" ".join(words[i] for i in ids[a:b]) for a, b in pairwise(offsets)]
 
-    def free_texts(self) -> dict[str, TokenisedTexts]:
+    def training_texts(self) -> dict[str, TokenisedTexts]:
         """All documents that may be trained on, by language."""
         rows = training_rows(self.split, self.filtered_corpus, "joint")
         return {lang: self.filtered_corpus.languages[lang].rows(chosen) for lang, chosen in rows.items()}
@@ -91,7 +91,7 @@ def hold_out(
     corpus: EvaluationCorpus,
     split: Split,
     *,
-    role: QueryRole = "test",
+    query_set: QuerySet = "test",
     csls_over: CslsOver = "queries",
     mask_shared: bool = False,
 ) -> HeldOutDocuments:
@@ -108,7 +108,7 @@ def hold_out(
     held_out = {lang: corpus.languages[lang].rows(chosen) for lang, chosen in rows.items()}
     texts = mask_shared_words(held_out) if mask_shared else held_out
     filtered = corpus.with_unique_words(split.min_unique, split.max_unique)
-    return HeldOutDocuments(corpus, filtered, split, role, csls_over, rows, texts, mask_shared)
+    return HeldOutDocuments(corpus, filtered, split, query_set, csls_over, rows, texts, mask_shared)
 
 
 class _TrainingSet(NamedTuple):
@@ -148,7 +148,7 @@ def evaluate_documents(
     builder = RunBuilder()
     run_facts = _facts(held_out, variant, regimes, rank, seed, low_resource) | dict(facts or {})
     if "transitive" in regimes:
-        choose_bridge(split, filtered, split.pairs[0].langs, bridge)  # raise now, not after an hour
+        choose_bridge(split, filtered, split.pairs[0].langs, bridge)  # fail early
     wanted = None if pairs is None else [set(pair) for pair in pairs]
     evaluated = [pair for pair in split.pairs if wanted is None or set(pair.langs) in wanted]
     plan = [(r, group) for r in regimes for group in ([evaluated] if r == "joint" else [[p] for p in evaluated])]
@@ -204,7 +204,7 @@ def _training_set(
     if langs is not None and regime == "transitive":
         details += f" via {choose_bridge(split, corpus, langs, bridge)}"
         details += ", shared concepts dropped" if drop_shared else ""
-    if empty := [lang for lang, own in texts.items() if not len(own)]:
+    if empty := [lang for lang, documents in texts.items() if not len(documents)]:
         builder.note(f"{label}: nothing left to train on in {', '.join(empty)}", group=f"nothing left, {regime}")
         return None
     return _TrainingSet(regime, label, details, texts, pairs)
@@ -239,12 +239,12 @@ def _query(
             space,
             retrieved,
             concept_names=[held_out.filtered_corpus.concepts[i] for i in held_out.texts[source].concepts[queries]],
-            question=[
+            test_set=[
                 "documents",
                 f"corpus {split.corpus} {'-'.join(split.langs)}",
                 f"split {split.seed} {split.digest}" + (" with trained candidates" if split.candidates_train else ""),
                 f"{source}>{target}",
-                f"{len(queries)} {held_out.role} queries",
+                f"{len(queries)} {held_out.query_set} queries",
             ],
             system_details=[*system_details, space.signature],
             shared=count_shared_concepts(training.texts, source, target),
@@ -279,7 +279,7 @@ def _facts(
             "largest": split.max_unique,
         },
         "variant": variant,
-        "queries": held_out.role,
+        "queries": held_out.query_set,
         "csls": {"neighbours": NEIGHBOURS, "over": held_out.csls_over},
         "regimes": list(regimes),
         "rank": rank,

@@ -19,7 +19,7 @@ from cr5.evaluate.published.reader import languages, read
 from cr5.evaluate.published.table1 import PUBLISHED, RIDGE
 from cr5.evaluate.runs import REGIMES, LanguagePair, Regime, Run, merge
 from cr5.evaluate.splits import MAX_CANDIDATE_SHARE, MAX_CANDIDATES, MAX_QUERIES, Split, make_split
-from cr5.evaluate.systems.own import cr5_system
+from cr5.evaluate.systems.cr5_system import cr5_system
 from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
 from cr5.features.tokeniser import Tokeniser
@@ -43,7 +43,7 @@ def reproduce(
     candidates_train: bool = False,
     low_resource: int = LOW_RESOURCE_CONCEPTS,
     seed: int = 0,
-    changes: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
     on_error: OnError = "raise",
     skipped: Skipped | None = None,
     progress: ProgressCallback = no_progress,
@@ -51,7 +51,7 @@ def reproduce(
     """Train and evaluate in all four regimes, with the published ridge where it is known, otherwise a chosen one.
 
     ``langs`` are by default those of the paper that the data has, or all if these are fewer than two. Documents and
-    queries have ``document_words`` and ``query_words`` frequent words, from the fewest to the most. ``changes`` are
+    queries have ``document_words`` and ``query_words`` frequent words, from the fewest to the most. ``overrides`` are
     settings that differ from the paper's.
     """
     available = languages(folder)
@@ -78,10 +78,10 @@ def reproduce(
     def evaluate_part(regime: Regime, pair: LanguagePair | None) -> Run:
         # The documents have been chosen by their frequent words; no other limit may apply.
         no_limits = {"min_unique": 0, "max_unique": 10**9, "ridge": _published_ridge(regime, chosen, pair)}
-        of_part = make_settings("wsdm19", **no_limits | dict(changes or {}))
+        of_part = make_settings("wsdm19", **no_limits | dict(overrides or {}))
         return evaluate_documents(
             held_out,
-            {"cr5 as in the paper": cr5_system(of_part, progress=progress)},
+            {"cr5 as in the paper": cr5_system(of_part, progress)},
             title=title,
             regimes=[regime],
             pairs=None if pair is None else [pair],
@@ -100,7 +100,7 @@ def reproduce(
             "asked": list(query_words),
             "low-resource": low_resource,
             "candidates_train": candidates_train,
-            "changes": dict(changes or {}),
+            "changes": dict(overrides or {}),
         }
     )
     return run, split

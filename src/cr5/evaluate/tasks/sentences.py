@@ -12,9 +12,9 @@ from scipy.sparse.csgraph import connected_components
 from cr5._typing import Ints
 from cr5.corpus.documents import SCHEMA, Batch
 from cr5.errors import Cr5Error
-from cr5.evaluate.aligned import Aligned
-from cr5.evaluate.runs import Condition, CslsOver, Run, RunBuilder, TrainedSystem
-from cr5.evaluate.splits import QueryRole
+from cr5.evaluate.aligned import AlignedSentences
+from cr5.evaluate.runs import TRAINED_ELSEWHERE, Condition, CslsOver, Run, RunBuilder, TrainedSystem
+from cr5.evaluate.splits import QuerySet
 from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space
 from cr5.evaluate.tasks.directions import Direction, background_of
 from cr5.evaluate.texts import TokenisedTexts, read_texts
@@ -35,19 +35,19 @@ class SentenceSample(NamedTuple):
     """
 
     concepts: Ints
-    weights: Ints
+    idf_rows: Ints
     candidates: Ints
     queries: Ints
 
 
 def sample_sentences(
-    pair: Aligned, *, queries: int, separate: float, seed: int, role: QueryRole = "test"
+    pair: AlignedSentences, *, queries: int, separate: float, seed: int, query_set: QuerySet = "test"
 ) -> SentenceSample:
     """Draw the sentences for IDF weights, the candidates and the queries of a pair.
 
     ``separate`` below 1 is the share of the sentences for IDF weights, none if the pair has fewer than
     ``MIN_TO_SEPARATE``; a larger number is how many. Equivalent sentences stay together, so no separate sentence
-    shares a text with a candidate. For the role validation, half of the separate sentences are the candidates, and
+    shares a text with a candidate. For validation, half of the separate sentences are the candidates, and
     the others give the weights.
     """
     n, name = len(pair), "-".join(pair.langs)
@@ -57,22 +57,22 @@ def sample_sentences(
         raise Cr5Error(f"`separate={separate:g}` leaves no candidates of the {n:,} sentences of {name}; lower it")
     concepts = equivalent_sentences(pair)
     random = np.random.default_rng(seed)
-    lots = random.permutation(n)[concepts]
-    order = np.argsort(lots, kind="stable")
-    weights, candidates = _split_by_lot(order, lots, size)
-    if role == "validation":
-        weights, candidates = _split_by_lot(weights, lots, len(weights) // 2)
-        if not len(weights):
+    order_key = random.permutation(n)[concepts]
+    order = np.argsort(order_key, kind="stable")
+    idf_rows, candidates = _split_groups(order, order_key, size)
+    if query_set == "validation":
+        idf_rows, candidates = _split_groups(idf_rows, order_key, len(idf_rows) // 2)
+        if not len(idf_rows):
             raise Cr5Error(
                 f"{name} has no separate sentences for validation; it takes {MIN_TO_SEPARATE:,} sentences, "
                 "or a number of sentences as `separate`"
             )
     candidates = np.sort(candidates)
     chosen = random.choice(len(candidates), min(queries, len(candidates)), replace=False)
-    return SentenceSample(concepts, np.sort(weights), candidates, candidates[np.sort(chosen)])
+    return SentenceSample(concepts, np.sort(idf_rows), candidates, candidates[np.sort(chosen)])
 
 
-def equivalent_sentences(pair: Aligned) -> Ints:
+def equivalent_sentences(pair: AlignedSentences) -> Ints:
     """For every sentence the first equivalent row: equal on either side, directly or through other rows."""
     columns = []
     for texts in pair.texts:
@@ -85,9 +85,9 @@ def equivalent_sentences(pair: Aligned) -> Ints:
     return np.asarray(first[position])
 
 
-def _split_by_lot(order: Ints, lots: Ints, size: int) -> tuple[Ints, Ints]:
-    """The first ``size`` rows and the others; rows of the same lot stay together, with the others."""
-    first = np.searchsorted(lots[order], lots[order[size]]) if size < len(order) else len(order)
+def _split_groups(order: Ints, order_key: Ints, size: int) -> tuple[Ints, Ints]:
+    """The first ``size`` rows and the others; rows with an equal key stay together, with the others."""
+    first = np.searchsorted(order_key[order], order_key[order[size]]) if size < len(order) else len(order)
     return order[:first], order[first:]
 
 
@@ -95,10 +95,10 @@ def _split_by_lot(order: Ints, lots: Ints, size: int) -> tuple[Ints, Ints]:
 class _SentencePair:
     """A pair of languages, ready to be queried: its candidates, and which rows of these are queries."""
 
-    pair: Aligned
+    pair: AlignedSentences
     digest: str
     texts: dict[str, TokenisedTexts]
-    weights: dict[str, TokenisedTexts]
+    idf_texts: dict[str, TokenisedTexts]
     queries: Ints
     background: Ints | None
 
@@ -112,22 +112,21 @@ class _SentencePair:
 
     @property
     def separate(self) -> int:
-        return len(self.weights[self.pair.langs[0]])
+        return len(self.idf_texts[self.pair.langs[0]])
 
 
 def evaluate_sentences(
     spaces: Mapping[str, Space],
-    pairs: Sequence[Aligned],
+    pairs: Sequence[AlignedSentences],
     *,
     tokeniser: Tokeniser,
     queries: int = SENTENCE_QUERIES,
     separate: float = SEPARATE_SHARE,
     seed: int = 0,
     csls_over: CslsOver = "queries",
-    role: QueryRole = "test",
+    query_set: QuerySet = "test",
     title: str = "sentences",
     training_details: Mapping[str, str] | None = None,
-    facts: Mapping[str, Any] | None = None,
     progress: ProgressCallback = no_progress,
 ) -> Run:
     """Query trained systems with sentences, pair by pair, in both directions; ``sample_sentences`` draws them.
@@ -149,7 +148,7 @@ def evaluate_sentences(
             builder.note(f"{name}: left out, {unknown}", group="unknown")
             continue
         progress(Progress("tokenise", i, len(pairs), name))
-        prepared = _prepare(pair, tokeniser, queries, separate, seed, csls_over, role)
+        prepared = _prepare(pair, tokeniser, queries, separate, seed, csls_over, query_set)
         pair_facts[name] = _describe_pair(builder, prepared)
         for j, (system, space) in enumerate(spaces.items()):
             progress(Progress("evaluate", i * len(spaces) + j, len(pairs) * len(spaces), f"{name}: {system}"))
@@ -157,27 +156,24 @@ def evaluate_sentences(
             try:
                 codes = {lang: space.code_of(lang) for lang in pair.langs}
                 for variant, variant_space, idf in _idf_variants(system, space, prepared, codes):
-                    sampling = [f"seed {seed}", role]
-                    _query(builder, prepared, variant, variant_space, codes, sampling, [details, idf], csls_over)
+                    _query(
+                        builder, prepared, variant, variant_space, codes, [details, idf],
+                        seed=seed, query_set=query_set, csls_over=csls_over,
+                    )  # fmt: skip
             except NotApplicableError as error:
                 builder.note(f"{system}, {name}: {error}", group=f"{system} cannot")
                 continue
             langs = space.langs or list(codes.values())
             seconds, report = float(space.report.get("seconds", 0.0)), dict(space.report)
-            builder.trained.append(TrainedSystem(system, "as given", langs, seconds, report))
+            builder.trained.append(TrainedSystem(system, TRAINED_ELSEWHERE, langs, seconds, report))
             for lang, code in codes.items():
                 if lang != code:
                     builder.note(f"{system}, {name}: {lang} is queried as {code}", group=f"{system}, {lang}")
-    run_facts = {
-        "pairs": pair_facts,
-        "queries": role,
-        "csls": {"neighbours": NEIGHBOURS, "over": csls_over},
-        "seed": seed,
-    }
-    return builder.build("sentences", title, run_facts | dict(facts or {}))
+    facts = {"pairs": pair_facts, "queries": query_set, "csls": {"neighbours": NEIGHBOURS, "over": csls_over}}
+    return builder.build("sentences", title, facts | {"seed": seed})
 
 
-def _unknown_language(spaces: Mapping[str, Space], pair: Aligned) -> str:
+def _unknown_language(spaces: Mapping[str, Space], pair: AlignedSentences) -> str:
     """The first language of the pair that the first system does not know, as a sentence; empty if it knows both."""
     for system, space in list(spaces.items())[:1]:
         for lang in pair.langs:
@@ -189,15 +185,15 @@ def _unknown_language(spaces: Mapping[str, Space], pair: Aligned) -> str:
 
 
 def _prepare(
-    pair: Aligned,
+    pair: AlignedSentences,
     tokeniser: Tokeniser,
     queries: int,
     separate: float,
     seed: int,
     csls_over: CslsOver,
-    role: QueryRole,
+    query_set: QuerySet,
 ) -> _SentencePair:
-    sample = sample_sentences(pair, queries=queries, separate=separate, seed=seed, role=role)
+    sample = sample_sentences(pair, queries=queries, separate=separate, seed=seed, query_set=query_set)
     names = [f"{i:09d}" for i in range(len(pair))]
     corpus = read_texts(
         [_batch(names, lang, texts, pair.source) for lang, texts in zip(pair.langs, pair.texts, strict=True)],
@@ -261,7 +257,7 @@ def _idf_variants(
         return [(system, space, "")]
     if not prepared.separate:
         return [(system, space, "idf of training")]
-    reweighted = space.with_idf_of({codes[lang]: texts for lang, texts in prepared.weights.items()})
+    reweighted = space.with_idf_of({codes[lang]: texts for lang, texts in prepared.idf_texts.items()})
     details = f"idf of {prepared.separate} sentences"
     return [(system, reweighted, details), (f"{system} (training IDF)", space, "idf of training")]
 
@@ -272,8 +268,10 @@ def _query(
     name: str,
     space: Space,
     codes: Mapping[str, str],
-    sampling: list[str],
     details: list[str],
+    *,
+    seed: int,
+    query_set: QuerySet,
     csls_over: CslsOver,
 ) -> None:
     """Query one space in both directions."""
@@ -284,18 +282,18 @@ def _query(
         direction = Direction(source, target, texts[source], queries, prepared.background, texts[target])
         direction.record(
             builder,
-            Condition(name, "as given", source, target),
+            Condition(name, TRAINED_ELSEWHERE, source, target),
             space,
             direction.rank(cache),
             concept_names=[f"{prepared.name}:{number + 1}" for number in prepared.concepts[queries]],
-            question=[
+            test_set=[
                 "sentences",
                 f"corpus {prepared.digest} {prepared.name}",
-                sampling[0],
+                f"seed {seed}",
                 f"{source}>{target}",
-                f"{len(queries)} {sampling[1]} queries",
+                f"{len(queries)} {query_set} queries",
             ],
-            system_details=["as given", name, space.signature, *details],
+            system_details=[TRAINED_ELSEWHERE, name, space.signature, *details],
             shared=space.training_concepts,
             csls_over=csls_over,
             code=codes[source],

@@ -4,14 +4,22 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.errors import Cr5Error
 from cr5.evaluate.dictionaries import dictionary_languages, read_dictionary
-from cr5.evaluate.runs import Condition, CslsOver, Queries, RankedCandidate, Run, RunBuilder, TrainedSystem
+from cr5.evaluate.runs import (
+    TRAINED_ELSEWHERE,
+    Condition,
+    CslsOver,
+    Queries,
+    RankedCandidate,
+    Run,
+    RunBuilder,
+    TrainedSystem,
+)
 from cr5.evaluate.statistics import precision
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.tasks.directions import MAX_BACKGROUND
@@ -24,7 +32,7 @@ from cr5.retrieval.vectors import row_products, unit_rows
 
 @dataclass(frozen=True)
 class WordQueries:
-    """Distinct source words, and the translations of each.
+    """Unique source words, and the translations of each.
 
     ``words`` are the entries of the dictionary. ``tokens`` and ``answers`` are the words and their translations as
     single tokens, "" for an entry that is not exactly one token.
@@ -49,13 +57,13 @@ def read_word_queries(path: str | Path, tokeniser: Tokeniser) -> WordQueries:
     translations: dict[str, dict[str, None]] = {}
     for word, translation in read_dictionary(path):
         translations.setdefault(word, {})[translation] = None
-    pairs = sorted(f"{word}\t{translation}" for word, own in translations.items() for translation in own)
+    pairs = sorted(f"{word}\t{answer}" for word, answers in translations.items() for answer in answers)
     digest = hashlib.sha256("\n".join(pairs).encode()).hexdigest()[:16]
     tokens = _single_tokens(list(translations), source, tokeniser)
-    flat = [translation for own in translations.values() for translation in own]
-    token_of = dict(zip(flat, _single_tokens(flat, target, tokeniser), strict=True))
-    answers = [[token_of[translation] for translation in own] for own in translations.values()]
-    return WordQueries(source, target, digest, list(translations), tokens, answers)
+    all_answers = [answer for answers in translations.values() for answer in answers]
+    token_of = dict(zip(all_answers, _single_tokens(all_answers, target, tokeniser), strict=True))
+    answer_tokens = [[token_of[answer] for answer in answers] for answers in translations.values()]
+    return WordQueries(source, target, digest, list(translations), tokens, answer_tokens)
 
 
 def _single_tokens(words: list[str], lang: str, tokeniser: Tokeniser) -> list[str]:
@@ -80,14 +88,14 @@ def answer_ranks(
     are computed at once.
     """
     n, m = len(queries), len(candidates)
-    owner = np.repeat(np.arange(n), [len(own) for own in answers])
-    right = np.concatenate([np.zeros(0, np.int64), *answers])
-    by_candidate = np.argsort(right, kind="stable")
-    owner, right = owner[by_candidate], right[by_candidate]
+    query_of = np.repeat(np.arange(n), [len(rows) for rows in answers])
+    answer_rows = np.concatenate([np.zeros(0, np.int64), *answers])
+    by_candidate = np.argsort(answer_rows, kind="stable")
+    query_of, answer_rows = query_of[by_candidate], answer_rows[by_candidate]
     queries, candidates = queries.astype(np.float32), candidates.astype(np.float32)
     cost = np.zeros(m, np.float32) if penalty is None else penalty.astype(np.float32)
     best = np.full(n, -np.inf, np.float32)
-    np.maximum.at(best, owner, row_products(queries[owner], candidates[right]) - cost[right])
+    np.maximum.at(best, query_of, row_products(queries[query_of], candidates[answer_rows]) - cost[answer_rows])
     threshold = best - np.float32(TIE_TOLERANCE) * np.maximum(1, np.abs(best))
     above = np.zeros(n, np.int64)
     step = max(1, block_cells // max(n, 1))
@@ -95,8 +103,8 @@ def answer_ranks(
         block = slice(start, start + step)
         no_less = queries @ candidates[block].T - cost[block] >= threshold[:, None]
         above += no_less.sum(axis=1)
-        inside = slice(*np.searchsorted(right, [start, start + step]))
-        np.subtract.at(above, owner[inside], no_less[owner[inside], right[inside] - start])
+        inside = slice(*np.searchsorted(answer_rows, [start, start + step]))
+        np.subtract.at(above, query_of[inside], no_less[query_of[inside], answer_rows[inside] - start])
     return above + 1
 
 
@@ -108,7 +116,6 @@ def evaluate_words(
     csls_over: CslsOver = "queries",
     title: str = "words",
     training_details: Mapping[str, str] | None = None,
-    facts: Mapping[str, Any] | None = None,
     progress: ProgressCallback = no_progress,
 ) -> Run:
     """Query trained systems for the translations of words; each dictionary is one direction.
@@ -145,8 +152,8 @@ def evaluate_words(
         }
         for (direction, queries), path in zip(all_queries.items(), dictionaries, strict=True)
     }
-    run_facts = {"dictionaries": described, "csls": {"neighbours": NEIGHBOURS, "over": csls_over}, "known": known}
-    return builder.build("words", title, run_facts | dict(facts or {}))
+    facts = {"dictionaries": described, "csls": {"neighbours": NEIGHBOURS, "over": csls_over}, "known": known}
+    return builder.build("words", title, facts)
 
 
 def _query(
@@ -165,10 +172,10 @@ def _query(
         np.unique([candidate_of[token] for token in tokens if token in candidate_of]).astype(np.int64)
         for tokens in queries.answers
     ]
-    answered = np.array([len(own) > 0 for own in answers], bool)
+    answered = np.array([len(rows_of_query) > 0 for rows_of_query in answers], bool)
     known = np.flatnonzero((rows >= 0) & answered)
     candidates, vectors = unit_rows(space.word_vectors(codes[target])), unit_rows(space.word_vectors(codes[source]))
-    query_vectors, right = vectors[rows[known]], [answers[i] for i in known]
+    query_vectors, known_answers = vectors[rows[known]], [answers[i] for i in known]
     background = query_vectors if csls_over == "queries" else vectors[_background(source, rows, len(words))]
     penalties: dict[Measure, Array] = {
         "cosine": np.zeros(len(candidates)),
@@ -176,13 +183,13 @@ def _query(
     }
     ranks: dict[Measure, Ints] = {measure: np.zeros(size, np.int64) for measure in penalties}
     for measure, penalty in penalties.items():
-        ranks[measure][known] = answer_ranks(query_vectors, candidates, right, penalty=penalty)
-    among_known = {measure: precision(own[known], 1) for measure, own in ranks.items()}
-    condition = Condition(name, "as given", source, target)
+        ranks[measure][known] = answer_ranks(query_vectors, candidates, known_answers, penalty=penalty)
+    among_known = {measure: precision(by_query[known], 1) for measure, by_query in ranks.items()}
+    condition = Condition(name, TRAINED_ELSEWHERE, source, target)
     builder.add_scores(
         condition, ranks, np.arange(size), candidates=len(candidates), shared=space.training_concepts,
-        question=["words", f"dictionary {queries.digest}", queries.direction, f"{size} queries"],
-        system_details=["as given", name, space.signature, details], csls_over=csls_over,
+        test_set=["words", f"dictionary {queries.digest}", queries.direction, f"{size} queries"],
+        system_details=[TRAINED_ELSEWHERE, name, space.signature, details], csls_over=csls_over,
     )  # fmt: skip
     unknown, unanswered = int((rows < 0).sum()), int(((rows >= 0) & ~answered).sum())
     builder.notes.append(
@@ -191,19 +198,19 @@ def _query(
         f"words are known: {among_known['cosine']:.1f} by cosine, {among_known['csls']:.1f} by CSLS"
     )
     seconds, report = float(space.report.get("seconds", 0.0)), dict(space.report)
-    builder.trained.append(TrainedSystem(name, "as given", sorted(codes.values()), seconds, report))
+    builder.trained.append(TrainedSystem(name, TRAINED_ELSEWHERE, sorted(codes.values()), seconds, report))
     recorded = builder.queries[source, target]
     if space.reports_coverage and not recorded.coverage:
         recorded.coverage.extend((rows >= 0).astype(float).tolist())
 
-        def show(i: int) -> tuple[str, list[RankedCandidate]]:
+        def describe_query(i: int) -> tuple[str, list[RankedCandidate]]:
             top = nearest(query_vectors[[i]], candidates, 10, penalty=penalties["csls"])
             return queries.words[known[i]], [
-                RankedCandidate(candidate_words[j], round(2 * float(score), 4), bool(j in right[i]))
+                RankedCandidate(candidate_words[j], round(2 * float(score), 4), bool(j in known_answers[i]))
                 for j, score in zip(top.indices[0], top.scores[0], strict=True)
             ]
 
-        builder.add_examples(condition, ranks["csls"][known], show)
+        builder.add_examples(condition, ranks["csls"][known], describe_query)
     return {"known": len(known), "unknown": unknown, "unanswered": unanswered}
 
 

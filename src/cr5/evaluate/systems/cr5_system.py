@@ -18,7 +18,6 @@ from cr5.retrieval.block_products import Matrix
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import PRESETS, Settings
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments
-from cr5.training.engines import Engine
 from cr5.training.pipeline import train
 
 
@@ -30,7 +29,7 @@ class Cr5Space(Space):
 
     def __init__(self, languages: Mapping[str, LanguageMap], settings: Settings, report: Mapping[str, object]) -> None:
         self.languages, self.settings, self.report = languages, settings, report
-        self.features = {lang: Vocabulary(own.words, own.idf, settings.weighting) for lang, own in languages.items()}
+        self.features = {lang: Vocabulary(m.words, m.idf, settings.weighting) for lang, m in languages.items()}
 
     @property
     def langs(self) -> list[str]:
@@ -70,7 +69,7 @@ class Cr5Space(Space):
         return Cr5Space(languages, self.settings, self.report)
 
 
-def cr5_system(settings: Settings, *, engine: Engine | None = None, progress: ProgressCallback = no_progress) -> System:
+def cr5_system(settings: Settings, progress: ProgressCallback = no_progress) -> System:
     """cr5 with these settings, which also determine rank and seed."""
 
     def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
@@ -81,7 +80,7 @@ def cr5_system(settings: Settings, *, engine: Engine | None = None, progress: Pr
             for lang, texts in training.items()
         }
         corpus = CountedCorpus(names, ["evaluation"], documents)
-        languages, report = train(corpus, settings, engine=engine, progress=progress)
+        languages, report = train(corpus, settings, progress=progress)
         return Cr5Space(languages, settings, _plain(report) | {"signature": _describe(settings, report["ridge"])})
 
     return fit

@@ -1,4 +1,4 @@
-"""Inverted indexing: words are described by the concepts in whose documents they occur."""
+"""Inverted indexing (Søgaard et al. 2015): words are described by the concepts in whose documents they occur."""
 
 from collections.abc import Mapping
 
