@@ -29,15 +29,15 @@ def procrustes(X: Array, Y: Array) -> Array:
     return np.asarray(U @ Vt)
 
 
-def refine(X: Array, Y: Array, W: Array) -> Alignment:
+def refine(X: Array, Y: Array, W: Array, rounds: int = REFINEMENT_ROUNDS) -> Alignment:
     """Repeat Procrustes on the mutual nearest neighbours by CSLS = 2 x'y - r(x) - r(y).
 
-    X, Y: unit vectors of frequent words. Stops after ``REFINEMENT_ROUNDS``, or when the mean CSLS of these pairs no
-    longer improves; the best W is returned.
+    X, Y: unit vectors of frequent words. Stops after ``rounds``, or when the mean CSLS of these pairs no longer
+    improves; the best W is returned.
     """
     rows, others, mean_csls = mutual_neighbours(X @ W.astype(X.dtype), Y)
     best = Alignment(W, mean_csls, 0)
-    for i in range(1, REFINEMENT_ROUNDS + 1):
+    for i in range(1, rounds + 1):
         if not len(rows):
             break
         W = procrustes(X[rows], Y[others])

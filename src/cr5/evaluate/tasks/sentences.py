@@ -200,15 +200,15 @@ def _prepare(
         tokeniser,
         langs=list(pair.langs),
     )
-    every = {lang: replace(texts, concepts=sample.concepts) for lang, texts in corpus.languages.items()}
-    candidates = {lang: texts.rows(sample.candidates) for lang, texts in every.items()}
-    weights = {lang: texts.rows(sample.weights) for lang, texts in every.items()}
+    sentences = {lang: replace(texts, concepts=sample.concepts) for lang, texts in corpus.languages.items()}
+    candidates = {lang: texts.rows(sample.candidates) for lang, texts in sentences.items()}
+    idf_texts = {lang: texts.rows(sample.idf_rows) for lang, texts in sentences.items()}
     background = None
     if csls_over == "background":
         is_query = np.isin(sample.concepts[sample.candidates], sample.concepts[sample.queries])
         background = background_of(np.flatnonzero(~is_query), "-".join(pair.langs))
     rows = np.searchsorted(sample.candidates, sample.queries)
-    return _SentencePair(pair, corpus.digest, candidates, weights, rows, background)
+    return _SentencePair(pair, corpus.digest, candidates, idf_texts, rows, background)
 
 
 def _batch(names: list[str], lang: str, texts: list[str], source: str) -> Batch:
