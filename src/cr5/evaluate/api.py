@@ -84,8 +84,8 @@ def documents(
         have. "low-resource": ``low_resource`` of these. "transitive": the two languages share no training concept,
         but each shares some with a third, the bridge. Several, or "all".
     settings
-        The settings of cr5 (``cr5.settings.make_settings(rank=100)``). The other systems use its rank, seed and tokeniser,
-        and the limits of unique words apply to the documents of all systems.
+        The settings of cr5 (``cr5.settings.make_settings(rank=100)``). The other systems use its rank, seed and
+        tokeniser, and the limits of unique words apply to the documents of all systems.
     langs
         Only these languages. With ``comparable`` their order decides which paragraphs a language gets.
     seed
