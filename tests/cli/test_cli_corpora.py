@@ -364,7 +364,7 @@ def test_a_selected_language_that_is_missing_gives_a_warning(
         (["moses", "bad.en", "bad.it"], "bad.en:1: byte 1 is not UTF-8; convert it with iconv"),
         (["moses", "noise.zip"], "noise.zip: corrupt, file is not a zip file; copy or download it again"),
         (["tmx", "void"], "no TMX file in void; its name must end in .tmx"),
-        (["tmx", "nil.en"], "nil.en:1:1: cut short, no element found; correct it there or export it again"),
+        (["tmx", "nil.en"], "nil.en:1:1: truncated, no element found; correct it there or export it again"),
         (["tmx", "noise.tmx"], "noise.tmx:1:1: not well-formed (invalid token); correct it there or export it again"),
         (
             ["tmx", "noise.tmx", "--on-error", "skip"],
@@ -390,7 +390,7 @@ def test_a_selected_language_that_is_missing_gives_a_warning(
         ),
         (
             ["table", "numbers.csv", "--lang-column", "-"],
-            "a: its text does not show its language; name the language in the source, or skip such documents with "
+            "a: its language cannot be identified; name the language in the source, or skip such documents with "
             "--on-error skip",
         ),
         (
@@ -449,8 +449,8 @@ def test_when_everything_is_dropped_the_options_that_did_it_are_named(
     english = next(document for document in demo.encyclopedia() if document.lang == "en")
     (tmp_path / "x.csv").write_text(f'concept,lang,text\na,da,"{english.text.replace(chr(34), chr(39))}"\n')
     assert fails("table", "x.csv", "--drop-foreign", "-o", "corpus.csv") == (
-        "no document is left, all are in another language than declared or near-duplicates; leave out --drop-foreign "
-        "or --dedupe"
+        "all documents were dropped, as being in another language than declared or as near-duplicates; leave out "
+        "--drop-foreign or --dedupe"
     )
 
 

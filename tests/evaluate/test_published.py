@@ -294,7 +294,7 @@ def test_a_truncated_matrix_is_reported_or_read_up_to_its_end() -> None:
     text = "".join(f"Q{q} {w} {c}\n" for q, w, c in random.integers([1, 1, 1], [3, 4, 10**6], (5000, 3)))
     write_files(matrix=gzip.compress(text.encode())[:-9000])
     message = error_of()
-    assert message.startswith(f"{MATRIX}: cut short")
+    assert message.startswith(f"{MATRIX}: truncated")
     skipped = Skipped()
     found = sum(sum(words.values()) for words in read_english(skipped).values())
     assert skipped.examples == {"unreadable file": message}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cr5.corpus.documents import Document
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
-from cr5.sources.bible import Unit, read_bible
+from cr5.sources.bible import BibleUnit, read_bible
 
 REFERENCES = ["GEN 1:1", "GEN 1:2", "GEN 1:3", "GEN 2:1", "EXO 1:1", "EXO 1:2"]
 ENGLISH = ["In the beginning.", "It was dark.", "<range>", "", "These are names.", ""]
@@ -34,7 +34,7 @@ def references(tmp_path: Path) -> Path:
     return put(tmp_path / "vref.txt", REFERENCES)
 
 
-def message(files: list[Path], references: Path | None, by: Unit = "chapter") -> str:
+def message(files: list[Path], references: Path | None, by: BibleUnit = "chapter") -> str:
     with pytest.raises(CorpusError) as caught:
         list(read_bible(files, references=references, by=by))
     return str(caught.value)
@@ -68,7 +68,7 @@ def message(files: list[Path], references: Path | None, by: Unit = "chapter") ->
     ],
 )
 def test_verses_are_documents_or_joined_into_chapters_and_books(
-    tmp_path: Path, references: Path, by: Unit, expected: list[Document]
+    tmp_path: Path, references: Path, by: BibleUnit, expected: list[Document]
 ) -> None:
     path = put(tmp_path / "eng-engXYZ.txt", ENGLISH)
     assert list(read_bible([path], references=references, by=by)) == expected
@@ -148,7 +148,7 @@ def test_a_list_with_a_line_that_is_not_a_verse_is_an_error(tmp_path: Path, line
 )
 def test_a_line_without_its_verse_is_an_error(tmp_path: Path, line: str) -> None:
     path = put(tmp_path / "eng.txt", ["", line, "GEN 1:2\tIt was dark."])
-    shown = line if len(line) < 40 else "x" * 40 + "..."
+    shown = line if len(line) < 40 else "x" * 40 + "…"
     expected = (
         f"{path}:2: {shown!r} does not start with a verse and a tab; "
         "write GEN 1:1<TAB>text, or pass a list of `references`"
@@ -176,9 +176,11 @@ def test_an_unreadable_file_is_reported_and_the_others_are_read(tmp_path: Path, 
 
 
 def test_wrong_arguments_are_errors_that_name_them(tmp_path: Path, references: Path) -> None:
-    assert message([], None) == "no verse file given; name files such as eng-engBSB.txt, or their folder"
-    assert message([tmp_path], references) == (
-        f"{tmp_path}: no verse file in this folder; their names end in .txt or .tsv"
+    assert message([], None).startswith("no verse file in an empty list; name files")
+    assert message([tmp_path], references).startswith(f"no verse file in {tmp_path}; name files")
+    (tmp_path / "empty").mkdir()
+    assert message([tmp_path / "empty"], None) == (
+        f"{tmp_path}/empty: no verse file in this folder; their names end in .txt or .tsv"
     )
     assert message([tmp_path], references, by="page") == (  # type: ignore[arg-type]
         "`by='page'` is unknown; choose verse, chapter or book"

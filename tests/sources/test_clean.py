@@ -43,7 +43,7 @@ def test_an_invalid_language_code_is_an_error() -> None:
         kept(bad)
     skipped = Skipped()
     assert [document.concept for document in kept(bad, handle_error=skipped.add)] == ["b"]
-    assert skipped.counts == {"no language code": 1}
+    assert skipped.counts == {"invalid language code": 1}
 
 
 def test_a_text_whose_language_cannot_be_guessed_is_an_error() -> None:

@@ -14,6 +14,7 @@ from timing import seconds
 from cr5.corpus.documents import Document
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
+from cr5.sources import europarl
 from cr5.sources.europarl import read_europarl
 
 TEXT = """<CHAPTER ID=1>
@@ -205,7 +206,7 @@ def test_a_folder_without_sessions_is_an_error(tmp_path: Path) -> None:
     assert message(tmp_path) == (
         f"{tmp_path}: no session file; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml"
     )
-    assert message(tmp_path / "txt") == f"{tmp_path}/txt: no such folder or .zip; check the spelling"
+    assert message(tmp_path / "txt") == f"{tmp_path}/txt: no such file or folder; check the spelling"
 
 
 def test_a_wanted_language_without_sessions_is_an_error(tmp_path: Path) -> None:
@@ -222,7 +223,7 @@ def test_a_wanted_language_without_sessions_is_an_error(tmp_path: Path) -> None:
             "ep-1.txt",
             b"Nothing but text.\n",
             "no session",
-            ": no CHAPTER and no SPEAKER; remove it, or give it a name without ep-",
+            ": contains no <CHAPTER> or <SPEAKER>; remove it, or rename it without ep-",
         ),
         (
             "ep-1.xml",
@@ -240,7 +241,7 @@ def test_a_wanted_language_without_sessions_is_an_error(tmp_path: Path) -> None:
             "ep-1.xml.gz",
             gzip.compress(XML.encode())[:-9],
             "unreadable file",
-            ": cut short, the compressed data has no end; copy or download it again",
+            ": truncated, the compressed data has no end; copy or download it again",
         ),
         (
             "ep-1.xml.gz",
@@ -271,15 +272,16 @@ def test_an_encrypted_member_is_an_error(tmp_path: Path) -> None:
     content[6] |= 1
     content[content.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(content)
-    assert message(path) == f"{path}: ep-1.txt: encrypted; unpack it first"
+    assert message(path) == f"{path}: ep-1.txt is encrypted; unpack it with its password and pass the files"
 
 
-def test_a_speech_without_an_end_is_left_out(tmp_path: Path) -> None:
+def test_a_speech_without_an_end_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(europarl, "MAX_SPEECH_CHARACTERS", 10_000)
     path = put(tmp_path, "en/ep-00-01-17.txt", speech(0) + "word word\n" * 20_000 + speech())
     skipped = Skipped()
     tracemalloc.start()
     try:
-        assert list(read_europarl(tmp_path, handle_error=skipped.add, max_speech_characters=10_000)) == [SPEECH]
+        assert list(read_europarl(tmp_path, handle_error=skipped.add)) == [SPEECH]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

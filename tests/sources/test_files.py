@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
-from cr5.sources.files import lines, opened, raise_error
+from cr5.sources import files
+from cr5.sources.files import lines, open_source, raise_error
 
 CONTENT = "første linje\nanden 🦉\n".encode()
 WRITERS: dict[str, Callable[[bytes], bytes]] = {
@@ -29,7 +30,7 @@ WRITERS: dict[str, Callable[[bytes], bytes]] = {
 def test_a_file_is_decompressed_by_its_name(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"corpus.txt{suffix}"
     path.write_bytes(WRITERS[suffix](CONTENT))
-    with opened(path) as stream:
+    with open_source(path) as stream:
         assert stream.read() == CONTENT
 
 
@@ -37,7 +38,7 @@ def test_a_member_of_a_zip_is_read_as_a_file(tmp_path: Path) -> None:
     path = tmp_path / "corpus.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("folder/a.txt", CONTENT)
-    with opened(path, "folder/a.txt") as stream:
+    with open_source(path, "folder/a.txt") as stream:
         assert stream.read() == CONTENT
 
 
@@ -47,26 +48,26 @@ def test_every_truncation_is_told_as_one(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"corpus.txt{suffix}"
     for end in range(4, len(whole)):  # less than its first signs is nothing
         path.write_bytes(whole[:end])
-        with pytest.raises(CorpusError) as caught, opened(path) as stream:
+        with pytest.raises(CorpusError) as caught, open_source(path) as stream:
             stream.read()
-        assert str(caught.value) == (f"{path}: cut short, the compressed data has no end; copy or download it again")
+        assert str(caught.value) == (f"{path}: truncated, the compressed data has no end; copy or download it again")
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
 def test_what_is_not_compressed_at_all_is_corrupt(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"corpus.txt{suffix}"
     path.write_bytes(b"plain text " * 100)
-    with pytest.raises(CorpusError, match=r"corrupt, .*; copy or download it again"), opened(path) as stream:
+    with pytest.raises(CorpusError, match=r"corrupt, .*; copy or download it again"), open_source(path) as stream:
         stream.read()
 
 
 def test_a_zip_that_is_none_and_a_file_that_is_not_there_are_named(tmp_path: Path) -> None:
     path = tmp_path / "corpus.zip"
     path.write_bytes(b"PK no")
-    with pytest.raises(CorpusError) as caught, opened(path, "a.txt"):
+    with pytest.raises(CorpusError) as caught, open_source(path, "a.txt"):
         pass
     assert str(caught.value) == f"{path}: a.txt: corrupt, file is not a zip file; copy or download it again"
-    with pytest.raises(CorpusError) as caught, opened(tmp_path / "none.txt"):
+    with pytest.raises(CorpusError) as caught, open_source(tmp_path / "none.txt"):
         pass
     assert str(caught.value) == f"{tmp_path}/none.txt: cannot be read, no such file or directory; check the name"
 
@@ -81,10 +82,11 @@ def test_after_a_line_that_is_not_utf_8_numbers_stay_right() -> None:
     assert skipped.examples == {"invalid UTF-8": "x.txt:2: byte 2 is not UTF-8; convert it with iconv"}
 
 
-def test_after_a_line_that_is_too_long_numbers_stay_right() -> None:
+def test_after_a_line_that_is_too_long_numbers_stay_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_LINE_BYTES", 10)
     skipped = Skipped()
     stream = io.BytesIO(b"a\n" + b"b" * 50 + b"\nc\n" + b"d" * 9 + b"\n" + b"e" * 50)
-    assert list(lines(stream, "x.txt", skipped.add, max_bytes=10)) == ["a", None, "c", "d" * 9, None]
+    assert list(lines(stream, "x.txt", skipped.add)) == ["a", None, "c", "d" * 9, None]
     assert skipped.counts == {"line too long": 2}
 
 

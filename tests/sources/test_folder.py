@@ -118,9 +118,10 @@ def test_lines_of_more_than_half_the_pages_are_dropped(tmp_path: Path) -> None:
     assert list(read_folder(tmp_path, keep_repeated=True))[1].text == "Sosteneteci!\npagina 0\nmeno"
 
 
-def test_repeated_lines_are_found_in_a_sample_of_many_pages(tmp_path: Path) -> None:
+def test_repeated_lines_are_found_in_a_sample_of_many_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "SAMPLE_PAGES", 12)
     tree(tmp_path, {f"it/{i:03}.txt": f"menu\npagina {i}" for i in range(100)})
-    assert [d.text for d in read_folder(tmp_path, sample_pages=12)] == [f"pagina {i}" for i in range(100)]
+    assert [d.text for d in read_folder(tmp_path)] == [f"pagina {i}" for i in range(100)]
 
 
 # Faults
@@ -143,8 +144,9 @@ def test_unreadable_pages_are_reported_and_the_others_are_read(tmp_path: Path, m
     tree(tmp_path, {"en/a.html": "<p>x", "en/bad.txt": b"caf\xe9", "en/large.md": "x" * 5000})
     tree(tmp_path, {"en/named.html": b"<meta charset=cp1252>\x81"})
     (tmp_path / "en" / "gone.html").symlink_to("nowhere")
+    monkeypatch.setattr(folder, "MAX_PAGE_BYTES", 4096)
     skipped = Skipped()
-    assert [d.concept for d in read_folder(tmp_path, handle_error=skipped.add, max_page_bytes=4096)] == ["a"]
+    assert [d.concept for d in read_folder(tmp_path, handle_error=skipped.add)] == ["a"]
     assert skipped.counts == {"invalid UTF-8": 2, "page too large": 1, "unreadable file": 1}
     examples = {reason: text.replace(str(tmp_path), "ROOT") for reason, text in skipped.examples.items()}
     assert examples == {

@@ -15,8 +15,9 @@ from timing import seconds
 from cr5.corpus.documents import Document
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
-from cr5.sources.catalogue_files import MAX_MO_BYTES, Message, read_mo, read_po
-from cr5.sources.gettext import Unit, plain, read_gettext
+from cr5.sources import catalogue_files
+from cr5.sources.catalogue_files import Message, read_mo, read_po
+from cr5.sources.gettext import GettextUnit, plain, read_gettext
 
 GERMAN = r"""# Ein Übersetzer <a@b.c>, 2026.
 #, fuzzy
@@ -128,11 +129,11 @@ def put(root: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-def read(paths: list[Path], by: Unit = "message", source_lang: str = "en") -> list[Document]:
+def read(paths: list[Path], by: GettextUnit = "message", source_lang: str = "en") -> list[Document]:
     return list(read_gettext(paths, by=by, source_lang=source_lang))
 
 
-def message(paths: list[Path], by: Unit = "message") -> str:
+def message(paths: list[Path], by: GettextUnit = "message") -> str:
     with pytest.raises(CorpusError) as caught:
         read(paths, by)
     return str(caught.value)
@@ -355,7 +356,7 @@ def test_time_is_linear(unit: str) -> None:
     ("entry", "words"),
     [
         ("nonsense", "4: 'nonsense' does not belong in a catalogue; check the file with msgfmt -c"),
-        ("x" * 50, f"4: '{'x' * 40}...' does not belong in a catalogue; check the file with msgfmt -c"),
+        ("x" * 50, f"4: '{'x' * 40}…' does not belong in a catalogue; check the file with msgfmt -c"),
         ('"a"', "4: '\"a\"' does not belong in a catalogue; check the file with msgfmt -c"),
         ('msgid "a"', "4: a message without msgstr; check the file with msgfmt -c"),
         ('msgstr "a"', "4: a message without msgid; check the file with msgfmt -c"),
@@ -378,10 +379,11 @@ def test_a_damaged_entry_is_reported_and_the_others_are_read(tmp_path: Path, ent
     assert skipped.examples == {"unreadable message": f"{path}:{words}"}
 
 
-def test_a_message_without_an_end_is_left_out() -> None:
+def test_a_message_without_an_end_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue_files, "MAX_MESSAGE_BYTES", 1000)
     content = 'msgid "a"\nmsgstr ""\n' + '"word "\n' * 1000 + 'msgid "Quit"\nmsgstr "Esci"\n'
     skipped = Skipped()
-    messages = list(read_po(io.BytesIO(content.encode()), "it.po", skipped.add, max_message_bytes=1000))
+    messages = list(read_po(io.BytesIO(content.encode()), "it.po", skipped.add))
     assert messages == [Message("", "Quit", "", ("Esci",))]
     assert skipped.examples["unreadable message"].startswith("it.po:143: a message of more than 1,000 bytes")
 
@@ -399,13 +401,13 @@ def test_an_unknown_charset_is_an_error(tmp_path: Path, name: str) -> None:
     assert skipped.counts == {"unknown charset": 2}
 
 
-def mo_message(content: bytes, max_bytes: int = MAX_MO_BYTES) -> str:
+def mo_message(content: bytes) -> str:
     with pytest.raises(CorpusError) as caught:
-        list(read_mo(io.BytesIO(content), "da.mo", max_bytes=max_bytes))
+        list(read_mo(io.BytesIO(content), "da.mo"))
     return str(caught.value)
 
 
-def test_a_file_that_is_not_a_compiled_catalogue_is_an_error() -> None:
+def test_a_file_that_is_not_a_compiled_catalogue_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = mo([Message("", "a", "", ("b",))])
     for content in (b"", b"msgid", whole[:19], whole[1:]):
         assert mo_message(content) == (
@@ -421,7 +423,8 @@ def test_a_file_that_is_not_a_compiled_catalogue_is_an_error() -> None:
         mo_message(many)
         == f"da.mo: {2**32 - 1} messages of revision 0 do not fit in its {len(whole)} bytes; compile it again"
     )
-    assert mo_message(whole, max_bytes=50) == "da.mo: more than 0 MB; pass its .po instead"
+    monkeypatch.setattr(catalogue_files, "MAX_MO_BYTES", 50)
+    assert mo_message(whole) == "da.mo: more than 0 MB; pass its .po instead"
 
 
 def test_offsets_outside_a_compiled_catalogue_are_errors() -> None:

@@ -8,7 +8,7 @@ from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.files import raise_error
 from cr5.sources.input_files import InputFile
-from cr5.sources.line_aligned import AlignedFiles, group_files, read_rows, split_name
+from cr5.sources.line_aligned import AlignedFiles, group_files, read_aligned_lines, split_name
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_a_name_ends_in_its_language(name: str, stem: str, lang: str) -> None:
 
 
 def test_codes_that_are_not_registered_count_on_request() -> None:
-    assert split_name("train.qq", any_code=True) == ("train", "qq")
-    assert split_name("README.md", any_code=True) == ("README.md", "")
+    assert split_name("train.qq", allow_unregistered=True) == ("train", "qq")
+    assert split_name("README.md", allow_unregistered=True) == ("README.md", "")
 
 
 def test_files_are_grouped_by_folder_and_stem_and_keep_their_order() -> None:
@@ -43,7 +43,7 @@ def test_files_are_grouped_by_folder_and_stem_and_keep_their_order() -> None:
         ("y.en-da", ["en"]),
     ]
     assert [group.source for group in groups] == ["a/x", "b/x", "a/y.en-da"]
-    assert [group.missing_partner for group in groups] == ["", "", "da"]
+    assert [group.missing_language for group in groups] == ["", "", "da"]
 
 
 def test_members_of_a_zip_are_grouped_too() -> None:
@@ -64,12 +64,12 @@ def put(folder: Path, **texts: bytes) -> AlignedFiles:
 
 def test_rows_have_the_stripped_lines_of_all_files(tmp_path: Path) -> None:
     group = put(tmp_path, en=b"\xef\xbb\xbf one\r\n\ntwo", it=b"uno\nsolo\ndue\n")
-    assert list(read_rows(group, raise_error)) == [("one", "uno"), ("", "solo"), ("two", "due")]
+    assert list(read_aligned_lines(group, raise_error)) == [("one", "uno"), ("", "solo"), ("two", "due")]
 
 
 def test_an_unreadable_line_is_none_and_the_others_keep_their_places(tmp_path: Path) -> None:
     skipped = Skipped()
-    rows = list(read_rows(put(tmp_path, en=b"one\n\xff\nthree\n", it=b"uno\ndue\ntre\n"), skipped.add))
+    rows = list(read_aligned_lines(put(tmp_path, en=b"one\n\xff\nthree\n", it=b"uno\ndue\ntre\n"), skipped.add))
     assert rows == [("one", "uno"), (None, "due"), ("three", "tre")]
     assert skipped.counts == {"invalid UTF-8": 1}
 
@@ -77,7 +77,7 @@ def test_an_unreadable_line_is_none_and_the_others_keep_their_places(tmp_path: P
 def test_files_of_different_length_give_no_rows(tmp_path: Path) -> None:
     group = put(tmp_path, en=b"one\ntwo\n", it=b"uno\n", de=b"eins\nzwei")
     with pytest.raises(CorpusError, match=r"x\.en: 2 lines, but 1 in .*x\.it"):
-        list(read_rows(group, raise_error))
+        list(read_aligned_lines(group, raise_error))
     skipped = Skipped()
-    assert list(read_rows(group, skipped.add)) == []
+    assert list(read_aligned_lines(group, skipped.add)) == []
     assert skipped.counts == {"unequal files": 1}

@@ -254,7 +254,7 @@ def test_a_file_without_a_partner_is_an_error(tmp_path: Path) -> None:
     skipped = Skipped()
     put(folder, y__en="a\n", y__fr="b\n")
     assert len(list(read_moses([folder, path], handle_error=skipped.add))) == 2
-    assert skipped.counts == {"language alone": 2}
+    assert skipped.counts == {"missing translation": 2}
 
 
 def test_no_pair_at_all_is_an_error(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_damaged_files_are_reported_and_the_others_are_read(tmp_path: Path) -> N
     folder = put(tmp_path / "a", x__en__gz=gzip.compress(text)[:-900], x__fr=text, y__en="a\n", y__fr="b\n")
     put(folder, z__zip=b"PK no zip")
     assert message(folder / "x.en.gz", folder / "x.fr") == (
-        f"{folder}/x.en.gz: cut short, the compressed data has no end; copy or download it again"
+        f"{folder}/x.en.gz: truncated, the compressed data has no end; copy or download it again"
     )
     assert message(folder / "z.zip") == f"{folder}/z.zip: corrupt, file is not a zip file; copy or download it again"
     skipped = Skipped()

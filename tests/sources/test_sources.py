@@ -16,14 +16,14 @@ from cr5.progress import Progress
 from cr5.sources.files import ErrorHandler, raise_error
 from cr5.sources.make_corpus import make_corpus
 from cr5.sources.registry import SOURCES
-from cr5.sources.source import Parameter, Source
+from cr5.sources.source import ParameterHelp, Source
 
 
 def read_notes(
-    paths: Annotated[Sequence[Path], Parameter("Files.", metavar="FILE")],
+    paths: Annotated[Sequence[Path], ParameterHelp("Files.", metavar="FILE")],
     *,
-    times: Annotated[int, Parameter("How often.", metavar="N", minimum=1)] = 1,
-    names: Annotated[Mapping[str, str] | None, Parameter("Names of languages.", metavar="CODE=NAME")] = None,
+    times: Annotated[int, ParameterHelp("How often.", metavar="N", minimum=1)] = 1,
+    names: Annotated[Mapping[str, str] | None, ParameterHelp("Names of languages.", metavar="CODE=NAME")] = None,
     handle_error: ErrorHandler = raise_error,
 ) -> Iterator[Document]:
     for path in paths:
@@ -35,7 +35,7 @@ def read_notes(
                 handle_error("no text", f"{path}:{number}: no text")
 
 
-NOTES = Source("notes", read_notes, help="Notes.", longer_documents="repeat more with `times`")
+NOTES = Source("notes", read_notes, help="Notes.", short_documents_advice="repeat more with `times`")
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)

@@ -80,9 +80,9 @@ def plain(documents: Iterable[Document]) -> list[tuple[str, str, str]]:
     return [(document.concept, document.lang, document.text) for document in documents]
 
 
-def message(*paths: Path, join: int = 1, max_unit_bytes: int = tmx.MAX_UNIT_BYTES) -> str:
+def message(*paths: Path, join: int = 1) -> str:
     with pytest.raises(CorpusError) as caught:
-        list(read_tmx(paths, join=join, max_unit_bytes=max_unit_bytes))
+        list(read_tmx(paths, join=join))
     return str(caught.value)
 
 
@@ -164,7 +164,10 @@ def test_the_size_of_chunks_does_not_change_the_documents(memory: list[list[tupl
     content = wrap(*(unit(*pairs) for pairs in memory)).encode()
     with tempfile.TemporaryDirectory() as name:
         path = put(Path(name), content)
-        assert plain(read_tmx([path], join=1, chunk_bytes=chunk)) == plain(read_tmx([path], join=1))
+        whole = plain(read_tmx([path], join=1))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tmx, "CHUNK_BYTES", chunk)
+            assert plain(read_tmx([path], join=1)) == whole
 
 
 # What is wrong
@@ -194,10 +197,10 @@ def test_a_memory_cut_anywhere_gives_whole_units_and_an_error(tmp_path: Path) ->
         assert skipped.counts == {"unreadable file": 1}
     cut = content.index(b"</tu>") + 5
     assert message(put(tmp_path, content[:cut])) == (
-        f"{tmp_path}/m.tmx:1:{cut + 1}: cut short, no element found; correct it there or export it again"
+        f"{tmp_path}/m.tmx:1:{cut + 1}: truncated, no element found; correct it there or export it again"
     )
     assert message(put(tmp_path, b"")) == (
-        f"{tmp_path}/m.tmx:1:1: cut short, no element found; correct it there or export it again"
+        f"{tmp_path}/m.tmx:1:1: truncated, no element found; correct it there or export it again"
     )
 
 
@@ -208,7 +211,7 @@ def test_a_compressed_file_that_is_cut_gives_the_units_before(tmp_path: Path) ->
     found = plain(read_tmx([path], join=1, handle_error=skipped.add))
     assert 1000 < len(found) < 20_000
     assert skipped.examples == {
-        "unreadable file": f"{path}: cut short, the compressed data has no end; copy or download it again"
+        "unreadable file": f"{path}: truncated, the compressed data has no end; copy or download it again"
     }
 
 
@@ -223,7 +226,7 @@ def test_a_segment_without_a_language_is_an_error(tmp_path: Path) -> None:
 def test_an_unknown_entity_is_an_error(tmp_path: Path) -> None:
     units = '<tu><tuv xml:lang="it"><seg>io&xyz;tu</seg></tuv></tu>'
     path = put(tmp_path, wrap(units, doctype='<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n'))
-    assert message(path) == f"{path}:2: '&xyz;' is unknown; write its text instead"
+    assert message(path) == f"{path}:2: the entity 'xyz' is unknown; write its text instead"
     skipped = Skipped()
     assert plain(read_tmx([path], join=1, handle_error=skipped.add)) == [("m:1", "it", "io tu")]
     assert message(put(tmp_path, wrap(units))) == (
@@ -333,11 +336,14 @@ def test_any_bytes_give_units_or_an_error(junk: bytes, place: int) -> None:
     ],
     ids=["text", "elements", "comment", "attribute", "depth"],
 )
-def test_an_element_that_never_ends_is_an_error(tmp_path: Path, endless: str, explanation: str) -> None:
+def test_an_element_that_never_ends_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endless: str, explanation: str
+) -> None:
+    monkeypatch.setattr(tmx, "MAX_UNIT_BYTES", 1 << 20)
     path = put(tmp_path, '<tmx><body><tu><tuv xml:lang="en"><seg>' + endless)
     tracemalloc.start()
     try:
-        shown = message(path, max_unit_bytes=1 << 20)
+        shown = message(path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

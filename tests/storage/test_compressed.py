@@ -34,7 +34,7 @@ def test_the_suffix_of_the_compression_is_split_off(name: str, parts: tuple[str,
 @pytest.mark.parametrize(
     ("error", "facts"),
     [
-        (EOFError(), ["cut short", "download it again"]),
+        (EOFError(), ["truncated", "download it again"]),
         (FileNotFoundError(2, "No such file or directory"), ["no such file or directory", "check the name"]),
         (PermissionError(13, "Permission denied"), ["permission denied", "check its permissions"]),
         (OSError("CRC check failed"), ["corrupt, CRC check failed", "download it again"]),

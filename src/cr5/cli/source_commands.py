@@ -14,7 +14,7 @@ from cr5.cli.render import corpora as rendering
 from cr5.corpus.skipped import Skipped
 from cr5.settings import make_settings
 from cr5.sources.make_corpus import make_corpus
-from cr5.sources.source import Parameter, Source
+from cr5.sources.source import ParameterHelp, Source
 
 Output = Annotated[
     str,
@@ -85,7 +85,7 @@ def _run(
         about = {"corpus": output, "documents": summary.documents.total(), "seconds": seconds}
         console.as_json(about | {"skipped": skipped.counts} | summary.to_json())
         return
-    advice = ", or ".join(filter(None, [in_command_line_terms(source.longer_documents, app), TRAIN_ON_SHORT]))
+    advice = ", or ".join(filter(None, [in_command_line_terms(source.short_documents_advice, app), TRAIN_ON_SHORT]))
     rendering.source_summary(
         summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique, longer=advice
     )
@@ -94,7 +94,7 @@ def _run(
         console.warn(f"no document is in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}")
 
 
-def _typer_parameter(name: str, parameter: inspect.Parameter, described: Parameter) -> inspect.Parameter:
+def _typer_parameter(name: str, parameter: inspect.Parameter, described: ParameterHelp) -> inspect.Parameter:
     """The parameter of a reader as typer declares it: an argument if it is positional, else an option."""
     kind, default = get_args(parameter.annotation)[0], parameter.default
     if get_origin(kind) is Sequence:
@@ -111,7 +111,7 @@ def _typer_parameter(name: str, parameter: inspect.Parameter, described: Paramet
     return parameter.replace(annotation=Annotated[kind, option], default=default)
 
 
-def _parsed(value: Any, name: str, parameter: inspect.Parameter, described: Parameter) -> Any:
+def _parsed(value: Any, name: str, parameter: inspect.Parameter, described: ParameterHelp) -> Any:
     """The value of an option as the reader takes it: KEY=VALUE, given several times, becomes a mapping."""
     if not _is_mapping(get_args(parameter.annotation)[0]):
         return value

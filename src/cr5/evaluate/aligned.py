@@ -14,7 +14,7 @@ from cr5.corpus.languages import find_language, short_code
 from cr5.errors import CorpusError
 from cr5.sources.files import raise_error
 from cr5.sources.input_files import InputFile, find_files
-from cr5.sources.line_aligned import AlignedFiles, group_files, read_rows, split_name
+from cr5.sources.line_aligned import AlignedFiles, group_files, read_aligned_lines, split_name
 
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _IsWanted: TypeAlias = Callable[[str, str], bool]
@@ -69,15 +69,15 @@ def _find_inputs(given: Sequence[Path]) -> tuple[list[Path], list[AlignedFiles]]
     tables = [file.path for file in files if file.path.suffix == ".parquet"]
     texts = [file for file in files if file.path.suffix != ".parquet"]
     for file in texts:
-        if file.path in given and file.member is None and not split_name(file.name, any_code=True)[1]:
+        if file.path in given and file.member is None and not split_name(file.name, allow_unregistered=True)[1]:
             raise CorpusError(f"{file}: the end of its name is not a language; {_FORMATS}")
     groups = []
-    for group in group_files(texts, any_code=True):
+    for group in group_files(texts, allow_unregistered=True):
         (first, *others) = group.files.values()
         if others:
             groups.append(group)
-        elif first.path in given or group.missing_partner:
-            partner = f"{group.source}.{group.missing_partner or 'xx'}"
+        elif first.path in given or group.missing_language:
+            partner = f"{group.source}.{group.missing_language or 'xx'}"
             raise CorpusError(f"{first}: the translation file {partner} is missing; give it as well")
     return tables, groups
 
@@ -91,7 +91,7 @@ def _read_lines(group: AlignedFiles, is_wanted: _IsWanted) -> Iterator[AlignedSe
         if is_wanted(*langs):
             wanted.append((langs, a, b))
     needed = {code: group.files[code] for _, a, b in wanted for code in (a, b)}
-    rows = list(read_rows(AlignedFiles(group.stem, needed), raise_error)) if wanted else []
+    rows = list(read_aligned_lines(AlignedFiles(group.stem, needed), raise_error)) if wanted else []
     columns = {code: [row[i] or "" for row in rows] for i, code in enumerate(needed)}
     for langs, a, b in wanted:
         yield _without_empty(langs, list(zip(columns[a], columns[b], strict=True)), group.source)

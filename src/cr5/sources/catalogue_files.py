@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
+from cr5.errors import quoted
 from cr5.sources.files import MAX_LINE_BYTES, ErrorHandler, raise_error
 
 MAX_MESSAGE_BYTES = 1 << 22  # of a message in a PO file
@@ -34,11 +35,11 @@ class Message(NamedTuple):
 
 
 class _FormatError(Exception):
-    """What is wrong, and in which line; 0 stands for the whole file."""
+    """What is wrong, and in which line; None stands for the whole file."""
 
-    def __init__(self, number: int, message: str) -> None:
+    def __init__(self, line: int | None, message: str) -> None:
         super().__init__(message)
-        self.number = number
+        self.line = line
 
 
 def _charset(header: str) -> str:
@@ -51,7 +52,7 @@ def _charset(header: str) -> str:
             return codecs.lookup(name).name
     except LookupError:
         pass
-    raise _FormatError(0, f"unknown charset {name[:40]!r}; convert the file with msgconv -t UTF-8")
+    raise _FormatError(None, f"unknown charset {quoted(name, 40)}; convert the file with msgconv -t UTF-8")
 
 
 # PO
@@ -81,7 +82,7 @@ class _Entry:
     def complete(self) -> bool:
         return self.bad or "msgstr" in self.keywords
 
-    def ends_before(self, keyword: str) -> bool:
+    def starts_next_entry(self, keyword: str) -> bool:
         """Whether a line with this keyword starts the next entry."""
         if keyword == "msgctxt":
             return self.bad or bool(self.keywords)
@@ -93,16 +94,10 @@ class _Entry:
         return [strings for name, strings in self.fields if name == keyword]
 
 
-def read_po(
-    stream: IO[bytes],
-    source: str,
-    handle_error: ErrorHandler = raise_error,
-    *,
-    max_message_bytes: int = MAX_MESSAGE_BYTES,
-) -> Iterator[Message]:
+def read_po(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_error) -> Iterator[Message]:
     """Read the messages of a PO file, without obsolete ones."""
     charset = "utf-8"
-    for entry in _entries(stream, source, handle_error, max_message_bytes):
+    for entry in _entries(stream, source, handle_error):
         try:
             if _is_header(entry):
                 charset = _charset(_text(entry.strings("msgstr")[0], "latin-1"))
@@ -111,15 +106,15 @@ def read_po(
                 continue
             message = _message(entry, charset)
         except _FormatError as error:
-            if error.number == 0:
+            if error.line is None:
                 handle_error("unknown charset", f"{source}: {error}")
                 return
-            handle_error("unreadable message", f"{source}:{error.number}: {error}")
+            handle_error("unreadable message", f"{source}:{error.line}: {error}")
         else:
             yield message
 
 
-def _entries(stream: IO[bytes], source: str, handle_error: ErrorHandler, max_message_bytes: int) -> Iterator[_Entry]:
+def _entries(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[_Entry]:
     entry = _Entry()
 
     def mark_bad(number: int, message: str) -> None:
@@ -133,7 +128,7 @@ def _entries(stream: IO[bytes], source: str, handle_error: ErrorHandler, max_mes
         line = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).strip()
         match = None if line.startswith(b"#") else _KEYWORD.fullmatch(line)
         keyword = match[1].decode() if match and match[1] else ""
-        if entry.ends_before(keyword) or (entry.complete and line[:1] in (b"", b"#")):
+        if entry.starts_next_entry(keyword) or (entry.complete and line[:1] in (b"", b"#")):
             if not entry.bad:
                 yield entry
             entry = _Entry()
@@ -149,12 +144,11 @@ def _entries(stream: IO[bytes], source: str, handle_error: ErrorHandler, max_mes
         elif match and match[2] and entry.fields:
             entry.fields[-1][1].append((number, match[2]))
         elif line and not line.startswith(b"#"):
-            shown = line if len(line) <= 40 else line[:40] + b"..."
-            text = shown.decode("utf-8", "replace")
-            mark_bad(number, f"{text!r} does not belong in a catalogue; check the file with msgfmt -c")
+            text = quoted(line.decode("utf-8", "replace"), 40)
+            mark_bad(number, f"{text} does not belong in a catalogue; check the file with msgfmt -c")
         entry.size += len(line)
-        if entry.size > max_message_bytes:
-            mark_bad(number, f"a message of more than {max_message_bytes:,} bytes; check the file with msgfmt -c")
+        if entry.size > MAX_MESSAGE_BYTES:
+            mark_bad(number, f"a message of more than {MAX_MESSAGE_BYTES:,} bytes; check the file with msgfmt -c")
             entry.fields, entry.references = [], []
     if entry.fields and not entry.bad:
         yield entry
@@ -175,7 +169,7 @@ def _message(entry: _Entry, charset: str) -> Message:
     texts = tuple(text for name, text in decoded if name == "msgstr")
     lines = (line.decode(charset, "replace") for line in entry.references)
     names = (
-        _LINE_NUMBER.sub("", quoted or word).strip() for line in lines for quoted, word in _REFERENCE.findall(line)
+        _LINE_NUMBER.sub("", isolated or word).strip() for line in lines for isolated, word in _REFERENCE.findall(line)
     )
     return Message(
         fields.get("msgctxt", ""),
@@ -200,8 +194,7 @@ def _text(strings: list[tuple[int, bytes]], charset: str, errors: str = "strict"
             parts.append(match[1])
             continue
         if not _STRINGS.fullmatch(line):
-            shown = line if len(line) <= 40 else f"{line[:40]}..."
-            raise _FormatError(number, f"{shown!r} is not a quoted string; check the file with msgfmt -c")
+            raise _FormatError(number, f"{quoted(line, 40)} is not a quoted string; check the file with msgfmt -c")
         unescape = _unescape(charset)
         parts += [_ESCAPE.sub(unescape, part) if "\\" in part else part for part in _STRING.findall(line)]
     return "".join(parts)
@@ -223,11 +216,9 @@ def _unescape(charset: str) -> Callable[[re.Match[str]], str]:
 _MAGIC = 0x950412DE
 
 
-def read_mo(
-    stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_error, *, max_bytes: int = MAX_MO_BYTES
-) -> Iterator[Message]:
+def read_mo(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_error) -> Iterator[Message]:
     """Read the messages of a compiled catalogue in either byte order."""
-    data = stream.read(max_bytes + 1)
+    data = stream.read(MAX_MO_BYTES + 1)
     order = next((order for order in "<>" if data[:4] == struct.pack(f"{order}I", _MAGIC)), None)
     if order is None or len(data) < 20:
         handle_error(
@@ -235,8 +226,8 @@ def read_mo(
             f"{source}: not a compiled catalogue, which starts with 950412de; check the name or compile it again",
         )
         return
-    if len(data) > max_bytes:
-        handle_error("unreadable file", f"{source}: more than {max_bytes >> 20} MB; pass its .po instead")
+    if len(data) > MAX_MO_BYTES:
+        handle_error("unreadable file", f"{source}: more than {MAX_MO_BYTES >> 20} MB; pass its .po instead")
         return
     revision, count, ids, texts = struct.unpack_from(f"{order}4I", data, 4)
     if revision >> 16 > 1 or max(ids, texts) + 8 * count > len(data):

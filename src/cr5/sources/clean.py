@@ -23,28 +23,21 @@ SAMPLE_DOCUMENTS = 1000
 
 @dataclass
 class SourceSummary:
-    """Counts of documents by language: what was read from a source, what was kept, and what looked wrong.
+    """Counts of documents by language: what was read from a source, what was kept, and what looked wrong."""
 
-    ``read``: all documents of the source. ``documents``: those that were kept. ``guessed``: those whose language the
-    source did not name; ``confidence`` is the sum of the probabilities of these guesses. ``foreign``: texts that are
-    evidently in another language, by declared and evident language, each with the concept of the first in
-    ``foreign_examples``. ``duplicates``: texts that nearly repeat a text of another concept. ``short``: documents with
-    too few different words, among the ``sampled`` ones. ``concepts`` and ``shared``: all concepts, and those in two
-    languages or more. ``renamed``: language codes that the source spells differently.
-    """
-
-    read: Counter[str] = field(default_factory=Counter)
-    documents: Counter[str] = field(default_factory=Counter)
-    guessed: Counter[str] = field(default_factory=Counter)
-    confidence: dict[str, float] = field(default_factory=dict)
+    read: Counter[str] = field(default_factory=Counter)  # all documents of the source
+    documents: Counter[str] = field(default_factory=Counter)  # those that were kept
+    guessed: Counter[str] = field(default_factory=Counter)  # those whose language was identified from their text
+    confidence: dict[str, float] = field(default_factory=dict)  # the sum of the probabilities of these languages
+    # Texts that are evidently in another language, by declared and evident language, and the concept of the first one.
     foreign: Counter[tuple[str, str]] = field(default_factory=Counter)
     foreign_examples: dict[tuple[str, str], str] = field(default_factory=dict)
-    duplicates: Counter[str] = field(default_factory=Counter)
-    sampled: Counter[str] = field(default_factory=Counter)
-    short: Counter[str] = field(default_factory=Counter)
+    duplicates: Counter[str] = field(default_factory=Counter)  # texts that nearly repeat one of another concept
+    sampled: Counter[str] = field(default_factory=Counter)  # documents whose words were counted
+    short: Counter[str] = field(default_factory=Counter)  # those of them with too few different words
     concepts: int = 0
-    shared: int = 0
-    renamed: dict[str, str] = field(default_factory=dict)
+    shared: int = 0  # concepts in two languages or more
+    renamed: dict[str, str] = field(default_factory=dict)  # BCP 47 codes of languages that the source spells otherwise
 
     def by_language(self) -> dict[str, "LanguageSummary"]:
         """The counts of every language."""
@@ -132,7 +125,7 @@ def _in_known_languages(
             if lang == identification.UNKNOWN:
                 handle_error(
                     "language unknown",
-                    f"{document.concept}: its text does not show its language; name the language in the source, or "
+                    f"{document.concept}: its language cannot be identified; name the language in the source, or "
                     'skip such documents with `on_error="skip"`',
                 )
                 continue
@@ -140,7 +133,7 @@ def _in_known_languages(
             try:
                 lang = _normalise(declared)
             except CorpusError as error:
-                handle_error("no language code", f"{document.concept}: {error}")
+                handle_error("invalid language code", f"{document.concept}: {error}")
                 continue
         summary.read[lang] += 1
         if wanted is not None and lang not in wanted:

@@ -9,54 +9,55 @@ import html
 import re
 import zipfile
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import IO, Annotated, NamedTuple, TypeAlias
+from typing import IO, Annotated, NamedTuple
 
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import normalise
 from cr5.errors import CorpusError
-from cr5.sources.files import ErrorHandler, lines, opened, raise_error, reading
-from cr5.sources.source import Parameter, Source
+from cr5.sources.files import ErrorHandler, corpus_errors, lines, raise_error
+from cr5.sources.input_files import InputFile, find_files
+from cr5.sources.source import ParameterHelp, Source
 
 MAX_SPEECH_CHARACTERS = 1 << 22  # the longest real ones have some 100,000
 _MAX_TAG_CHARACTERS = 2000
 
-_FILE_NAME = re.compile(r"ep-[^/.]+\.(?:xml|txt)(?:\.(?:gz|bz2|xz))?")
+_FILE_NAME = re.compile(r"ep-[^/.]+\.(?:xml|txt)")
 _LINE_TAG = re.compile(r"\s*<(?:(CHAPTER|SPEAKER)\b(.*)|/?[A-Za-z]\w*[^<>]*)>\s*", re.IGNORECASE)
 _TAG = re.compile(r"""<(?:[!?][^<>]*>|(/?[A-Za-z][\w.:-]*+)((?:[^<>"']|"[^"<]*"|'[^'<]*')*+)>)""")
 _OPEN_TAG = re.compile(r"<(?:[A-Za-z/!?][^<>]*)?\Z")
 # Quotes may be missing, or occur within a value: a value extends to the next name or to the end.
 _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*([\"']?)(.*?)\2(?=\s+\w+\s*=|\s*\Z)")
 
-_Event: TypeAlias = tuple[int, str, str]
-"""A line number with CHAPTER or SPEAKER and its attributes, with P between paragraphs, or with "" and some text."""
+
+class _Event(NamedTuple):
+    """A part of a file: a CHAPTER or SPEAKER with its attributes as text, a paragraph break (P), or some text ("")."""
+
+    line: int
+    kind: str
+    text: str
 
 
 class _SessionFile(NamedTuple):
-    archive: Path | None
-    name: str  # a path, or a member of the archive
+    file: InputFile
     lang: str
 
     @property
-    def source(self) -> str:
-        return self.name if self.archive is None else f"{self.archive}: {self.name}"
-
-    @property
-    def session(self) -> str:
-        return PurePosixPath(self.name).name.partition(".")[0]
+    def name(self) -> str:
+        return self.file.name.partition(".")[0]
 
     @property
     def is_xml(self) -> bool:
-        return ".xml" in PurePosixPath(self.name).suffixes
+        return self.file.name.endswith(".xml")
 
 
 def read_europarl(
-    root: Annotated[Path, Parameter("A folder or .zip with a subfolder per language.", metavar="PATH")],
+    root: Annotated[Path, ParameterHelp("A folder or .zip with a subfolder per language.", metavar="PATH")],
     *,
     langs: Collection[str] | None = None,
     handle_error: ErrorHandler = raise_error,
-    max_speech_characters: int = MAX_SPEECH_CHARACTERS,
 ) -> Iterator[Document]:
     """Read the speeches of all sessions below a folder or in a .zip, one paragraph per line.
 
@@ -64,7 +65,8 @@ def read_europarl(
     of a speech is "session/chapter/speaker" with the ids of the file, that of a chapter's heading "session/chapter".
     The speaker's name is the title; in the text, it would make it trivial to match translations.
     """
-    sessions = _find_files(root, handle_error)
+    files = (file for file in find_files([root], handle_error) if _FILE_NAME.fullmatch(file.name))
+    sessions = [_SessionFile(file, _folder_name(file)) for file in files]
     if not sessions:
         raise CorpusError(
             f"{root}: no session file; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml"
@@ -73,18 +75,20 @@ def read_europarl(
     wanted = {lang: normalise(lang) for lang in ([langs] if isinstance(langs, str) else langs or ())}
     if missing := sorted(lang for lang, code in wanted.items() if code not in codes.values()):
         raise CorpusError(f"{root}: no session in {', '.join(missing)}; its folders are {', '.join(sorted(codes))}")
-    selected = (file for file in sessions if langs is None or codes[file.lang] in wanted.values())
-    for archive, files in groupby(selected, key=lambda file: file.archive):
-        if archive is None:
-            for file in files:
-                yield from _read_file(file, None, max_speech_characters, handle_error)
-        else:
-            with reading(str(archive)), zipfile.ZipFile(archive) as unpacked:
-                for file in files:
-                    yield from _read_file(file, unpacked, max_speech_characters, handle_error)
+    selected = (session for session in sessions if langs is None or codes[session.lang] in wanted.values())
+    for path, group in groupby(selected, key=lambda session: session.file.path):
+        # Opened once: reading the table of contents of a large zip for each of its members would take hours.
+        is_zip = path.suffix.lower() == ".zip"
+        with corpus_errors(str(path)), zipfile.ZipFile(path) if is_zip else nullcontext() as archive:
+            for session in group:
+                yield from _read_session(session, archive, handle_error)
 
 
-# Files
+def _folder_name(file: InputFile) -> str:
+    """The name of the folder of a file; for a file at the top of a zip, the name of the zip."""
+    if file.member is None:
+        return file.folder[-1]
+    return PurePosixPath(file.member).parent.name or file.path.stem
 
 
 def _code(folder: str) -> str:
@@ -95,51 +99,13 @@ def _code(folder: str) -> str:
         return folder
 
 
-def _find_files(root: Path, handle_error: ErrorHandler) -> list[_SessionFile]:
-    if root.is_dir():
-        paths = sorted(path for path in root.rglob("*") if path.is_file())
-    elif root.suffix.lower() == ".zip" and root.is_file():
-        paths = [root]
-    else:
-        raise CorpusError(f"{root}: no such folder or .zip; check the spelling")
-    sessions = []
-    for path in paths:
-        if _FILE_NAME.fullmatch(path.name):
-            sessions.append(_SessionFile(None, str(path), path.resolve().parent.name))
-        elif path.suffix.lower() == ".zip":
-            try:
-                with reading(str(path)), zipfile.ZipFile(path) as archive:
-                    names = sorted(archive.namelist())
-            except CorpusError as error:
-                handle_error("unreadable file", str(error))
-                continue
-            sessions += [
-                _SessionFile(path, name, PurePosixPath(name).parent.name or path.stem)
-                for name in names
-                if _is_session(name)
-            ]
-    return sessions
-
-
-def _is_session(name: str) -> bool:
-    """Whether a member of an archive is a session; members are not compressed a second time."""
-    path = PurePosixPath(name)
-    return _FILE_NAME.fullmatch(path.name) is not None and path.suffix in (".xml", ".txt")
-
-
-def _read_file(
-    file: _SessionFile, archive: zipfile.ZipFile | None, max_characters: int, handle_error: ErrorHandler
+def _read_session(
+    session: _SessionFile, archive: zipfile.ZipFile | None, handle_error: ErrorHandler
 ) -> Iterator[Document]:
     """The speeches of a file, up to the first error."""
     try:
-        if archive is None:
-            with opened(file.name) as stream:
-                yield from _speeches(file, stream, max_characters, handle_error)
-        elif archive.getinfo(file.name).flag_bits & 1:
-            handle_error("unreadable file", f"{file.source}: encrypted; unpack it first")
-        else:
-            with reading(file.source), archive.open(file.name) as stream:
-                yield from _speeches(file, stream, max_characters, handle_error)
+        with session.file.open(archive) as stream:
+            yield from _speeches(session, stream, handle_error)
     except CorpusError as error:
         handle_error("unreadable file", str(error))
 
@@ -147,65 +113,58 @@ def _read_file(
 # Speeches
 
 
-def _speeches(
-    file: _SessionFile, stream: IO[bytes], max_characters: int, handle_error: ErrorHandler
-) -> Iterator[Document]:
-    text = lines(stream, file.source, handle_error)
-    events = _xml_events(text) if file.is_xml else _text_events(text)
-    speech = _Speech(file, max_characters, handle_error)
-    for number, tag, rest in events:
-        if tag == "":
-            speech.add(number, rest)
-        elif tag == "P":
+def _speeches(session: _SessionFile, stream: IO[bytes], handle_error: ErrorHandler) -> Iterator[Document]:
+    text = lines(stream, str(session.file), handle_error)
+    speech = _Speech(session, handle_error)
+    for event in _xml_events(text) if session.is_xml else _text_events(text):
+        if event.kind == "":
+            speech.add(event)
+        elif event.kind == "P":
             speech.end_paragraph()
         else:
             yield from speech.document()
-            speech.start(number, tag, _attributes(rest, escaped=file.is_xml))
+            speech.start(event)
     yield from speech.document()
     if not speech.started:
         handle_error(
-            "no session", f"{file.source}: no CHAPTER and no SPEAKER; remove it, or give it a name without ep-"
+            "no session", f"{session.file}: contains no <CHAPTER> or <SPEAKER>; remove it, or rename it without ep-"
         )
 
 
 class _Speech:
     """The speech, or the heading of a chapter, that is being read."""
 
-    def __init__(self, file: _SessionFile, max_characters: int, handle_error: ErrorHandler) -> None:
-        self.file, self.max_characters, self.handle_error = file, max_characters, handle_error
+    def __init__(self, session: _SessionFile, handle_error: ErrorHandler) -> None:
+        self.session, self.handle_error = session, handle_error
         self.chapter, self.speaker, self.title = "", "", ""
-        self.started = self.kept = False
+        self.started = self.usable = False
         self.paragraphs: list[str] = []
         self.pieces: list[str] = []
         self.size = 0
 
-    def start(self, number: int, tag: str, attributes: dict[str, str]) -> None:
+    def start(self, event: _Event) -> None:
+        attributes = _attributes(event.text, escaped=self.session.is_xml)
         name = attributes.get("id", "")
-        if tag == "CHAPTER":
+        if event.kind == "CHAPTER":
             self.chapter, self.speaker, self.title = name, "", ""
         else:
             self.speaker, self.title = name, attributes.get("name", "")
-        self.started, self.kept, self.size = True, name != "", 0
+        self.started, self.usable, self.size = True, name != "", 0
         self.paragraphs, self.pieces = [], []
         if not name:
-            self.handle_error(
-                "no id",
-                f"{self.file.source}:{number}: a {tag} without an ID, which translations share; add one",
-            )
+            place = f"{self.session.file}:{event.line}"
+            self.handle_error("no id", f"{place}: a {event.kind} without an ID, which translations share; add one")
 
-    def add(self, number: int, text: str) -> None:
-        if not self.kept:
+    def add(self, event: _Event) -> None:
+        if not self.usable:
             return
-        self.size += len(text)
-        if self.size > self.max_characters:
-            self.kept = False
-            self.handle_error(
-                "speech too long",
-                f"{self.file.source}:{number}: a speech of more than {self.max_characters:,} characters; "
-                "check the file",
-            )
+        self.size += len(event.text)
+        if self.size > MAX_SPEECH_CHARACTERS:
+            self.usable = False
+            limit = f"a speech of more than {MAX_SPEECH_CHARACTERS:,} characters"
+            self.handle_error("speech too long", f"{self.session.file}:{event.line}: {limit}; check the file")
         else:
-            self.pieces.append(text)
+            self.pieces.append(event.text)
 
     def end_paragraph(self) -> None:
         if paragraph := " ".join(" ".join(self.pieces).split()):
@@ -214,9 +173,9 @@ class _Speech:
 
     def document(self) -> Iterator[Document]:
         self.end_paragraph()
-        if self.kept and self.paragraphs:
-            concept = "/".join(filter(None, (self.file.session, self.chapter, self.speaker)))
-            yield Document(concept, self.file.lang, "\n".join(self.paragraphs), self.title)
+        if self.usable and self.paragraphs:
+            concept = "/".join(filter(None, (self.session.name, self.chapter, self.speaker)))
+            yield Document(concept, self.session.lang, "\n".join(self.paragraphs), self.title)
 
 
 # Markup
@@ -229,11 +188,11 @@ def _text_events(text: Iterable[str | None]) -> Iterator[_Event]:
             continue
         tag = _LINE_TAG.fullmatch(line) if len(line) <= _MAX_TAG_CHARACTERS else None
         if tag:
-            yield number, (tag[1] or "P").upper(), tag[2] or ""
+            yield _Event(number, (tag[1] or "P").upper(), tag[2] or "")
         elif line.strip():
-            yield number, "", line
+            yield _Event(number, "", line)
         else:
-            yield number, "P", ""
+            yield _Event(number, "P", "")
 
 
 def _xml_events(text: Iterable[str | None]) -> Iterator[_Event]:
@@ -248,13 +207,13 @@ def _xml_events(text: Iterable[str | None]) -> Iterator[_Event]:
         position = 0
         for tag in _TAG.finditer(line):
             if tag.start() > position:
-                yield number, "", html.unescape(line[position : tag.start()])
+                yield _Event(number, "", html.unescape(line[position : tag.start()]))
             position = tag.end()
             name = (tag[1] or "").upper()
             if name in ("CHAPTER", "SPEAKER", "P", "/P"):
-                yield number, name.removeprefix("/"), tag[2].rstrip().removesuffix("/")
+                yield _Event(number, name.removeprefix("/"), tag[2].rstrip().removesuffix("/"))
         if position < len(line):
-            yield number, "", html.unescape(line[position:])
+            yield _Event(number, "", html.unescape(line[position:]))
 
 
 def _attributes(text: str, *, escaped: bool) -> dict[str, str]:

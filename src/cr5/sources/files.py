@@ -3,7 +3,7 @@
 import codecs
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -14,7 +14,7 @@ ErrorHandler: TypeAlias = Callable[[str, str], None]
 """Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and returns."""
 
 MAX_LINE_BYTES = 64 << 20
-_SKIPPED_BYTES = 1 << 20  # read at a time within a line that is too long
+_SKIP_CHUNK_BYTES = 1 << 20  # read at a time within a line that is too long
 
 
 def raise_error(reason: str, message: str) -> None:
@@ -23,23 +23,24 @@ def raise_error(reason: str, message: str) -> None:
 
 
 @contextmanager
-def opened(path: str | Path, member: str | None = None) -> Iterator[IO[bytes]]:
+def open_source(
+    path: str | Path, member: str | None = None, archive: zipfile.ZipFile | None = None
+) -> Iterator[IO[bytes]]:
     """Open a file, decompressed if its name ends in .gz, .bz2 or .xz, or a member of a .zip.
 
-    Errors of reading it within the block are raised as ``CorpusError``.
+    Errors of reading it within the block are raised as ``CorpusError``. ``archive`` is the .zip if it is open already.
     """
     name = str(path) if member is None else f"{path}: {member}"
-    with reading(name):
-        if member is not None:
-            with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
-                yield stream
+    with corpus_errors(name), ExitStack() as stack:
+        if member is None:
+            yield stack.enter_context(open_decompressed(path))
         else:
-            with open_decompressed(path) as stream:
-                yield stream
+            archive = archive or stack.enter_context(zipfile.ZipFile(path))
+            yield stack.enter_context(archive.open(member))
 
 
 @contextmanager
-def reading(source: str) -> Iterator[None]:
+def corpus_errors(source: str) -> Iterator[None]:
     """Raise the errors of reading a file within the block as ``CorpusError``, with the name of the source."""
     try:
         yield
@@ -51,20 +52,22 @@ def reading(source: str) -> Iterator[None]:
         raise CorpusError(f"{source}: corrupt, its name is not UTF-8; copy or download it again") from None
 
 
-def lines(
-    stream: IO[bytes], source: str, handle_error: ErrorHandler, max_bytes: int | None = None
-) -> Iterator[str | None]:
-    """Every line without its line break, or None for one that is not UTF-8 or too long, so that numbers stay right."""
-    max_bytes = max_bytes or MAX_LINE_BYTES
+def lines(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[str | None]:
+    """Every line without its line break, or None for one that is not UTF-8 or too long.
+
+    Unusable lines are not left out, so that line numbers stay correct.
+    """
     number = 0
     while True:
         number += 1
-        line = stream.readline(max_bytes)
+        line = stream.readline(MAX_LINE_BYTES)
         if not line:
             return
-        if len(line) >= max_bytes and not line.endswith(b"\n"):
-            handle_error("line too long", f"{source}:{number}: a line of more than {max_bytes >> 20} MB; break it up")
-            while (line := stream.readline(_SKIPPED_BYTES)) and not line.endswith(b"\n"):
+        if len(line) >= MAX_LINE_BYTES and not line.endswith(b"\n"):
+            handle_error(
+                "line too long", f"{source}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MB; break it up"
+            )
+            while (line := stream.readline(_SKIP_CHUNK_BYTES)) and not line.endswith(b"\n"):
                 pass
             yield None
             continue

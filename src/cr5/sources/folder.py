@@ -14,7 +14,7 @@ from cr5.corpus.languages import is_registered, normalise
 from cr5.errors import CorpusError, reason
 from cr5.sources.files import ErrorHandler, raise_error
 from cr5.sources.markup import decode, html_text, markdown_text, rst_text
-from cr5.sources.source import Parameter, Source
+from cr5.sources.source import ParameterHelp, Source
 
 MAX_PAGE_BYTES = 64 << 20
 SAMPLE_PAGES = 400  # pages of a language that are read to find the lines that most pages repeat
@@ -49,16 +49,16 @@ _NOT_LANGUAGES = """
 
 
 def read_folder(
-    root: Annotated[Path, Parameter("The folder.", metavar="FOLDER")],
+    root: Annotated[Path, ParameterHelp("The folder.", metavar="FOLDER")],
     *,
     pattern: Annotated[
-        str, Parameter("Where language and concept are in a path; * is any part, ** any parts.")
+        str, ParameterHelp("The path of a page; * matches within a folder name, ** any folders.")
     ] = "{lang}/{concept}",
-    keep_repeated: Annotated[bool, Parameter("Keep lines that most pages of a language have, such as menus.")] = False,
+    keep_repeated: Annotated[
+        bool, ParameterHelp("Keep lines that most pages of a language have, such as menus.")
+    ] = False,
     langs: Collection[str] | None = None,
     handle_error: ErrorHandler = raise_error,
-    sample_pages: int = SAMPLE_PAGES,
-    max_page_bytes: int = MAX_PAGE_BYTES,
 ) -> Iterator[Document]:
     """Read the pages of a folder tree, language by language, sorted by path.
 
@@ -66,7 +66,7 @@ def read_folder(
     {concept} anything, also over several folders, * a name or a part of one, ** any folders. Paths that do not match
     are ignored, as are all suffixes but those of HTML, Markdown, reStructuredText and text. The suffix does not belong
     to the concept, so that a page may be HTML in one language and Markdown in another. Lines that more than half of a
-    language's pages repeat (in a sample of ``sample_pages``), such as menus, are dropped unless ``keep_repeated``.
+    language's pages repeat (in a sample of ``SAMPLE_PAGES``), such as menus, are dropped unless ``keep_repeated``.
     ``langs`` keeps only these languages, in any spelling. Memory holds the paths and one page.
     """
     before, after = _compile(pattern)
@@ -95,13 +95,9 @@ def read_folder(
             raise CorpusError(f"{root}: no page in {', '.join(langs)}, only in {available}; change `langs`")
     for lang in selected:
         pages = sorted(pages_of.pop(lang))
-        repeated: frozenset[int] = (
-            frozenset()
-            if keep_repeated
-            else _repeated_lines([root / path for _, path in pages], sample_pages, max_page_bytes)
-        )
+        repeated: frozenset[int] = frozenset() if keep_repeated else _repeated_lines([root / path for _, path in pages])
         for concept, path in pages:
-            title, lines = _read(root / path, max_page_bytes, handle_error)
+            title, lines = _read(root / path, handle_error)
             if text := "\n".join(line for line in lines if hash(line) not in repeated):
                 yield Document(concept, lang, text, title)
 
@@ -155,41 +151,41 @@ def _find_pages(root: Path, handle_error: ErrorHandler) -> Iterator[str]:
         handle_error("unreadable folder", f"{error.filename}: cannot be read, {reason(error)}; check its permissions")
 
     entered: set[str] = set()
-    for folder, below, names in os.walk(root, onerror=fail, followlinks=True):
+    for folder, subfolders, names in os.walk(root, onerror=fail, followlinks=True):
         current = Path(folder)
         if (real := str(current.resolve())) in entered:
-            below.clear()
+            subfolders.clear()
             continue
         entered.add(real)
-        below.sort(key=lambda name: ((current / name).is_symlink(), name))
+        subfolders.sort(key=lambda name: ((current / name).is_symlink(), name))
         for name in sorted(names):
             if Path(name).suffix.lower() in _FORMATS:
                 yield (current / name).relative_to(root).as_posix()
 
 
-def _repeated_lines(paths: list[Path], sample_pages: int, max_page_bytes: int) -> frozenset[int]:
+def _repeated_lines(paths: list[Path]) -> frozenset[int]:
     """The hashes of lines that more than half of the pages have, in an evenly spread sample."""
     sample = paths
-    if len(paths) > sample_pages:
-        sample = [paths[i * len(paths) // sample_pages] for i in range(sample_pages)]
+    if len(paths) > SAMPLE_PAGES:
+        sample = [paths[i * len(paths) // SAMPLE_PAGES] for i in range(SAMPLE_PAGES)]
     seen: Counter[int] = Counter()
     pages = 0
     for path in sample:
-        _, lines = _read(path, max_page_bytes, lambda reason, message: None)
+        _, lines = _read(path, lambda reason, message: None)
         seen.update({hash(line) for line in lines})
         pages += bool(lines)
     return frozenset(line for line, times in seen.items() if 2 * times > pages >= MIN_PAGES)
 
 
-def _read(path: Path, max_page_bytes: int, handle_error: ErrorHandler) -> tuple[str, list[str]]:
+def _read(path: Path, handle_error: ErrorHandler) -> tuple[str, list[str]]:
     """A page's title and lines; empty if it cannot be read."""
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):  # a pipe would block
             return "", []
-        if about.st_size > max_page_bytes:
+        if about.st_size > MAX_PAGE_BYTES:
             handle_error(
-                "page too large", f"{path}: a page of more than {max_page_bytes >> 20} MB; split it or remove it"
+                "page too large", f"{path}: a page of more than {MAX_PAGE_BYTES >> 20} MB; split it or remove it"
             )
             return "", []
         title, text = _FORMATS[path.suffix.lower()](decode(path.read_bytes()))

@@ -12,21 +12,24 @@ from cr5.corpus.documents import Document
 from cr5.corpus.languages import is_registered, primary_subtag
 from cr5.errors import CorpusError
 from cr5.sources.catalogue_files import Message, read_mo, read_po
-from cr5.sources.files import ErrorHandler, opened, raise_error
-from cr5.sources.source import Parameter, Source
+from cr5.sources.files import ErrorHandler, open_source, raise_error
+from cr5.sources.input_files import matching_files
+from cr5.sources.source import ParameterHelp, Source
 
-Unit: TypeAlias = Literal["message", "reference", "catalogue"]
+GettextUnit: TypeAlias = Literal["message", "reference", "catalogue"]
 
 _COMPILED = (".mo", ".gmo")
+_FILE_NAME = re.compile(r".+\.(?:po|g?mo)", re.IGNORECASE)
 
 
 def read_gettext(
-    paths: Annotated[Sequence[Path], Parameter("Files or folders.", metavar="PATH")],
+    paths: Annotated[Sequence[Path], ParameterHelp("Files or folders.", metavar="PATH")],
     *,
     by: Annotated[
-        Unit, Parameter("A document is a message, or all of a source file (reference), or a catalogue.", metavar="UNIT")
+        GettextUnit,
+        ParameterHelp("Make a document of each message, source file (reference) or catalogue.", metavar="UNIT"),
     ] = "message",
-    source_lang: Annotated[str, Parameter("Language of the messages themselves.", metavar="CODE")] = "en",
+    source_lang: Annotated[str, ParameterHelp("Language of the messages themselves.", metavar="CODE")] = "en",
     handle_error: ErrorHandler = raise_error,
 ) -> Iterator[Document]:
     """Read the messages of catalogues, each alone, or joined by source file or by catalogue.
@@ -64,7 +67,7 @@ class _Catalogue:
             concept = f"{self.domain}:{digest.hexdigest()}"
             yield from self.documents(concept, _joined(message.texts), _joined((message.id, message.plural)))
 
-    def groups(self, by: Unit) -> Iterator[Document]:
+    def groups(self, by: GettextUnit) -> Iterator[Document]:
         texts_of: dict[str, tuple[list[str], list[str]]] = {}
         translated = False
         for message in self.read():
@@ -86,7 +89,7 @@ class _Catalogue:
     def read(self) -> Iterator[Message]:
         """Read its messages without the header, which sets the language."""
         path = self.file.path
-        with opened(path) as stream:
+        with open_source(path) as stream:
             messages = (read_mo if path.suffix.lower() in _COMPILED else read_po)(stream, str(path), self.handle_error)
             first = next(messages, None)
             if first is None:
@@ -158,18 +161,18 @@ def plain(text: str) -> str:
 class _CatalogueFile(NamedTuple):
     """The file of a catalogue with the folders above it.
 
-    All ``folders`` may name the language; those from ``first`` on are part of the catalogue's name.
+    All ``folders`` may name the language; those from ``first_named_folder`` on are part of the catalogue's name.
     """
 
     path: Path
     folders: tuple[str, ...]
-    first: int
+    first_named_folder: int
 
     def names(self, declared: str) -> tuple[str, str]:
         """The language in the path, and the name of the catalogue, which is the path without the language."""
         lang, used, stem = self.language(declared)
         unused = [folder for i, folder in enumerate(self.folders) if i not in used]
-        inner = [folder for i, folder in enumerate(self.folders) if i not in used and i >= self.first]
+        inner = [folder for i, folder in enumerate(self.folders) if i not in used and i >= self.first_named_folder]
         parts = [*inner, stem] if stem else inner or unused[-1:]
         return lang, "/".join(parts) or "messages"
 
@@ -179,7 +182,8 @@ class _CatalogueFile(NamedTuple):
         if last > 0 and self.folders[last].startswith("LC_"):
             return self.folders[last - 1], {last - 1, last}, stem
         candidates: list[tuple[str, set[int], str]] = [(stem, set(), "")]
-        candidates += [(stem[sign.end() :], set(), stem[: sign.start()]) for sign in re.finditer(r"[-_.]", stem)]
+        separators = re.finditer(r"[-_.]", stem)
+        candidates += [(stem[separator.end() :], set(), stem[: separator.start()]) for separator in separators]
         candidates += [(self.folders[i], {i}, stem) for i in range(last, -1, -1)]
         for candidate in candidates:
             if _is_code(candidate[0], 2):
@@ -198,13 +202,9 @@ def _find_files(paths: Sequence[Path]) -> list[_CatalogueFile]:
             folders = path.resolve().parts[1:-1][-2:]
             files.append(_CatalogueFile(path, folders, len(folders)))
             continue
-        inside = sorted(
-            file for file in path.rglob("*") if file.suffix.lower() in (".po", *_COMPILED) and file.is_file()
-        )
+        inside = matching_files(path, _FILE_NAME, "catalogue in this folder; their names end in .po, .mo or .gmo")
         names = {file.with_suffix("") for file in inside if file.suffix.lower() == ".po"}
         catalogues = [file for file in inside if file.suffix.lower() == ".po" or file.with_suffix("") not in names]
-        if not catalogues:
-            raise CorpusError(f"{path}: no catalogue in this folder; their names end in .po, .mo or .gmo")
         root = path.resolve().name
         files += [_CatalogueFile(file, (root, *file.relative_to(path).parts[:-1]), 1) for file in catalogues]
     if not files:
@@ -229,5 +229,5 @@ GETTEXT = Source(
 
         cr5 corpus gettext /usr/share/locale --by catalogue -o corpus.parquet
     """,
-    longer_documents="join messages with `by=reference` or `by=catalogue`",
+    short_documents_advice="join messages with `by=reference` or `by=catalogue`",
 )

@@ -1,6 +1,7 @@
 """Input files of a source: files, all files below a folder, and the members of zips."""
 
 import os
+import re
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 from cr5.errors import CorpusError
-from cr5.sources.files import ErrorHandler, opened, reading
+from cr5.sources.files import ErrorHandler, corpus_errors, open_source
 from cr5.storage.compressed import split_suffix
 
 
@@ -37,9 +38,9 @@ class InputFile(NamedTuple):
             return PurePosixPath(self.member).name
         return split_suffix(self.path.name)[0]
 
-    def open(self) -> AbstractContextManager[IO[bytes]]:
-        """Open it for reading decompressed bytes."""
-        return opened(self.path, self.member)
+    def open(self, archive: zipfile.ZipFile | None = None) -> AbstractContextManager[IO[bytes]]:
+        """Open it for reading decompressed bytes; ``archive`` is its zip if that is open already."""
+        return open_source(self.path, self.member, archive)
 
 
 def find_files(paths: Sequence[Path], handle_error: ErrorHandler) -> Iterator[InputFile]:
@@ -57,8 +58,18 @@ def find_files(paths: Sequence[Path], handle_error: ErrorHandler) -> Iterator[In
                 yield InputFile(path, member)
 
 
+def matching_files(path: Path, file_name: re.Pattern[str], expected: str) -> list[Path]:
+    """A file itself, or the files below a folder whose names match; ``expected`` describes these in messages."""
+    if not path.is_dir():
+        return [path]
+    files = [file for file in _files_below(path) if file_name.fullmatch(file.name)]
+    if not files:
+        raise CorpusError(f"{path}: no {expected}")
+    return files
+
+
 def unique_names(files: Sequence[tuple[tuple[str, ...], str]]) -> list[str]:
-    """The name of each folder and name, preceded by as many folders as make it unique."""
+    """A unique name for each pair of folder and file name: the name, after as few of its folders as are needed."""
     folders_of: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for folder, name in files:
         folders_of[name].append(folder)
@@ -83,14 +94,14 @@ def _files_below(path: Path) -> list[Path]:
         raise error
 
     files = []
-    with reading(str(path)):
+    with corpus_errors(str(path)):
         for folder, _, names in os.walk(path, onerror=fail):
             files += [Path(folder, name) for name in names if not name.startswith(".")]
     return sorted(files)
 
 
 def _members(path: Path) -> Sequence[str | None]:
-    with reading(str(path)), zipfile.ZipFile(path) as archive:
+    with corpus_errors(str(path)), zipfile.ZipFile(path) as archive:
         infos = [info for info in archive.infolist() if info.filename and not info.is_dir()]
     for info in infos:
         if info.flag_bits & 1:

@@ -52,19 +52,19 @@ class AlignedFiles(NamedTuple):
         return f"{path}: {PurePosixPath(member).with_name(self.stem)}"
 
     @property
-    def missing_partner(self) -> str:
+    def missing_language(self) -> str:
         """The second language of a stem that names a pair, if only one is there: Europarl.en-it, en -> it."""
         return _partner(self.stem, next(iter(self.files))) if len(self.files) == 1 else ""
 
 
-def group_files(files: Iterable[InputFile], *, any_code: bool = False) -> list[AlignedFiles]:
+def group_files(files: Iterable[InputFile], *, allow_unregistered: bool = False) -> list[AlignedFiles]:
     """Group files by folder and stem; files whose names do not end in a language are left out.
 
-    A group of a single file has no partner. With ``any_code``, codes of languages that are not registered count too.
+    A group may have a single file. ``allow_unregistered`` accepts codes of languages that are not registered.
     """
     groups: dict[tuple[tuple[str, ...], str], AlignedFiles] = {}
     for file in files:
-        stem, lang = split_name(file.name, any_code=any_code)
+        stem, lang = split_name(file.name, allow_unregistered=allow_unregistered)
         if not lang:
             continue
         group = groups.setdefault((file.folder, stem), AlignedFiles(stem, {}))
@@ -74,7 +74,7 @@ def group_files(files: Iterable[InputFile], *, any_code: bool = False) -> list[A
     return list(groups.values())
 
 
-def read_rows(group: AlignedFiles, handle_error: ErrorHandler) -> Iterator[Row]:
+def read_aligned_lines(group: AlignedFiles, handle_error: ErrorHandler) -> Iterator[Row]:
     """Yield the lines of all files side by side; nothing if their lengths differ or one cannot be read."""
     if not _have_equal_length(group, handle_error):
         return
@@ -89,15 +89,19 @@ def read_rows(group: AlignedFiles, handle_error: ErrorHandler) -> Iterator[Row]:
             yield tuple(line and line.strip() for line in row)
 
 
-def split_name(name: str, *, any_code: bool = False) -> tuple[str, str]:
+def split_name(name: str, *, allow_unregistered: bool = False) -> tuple[str, str]:
     """The stem and the language of a file name, "" if it has none: train.en -> train, en."""
     name = name.removesuffix(".txt")
     stem, _, last = name.rpartition(".")
-    return (stem, last) if stem and (_partner(stem, last) or _is_language(last, any_code)) else (name, "")
+    return (stem, last) if stem and (_partner(stem, last) or _is_language(last, allow_unregistered)) else (name, "")
 
 
-def _is_language(code: str, any_code: bool) -> bool:
-    return bool(_CODE.fullmatch(code)) and code.lower() not in _NOT_LANGUAGES and (any_code or is_registered(code))
+def _is_language(code: str, allow_unregistered: bool) -> bool:
+    return (
+        bool(_CODE.fullmatch(code))
+        and code.lower() not in _NOT_LANGUAGES
+        and (allow_unregistered or is_registered(code))
+    )
 
 
 def _partner(stem: str, lang: str) -> str:

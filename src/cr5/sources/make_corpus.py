@@ -36,7 +36,7 @@ def make_corpus(
     """
     skipped = Skipped() if skipped is None else skipped
     handle_error = skipped.add if on_error == "skip" else raise_error
-    documents = source.read(inputs, **source.options(langs, options or {}), handle_error=handle_error)
+    documents = source.read(inputs, **source.reader_arguments(options or {}, langs), handle_error=handle_error)
     summary = SourceSummary()
 
     def cleaned() -> Iterator[Batch]:
@@ -58,7 +58,7 @@ def make_corpus(
 def _why_empty(summary: SourceSummary, skipped: Skipped, langs: list[str]) -> str:
     if summary.read and len(summary.missing(langs)) < max(len(langs), 1):
         return (
-            "no document is left, all are in another language than declared or near-duplicates; "
+            "all documents were dropped, as being in another language than declared or as near-duplicates; "
             "leave out `drop_foreign` or `dedupe`"
         )
     if summary.read:

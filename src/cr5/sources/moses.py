@@ -11,32 +11,32 @@ from cr5.corpus.languages import is_registered, normalise
 from cr5.errors import CorpusError
 from cr5.sources.files import ErrorHandler, raise_error
 from cr5.sources.input_files import find_files, unique_names
-from cr5.sources.line_aligned import AlignedFiles, Row, group_files, read_rows
-from cr5.sources.source import Parameter, Source
+from cr5.sources.line_aligned import AlignedFiles, Row, group_files, read_aligned_lines
+from cr5.sources.source import ParameterHelp, Source
 
 JOINED_LINES = 20
 
 
 def read_moses(
-    paths: Annotated[Sequence[Path], Parameter("Files or folders.", metavar="PATH")],
+    paths: Annotated[Sequence[Path], ParameterHelp("Files or folders.", metavar="PATH")],
     *,
     join: Annotated[
         int | None,
-        Parameter("Lines that make one document.", metavar="N", minimum=1, show_default="20, with --pivot 1"),
+        ParameterHelp("Lines that make one document.", metavar="N", minimum=1, show_default="20, with --pivot 1"),
     ] = None,
     pivot: Annotated[
-        str | None, Parameter("Join several pairs where their lines in this language are equal.", metavar="CODE")
+        str | None, ParameterHelp("Join several pairs where their lines in this language are equal.", metavar="CODE")
     ] = None,
     handle_error: ErrorHandler = raise_error,
 ) -> Iterator[Document]:
     """Read documents from files, folders and zips; aligned files differ only in the language at the end of the name.
 
-    ``join`` consecutive lines (20 by default) make one document in each language, because a single sentence teaches
-    little. The concept is the name of the files and the number of the first line, "Europarl.en-it:41". A line that is
-    empty in one language is left out there; one that is empty in all ends the document. With ``pivot``, the concept of
-    a line is the digest of its text in that language, so that the pairs en-it and dan-eng share their English lines:
-    then ``join`` is 1, and the pivot's text is yielded again with every pair and line that has it. Memory holds
-    ``join`` lines of each language.
+    ``join`` consecutive lines (20 by default) make one document in each language, because a single sentence has too few
+    words to train on. The concept is the name of the files and the number of the first line, "Europarl.en-it:41". A
+    line that is empty in one language is left out there; one that is empty in all ends the document. With ``pivot``,
+    the concept of a line is the digest of its text in that language, so that the pairs en-it and dan-eng share their
+    English lines. ``join`` is then 1, and a pivot text that several pairs or lines contain is yielded each time. Memory
+    holds ``join`` lines of each language.
     """
     if join is None:
         join = JOINED_LINES if pivot is None else 1
@@ -66,9 +66,9 @@ def _named_groups(paths: Sequence[Path], handle_error: ErrorHandler) -> dict[str
             groups.append(AlignedFiles(group.stem, dict(sorted(group.files.items()))))
             continue
         (file,) = group.files.values()
-        partner = group.missing_partner
-        missing = f"{group.stem}.{partner} is missing" if partner else "no file of this name in another language"
-        handle_error("language alone", f"{file}: {missing}; add it or leave this one out")
+        missing = group.missing_language
+        problem = f"{group.stem}.{missing} is missing" if missing else "no file of this name in another language"
+        handle_error("missing translation", f"{file}: {problem}; add it or leave this one out")
     names = unique_names([(group.folder, group.stem) for group in groups])
     return dict(zip(names, groups, strict=True))
 
@@ -81,7 +81,7 @@ def _documents(
     if pivot is not None and pivot_column is None:
         handle_error("no pivot", f"{name}: has {', '.join(langs)}, not `pivot={pivot}`; leave these files out")
         return
-    for first, block in _blocks(read_rows(group, handle_error), join):
+    for first, block in _blocks(read_aligned_lines(group, handle_error), join):
         if pivot is None or pivot_column is None:
             concept = f"{name}:{first}"
         else:
@@ -123,7 +123,7 @@ MOSES = Source(
     help="""Line-aligned files as OPUS publishes them for Moses: plain, .gz, or in a .zip.
 
     Files belong together whose names differ in the language at their end.
-    A sentence alone teaches little, so 20 are joined. Examples:
+    A single sentence has too few words to train on, so 20 are joined. Examples:
 
         cr5 corpus moses Europarl.en-it.en Europarl.en-it.it -o corpus.parquet
 
@@ -131,5 +131,5 @@ MOSES = Source(
 
         cr5 corpus moses da-en.txt.zip en-it.txt.zip --pivot en -o corpus.parquet
     """,
-    longer_documents="join more lines with `join`, without a pivot",
+    short_documents_advice="join more lines with `join`, without a pivot",
 )

@@ -1,5 +1,6 @@
 """A table: a CSV, TSV, JSONL or Parquet file with columns of any name."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +23,12 @@ from cr5.corpus.tables import (
     parquet_batches,
 )
 from cr5.errors import CorpusError
-from cr5.sources.files import ErrorHandler, opened, raise_error
-from cr5.sources.source import Parameter, Source
+from cr5.sources.files import ErrorHandler, open_source, raise_error
+from cr5.sources.input_files import matching_files
+from cr5.sources.source import ParameterHelp, Source
 from cr5.storage.compressed import split_suffix
 
-_SUFFIXES = {".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"}
+_FILE_NAME = re.compile(r".+\.(?:(?:csv|tsv|jsonl|ndjson)(?:\.(?:gz|bz2|xz))?|parquet)", re.IGNORECASE)
 _FORMATS = ".csv, .tsv, .jsonl and .ndjson, which .gz, .bz2 or .xz may follow, and .parquet"
 _LIMITS = ReadLimits(chunk_bytes=1 << 18, line_bytes=64 << 20)
 _PARQUET_ROWS = 500  # decoded at a time
@@ -63,21 +65,20 @@ class _Columns:
 
 
 def read_table(
-    paths: Annotated[Sequence[Path], Parameter("Files.", metavar="FILE")],
+    paths: Annotated[Sequence[Path], ParameterHelp("Files.", metavar="FILE")],
     *,
-    concept_column: Annotated[str, Parameter("What a row is about.", metavar="NAME")] = "concept",
-    lang_column: Annotated[str, Parameter("Its language; - to detect it in the text.", metavar="NAME")] = "lang",
+    concept_column: Annotated[str, ParameterHelp("What a row is about.", metavar="NAME")] = "concept",
+    lang_column: Annotated[str, ParameterHelp("Its language; - to detect it in the text.", metavar="NAME")] = "lang",
     text_column: Annotated[
-        Sequence[str], Parameter("Its text; may be repeated, the texts are joined.", metavar="NAME")
+        Sequence[str], ParameterHelp("Its text; may be repeated, the texts are joined.", metavar="NAME")
     ] = "text",
-    title_column: Annotated[str, Parameter("Its title.", metavar="NAME")] = "title",
-    url_column: Annotated[str, Parameter("Its address.", metavar="NAME")] = "url",
-    lang: Annotated[str | None, Parameter("The language of all rows.", metavar="CODE")] = None,
+    title_column: Annotated[str, ParameterHelp("Its title.", metavar="NAME")] = "title",
+    url_column: Annotated[str, ParameterHelp("Its address.", metavar="NAME")] = "url",
+    lang: Annotated[str | None, ParameterHelp("The language of all rows.", metavar="CODE")] = None,
     wide: Annotated[
         Mapping[str, str] | None,
-        Parameter("One column per language, e.g. --wide it=testo; may be repeated.", metavar="CODE=NAME"),
+        ParameterHelp("One column per language, e.g. --wide it=testo; may be repeated.", metavar="CODE=NAME"),
     ] = None,
-    delimiter: str = "",
     handle_error: ErrorHandler = raise_error,
 ) -> Iterator[Document]:
     """Read the rows of tables as documents, by the names of their columns.
@@ -86,8 +87,7 @@ def read_table(
     columns are joined with line breaks. A ``wide`` table has one column per language, {"en": "english_text",
     "it": "testo"}; empty cells are allowed there, and if it has no column "concept", every row is a concept of its own,
     named by file and line. The columns "title" and "url" may be missing; columns of other names may not. Numbers become
-    strings. ``delimiter`` defaults to that of the suffix. Memory holds about 1 MB
-    of a text file, or 500 rows of Parquet, at a time.
+    strings. Memory holds about 1 MB of a text file, or 500 rows of Parquet, at a time.
     """
     texts = {code: [name] for code, name in wide.items()} if wide is not None else {lang or "": _as_list(text_column)}
     if not any(texts.values()):
@@ -95,16 +95,17 @@ def read_table(
     optional: set[str] = {name for name in ("title", "url") if name in (title_column, url_column)}
     if wide and concept_column == "concept":
         optional.add(concept_column)
-    by_row = lang_column if lang_column != "-" and not lang and not wide else ""
-    columns = _Columns(concept_column, by_row, texts, title_column, url_column, frozenset(optional), bool(wide))
-    tables = [table for path in paths for table in _tables(path)]
+    lang_column = lang_column if lang_column != "-" and not lang and not wide else ""
+    columns = _Columns(concept_column, lang_column, texts, title_column, url_column, frozenset(optional), bool(wide))
+    expected = f"table in this folder; the formats are {_FORMATS}"
+    tables = [table for path in paths for table in matching_files(path, _FILE_NAME, expected)]
     names = [path.name for path in tables]
     for path in tables:
         name = path.name if names.count(path.name) == 1 else str(path)
-        for line, row in _rows(path, columns, delimiter, handle_error):
-            is_concept = concept_column in optional and concept_column not in row
-            numbered = f"{name}:{line}" if is_concept else ""
-            yield from _documents(row, columns, numbered, location(str(path), line), handle_error)
+        for line, row in _rows(path, columns, handle_error):
+            row_is_concept = concept_column in optional and concept_column not in row
+            row_concept = f"{name}:{line}" if row_is_concept else ""
+            yield from _documents(row, columns, row_concept, location(str(path), line), handle_error)
 
 
 def _as_list(text: str | Sequence[str]) -> Sequence[str]:
@@ -112,15 +113,15 @@ def _as_list(text: str | Sequence[str]) -> Sequence[str]:
 
 
 def _documents(
-    row: Record, columns: _Columns, numbered: str, place: str, handle_error: ErrorHandler
+    row: Record, columns: _Columns, row_concept: str, place: str, handle_error: ErrorHandler
 ) -> Iterator[Document]:
     try:
-        concept = numbered or _cell(row, columns.concept)
+        concept = row_concept or _cell(row, columns.concept)
         if not concept.strip():
             raise RecordError("empty field", f"column '{columns.concept}' is empty; every row needs a concept")
-        found = {code: [_cell(row, name) for name in names] for code, names in columns.texts.items()}
+        cells = {code: [_cell(row, name) for name in names] for code, names in columns.texts.items()}
         lang, title, url = (_cell(row, name) for name in (columns.lang, columns.title, columns.url))
-        texts = {code: "\n".join(part for part in parts if part.strip()) for code, parts in found.items()}
+        texts = {code: "\n".join(part for part in parts if part.strip()) for code, parts in cells.items()}
         if not columns.wide and not any(texts.values()):
             empty = " and ".join(f"'{name}'" for name in next(iter(columns.texts.values())))
             raise RecordError("empty field", f"no text in {empty}; every row needs some")
@@ -152,29 +153,15 @@ def _cell(row: Record, name: str) -> str:
 # Formats
 
 
-def _tables(path: Path) -> list[Path]:
-    """A file, or the tables below a folder."""
-    if not path.is_dir():
-        return [path]
-    found = sorted(file for file in path.rglob("*") if _suffix(file) in _SUFFIXES and not file.name.startswith("."))
-    if not found:
-        raise CorpusError(f"{path}: no table in this folder; the formats are {_FORMATS}")
-    return found
-
-
-def _suffix(path: Path) -> str:
-    return Path(split_suffix(path.name.lower())[0]).suffix
-
-
-def _rows(path: Path, columns: _Columns, delimiter: str, handle_error: ErrorHandler) -> NumberedRecords:
+def _rows(path: Path, columns: _Columns, handle_error: ErrorHandler) -> NumberedRecords:
     def report(line: int | None, reason: str, explanation: str) -> None:
         handle_error(reason, f"{location(str(path), line)}: {explanation}")
 
-    match _suffix(path):
+    match Path(split_suffix(path.name.lower())[0]).suffix:
         case ".csv":
-            return _csv_rows(path, columns, delimiter or ",", report)
+            return _csv_rows(path, columns, ",", report)
         case ".tsv":
-            return _csv_rows(path, columns, delimiter or "\t", report)
+            return _csv_rows(path, columns, "\t", report)
         case ".jsonl" | ".ndjson":
             return _json_rows(path, columns, report)
         case ".parquet":
@@ -195,7 +182,7 @@ def _csv_rows(path: Path, columns: _Columns, delimiter: str, report: ErrorReport
         is_empty = False
         report(line, reason, explanation)
 
-    with opened(path) as stream:
+    with open_source(path) as stream:
         yield from csv_records(stream, report_line, check_header, delimiter=delimiter, limits=_LIMITS)
     if is_empty:
         report(None, "empty file", "empty, without a header; remove it or write one")
@@ -204,7 +191,7 @@ def _csv_rows(path: Path, columns: _Columns, delimiter: str, report: ErrorReport
 def _json_rows(path: Path, columns: _Columns, report: ErrorReporter) -> NumberedRecords:
     texts = {name for names in columns.texts.values() for name in names}
     is_first = True
-    with opened(path) as stream:
+    with open_source(path) as stream:
         for first, block in line_blocks(stream, report, limits=_LIMITS):
             for number, row in json_records(block, first, report):
                 if is_first:  # single columns of text may be missing, but not all of them
@@ -214,7 +201,7 @@ def _json_rows(path: Path, columns: _Columns, report: ErrorReporter) -> Numbered
 
 
 def _parquet_rows(path: Path, columns: _Columns) -> NumberedRecords:
-    with opened(path) as stream:
+    with open_source(path) as stream:
         try:
             file = pq.ParquetFile(stream, buffer_size=1 << 20)
             columns.check(str(path), file.schema_arrow.names)

@@ -13,10 +13,10 @@ from typing import IO, Annotated, NamedTuple, TypeAlias
 from xml.parsers import expat
 
 from cr5.corpus.documents import Document
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, quoted
 from cr5.sources.files import ErrorHandler, raise_error
 from cr5.sources.input_files import InputFile, find_files, unique_names
-from cr5.sources.source import Parameter, Source
+from cr5.sources.source import ParameterHelp, Source
 
 CHUNK_BYTES = 1 << 16
 MAX_UNIT_BYTES = 1 << 24
@@ -44,19 +44,17 @@ _Item: TypeAlias = _Unit | _Problem
 
 
 def read_tmx(
-    paths: Annotated[Sequence[Path], Parameter("Files or folders.", metavar="PATH")],
+    paths: Annotated[Sequence[Path], ParameterHelp("Files or folders.", metavar="PATH")],
     *,
-    join: Annotated[int, Parameter("Units that make one document.", metavar="N", minimum=1)] = 20,
+    join: Annotated[int, ParameterHelp("Units that make one document.", metavar="N", minimum=1)] = 20,
     handle_error: ErrorHandler = raise_error,
-    chunk_bytes: int = CHUNK_BYTES,
-    max_unit_bytes: int = MAX_UNIT_BYTES,
 ) -> Iterator[Document]:
     """Read documents from TMX files, also in folders and zips.
 
     ``join`` consecutive units make one document in each language; its concept is the name of the file and the number
     of the first unit, "memory:12", because a tuid need not be unique. With ``join=1``, several segments of a language
-    in one unit are several documents. From a damaged file, the units before the damage are read;
-    a unit of more than ``max_unit_bytes`` counts as damage.
+    in one unit are several documents. From a damaged file, the units before the damage are read; a unit of more than
+    ``MAX_UNIT_BYTES`` is treated as damage.
     """
     if join < 1:
         raise CorpusError(f"`join={join}` is less than 1; join 1 unit or more into a document")
@@ -65,7 +63,7 @@ def read_tmx(
         raise CorpusError(f"no TMX file in {', '.join(map(str, paths)) or 'an empty list'}; its name must end in .tmx")
     names = unique_names(list(files))
     return chain.from_iterable(
-        _documents(name, _units(file, chunk_bytes, max_unit_bytes), join, handle_error)
+        _documents(name, _units(file), join, handle_error)
         for name, file in sorted(zip(names, files.values(), strict=True))
     )
 
@@ -97,12 +95,12 @@ def _joined(name: str, block: list[_Unit]) -> Iterator[Document]:
         yield Document(f"{name}:{block[0].number}", lang, text)
 
 
-def _units(file: InputFile, chunk_bytes: int, max_unit_bytes: int) -> Iterator[_Item]:
+def _units(file: InputFile) -> Iterator[_Item]:
     """The units of a file and the problems in it, in order."""
-    parser = _Parser(str(file), max_unit_bytes)
+    parser = _Parser(str(file))
     try:
         with file.open() as stream:
-            yield from parser.read(stream, chunk_bytes)
+            yield from parser.read(stream)
     except CorpusError as error:
         yield from parser.items
         yield _Problem("unreadable file", str(error))
@@ -111,24 +109,24 @@ def _units(file: InputFile, chunk_bytes: int, max_unit_bytes: int) -> Iterator[_
 class _Parser:
     """The parser of one file; ``items`` has the units and problems of the last chunk."""
 
-    def __init__(self, source: str, max_unit_bytes: int) -> None:
-        self.source, self.max_unit_bytes = source, max_unit_bytes
+    def __init__(self, source: str) -> None:
+        self.source = source
         self.items: list[_Item] = []
         self.number = self.depth = 0
-        self.bytes_since = 0  # since a unit started or ended
+        self.unit_bytes = 0  # since a unit started or ended
         self.segments: list[tuple[str, str]] = []
         self.lang: str | None = None  # of the current tuv; None outside, "" if it has none
-        self.inside: list[bool] = []  # for every open element from <seg> on: whether its text belongs to the segment
+        self.is_text: list[bool] = []  # for every open element from <seg> on: whether its text belongs to the segment
         self.pieces: list[str] = []
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self.root
         self.parser.EndElementHandler = self.end
-        self.parser.EntityDeclHandler = self.declared
-        self.parser.SkippedEntityHandler = self.skipped
+        self.parser.EntityDeclHandler = self.reject_entity
+        self.parser.SkippedEntityHandler = self.replace_entity
 
-    def read(self, stream: IO[bytes], chunk_bytes: int) -> Iterator[_Item]:
-        for chunk in chain(iter(lambda: stream.read(chunk_bytes), b""), [b""]):
+    def read(self, stream: IO[bytes]) -> Iterator[_Item]:
+        for chunk in chain(iter(lambda: stream.read(CHUNK_BYTES), b""), [b""]):
             self.parse(chunk)
             yield from self.items
             self.items.clear()
@@ -138,60 +136,64 @@ class _Parser:
         try:
             self.parser.Parse(chunk, not chunk)
         except expat.ExpatError as error:
-            words = expat.ErrorString(error.code)
-            words = words if chunk else f"cut short, {words}"
-            raise self.broken(f"{words}; correct it there or export it again", error.lineno, error.offset) from None
+            problem = expat.ErrorString(error.code) if chunk else f"truncated, {expat.ErrorString(error.code)}"
+            remedy = "correct it there or export it again"
+            raise self.parse_error(f"{problem}; {remedy}", error.lineno, error.offset) from None
         except CorpusError:
             raise
         except (ValueError, LookupError) as error:  # an encoding that expat does not know
-            raise self.broken(f"{error}; convert it to UTF-8") from None
-        self.bytes_since += len(chunk)
-        if self.bytes_since > self.max_unit_bytes:
-            raise self.broken(
-                f"no unit ends within {self.max_unit_bytes >> 20} MB; correct it there or export it again"
+            raise self.parse_error(f"{error}; convert it to UTF-8") from None
+        self.unit_bytes += len(chunk)
+        if self.unit_bytes > MAX_UNIT_BYTES:
+            raise self.parse_error(
+                f"no unit ends within {MAX_UNIT_BYTES >> 20} MB; correct it there or export it again"
             )
         if len(self.parser.intern) > _MAX_NAMES:
-            raise self.broken(f"more than {_MAX_NAMES} different element names; pass a TMX file")
+            raise self.parse_error(f"more than {_MAX_NAMES} different element names; pass a TMX file")
 
-    def broken(self, explanation: str, line: int = 0, column: int = -1) -> CorpusError:
+    def parse_error(self, explanation: str, line: int = 0, column: int = -1) -> CorpusError:
         line = line or self.parser.CurrentLineNumber
         column = self.parser.CurrentColumnNumber if column < 0 else column
         return CorpusError(f"{self.source}:{line}:{column + 1}: {explanation}")
 
+    @property
+    def place(self) -> str:
+        return f"{self.source}:{self.parser.CurrentLineNumber}"
+
     def root(self, name: str, attributes: dict[str, str]) -> None:
         if name.lower() != "tmx":
-            raise self.broken(f"the first element is <{name[:40]}>, not <tmx>; pass a TMX file")
+            raise self.parse_error(f"the first element is <{name[:40]}>, not <tmx>; pass a TMX file")
         self.depth = 1
         self.parser.StartElementHandler = self.start
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.depth += 1
         if self.depth > _MAX_DEPTH:
-            raise self.broken(f"more than {_MAX_DEPTH} nested elements; correct it there or export it again")
+            raise self.parse_error(f"more than {_MAX_DEPTH} nested elements; correct it there or export it again")
         name = name.lower()
-        if self.inside:
-            self.inside.append(name == "sub" or (name not in _MARKUP and self.inside[-1]))
+        if self.is_text:
+            self.is_text.append(name == "sub" or (name not in _MARKUP and self.is_text[-1]))
             self.update_handler(name)
         elif name == "seg":
             if self.lang:
-                self.inside.append(True)
+                self.is_text.append(True)
                 self.update_handler(name)
         elif name == "tuv":
             self.lang = (attributes.get("xml:lang") or attributes.get("lang") or "").strip()
             if not self.lang:
-                where = f"{self.source}:{self.parser.CurrentLineNumber}"
-                self.items.append(_Problem("no language", f"{where}: a <tuv> without xml:lang; add its language there"))
+                message = "a <tuv> without xml:lang; add its language there"
+                self.items.append(_Problem("no language", f"{self.place}: {message}"))
         elif name == "tu":
             self.number += 1
-            self.bytes_since = 0
+            self.unit_bytes = 0
             self.segments, self.lang = [], None
 
     def end(self, name: str) -> None:
         self.depth -= 1
         name = name.lower()
-        if self.inside:
-            self.inside.pop()
-            if self.inside:
+        if self.is_text:
+            self.is_text.pop()
+            if self.is_text:
                 self.update_handler(name)
                 return
             self.parser.CharacterDataHandler = None
@@ -201,7 +203,7 @@ class _Parser:
         elif name == "tuv":
             self.lang = None
         elif name == "tu":
-            self.bytes_since = 0
+            self.unit_bytes = 0
             self.items.append(_Unit(self.number, self.segments))
             self.segments = []
 
@@ -209,20 +211,20 @@ class _Parser:
         """Collect text or ignore it, after an element has started or ended."""
         if name in _SPACES:
             self.pieces.append(" ")
-        self.parser.CharacterDataHandler = self.pieces.append if self.inside[-1] else None
+        self.parser.CharacterDataHandler = self.pieces.append if self.is_text[-1] else None
 
-    def declared(self, name: str, *_: object) -> None:
-        raise self.broken(f"declares the entity '{name[:40]}', which may expand without limit; write its text instead")
+    def reject_entity(self, name: str, *_: object) -> None:
+        raise self.parse_error(
+            f"declares the entity {quoted(name, 40)}, which may expand without limit; write its text instead"
+        )
 
-    def skipped(self, name: str, parameter: bool) -> None:
+    def replace_entity(self, name: str, parameter: bool) -> None:
         """Replace an entity of an external DTD by its meaning in HTML."""
-        if self.inside and self.inside[-1]:
+        if self.is_text and self.is_text[-1]:
             self.pieces.append(html.entities.html5.get(f"{name};", " "))
             if f"{name};" not in html.entities.html5:
-                where = f"{self.source}:{self.parser.CurrentLineNumber}"
-                self.items.append(
-                    _Problem("unknown entity", f"{where}: '&{name[:40]};' is unknown; write its text instead")
-                )
+                message = f"the entity {quoted(name, 40)} is unknown; write its text instead"
+                self.items.append(_Problem("unknown entity", f"{self.place}: {message}"))
 
 
 # Files
@@ -249,12 +251,13 @@ TMX = Source(
     read_tmx,
     help="""Translation memories: .tmx, .tmx.gz, or in a .zip.
 
-    A segment alone teaches little, so those of 20 units are joined.
+    A single segment has too few words to train on, so those of 20 units
+    are joined.
     Examples:
 
         cr5 corpus tmx memory.tmx -o corpus.parquet
 
         cr5 corpus tmx en-it.tmx.gz da-en.tmx.gz --join 50 -o corpus.parquet
     """,
-    longer_documents="join more units with `join`",
+    short_documents_advice="join more units with `join`",
 )

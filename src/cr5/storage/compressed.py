@@ -40,7 +40,7 @@ def compressed_writer(raw: IO[bytes], compression: str) -> AbstractContextManage
 def describe_error(error: BaseException) -> str:
     """What a failed read says about a file, and what to do; the caller puts the file's name before it."""
     if isinstance(error, EOFError):
-        return "cut short, the compressed data has no end; copy or download it again"
+        return "truncated, the compressed data has no end; copy or download it again"
     if isinstance(error, OSError) and error.strerror:
         remedy = "check the name" if isinstance(error, FileNotFoundError) else "check its permissions"
         return f"cannot be read, {error.strerror.lower()}; {remedy}"

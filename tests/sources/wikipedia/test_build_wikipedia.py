@@ -536,7 +536,7 @@ def test_requests_name_the_contact_and_use_at_most_two_connections(xml_mirror: M
 def test_a_dump_that_is_damaged_on_the_server_is_reported(mirror: Mirror, tmp_path: Path) -> None:
     content = dumps.multistream(pages("da"), "da", per_stream=5)
     publish_xml(mirror, "dawiki", DATE, {"pages-articles-multistream.xml.bz2": content}, props_gz("da")[:-9])
-    with pytest.raises(CorpusError, match=r"page_props\.sql\.gz: cut short"):
+    with pytest.raises(CorpusError, match=r"page_props\.sql\.gz: truncated"):
         make(mirror, tmp_path / "corpus", langs=("da",))
 
 
@@ -580,7 +580,7 @@ def test_half_a_dump_is_an_error(source: DumpFormat, mirror: Mirror, tmp_path: P
         content, name = bz2.compress(search_dumps.bulk(search_pages("da"))), f"dawiki_content-{DATE}-00000.json.bz2"
     (tmp_path / name).write_bytes(content[: len(content) // 2])
     (tmp_path / f"dawiki-{DATE}-page_props.sql.gz").write_bytes(props_gz("da"))
-    with pytest.raises(CorpusError, match=rf"{name}: .*cut short"):
+    with pytest.raises(CorpusError, match=rf"{name}: .*truncated"):
         make(mirror, tmp_path / "corpus", source=source, langs=("da",), dumps=tmp_path)
     (tmp_path / name).write_bytes(content)
     built = make(mirror, tmp_path / "corpus", source=source, langs=("da",), dumps=tmp_path)

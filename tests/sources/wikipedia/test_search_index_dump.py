@@ -345,14 +345,14 @@ def test_a_file_cut_at_any_byte_gives_the_pages_before_and_an_error(tmp_path: Pa
         found, skipped = read_with_errors(path)
         assert found == [1, 2, 3, 4, 5, 6][: len(found)]
         assert skipped.examples == {
-            "unreadable file": f"{path}: cut short, the compressed data has no end; copy or download it again"
+            "unreadable file": f"{path}: truncated, the compressed data has no end; copy or download it again"
         }
         counts.append(len(found))
     assert counts == sorted(counts, reverse=True)
     assert (counts[0], counts[-1]) == (6, 0)
     with pytest.raises(CorpusError) as caught:
         read(path)
-    assert str(caught.value) == f"{path}: cut short, the compressed data has no end; copy or download it again"
+    assert str(caught.value) == f"{path}: truncated, the compressed data has no end; copy or download it again"
 
 
 def test_a_plain_file_cut_at_any_byte_gives_no_wrong_page(plain: Path) -> None:

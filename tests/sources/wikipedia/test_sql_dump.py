@@ -245,7 +245,7 @@ def test_a_dump_that_is_cut_within_rows_gives_those_before_and_an_error() -> Non
         got: list[tuple[Value, ...]] = []
         with pytest.raises(CorpusError) as caught:
             got.extend(read_rows(io.BytesIO(whole[:cut]), "page_props", COLUMNS, "x.sql"))
-        assert str(caught.value) == "x.sql: cut short within the rows of `page_props`; download it again"
+        assert str(caught.value) == "x.sql: truncated within the rows of `page_props`; download it again"
         assert got == read(whole)[: len(got)]
 
 
@@ -287,7 +287,7 @@ def test_cut_and_damaged_gzip_files_are_named_after_their_stream(tmp_path: Path)
     path = tmp_path / "x.sql.gz"
     whole = gzip.compress(dump(insert(*(f"{n},'a','{n * n}',NULL" for n in range(5000)))))
     for content, words in [
-        (whole[:-400], "cut short, the compressed data has no end"),
+        (whole[:-400], "truncated, the compressed data has no end"),
         (whole[:2000] + b"\0" * 200 + whole[2200:], "corrupt, error -3"),
         (b"not gzip", "corrupt, not a gzipped file"),
     ]:

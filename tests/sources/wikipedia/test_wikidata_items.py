@@ -232,7 +232,7 @@ def test_a_file_that_is_cut_short_is_an_error_unless_partial_is_true(tmp_path: P
     path.write_bytes(whole[:-lost])
     with pytest.raises(CorpusError) as caught:
         from_page_props(path, tmp_path / "items")
-    assert str(caught.value) == f"{path}: cut short, the compressed data has no end; copy or download it again"
+    assert str(caught.value) == f"{path}: truncated, the compressed data has no end; copy or download it again"
     assert not (tmp_path / "items").exists()
     table = from_page_props(path, tmp_path / "items", partial=True)
     assert table.header["partial"]
@@ -244,7 +244,7 @@ def test_a_partial_file_without_a_row_is_an_error(page_props: Path, tmp_path: Pa
     page_props.write_bytes(page_props.read_bytes()[:60])
     with pytest.raises(CorpusError) as caught:
         from_page_props(page_props, tmp_path / "items", partial=True)
-    assert str(caught.value) == f"{page_props}: cut short, the compressed data has no end; copy or download it again"
+    assert str(caught.value) == f"{page_props}: truncated, the compressed data has no end; copy or download it again"
 
 
 def test_a_dump_of_another_table_is_an_error(sitelinks: Path, tmp_path: Path) -> None:

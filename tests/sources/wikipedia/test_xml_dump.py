@@ -319,15 +319,15 @@ def test_the_error_for_a_cut_file_says_where(tmp_path: Path) -> None:
         (xml.index(b"</mediawiki>"), "after the page 'Gammel'"),
         (len(xml) - 2, "after the page 'Gammel'"),
     ]:
-        shown = f"{path}: cut short {where}; download it again"
+        shown = f"{path}: truncated {where}; download it again"
         assert message(path, xml[:cut]) == shown
         packed = path.with_name("x.xml.gz")
         assert message(packed, gzip.compress(xml[:cut])) == shown.replace(str(path), str(packed))
     content = dumps.multistream(MINIATURE, per_stream=2)
     path = tmp_path / "x.xml.bz2"
     starts = [match.start() for match in xml_dump._STREAM_START.finditer(content)]
-    assert message(path, content[: starts[2] + 99]) == f"{path}: cut short after the page 'Kbh'; download it again"
-    assert message(path, content[: starts[0] + 99]) == f"{path}: cut short before the first page; download it again"
+    assert message(path, content[: starts[2] + 99]) == f"{path}: truncated after the page 'Kbh'; download it again"
+    assert message(path, content[: starts[0] + 99]) == f"{path}: truncated before the first page; download it again"
 
 
 @pytest.mark.parametrize("kind", ["xml", "xml.gz", "xml.xz", "xml.bz2", "multistream.bz2"])
@@ -345,7 +345,7 @@ def test_a_file_cut_at_any_byte_gives_the_pages_before_and_an_error(tmp_path: Pa
         except CorpusError:
             continue
         assert found == expected[: len(found)]
-        assert skipped.counts == {"cut short": 1} or found == expected
+        assert skipped.counts == {"truncated": 1} or found == expected
         if kind == "multistream.bz2" and cut % 7 == 0:
             counts = Skipped()
             every = [
@@ -470,7 +470,7 @@ def test_a_page_that_is_too_large_is_reported_and_skipped(tmp_path: Path, chunk:
     }
     cut = dumps.pages_xml(wiki)[: 1 << 20] + b"b" * 5000
     read(path, cut, skipped.add, sizes._replace(text_bytes=1 << 18))
-    assert skipped.examples["cut short"] == f"{path}: cut short after the page 'B & C'; download it again"
+    assert skipped.examples["truncated"] == f"{path}: truncated after the page 'B & C'; download it again"
 
 
 # Arbitrary input

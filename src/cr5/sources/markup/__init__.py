@@ -1,8 +1,8 @@
 """Markup of pages: the plain text of HTML, Markdown and reStructuredText, one paragraph per line.
 
-Everything that is not running text is dropped: menus, scripts, code, formulas, form controls. Broken markup loses its
-markup characters and keeps its words. Time is linear in the length of any input: no regular expression backtracks, and
-a search that failed once is not repeated.
+Everything that is not running text is dropped: menus, scripts, code, formulas, form controls. Where markup is broken,
+its characters are removed and the words are kept. Time is linear in the length of any input: no regular
+expression backtracks, and a search that failed once is not repeated.
 """
 
 from cr5.sources.markup.encoding import decode

@@ -67,7 +67,7 @@ class HtmlPage:
         self.part, self.dropped = _ALL, False
         self.stack: list[tuple[str, int, bool, int]] = []  # name; part, dropped and length of the part before it
         self.open: Counter[str] = Counter()
-        self.endless: set[str] = set()  # raw elements without an end tag in the rest of the page
+        self.unclosed: set[str] = set()  # raw elements without an end tag in the rest of the page
 
     def read(self, data: str) -> None:
         tag, position = _TAG, 0
@@ -82,7 +82,7 @@ class HtmlPage:
                 if closing:
                     self.end(name)
                 elif name in _RAW:
-                    position = self.raw(name, attributes, data, position)
+                    position = self.skip_raw_element(name, attributes, data, position)
                 else:
                     self.start(name, attributes)
             elif data.startswith("<!--", start):
@@ -102,13 +102,13 @@ class HtmlPage:
                 position = start + 1
         self.add(data[position:])
 
-    def raw(self, name: str, attributes: str, data: str, position: int) -> int:
+    def skip_raw_element(self, name: str, attributes: str, data: str, position: int) -> int:
         """Skip an element whose content has no tags; return where it ends."""
-        if attributes.endswith("/") or name in self.endless:
+        if attributes.endswith("/") or name in self.unclosed:
             return position
         end = _END[name].search(data, position)
         if end is None:
-            self.endless.add(name)
+            self.unclosed.add(name)
             return len(data) if name in ("script", "style") else position
         if name == "title" and not self.title and not self.open["svg"]:
             self.title = one_line(html.unescape(data[position : end.start()]))
@@ -152,13 +152,13 @@ class HtmlPage:
     def end(self, name: str) -> None:
         if name in _BLOCKS:
             self.add("\0")  # in the part that ends here; below, in the enclosing one
-        if self.open[name] and (name in _BLOCKS or name in _DROPPED or self.is_near(name)):
+        if self.open[name] and (name in _BLOCKS or name in _DROPPED or self.is_open_inline(name)):
             while self.pop() != name:
                 pass
         if name in _BLOCKS:
             self.add("\0")
 
-    def is_near(self, name: str) -> bool:
+    def is_open_inline(self, name: str) -> bool:
         """Whether an inline element is open with no block inside it, which its end tag must not close."""
         for other, *_ in self.stack[: -_MAX_INLINE_DEPTH - 1 : -1]:
             if other == name:

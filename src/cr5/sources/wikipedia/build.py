@@ -38,7 +38,7 @@ from cr5.sources.wikipedia.shards import SHARD_TEXT_BYTES, ExtractionResult, sha
 from cr5.sources.wikipedia.work_files import writing
 
 
-class LanguageSummary(NamedTuple):
+class WikiSummary(NamedTuple):
     """What was read from one Wikipedia and what was published of it."""
 
     dump: Dump
@@ -56,7 +56,7 @@ class WikipediaCorpus:
     """A complete corpus; ``shared_concepts`` of its concepts are in at least two languages."""
 
     output: Path
-    languages: dict[str, LanguageSummary]
+    languages: dict[str, WikiSummary]
     shared_concepts: int
     notes: list[str] = field(default_factory=list)
 
@@ -135,11 +135,11 @@ def _publish(
         )
         for lang, paths in shards.items()
     }  # fmt: skip
-    languages: dict[str, LanguageSummary] = {}
+    languages: dict[str, WikiSummary] = {}
     for number, dump in enumerate(dumps):
         progress(Progress("align", number, len(dumps), dump.wiki.code))
         lang = dump.wiki.lang
-        languages[lang] = LanguageSummary(dump, extracted[lang], futures[lang].result())
+        languages[lang] = WikiSummary(dump, extracted[lang], futures[lang].result())
     corpus = WikipediaCorpus(output, languages, len(items), notes)
     files = {name: count for summary in languages.values() for name, count in summary.published.files.items()}
     if not files:

@@ -347,7 +347,7 @@ def _parse_json(url: str, page: ShortResponse) -> Any:
     try:
         return json.loads(page.body)
     except (ValueError, RecursionError):
-        raise Cr5Error(f"{url}: not JSON, or cut short; try again later, or use another `mirror`") from None
+        raise Cr5Error(f"{url}: not JSON, or truncated; try again later, or use another `mirror`") from None
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback
-from cr5.sources.files import reading
+from cr5.sources.files import corpus_errors
 from cr5.sources.http.client import StoppedError
 from cr5.sources.http.queue import QueuedFile, fetch_all
 from cr5.sources.wikipedia.dump_formats import READERS
@@ -251,7 +251,7 @@ def build_item_table(path: Path, wiki: Wiki, source: ItemSource, folder: Path, p
 
 def _fingerprint(path: Path) -> str:
     """A file's size and the digest of both its ends, where compressed formats have their checksums."""
-    with reading(str(path)), path.open("rb") as file:
+    with corpus_errors(str(path)), path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         beginning = file.read(_FINGERPRINT_BYTES)

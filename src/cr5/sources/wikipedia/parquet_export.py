@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from cr5.corpus.documents import Document, location
 from cr5.errors import CorpusError
-from cr5.sources.files import ErrorHandler, raise_error, reading
+from cr5.sources.files import ErrorHandler, corpus_errors, raise_error
 from cr5.sources.wikipedia.dump_reader import (
     DISAMBIGUATION,
     EMPTY,
@@ -97,7 +97,7 @@ def articles(
 @contextmanager
 def _opened(path: str) -> Iterator[pq.ParquetFile]:
     """A file with the columns of an export; if any of it cannot be read within the block, raise a ``CorpusError``."""
-    with reading(path), Path(path).open("rb") as stream:
+    with corpus_errors(path), Path(path).open("rb") as stream:
         try:
             # Without a buffer size, a whole column of a row group would be in memory.
             file = pq.ParquetFile(stream, buffer_size=1 << 20)

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple, cast
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
-from cr5.sources.files import ErrorHandler, lines, opened, raise_error, reading
+from cr5.sources.files import ErrorHandler, corpus_errors, lines, open_source, raise_error
 from cr5.sources.wikipedia import wikitext
 from cr5.sources.wikipedia.dump_reader import (
     DISAMBIGUATION,
@@ -49,7 +49,7 @@ class _LinesUntilFault:
 
     def readline(self, size: int) -> bytes:
         try:
-            with reading(self.path):
+            with corpus_errors(self.path):
                 line = self.stream.readline(size)
                 if not line and self.path.endswith(".gz") and Path(self.path).stat().st_size == 0:
                     raise EOFError  # gzip accepts a file of zero bytes
@@ -81,7 +81,7 @@ def articles(
     """Yield the articles of a file, each with the number of its record, from 1; see ``DumpReader``.
 
     ``find_item`` is used for pages whose record names no item, and to recognise disambiguation pages; without it
-    their templates are used. A file that is cut short is reported after its last complete record.
+    their templates are used. A file that is truncated is reported after its last complete record.
     """
     records_done = 0
 
@@ -89,7 +89,7 @@ def articles(
         if records_done >= skip:
             handle_error(reason, message)
 
-    with opened(file_range.path) as stream:
+    with open_source(file_range.path) as stream:
         for number, (action, source) in enumerate(_records(stream, file_range.path, handle_new_error), 1):
             if number > skip and source and (fields := _fields(action, source, file_range.path, handle_error)):
                 page_counts[PAGES] += 1

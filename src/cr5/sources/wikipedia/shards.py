@@ -24,7 +24,7 @@ SHARD_SCHEMA = SCHEMA.append(pa.field("foreign", pa.string()))
 """The columns of a corpus, and the language a text is evidently in if that is not the wiki's own, else ""."""
 SHARD_TEXT_BYTES = 64 << 20
 _STATE_KEY = b"cr5"
-_FATAL_REASONS = {"cut short", "unreadable file"}  # an unknown number of pages is lost, not a single one
+_FATAL_REASONS = {"truncated", "unreadable file"}  # an unknown number of pages is lost, not a single one
 
 
 class ExtractionTask(NamedTuple):

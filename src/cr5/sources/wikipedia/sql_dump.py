@@ -11,7 +11,7 @@ from itertools import chain
 from typing import BinaryIO, TypeAlias, cast
 
 from cr5.errors import CorpusError
-from cr5.sources.files import reading
+from cr5.sources.files import corpus_errors
 
 Value: TypeAlias = str | int | float | bytes | None
 
@@ -103,7 +103,7 @@ class _Dump:
         """Read another chunk; return False if there is none."""
         if self.ended:
             return False
-        with reading(self.source):
+        with corpus_errors(self.source):
             # A row longer than a chunk is read in doubling steps, or it would be scanned too many times.
             data = self.stream.read(max(self.chunk_bytes, len(self.text) - CHUNK_BYTES))
         self.ended = not data
@@ -175,7 +175,7 @@ class _Dump:
             if not _CUT_ROW.match(rest) or len(rest) > self.max_row_characters:
                 raise self.unreadable(rest)
             if not self.read_more():
-                raise CorpusError(f"{self.source}: cut short within the rows of `{self.table}`; download it again")
+                raise CorpusError(f"{self.source}: truncated within the rows of `{self.table}`; download it again")
 
     def pattern(self, order: list[str]) -> tuple[re.Pattern[str], list[int]]:
         """An expression that matches a row, and the number of the first of the two groups of each wanted column.

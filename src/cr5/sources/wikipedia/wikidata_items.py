@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cr5.errors import CorpusError, reason
-from cr5.sources.files import ErrorHandler, opened, raise_error
+from cr5.sources.files import ErrorHandler, open_source, raise_error
 from cr5.sources.wikipedia.sql_dump import read_rows
 from cr5.storage.atomic import sync
 
@@ -89,10 +89,10 @@ def from_page_props(
 ) -> ItemTable:
     """Build a table by page ids from a wiki's page_props.sql.gz; it also marks disambiguation pages.
 
-    If a page has two items, the last one is used. A file that is cut short or damaged is an error, unless ``partial``
+    If a page has two items, the last one is used. A file that is truncated or damaged is an error, unless ``partial``
     is true: then the rows before the cut are used. Takes 28 bytes of memory per row.
     """
-    with opened(path) as stream:
+    with open_source(path) as stream:
         entries = _page_props_entries(stream, str(path), handle_error)
         return _build(entries, folder, path, partial, {"kind": "page_props"}, block_rows)
 
@@ -104,7 +104,7 @@ def from_sitelinks(
 
     It does not mark disambiguation pages; otherwise as ``from_page_props``.
     """
-    with opened(path) as stream:
+    with open_source(path) as stream:
         entries = _sitelinks_entries(stream, site, str(path), handle_error)
         return _build(entries, folder, path, partial, {"kind": "sitelinks", "site": site}, MERGE_BLOCK_ROWS)
 

@@ -18,7 +18,7 @@ from typing import IO, NamedTuple, cast
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
-from cr5.sources.files import ErrorHandler, opened, raise_error, reading
+from cr5.sources.files import ErrorHandler, corpus_errors, open_source, raise_error
 from cr5.sources.wikipedia.dump_reader import (
     DISAMBIGUATION,
     EMPTY,
@@ -90,7 +90,7 @@ def split(path: Path, range_bytes: int = RANGE_BYTES) -> list[FileRange]:
 def read_hidden_prefixes(path: Path) -> frozenset[str]:
     """Return ``HIDDEN_PREFIXES`` and this wiki's names of the file and category namespaces, from the file's header."""
     header = b""
-    with opened(path) as stream:
+    with open_source(path) as stream:
         while b"</siteinfo>" not in header and len(header) < _MAX_HEADER_BYTES:
             try:
                 part = cast(io.BufferedIOBase, stream).read1(READ_SIZES.packed_bytes)
@@ -276,7 +276,7 @@ def _raw_pages(file_range: FileRange, handle_error: ErrorHandler, sizes: ReadSiz
             f"{file_range.path}: not a pages-articles dump, because it contains no <mediawiki>; check the name"
         )
     if not at_end:
-        handle_error("cut short", f"{file_range.path}: cut short {_cut_place(buffer, last)}; download it again")
+        handle_error("truncated", f"{file_range.path}: truncated {_cut_place(buffer, last)}; download it again")
 
 
 def _cut_place(unfinished: bytes, last: bytes) -> str:
@@ -291,13 +291,13 @@ def _cut_place(unfinished: bytes, last: bytes) -> str:
 def _text_parts(file_range: FileRange, handle_error: ErrorHandler, sizes: ReadSizes) -> Iterator[bytes | None]:
     """The text of a range in parts, and None where some is missing, which has been reported.
 
-    A file that is cut short just ends; ``_raw_pages`` sees it by the text.
+    A file that is truncated just ends; ``_raw_pages`` sees it by the text.
     """
     if Path(file_range.path).suffix.lower() == ".bz2":
-        with reading(file_range.path), Path(file_range.path).open("rb") as file:
+        with corpus_errors(file_range.path), Path(file_range.path).open("rb") as file:
             yield from _decompressed(file, file_range, handle_error, sizes)
         return
-    with opened(file_range.path) as stream:
+    with open_source(file_range.path) as stream:
         try:
             while part := cast(io.BufferedIOBase, stream).read1(sizes.text_bytes):
                 yield part
@@ -391,7 +391,7 @@ def _is_multistream(path: Path) -> bool:
     if path.suffix.lower() != ".bz2":
         return False
     header, stream = b"", bz2.BZ2Decompressor()
-    with reading(str(path)), path.open("rb") as file:
+    with corpus_errors(str(path)), path.open("rb") as file:
         while not stream.eof and len(header) < _MAX_HEADER_BYTES and (packed := file.read(READ_SIZES.packed_bytes)):
             try:
                 header += stream.decompress(packed, _MAX_HEADER_BYTES)
