@@ -148,7 +148,7 @@ def test_a_list_with_a_line_that_is_not_a_verse_is_an_error(tmp_path: Path, line
 )
 def test_a_line_without_its_verse_is_an_error(tmp_path: Path, line: str) -> None:
     path = put(tmp_path / "eng.txt", ["", line, "GEN 1:2\tIt was dark."])
-    shown = line if len(line) < 40 else "x" * 40 + "…"
+    shown = line if len(line) < 40 else "x" * 60 + "…"
     expected = (
         f"{path}:2: {shown!r} does not start with a verse and a tab; "
         "write GEN 1:1<TAB>text, or pass a list of `references`"

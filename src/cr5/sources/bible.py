@@ -119,7 +119,7 @@ def _verses_with_references(path: Path, by: BibleUnit, handle_error: ErrorHandle
             if concept is None or not tab:
                 handle_error(
                     "no reference",
-                    f"{path}:{number}: {quoted(line, 40)} does not start with a verse and a tab; "
+                    f"{path}:{number}: {quoted(line)} does not start with a verse and a tab; "
                     "write GEN 1:1<TAB>text, or pass a list of `references`",
                 )
             elif text.strip() not in ("", _RANGE):

@@ -52,7 +52,7 @@ def _charset(header: str) -> str:
             return codecs.lookup(name).name
     except LookupError:
         pass
-    raise _FormatError(None, f"unknown charset {quoted(name, 40)}; convert the file with msgconv -t UTF-8")
+    raise _FormatError(None, f"unknown charset {quoted(name)}; convert the file with msgconv -t UTF-8")
 
 
 # PO
@@ -144,7 +144,7 @@ def _entries(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iter
         elif match and match[2] and entry.fields:
             entry.fields[-1][1].append((number, match[2]))
         elif line and not line.startswith(b"#"):
-            text = quoted(line.decode("utf-8", "replace"), 40)
+            text = quoted(line.decode("utf-8", "replace"))
             mark_bad(number, f"{text} does not belong in a catalogue; check the file with msgfmt -c")
         entry.size += len(line)
         if entry.size > MAX_MESSAGE_BYTES:
@@ -194,7 +194,7 @@ def _text(strings: list[tuple[int, bytes]], charset: str, errors: str = "strict"
             parts.append(match[1])
             continue
         if not _STRINGS.fullmatch(line):
-            raise _FormatError(number, f"{quoted(line, 40)} is not a quoted string; check the file with msgfmt -c")
+            raise _FormatError(number, f"{quoted(line)} is not a quoted string; check the file with msgfmt -c")
         unescape = _unescape(charset)
         parts += [_ESCAPE.sub(unescape, part) if "\\" in part else part for part in _STRING.findall(line)]
     return "".join(parts)

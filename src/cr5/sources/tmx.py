@@ -215,7 +215,7 @@ class _Parser:
 
     def reject_entity(self, name: str, *_: object) -> None:
         raise self.parse_error(
-            f"declares the entity {quoted(name, 40)}, which may expand without limit; write its text instead"
+            f"declares the entity {quoted(name)}, which may expand without limit; write its text instead"
         )
 
     def replace_entity(self, name: str, parameter: bool) -> None:
@@ -223,7 +223,7 @@ class _Parser:
         if self.is_text and self.is_text[-1]:
             self.pieces.append(html.entities.html5.get(f"{name};", " "))
             if f"{name};" not in html.entities.html5:
-                message = f"the entity {quoted(name, 40)} is unknown; write its text instead"
+                message = f"the entity {quoted(name)} is unknown; write its text instead"
                 self.items.append(_Problem("unknown entity", f"{self.place}: {message}"))
 
 
