@@ -4,12 +4,31 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from cr5._typing import Intercept
 from cr5.errors import Cr5Error
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
+
+Ridge: TypeAlias = float | Literal["auto"]
+
+_MINIMA = {"rank": 1, "max_steps": 1, "max_words": 1}  # of settings whose least value is not 0
+
+
+def _check(annotation: Any, value: Any, minimum: int) -> tuple[bool, str]:
+    """Whether a value is one that its annotation allows, and which those are, in words."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if annotation == Ridge:
+        return value == "auto" or (is_number and 0 < value < math.inf), 'a number above 0, or "auto"'
+    if allowed := get_args(annotation):
+        return value in allowed, f"one of {', '.join(allowed)}"
+    if annotation is bool:
+        return isinstance(value, bool), "true or false"
+    if annotation is int:
+        is_number = is_number and isinstance(value, int)
+    type_name = "a whole number" if annotation is int else "a number"
+    return is_number and minimum <= value < math.inf, f"{type_name} of at least {minimum}"
 
 
 @dataclass(frozen=True)
@@ -24,7 +43,7 @@ class Settings:
             "Lower it for a small corpus, or to save memory and time."
         },
     )
-    ridge: float | Literal["auto"] = field(
+    ridge: Ridge = field(
         default="auto",
         metadata={
             "meaning": 'The weight of the penalty on large maps. "auto" selects it by retrieval of held-out concepts; '
@@ -34,8 +53,8 @@ class Settings:
     intercept: Intercept = field(
         default="language",
         metadata={
-            "meaning": '"language" subtracts the mean document of each language, "shared" one intercept for all, as in '
-            "the paper."
+            "meaning": '"language": centre each language separately, also when encoding; "shared": centre all '
+            "documents together in training only, as in the paper."
         },
     )
     metric: Literal["orthonormal", "signal"] = field(
@@ -60,32 +79,14 @@ class Settings:
     tokeniser: Tokeniser = field(default_factory=Tokeniser)
 
     def __post_init__(self) -> None:
-        for part, name, low in (
-            (self, "rank", 1),
-            (self, "max_steps", 1),
-            (self, "seed", 0),
-            (self.weighting, "min_documents", 0),
-            (self.weighting, "max_words", 1),
-            (self.weighting, "min_unique", 0),
-            (self.weighting, "max_unique", self.weighting.min_unique),
-        ):
-            value = getattr(part, name)
-            if not isinstance(value, int) or value < low:
-                raise Cr5Error(f"`{name}={value}` must be a whole number of at least {low}")
-        for part, name in ((self, "tol"), (self.weighting, "idf_power")):
-            value = getattr(part, name)
-            if isinstance(value, str) or not 0 <= value < math.inf:
-                raise Cr5Error(f"`{name}={value}` must be a number of at least 0")
-        if self.ridge != "auto" and (isinstance(self.ridge, str) or not 0 < self.ridge < math.inf):
-            raise Cr5Error(f'`ridge={self.ridge}` must be a number above 0, or "auto"')
-        for part, name, allowed in (
-            (self, "intercept", ("language", "shared")),
-            (self, "metric", ("orthonormal", "signal")),
-            (self.weighting, "tf", ("raw", "log")),
-            (self.weighting, "idf", ("plain", "smooth")),
-        ):
-            if getattr(part, name) not in allowed:
-                raise Cr5Error(f"`{name}={getattr(part, name)!r}` must be one of {', '.join(allowed)}")
+        minima = _MINIMA | {"max_unique": self.weighting.min_unique}
+        for part in (self, self.weighting, self.tokeniser):
+            for setting in fields(part):
+                if "meaning" in setting.metadata:
+                    value = getattr(part, setting.name)
+                    is_valid, requirement = _check(setting.type, value, minima.get(setting.name, 0))
+                    if not is_valid:
+                        raise Cr5Error(f"`{setting.name}={value!r}` must be {requirement}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as a saved model holds them."""
@@ -109,40 +110,23 @@ PRESETS = {
 }
 
 
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
-
-
-def _fits(value: Any, default: Any) -> bool:
-    """Whether a value has the type of its default; the allowed values of a string are checked later."""
-    if isinstance(default, str):
-        return True
-    if isinstance(value, bool) or isinstance(default, bool):
-        return isinstance(value, bool) and isinstance(default, bool)
-    return isinstance(value, int if isinstance(default, int) else int | float)
-
-
 def make_settings(preset: str = "default", **changes: Any) -> Settings:
     """A preset with some settings changed; those of the weighting and tokeniser are named directly."""
     if preset not in PRESETS:
         raise Cr5Error(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
-    chosen = PRESETS[preset]
-    names = {part: {f.name for f in fields(cls)} for part, cls in (("weighting", Weighting), ("tokeniser", Tokeniser))}
-    own = {f.name for f in fields(Settings)} - {"preset", *names}
+    base = PRESETS[preset]
+    nested_names = {part: {f.name for f in fields(getattr(base, part))} for part in ("weighting", "tokeniser")}
+    top_names = {f.name for f in fields(Settings)} - {"preset", *nested_names}
+    known = top_names.union(*nested_names.values())
     for name in changes:
-        known = own.union(*names.values())
         if name not in known:
             hint = get_close_matches(name, known, 1)
             raise Cr5Error(f"there is no setting {name!r}" + (f"; did you mean {hint[0]}?" if hint else ""))
-        default = next(
-            getattr(part, name) for part in (chosen, chosen.weighting, chosen.tokeniser) if hasattr(part, name)
-        )
-        if not _fits(changes[name], default):
-            raise Cr5Error(f"`{name}={changes[name]!r}` must be {_KINDS[type(default)]}")
     nested = {
-        part: replace(getattr(chosen, part), **{k: v for k, v in changes.items() if k in of})
-        for part, of in names.items()
+        part: replace(getattr(base, part), **{name: changes[name] for name in changes if name in names})
+        for part, names in nested_names.items()
     }
-    return replace(chosen, **nested, **{k: v for k, v in changes.items() if k in own})
+    return replace(base, **nested, **{name: changes[name] for name in changes if name in top_names})
 
 
 class SettingRow(NamedTuple):
@@ -157,11 +141,12 @@ class SettingRow(NamedTuple):
 def setting_rows() -> Iterator[SettingRow]:
     """Every setting that ``make_settings`` takes, in the order of their definition."""
     default, paper = PRESETS["default"], PRESETS["wsdm19"]
-    for ours, theirs in (
+    for default_part, paper_part in (
         (default, paper),
         (default.weighting, paper.weighting),
         (default.tokeniser, paper.tokeniser),
     ):
-        for each in fields(ours):
-            if meaning := each.metadata.get("meaning"):
-                yield SettingRow(each.name, repr(getattr(ours, each.name)), repr(getattr(theirs, each.name)), meaning)
+        for setting in fields(default_part):
+            if meaning := setting.metadata.get("meaning"):
+                values = (repr(getattr(part, setting.name)) for part in (default_part, paper_part))
+                yield SettingRow(setting.name, *values, meaning)
