@@ -3,7 +3,7 @@
 import os
 
 # Idle threads of NumPy's OpenBLAS spin for a while before they sleep, and take the cores from ours meanwhile.
-# It is read once, when NumPy is first imported.
+# The variable is read once, when NumPy is first imported.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""Types that annotations name: arrays, for the reader more than for the checker, and the kinds of intercept."""
+"""Type aliases: kinds of arrays, which tell readers more than the type checker, and the intercepts."""
 
 from typing import Any, Literal, TypeAlias
 

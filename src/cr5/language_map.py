@@ -7,7 +7,7 @@ from cr5._typing import Array
 
 @dataclass(frozen=True)
 class LanguageMap:
-    """What a model knows of one language of p words, at rank r: training produces it, model files store it.
+    """The parameters of one language: p words, rank r.
 
     words: the vocabulary, most frequent word first. idf: p weights. map: p x r, a row for every word.
     offset: r, the vector of the mean document, which embedding subtracts. All arrays are float32.

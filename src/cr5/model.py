@@ -1,4 +1,4 @@
-"""Cr5: documents of any language in one vector space. Where strings meet arrays."""
+"""The model, Cr5: turns texts of any language into vectors of one space."""
 
 import platform
 from collections.abc import Iterable, Sequence
@@ -8,18 +8,19 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from cr5._typing import Array
+from cr5._typing import Array, Sparse
 from cr5.corpus.documents import Batch, Document
 from cr5.corpus.identification import Guess
 from cr5.corpus.reading import OnError
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
-from cr5.features.counts import count_tokens, count_words
+from cr5.features.counts import count_tokens
 from cr5.features.language_guess import guess_language
 from cr5.features.tfidf import Vocabulary
+from cr5.features.tokeniser import Tokens
 from cr5.language_map import LanguageMap
 from cr5.progress import ProgressCallback, no_progress, stop_on_interrupt
-from cr5.retrieval.explanations import Explanation, explain_vectors
+from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
 from cr5.retrieval.vectors import document_vectors, row_products
 from cr5.settings import Settings, make_settings
 from cr5.storage.model_files import ModelFolder, open_model, save
@@ -27,7 +28,7 @@ from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.pipeline import train
 
-CHUNK_TEXTS = 1024  # that are encoded at a time, so that memory stays bounded
+CHUNK_TEXTS = 1024  # encoded at a time, to bound the memory for their tokens and counts
 
 
 class EncodedText(NamedTuple):
@@ -52,7 +53,7 @@ class Cr5:
         self.settings: Settings = make_settings(preset, **changes)
         self.report: dict[str, Any] = {}
         self._trained: dict[str, LanguageMap] | ModelFolder = {}
-        self._features: dict[str, Vocabulary] = {}
+        self._vocabularies: dict[str, Vocabulary] = {}
 
     def __repr__(self) -> str:
         return f"Cr5({self.settings.preset!r}, rank={self.settings.rank}, langs={self.langs})"
@@ -93,7 +94,7 @@ class Cr5:
                 progress=progress,
                 should_stop=should_stop,
             )
-        self._trained, self._features, self.report = languages, {}, report | {"versions": _versions()}
+        self._trained, self._vocabularies, self.report = languages, {}, report | {"versions": _versions()}
         return self
 
     def encode(self, texts: Sequence[str], lang: str) -> Array:
@@ -101,11 +102,11 @@ class Cr5:
 
         Texts of any length are encoded in full. The row of a text without a known word is zero.
         """
-        language, features = self._language(lang), self._feature(lang)
         result = np.empty((len(_texts(texts)), self.settings.rank), np.float32)
+        self._language(lang)  # must exist, also for no texts
         for i in range(0, len(texts), CHUNK_TEXTS):
-            X = features.transform(count_words(texts[i : i + CHUNK_TEXTS], lang, self.settings.tokeniser))
-            result[i : i + CHUNK_TEXTS] = document_vectors(X, language.map, language.offset)
+            tokens = self.settings.tokeniser(texts[i : i + CHUNK_TEXTS], lang)
+            result[i : i + CHUNK_TEXTS] = self._vectors(tokens, lang)
         return result
 
     def encode_mixed(
@@ -113,7 +114,7 @@ class Cr5:
     ) -> tuple[Array, list[Guess]]:
         """Texts of several languages -> texts x rank, as ``encode`` has them, and the language of each.
 
-        ``langs`` are those that are known, None for a text whose language is to be guessed; without it, all are.
+        ``langs``: the language of each text, or None to guess it; without ``langs``, all are guessed.
         """
         if isinstance(langs, str):
             raise TypeError("langs is a single string; encode takes texts of one language")
@@ -131,21 +132,14 @@ class Cr5:
         return result, guesses
 
     def coverage(self, texts: Sequence[str], lang: str) -> Array:
-        """The share of each text's words, repetitions counted, that the model knows; 0 for an empty text."""
-        counts = count_words(_texts(texts), lang, self.settings.tokeniser)
-        index = self._feature(lang).index
-        known = np.array([word in index for word in counts.words], float)
-        total = counts.matrix.sum(axis=1)
-        return np.asarray((counts.matrix @ known) / np.maximum(total, 1), np.float32)
+        """The share of each text's tokens that the model knows; 0 for an empty text."""
+        return self._coverage(self.settings.tokeniser(_texts(texts), lang), lang)
 
     def encode_text(self, text: str, lang: str) -> EncodedText:
         """Tokenise a text once, for its vector as in ``encode`` and its coverage as in ``coverage``."""
-        language, features = self._language(lang), self._feature(lang)
         tokens = self.settings.tokeniser([text], lang)
-        vector = document_vectors(features.transform(count_tokens(tokens)), language.map, language.offset)[0]
-        known = np.array([word in features.index for word in tokens.words], bool)
-        coverage = np.float32(known[tokens.ids].sum() / max(len(tokens.ids), 1))
-        return EncodedText([tokens.words[i] for i in tokens.ids.tolist()], vector, float(coverage))
+        words = [tokens.words[i] for i in tokens.ids.tolist()]
+        return EncodedText(words, self._vectors(tokens, lang)[0], float(self._coverage(tokens, lang)[0]))
 
     def words(self, lang: str) -> list[str]:
         """A language's vocabulary, most frequent word first."""
@@ -156,20 +150,20 @@ class Cr5:
         return self._language(lang).map
 
     def guess_language(self, text: str, langs: Sequence[str] | None = None) -> Guess:
-        """The language of a text, of ``langs`` or all that the model knows, and its posterior probability.
+        """The most probable language of a text among ``langs``, by default all of the model, and its probability.
 
-        A single known word is enough: of held-out single words of the built-in encyclopedia, 95 of 100 are guessed
+        A single known word is enough: of held-out single words of the built-in encyclopedia, 95 of 100 are identified
         correctly, and 73 by a character-based identifier alone.
         """
         langs = self.langs if langs is None else langs
         if not langs:
             raise Cr5Error("there is no language to choose from; fit the model first, or give `langs`")
-        return guess_language(text, {lang: self._feature(lang).index for lang in langs}, self.settings.tokeniser)
+        return guess_language(text, {lang: self._vocabulary(lang).index for lang in langs}, self.settings.tokeniser)
 
     def similar_words(self, word: str, lang: str, to: str, k: int = 10) -> list[tuple[str, float]]:
         """The words of language ``to`` whose vectors have the largest cosine with a word of ``lang``."""
         tokens = self.settings.tokeniser([word], lang).words
-        row = self._feature(lang).index.get(tokens[0]) if len(tokens) == 1 else None
+        row = self._vocabulary(lang).index.get(tokens[0]) if len(tokens) == 1 else None
         if row is None:
             raise Cr5Error(
                 f"{word!r} is not one of the {len(self.words(lang)):,} words known in {lang}; "
@@ -185,15 +179,11 @@ class Cr5:
 
     def explain(self, text_a: str, lang_a: str, text_b: str, lang_b: str, k: int = 10) -> Explanation:
         """The words that make two texts similar, with their contributions to the cosine."""
-        words_a, A, vector_a = self._summands(text_a, lang_a)
-        words_b, B, vector_b = self._summands(text_b, lang_b)
-        return explain_vectors(words_a, A, vector_a, words_b, B, vector_b, k)
+        return explain_vectors(self._parts(text_a, lang_a), self._parts(text_b, lang_b), k)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder; an earlier model in it is replaced atomically."""
         languages = {lang: self._language(lang) for lang in self.langs}
-        if not languages:
-            raise Cr5Error("the model is not fitted yet; call fit before save")
         save(Path(path), {"settings": self.settings.to_json(), "report": self.report}, languages)
 
     @classmethod
@@ -201,8 +191,8 @@ class Cr5:
         """Open a saved model; a language's files are mapped into memory when it is first used."""
         folder = open_model(Path(path), langs)
         model = cls()
-        model.settings = Settings.from_json(folder.header["settings"])
-        model.report = folder.header["report"]
+        model.settings = Settings.from_json(folder.metadata["settings"])
+        model.report = folder.metadata["report"]
         model._trained = folder
         return model
 
@@ -212,20 +202,33 @@ class Cr5:
             raise Cr5Error(f"the model has no language {lang!r}; its languages are {known}")
         return self._trained[lang] if isinstance(self._trained, dict) else self._trained.language(lang)
 
-    def _feature(self, lang: str) -> Vocabulary:
-        if lang not in self._features:
+    def _vocabulary(self, lang: str) -> Vocabulary:
+        if lang not in self._vocabularies:
             language = self._language(lang)
-            self._features[lang] = Vocabulary(language.words, language.idf, self.settings.weighting)
-        return self._features[lang]
+            self._vocabularies[lang] = Vocabulary(language.words, language.idf, self.settings.weighting)
+        return self._vocabularies[lang]
 
-    def _summands(self, text: str, lang: str) -> tuple[list[str], Array, Array]:
-        """A text's known words, the summand of each in its unit vector, and that vector."""
-        language, features = self._language(lang), self._feature(lang)
-        X = features.transform(count_words([text], lang, self.settings.tokeniser))
+    def _tfidf(self, tokens: Tokens, lang: str) -> Sparse:
+        return self._vocabulary(lang).transform(count_tokens(tokens))
+
+    def _vectors(self, tokens: Tokens, lang: str) -> Array:
+        language = self._language(lang)
+        return document_vectors(self._tfidf(tokens, lang), language.map, language.offset)
+
+    def _coverage(self, tokens: Tokens, lang: str) -> Array:
+        index = self._vocabulary(lang).index
+        is_known = np.array([word in index for word in tokens.words], bool)
+        known_before = np.concatenate([[0], np.cumsum(is_known[tokens.ids])])
+        known = np.diff(known_before[tokens.offsets])
+        return np.asarray(known / np.maximum(np.diff(tokens.offsets), 1), np.float32)
+
+    def _parts(self, text: str, lang: str) -> VectorParts:
+        language = self._language(lang)
+        X = self._tfidf(self.settings.tokeniser([text], lang), lang)
         summands = X.data[:, None] * language.map[X.indices]
         vector = summands.sum(axis=0) - language.offset if X.nnz else np.zeros(self.settings.rank, np.float32)
         norm = float(np.linalg.norm(vector)) or 1.0
-        return [language.words[i] for i in X.indices], summands / norm, vector / norm
+        return VectorParts([language.words[i] for i in X.indices], summands / norm, vector / norm)
 
 
 def _texts(texts: Sequence[str]) -> Sequence[str]:

@@ -39,22 +39,25 @@ class Explanation(NamedTuple):
     rest_b: float
 
 
-def explain_vectors(
-    words_a: Sequence[str], A: Array, vector_a: Array, words_b: Sequence[str], B: Array, vector_b: Array, k: int
-) -> Explanation:
-    """The k largest contributions to vector_a ' vector_b of each text's words, and of pairs of words.
+class VectorParts(NamedTuple):
+    """The unit vector of a text (rank) and its summands, words x rank: one for each different word."""
 
-    A and B: words x rank, the summand of each word in its text's unit vector.
-    """
-    values_a, values_b, products = A @ vector_b, B @ vector_a, A @ B.T
+    words: Sequence[str]
+    summands: Array
+    vector: Array
+
+
+def explain_vectors(a: VectorParts, b: VectorParts, k: int) -> Explanation:
+    """The k largest contributions to a.vector ' b.vector of each text's words, and of pairs of words."""
+    values_a, values_b, products = a.summands @ b.vector, b.summands @ a.vector, a.summands @ b.summands.T
     top_a, top_b = np.argsort(-values_a)[:k], np.argsort(-values_b)[:k]
     pairs = np.column_stack(np.unravel_index(np.argsort(-products, axis=None)[:k], products.shape))
-    similarity = float(vector_a @ vector_b)
+    similarity = float(a.vector @ b.vector)
     return Explanation(
         similarity,
-        [Contribution(words_a[i], float(values_a[i])) for i in top_a],
-        [Contribution(words_b[i], float(values_b[i])) for i in top_b],
-        [WordPairContribution(words_a[i], words_b[j], float(products[i, j])) for i, j in pairs],
+        [Contribution(a.words[i], float(values_a[i])) for i in top_a],
+        [Contribution(b.words[i], float(values_b[i])) for i in top_b],
+        [WordPairContribution(a.words[i], b.words[j], float(products[i, j])) for i, j in pairs],
         similarity - float(values_a[top_a].sum()),
         similarity - float(values_b[top_b].sum()),
     )

@@ -8,9 +8,8 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -30,11 +29,11 @@ FORMAT = 1
 """The version of the layout that is written and read."""
 
 _KIND = "cr5 model"
-_INDEX = "model.json"
+_MANIFEST = "model.json"
 _LOCK = ".lock"
 _SAVING = ".saving"
-_LANG = re.compile(r"[A-Za-z0-9_-]+")
-_NAME = re.compile(r"[A-Za-z0-9_-]+-[0-9a-f]{12}\.(safetensors|txt)")
+_CODE_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
+_FILE_PATTERN = re.compile(r"[A-Za-z0-9_-]+-[0-9a-f]{12}\.(safetensors|txt)")
 _REMEDY = "restore it or save the model again"
 
 
@@ -47,37 +46,27 @@ class _File(NamedTuple):
 class _Entry(NamedTuple):
     """The entry of a language in model.json."""
 
-    words: int
+    word_count: int
     rank: int
     tensors: _File
     vocabulary: _File
 
 
-@dataclass
 class ModelFolder:
-    """An open model: ``header`` as it was saved, and languages, which are read on first use."""
+    """An open model: ``metadata`` as it was saved, and languages, which are read on first use."""
 
-    path: Path
-    header: dict[str, Any]
-    _entries: dict[str, _Entry] = field(repr=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, path: Path, metadata: dict[str, Any], entries: dict[str, _Entry]) -> None:
+        self.path, self.metadata, self._entries = path, metadata, entries
         self._languages: dict[str, LanguageMap] = {}
-        self._locks = {lang: Lock() for lang in self._entries}
+        self._locks = {lang: Lock() for lang in entries}
 
     @property
     def langs(self) -> list[str]:
         """The languages that were opened."""
         return list(self._entries)
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """language -> number of words."""
-        return {lang: entry.words for lang, entry in self._entries.items()}
-
     def language(self, lang: str) -> LanguageMap:
         """The map of a language, read and checked once; its arrays are read-only views of the file."""
-        _check_known(self.path, [lang], self._entries)
         with self._locks[lang]:
             if lang not in self._languages:
                 self._languages[lang] = _read_language(self.path, self._entries[lang])
@@ -88,34 +77,36 @@ def open_model(path: Path, langs: Sequence[str] | None = None) -> ModelFolder:
     """Open a model, or some of its languages; the files of the others may be missing."""
     path = path.resolve()  # reading later must survive a change of directory and of symbolic links
     while True:
-        index = _read_index(path)
-        header, entries = _check_index(path, index)
+        manifest = _read_manifest(path)
+        metadata, entries = _check_manifest(path, manifest)
         if langs is not None:
-            _check_known(path, langs, entries)
+            for lang in langs:
+                if lang not in entries:
+                    raise ModelFileError(f"{path} has no language {lang!r}; it has {', '.join(entries)}")
             entries = {lang: entries[lang] for lang in langs}
         try:
             for entry in entries.values():
                 _check_size(path, entry.tensors)
                 _check_size(path, entry.vocabulary)
         except ModelFileError:
-            if _read_index(path) == index:
+            if _read_manifest(path) == manifest:
                 raise
             continue  # another process saved in the meantime and removed the old files
-        return ModelFolder(path, header, entries)
+        return ModelFolder(path, metadata, entries)
 
 
-def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
+def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
     """Write a model to a new folder, or replace the model in it; concurrent saves wait for each other.
 
-    ``header`` may hold anything that JSON can.
+    ``metadata`` may hold anything that JSON can.
     """
     path = path.resolve()
     try:
-        header = json.loads(_dump(header))  # as it will be read
+        metadata = json.loads(_dump(metadata))  # as it will be read
     except (TypeError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"the header is not JSON: {error}; use strings, finite numbers, lists, dicts") from error
+        raise ModelFileError(f"the metadata is not JSON: {error}; use strings, finite numbers, lists, dicts") from error
     if not languages:
-        raise ModelFileError("the model has no languages; save at least one")
+        raise ModelFileError("the model is not fitted yet, it has no languages; call fit before save")
     for lang, language in languages.items():
         _check_language(lang, language)
     check_model_folder(path)
@@ -126,12 +117,12 @@ def save(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageMap
     with locked(path / _LOCK):
         _remove_stale_files(path)
         try:
-            _write(path, header, languages)
+            _write(path, metadata, languages)
         finally:
             _remove_stale_files(path)
 
 
-def _write(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
+def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
     saving = path / _SAVING  # a folder, because the safetensors library creates temporary files itself
     saving.mkdir()
     words, tensors = saving / "words.txt", saving / "tensors.safetensors"
@@ -147,10 +138,10 @@ def _write(path: Path, header: dict[str, Any], languages: Mapping[str, LanguageM
             "words": _move_to_content_name(words, path, lang)._asdict(),
         }
         entries[lang] = {"words": len(language.words), "rank": language.offset.size, "files": files}
-    content = {"format": FORMAT, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": header}
+    content = {"format": FORMAT, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": metadata}
     sync(path)  # the names of the other files must survive a power failure before model.json refers to them
-    with atomic_path(path / _INDEX, temporary=saving / _INDEX) as index:  # replaces the old model
-        index.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
+    with atomic_path(path / _MANIFEST, temporary=saving / _MANIFEST) as file:  # replaces the old model
+        file.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
 
 
 def _move_to_content_name(part: Path, path: Path, lang: str) -> _File:
@@ -169,12 +160,12 @@ def _remove_stale_files(path: Path) -> None:
         shutil.rmtree(path / _SAVING)
     sync(path)  # a file is removed only after the model.json that no longer mentions it is on disk
     try:
-        entries = _check_index(path, _read_index(path))[1] if (path / _INDEX).is_file() else {}
+        entries = _check_manifest(path, _read_manifest(path))[1] if (path / _MANIFEST).is_file() else {}
     except ModelFileError:
         return  # a damaged model.json may still be repaired by hand, as long as its files exist
     mentioned = {file.name for entry in entries.values() for file in (entry.tensors, entry.vocabulary)}
     for file in list(path.iterdir()):
-        if _NAME.fullmatch(file.name) and file.name not in mentioned and file.is_file():
+        if _FILE_PATTERN.fullmatch(file.name) and file.name not in mentioned and file.is_file():
             file.unlink()
 
 
@@ -183,21 +174,21 @@ def check_model_folder(path: Path) -> None:
     path = path.resolve()
     if path.exists() and not path.is_dir():
         raise ModelFileError(f"{path} is a file; save the model to a new or empty folder")
-    if (path / _INDEX).is_file():
+    if (path / _MANIFEST).is_file():
         try:
-            _parse_index(path, _read_index(path))
+            _parse_manifest(path, _read_manifest(path))
         except ModelFileError as error:
             raise ModelFileError(f"cannot save over {path}, which this cr5 did not write; save elsewhere") from error
     elif path.exists():
         names = sorted(file.name for file in path.iterdir())
-        others = [name for name in names if name not in (_LOCK, _SAVING) and not _NAME.fullmatch(name)]
+        others = [name for name in names if name not in (_LOCK, _SAVING) and not _FILE_PATTERN.fullmatch(name)]
         if others:
             raise ModelFileError(f"{path} holds other files, such as {others[0]}; save to a new or empty folder")
 
 
 def check_code(lang: str) -> None:
     """Raise an error for a language code that cannot be part of a file name."""
-    if not _LANG.fullmatch(lang):
+    if not _CODE_PATTERN.fullmatch(lang):
         raise ModelFileError(f"language {lang!r} cannot name a file; use only letters a to z, digits, - and _")
 
 
@@ -234,55 +225,49 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(_dump(content, sort_keys=True, separators=(",", ":"))).hexdigest()
 
 
-def _read_index(path: Path) -> bytes:
+def _read_manifest(path: Path) -> bytes:
     if not path.exists():
         raise ModelFileError(f"{path} does not exist; check the path, or save a model there first")
-    name = "name the folder that a model was saved to"
+    advice = "name the folder that a model was saved to"
     if not path.is_dir():
-        raise ModelFileError(f"{path} is a file, not a folder; {name}")
-    if not (path / _INDEX).is_file():
-        raise ModelFileError(f"{path} is not a cr5 model: it holds no {_INDEX}; {name}")
-    return (path / _INDEX).read_bytes()
+        raise ModelFileError(f"{path} is a file, not a folder; {advice}")
+    if not (path / _MANIFEST).is_file():
+        raise ModelFileError(f"{path} is not a cr5 model: it holds no {_MANIFEST}; {advice}")
+    return (path / _MANIFEST).read_bytes()
 
 
-def _parse_index(path: Path, index: bytes) -> dict[str, Any]:
+def _parse_manifest(path: Path, manifest: bytes) -> dict[str, Any]:
     """The content of model.json if it is that of a model in this format; it may still be damaged."""
     try:
-        parsed = json.loads(index.decode())
+        parsed = json.loads(manifest.decode())
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path / _INDEX} is not JSON: {error}; {_REMEDY}") from error
+        raise ModelFileError(f"{path / _MANIFEST} is not JSON: {error}; {_REMEDY}") from error
     content: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
     kind, number = content.get("kind"), content.get("format")
     if kind != _KIND:
-        raise ModelFileError(f"{path / _INDEX} is of kind {kind!r}, not {_KIND!r}; name a folder that cr5 saved")
+        raise ModelFileError(f"{path / _MANIFEST} is of kind {kind!r}, not {_KIND!r}; name a folder that cr5 saved")
     if isinstance(number, int) and number > FORMAT:
         versions = f"format {number}, this version reads {FORMAT}"
         raise ModelFileError(f"{path} was written by a newer cr5 ({versions}); upgrade cr5")
     return content
 
 
-def _check_index(path: Path, index: bytes) -> tuple[dict[str, Any], dict[str, _Entry]]:
-    """model.json -> header and languages, verified by the digest."""
-    content = _parse_index(path, index)
+def _check_manifest(path: Path, manifest: bytes) -> tuple[dict[str, Any], dict[str, _Entry]]:
+    """model.json -> metadata and languages, verified by the digest."""
+    content = _parse_manifest(path, manifest)
     try:
         if content.pop("sha256") != _digest(content) or content["format"] != FORMAT:
             raise ValueError("sha256")
         return content["header"], {lang: _entry(**entry) for lang, entry in content["languages"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"{path / _INDEX} has been edited or damaged; {_REMEDY}") from error
+        raise ModelFileError(f"{path / _MANIFEST} has been edited or damaged; {_REMEDY}") from error
 
 
 def _entry(words: int, rank: int, files: dict[str, dict[str, Any]]) -> _Entry:
     tensors, vocabulary = _File(**files["tensors"]), _File(**files["words"])
-    if not _NAME.fullmatch(tensors.name) or not _NAME.fullmatch(vocabulary.name):
+    if not _FILE_PATTERN.fullmatch(tensors.name) or not _FILE_PATTERN.fullmatch(vocabulary.name):
         raise ValueError("name")  # it could point outside the folder
     return _Entry(words, rank, tensors, vocabulary)
-
-
-def _check_known(path: Path, langs: Iterable[str], entries: Mapping[str, _Entry]) -> None:
-    for lang in langs:
-        if lang not in entries:
-            raise ModelFileError(f"{path} has no language {lang!r}; it has {', '.join(entries)}")
 
 
 def _check_size(path: Path, file: _File) -> None:
@@ -311,10 +296,10 @@ def _open_checked(path: Path, file: _File) -> BinaryIO:
 def _read_language(path: Path, entry: _Entry) -> LanguageMap:
     with _open_checked(path, entry.vocabulary) as file:
         words = file.read().decode(errors="replace").split("\n")
-    if words.pop() or len(words) != entry.words:
-        raise ModelFileError(f"{path / entry.vocabulary.name} is not a list of {entry.words} words; {_REMEDY}")
+    if words.pop() or len(words) != entry.word_count:
+        raise ModelFileError(f"{path / entry.vocabulary.name} is not a list of {entry.word_count} words; {_REMEDY}")
     with _open_checked(path, entry.tensors) as file:
-        arrays = _map_tensors(file, _shapes(entry.words, entry.rank))
+        arrays = _map_tensors(file, _shapes(entry.word_count, entry.rank))
     for name in ("idf", "offset"):
         if not np.isfinite(arrays[name]).all():
             raise ModelFileError(f"{name} in {path / entry.tensors.name} is not finite; {_REMEDY}")
