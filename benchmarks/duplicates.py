@@ -25,7 +25,7 @@ from datasketch import LeanMinHash, MinHash, MinHashLSH
 
 from cr5.corpus.documents import SCHEMA, Document, in_batches
 from cr5.corpus.duplicates import Duplicates, bands
-from cr5.corpus.minhash import SHINGLE, SLOTS
+from cr5.corpus.minhash import BINS, SHINGLE
 from cr5.corpus.reading import read_batches
 
 Rows = list[pa.RecordBatch]
@@ -47,9 +47,9 @@ def ours(rows: Rows, threshold: float) -> tuple[list[bool], Duplicates]:
 
 
 def theirs(rows: Rows, threshold: float) -> tuple[list[bool], object]:
-    indexes: dict[str, MinHashLSH] = defaultdict(lambda: MinHashLSH(num_perm=SLOTS, params=bands(threshold)))
+    indexes: dict[str, MinHashLSH] = defaultdict(lambda: MinHashLSH(num_perm=BINS, params=bands(threshold)))
     kept: list[tuple[str, LeanMinHash]] = []
-    blank, marks = MinHash(SLOTS), []
+    blank, marks = MinHash(BINS), []
     for batch in rows:
         for row in batch.to_pylist():
             plain = re.sub(r"[\W_]+", " ", re.sub(r"\d+", "0", row["text"].lower())).strip().encode()

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5.corpus.documents import SCHEMA
-from cr5.corpus.duplicates import DuplicateExample, Duplicates, bands
-from cr5.corpus.minhash import SHINGLE, SLOTS
+from cr5.corpus.duplicates import Duplicates, bands
+from cr5.corpus.minhash import BINS, SHINGLE
 from cr5.errors import Cr5Error
 
 Row = tuple[str, str, str]  # concept, language, text
@@ -77,7 +77,7 @@ def test_well_above_the_threshold_is_marked_and_well_below_is_not(lang: str, thr
     for similarity in np.linspace(0.2, 1, 33):
         one, other = family(rng, similarity, 500, ALPHABETS[lang])
         J = jaccard(one, other)
-        error = 4 * np.sqrt(threshold * (1 - threshold) / SLOTS)
+        error = 4 * np.sqrt(threshold * (1 - threshold) / BINS)
         if abs(J - threshold) > error:
             assert marks([("a", lang, one), ("b", lang, other)], threshold) == [False, bool(threshold < J)]
 
@@ -92,7 +92,7 @@ def test_around_the_threshold_as_many_are_marked_as_the_binomial_distribution_sa
     expected = []
     for one, other in pairs:
         J = jaccard(one, other)
-        agreeing = rng.binomial(SLOTS, J, 400) / SLOTS
+        agreeing = rng.binomial(BINS, J, 400) / BINS
         expected.append((agreeing >= 0.8).mean())
     rows = [(f"{i}{side}", "en", text) for i, pair in enumerate(pairs) for side, text in enumerate(pair)]
     found = np.array(marks(rows))
@@ -104,10 +104,10 @@ def test_bands_catch_what_they_promise_and_no_wider_band_would() -> None:
     for threshold in np.linspace(0.1, 1, 91):
         b, r = bands(threshold)
         p = threshold + (1 - threshold) / 256
-        assert b * r <= SLOTS
+        assert b * r <= BINS
         assert 1 - (1 - p**r) ** b >= 0.99
         assert 1 - (1 - p**r) ** (b - 1) < 0.99
-        assert r == SLOTS or 1 - (1 - p ** (r + 1)) ** (SLOTS // (r + 1)) < 0.99
+        assert r == BINS or 1 - (1 - p ** (r + 1)) ** (BINS // (r + 1)) < 0.99
     assert bands(0.8) == (16, 6)
 
 
@@ -118,10 +118,10 @@ def test_the_marks_are_those_of_datasketch_on_the_same_shingles() -> None:
         one, other = family(rng, rng.choice([0.3, 0.5, 0.62, 0.93, 0.97]), 400, ALPHABETS["en"])
         rows += [(f"{i}a", "en", one), (f"{i}b", "en", other)]
     rows = [rows[i] for i in rng.permutation(len(rows))]
-    index, expected = MinHashLSH(num_perm=SLOTS, params=bands(0.8)), []
+    index, expected = MinHashLSH(num_perm=BINS, params=bands(0.8)), []
     signatures: dict[str, MinHash] = {}
     for concept, _, text in rows:
-        signature = MinHash(SLOTS)
+        signature = MinHash(BINS)
         signature.update_batch(list(shingles(text)))
         near = [key for key in index.query(signature) if signatures[key].jaccard(signature) >= 0.8]
         expected.append(bool(near))
@@ -178,21 +178,6 @@ def test_short_texts_are_marked_where_they_are_equal() -> None:
     assert twins("1 2 3 " * 100, "4 5 6 " * 100, "1 2 3 " * 100) == [False, False, True]  # long, but of few shingles
 
 
-def test_the_first_marked_text_of_a_language_is_its_example() -> None:
-    rng = np.random.default_rng(6)
-    one, other = written(rng, 300), written(rng, 300)
-    duplicates = Duplicates()
-    duplicates.mark(batch([("a", "en", one), ("b", "en", other), ("c", "da", one)]))
-    assert duplicates.examples == {}
-    duplicates.mark(batch([("z", "en", written(rng, 300)), ("d", "en", other), ("e", "da", other)]))
-    duplicates.mark(batch([("f", "en", one), ("g", "da", other), ("h", "sv", other)]))
-    assert duplicates.examples == {
-        "en": DuplicateExample("d", "about d", "b", "about b"),
-        "da": DuplicateExample("g", "about g", "e", "about e"),
-    }
-    assert duplicates.counts == {"en": 2, "da": 1}
-
-
 def some_rows(seed: int, count: int) -> list[Row]:
     rng = np.random.default_rng(seed)
     texts = [written(rng, int(rng.integers(0, 200))) for _ in range(count // 2)]
@@ -214,8 +199,8 @@ def test_where_batches_end_makes_no_difference(cuts: list[int], seed: int) -> No
     copies = [by_copies.mark(batch(rows[start:end])) for start, end in pairwise(ends)]
     np.testing.assert_array_equal(np.concatenate(by_parts), at_once)
     np.testing.assert_array_equal(np.concatenate(copies), at_once)
-    assert (parts.counts, parts.examples, parts.nbytes) == (whole.counts, whole.examples, whole.nbytes)
-    assert 50 < at_once.sum() == whole.counts.total()
+    assert parts.nbytes == by_copies.nbytes == whole.nbytes
+    assert at_once.sum() > 50
 
 
 def test_tables_grow_and_forget_nothing() -> None:

@@ -1,7 +1,7 @@
 """MinHash kernels: the shingles of texts, their signatures, and the search for near-duplicates among them.
 
-They are compiled and run without the global interpreter lock. 64-bit unsigned integers wrap around; hashes are mixed
-by multiplications and shifts.
+They are compiled and run without the global interpreter lock. Hashes are 64-bit unsigned integers, which wrap around,
+mixed as in SplitMix64.
 """
 
 from typing import Any
@@ -9,19 +9,20 @@ from typing import Any
 import numba
 import numpy as np
 
-from cr5._typing import Array, Ints
+from cr5._typing import Array, Ints, Mask
 
-SLOTS = 128
-SHINGLE = 12  # bytes, which the kernel holds in two words
-MIN_FILLED_SLOTS = 32  # a text whose shingles fill fewer is compared byte for byte
-MAX_BAND_TEXTS = 16  # with the same band in a table: texts made from a template share some bands but not all
+BINS = 128
+SHINGLE = 12  # bytes, which the kernel holds in two 64-bit integers
+MIN_FILLED_BINS = 32  # a text whose shingles fill fewer is compared byte for byte
+MAX_BAND_TEXTS = 16  # with the same band in the table: texts made from a template share some bands but not all
 SPACE, ZERO = ord(" "), ord("0")
 _EMPTY = np.uint32(2**32 - 1)
+# The constants of SplitMix64.
 _A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _scramble(word: Any) -> Any:
+def _mix(word: Any) -> Any:
     word = (word ^ (word >> np.uint64(30))) * _B
     word = (word ^ (word >> np.uint64(27))) * _C
     return word ^ (word >> np.uint64(31))
@@ -29,11 +30,10 @@ def _scramble(word: Any) -> Any:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _hash(data: Array, seed: np.uint64) -> Any:
-    """A hash of bytes."""
-    result = _scramble(seed + _A)
+    result = _mix(seed + _A)
     for byte in data:
         result = (result ^ np.uint64(byte)) * _A
-    return _scramble(result)
+    return _mix(result)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -46,7 +46,7 @@ def hash_all(data: Array, starts: Ints, seed: np.uint64) -> Array:
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _plain(text: Array, letters: Array, out: Array) -> int:
+def _normalise(text: Array, normalisation_table: Array, out: Array) -> int:
     """Write a text without case, numbers and layout to ``out``; return its length, at most that of the text."""
     i, size, last = 0, 0, np.uint32(SPACE)
     while i < len(text):
@@ -64,8 +64,8 @@ def _plain(text: Array, letters: Array, out: Array) -> int:
         for k in range(i + 1, i + length):
             point = (point << np.uint32(6)) | (np.uint32(text[k]) & np.uint32(0x3F))
         i += length
-        if point < len(letters):
-            point = letters[point]
+        if point < len(normalisation_table):
+            point = normalisation_table[point]
         if point == last and point in (SPACE, ZERO):
             continue
         last = point
@@ -90,115 +90,117 @@ def _plain(text: Array, letters: Array, out: Array) -> int:
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _first_shingles(plain: Array, seed: np.uint64, first: Array) -> int:
-    """Put the smallest hash of each slot's shingles into ``first``; return the number of slots that have one."""
-    first[:] = _EMPTY
-    old, new = np.uint64(0), np.uint64(0)  # the last 12 bytes: 4 and 8
-    for i in range(len(plain)):
-        old = ((old << np.uint64(8)) | (new >> np.uint64(56))) & np.uint64(0xFFFFFFFF)
-        new = (new << np.uint64(8)) | np.uint64(plain[i])
+def _bin_minima(text: Array, seed: np.uint64, minima: Array) -> int:
+    """Put the smallest hash of each bin's shingles into ``minima``; return the number of bins that have one."""
+    minima[:] = _EMPTY
+    high, low = np.uint64(0), np.uint64(0)  # the last 12 bytes: the first 4 and the other 8
+    for i in range(len(text)):
+        high = ((high << np.uint64(8)) | (low >> np.uint64(56))) & np.uint64(0xFFFFFFFF)
+        low = (low << np.uint64(8)) | np.uint64(text[i])
         if i < SHINGLE - 1:
             continue
-        word = (new ^ seed) * _A
-        word = _scramble((word ^ (word >> np.uint64(32))) + old * _C)
-        slot, rest = word >> np.uint64(57), np.uint32(word)
-        first[slot] = min(first[slot], rest)  # without a branch, which would be mispredicted often for short texts
+        word = (low ^ seed) * _A
+        word = _mix((word ^ (word >> np.uint64(32))) + high * _C)
+        bin_, rest = word >> np.uint64(57), np.uint32(word)
+        minima[bin_] = min(minima[bin_], rest)  # without a branch, which would be mispredicted often for short texts
     filled = 0
-    for rest in first:
+    for rest in minima:
         filled += rest != _EMPTY
     return filled
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def signatures_of(data: Array, starts: Ints, letters: Array, seed: np.uint64) -> Array:
-    """The signature of each text: texts x slots, a byte each."""
-    signatures = np.empty((len(starts) - 1, SLOTS), np.uint8)
-    longest = 0
+def signatures_of(data: Array, starts: Ints, normalisation_table: Array, seed: np.uint64) -> Array:
+    """The signature of each text: texts x bins, a byte each."""
+    signatures = np.empty((len(starts) - 1, BINS), np.uint8)
+    max_length = 0
     for i in range(len(signatures)):
-        longest = max(longest, starts[i + 1] - starts[i])
-    out, first, start = np.empty(longest, np.uint8), np.empty(SLOTS, np.uint32), _scramble(seed + _A)
+        max_length = max(max_length, starts[i + 1] - starts[i])
+    out, minima, start = np.empty(max_length, np.uint8), np.empty(BINS, np.uint32), _mix(seed + _A)
     for i in range(len(signatures)):
         text = data[starts[i] : starts[i + 1]]
-        filled = _first_shingles(out[: _plain(text, letters, out)], start, first)
-        if filled < MIN_FILLED_SLOTS:
+        filled = _bin_minima(out[: _normalise(text, normalisation_table, out)], start, minima)
+        if filled < MIN_FILLED_BINS:
             word = _hash(text, start)
-            for slot in range(SLOTS):
-                signatures[i, slot] = _scramble(word + np.uint64(slot) * _A) >> np.uint64(56)
+            for bin_ in range(BINS):
+                signatures[i, bin_] = _mix(word + np.uint64(bin_) * _A) >> np.uint64(56)
             continue
-        for slot in range(SLOTS):
-            source, word = np.int64(slot), start + np.uint64(slot)
-            while first[source] == _EMPTY:
-                word = _scramble(word + _A)
+        for bin_ in range(BINS):
+            source, word = np.int64(bin_), start + np.uint64(bin_)
+            while minima[source] == _EMPTY:
+                word = _mix(word + _A)
                 source = np.int64(word >> np.uint64(57))
-            signatures[i, slot] = np.uint8(first[source])  # the low byte, because the high ones of a minimum are small
+            signatures[i, bin_] = np.uint8(minima[source])  # the low byte, because the high ones of a minimum are small
     return signatures
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _same(one: Array, other: Array, start: int, end: int) -> bool:
-    slot = start
-    while slot < end and one[slot] == other[slot]:
-        slot += 1
-    return slot == end
+def _bands_equal(signature: Array, other: Array, start: int, end: int) -> bool:
+    bin_ = start
+    while bin_ < end and signature[bin_] == other[bin_]:
+        bin_ += 1
+    return bin_ == end
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _enter(signatures: Array, number: int, bands: int, band: int, table: Array) -> None:
-    """Enter a text's number, from 1, into the table once per band, unless enough texts have the same band."""
+def _insert(signatures: Array, number: int, bands: int, rows_per_band: int, table: Array) -> None:
+    """Insert a text's number, from 1, into the table once per band, unless enough texts have the same band."""
     mask = np.uint64(len(table) - 1)
     for b in range(bands):
-        start, end = b * band, (b + 1) * band
-        place = _hash(signatures[number, start:end], np.uint64(b)) & mask
-        step, met = np.uint64(0), 0
-        while table[place] and met < MAX_BAND_TEXTS:
-            met += _same(signatures[table[place] - 1], signatures[number], start, end)
+        start, end = b * rows_per_band, (b + 1) * rows_per_band
+        position = _hash(signatures[number, start:end], np.uint64(b)) & mask
+        step, equal_bands = np.uint64(0), 0
+        while table[position] and equal_bands < MAX_BAND_TEXTS:
+            equal_bands += _bands_equal(signatures[table[position] - 1], signatures[number], start, end)
             step += np.uint64(1)
-            place = (place + step) & mask  # steps of 1, 2, 3, ... visit all places of a power of two
-        if met < MAX_BAND_TEXTS:
-            table[place] = number + 1
+            position = (position + step) & mask  # steps of 1, 2, 3, ... visit all positions of a power of two
+        if equal_bands < MAX_BAND_TEXTS:
+            table[position] = number + 1
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def enter_all(signatures: Array, size: int, bands: int, band: int, table: Array) -> None:
+def insert_all(signatures: Array, size: int, bands: int, rows_per_band: int, table: Array) -> None:
     for number in range(size):
-        _enter(signatures, number, bands, band, table)
+        _insert(signatures, number, bands, rows_per_band, table)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _find(
-    signature: Array, concept: np.uint64, equal: int, bands: int, band: int,
+def _is_repeat(
+    signature: Array, concept: np.uint64, min_equal_bins: int, bands: int, rows_per_band: int,
     signatures: Array, concepts: Array, table: Array,
-) -> np.int64:  # fmt: skip
-    """The number of a text of another concept that agrees in at least ``equal`` slots, or -1."""
+) -> bool:  # fmt: skip
+    """Whether a text of another concept agrees in at least ``min_equal_bins`` bins."""
     mask = np.uint64(len(table) - 1)
     for b in range(bands):
-        start, end = b * band, (b + 1) * band
-        place = _hash(signature[start:end], np.uint64(b)) & mask
+        start, end = b * rows_per_band, (b + 1) * rows_per_band
+        position = _hash(signature[start:end], np.uint64(b)) & mask
         step = np.uint64(0)
-        while table[place]:
-            number = np.int64(table[place]) - 1
-            if concepts[number] != concept and _same(signatures[number], signature, start, end):
+        while table[position]:
+            number = np.int64(table[position]) - 1
+            if concepts[number] != concept and _bands_equal(signatures[number], signature, start, end):
                 agree = 0
-                for slot in range(SLOTS):
-                    agree += signatures[number, slot] == signature[slot]
-                if agree >= equal:
-                    return number
+                for bin_ in range(BINS):
+                    agree += signatures[number, bin_] == signature[bin_]
+                if agree >= min_equal_bins:
+                    return True
             step += np.uint64(1)
-            place = (place + step) & mask
-    return np.int64(-1)
+            position = (position + step) & mask
+    return False
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def mark_repeats(
-    new: Array, new_concepts: Array, equal: int, bands: int, band: int,
-    signatures: Array, concepts: Array, table: Array, size: int, originals: Ints, done: int,
+    new: Array, new_concepts: Array, min_equal_bins: int, bands: int, rows_per_band: int,
+    signatures: Array, concepts: Array, table: Array, size: int, marked: Mask, done: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Fill in ``originals`` from ``done`` on until the arrays are full; return the new ``done`` and size."""
+    """Fill in ``marked`` from ``done`` on until the arrays are full; return the new ``done`` and size."""
     while done < len(new) and size < len(concepts):
-        originals[done] = _find(new[done], new_concepts[done], equal, bands, band, signatures, concepts, table)
-        if originals[done] < 0:
+        marked[done] = _is_repeat(
+            new[done], new_concepts[done], min_equal_bins, bands, rows_per_band, signatures, concepts, table
+        )
+        if not marked[done]:
             signatures[size], concepts[size] = new[done], new_concepts[done]
-            _enter(signatures, size, bands, band, table)
+            _insert(signatures, size, bands, rows_per_band, table)
             size += 1
         done += 1
     return done, size
