@@ -11,8 +11,7 @@ import numpy as np
 from cr5._typing import Array, Sparse
 from cr5.corpus.documents import Batch, Document
 from cr5.corpus.identification import Guess
-from cr5.corpus.reading import OnError
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import Cr5Error
 from cr5.features.counts import count_tokens
 from cr5.features.language_guess import guess_language

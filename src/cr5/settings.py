@@ -148,5 +148,5 @@ def setting_rows() -> Iterator[SettingRow]:
     ):
         for setting in fields(default_part):
             if meaning := setting.metadata.get("meaning"):
-                values = (repr(getattr(part, setting.name)) for part in (default_part, paper_part))
-                yield SettingRow(setting.name, *values, meaning)
+                name = setting.name
+                yield SettingRow(name, repr(getattr(default_part, name)), repr(getattr(paper_part, name)), meaning)

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cr5.corpus import formats
-from cr5.corpus.documents import SCHEMA, Batch, Document, batch_records, in_batches
+from cr5.corpus.documents import SCHEMA, Batch, Document, ReadOptions, batch_records, in_batches
 from cr5.corpus.reading import read, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import ReadLimits, json_records
@@ -97,7 +97,7 @@ def test_batches_copy_from_one_format_to_another(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_empty_corpus_is_written_without_a_row(name: str) -> None:
     assert write(name, []) == 0
-    assert message(name) == f'{name}: empty, without a document; remove it or pass `on_error="skip"`'
+    assert message(name) == f'{name}: contains no documents; remove it or pass `on_error="skip"`'
 
 
 def test_rows_have_the_schema_and_no_nulls() -> None:
@@ -166,7 +166,7 @@ def test_parquet_strings_of_any_kind_are_read(kind: pa.DataType) -> None:
 # Both ways through JSONL
 
 
-def line_by_line(name: str, langs: set[str] | None) -> tuple[list[Document], list[str]]:
+def line_by_line(name: str, langs: frozenset[str] | None) -> tuple[list[Document], list[str]]:
     """What a file holds when each of its lines is parsed by Python alone."""
     wrong: list[str] = []
 
@@ -174,20 +174,20 @@ def line_by_line(name: str, langs: set[str] | None) -> tuple[list[Document], lis
         wrong.append(f"{line} {reason} {explanation}")
 
     records = json_records(Path(name).read_bytes(), 1, report, formats._parse_line)
-    found = [Batch(rows, "", numbers) for rows, numbers in batch_records(records, report, langs, 2000, "line")]
+    options = ReadOptions(langs, batch_rows=2000)
+    found = [Batch(rows, "", numbers) for rows, numbers in batch_records(records, report, "line", options)]
     return [document for batch in found for document in batch.documents()], sorted(wrong)
 
 
-def block_by_block(name: str, langs: set[str] | None) -> tuple[list[Document], list[str]]:
+def block_by_block(name: str, langs: frozenset[str] | None) -> tuple[list[Document], list[str]]:
     wrong: list[str] = []
 
     def report(line: int | None, reason: str, explanation: str) -> None:
         wrong.append(f"{line} {reason} {explanation}")
 
     with Path(name).open("rb") as stream:
-        found = [
-            Batch(rows, "", numbers) for rows, numbers in formats.read_jsonl(stream, report, langs, 2, ReadLimits())
-        ]
+        options = ReadOptions(langs, batch_rows=2)
+        found = [Batch(rows, "", numbers) for rows, numbers in formats.read_jsonl(stream, report, options)]
     return [document for batch in found for document in batch.documents()], sorted(wrong)
 
 
@@ -220,13 +220,13 @@ files = st.lists(st.one_of(good_lines, good_lines, odd_lines), min_size=1, max_s
 @given(
     files,
     st.sampled_from(["\n", "\r\n"]),
-    st.sampled_from([None, {"en", "0"}]),
+    st.sampled_from([None, frozenset({"en", "0"})]),
     st.integers(0, 250),
     st.integers(128, 255),
 )
 @settings(relaxed, max_examples=150)
 def test_blocks_and_single_lines_give_the_same_documents_and_complaints(
-    lines: list[str], ending: str, langs: set[str] | None, place: int, byte: int
+    lines: list[str], ending: str, langs: frozenset[str] | None, place: int, byte: int
 ) -> None:
     content = bytearray(ending.join([LINE.strip(), *lines]).encode())
     if place < len(content) and byte % 4 == 0:
@@ -428,7 +428,7 @@ def test_documents_are_checked_like_lines() -> None:
         Document("Q1", "", "a"): "field 'lang' is empty; every document needs concept, lang and text",
         Document("Q1", "en", None): "field 'text' is null; every document needs concept, lang and text",  # type: ignore[arg-type]
         Document("Q1", "en", b"a"): "field 'text' is a bytes, not a string; write it as a string",  # type: ignore[arg-type]
-        Document("Q1", "en", "a", "\udcff"): "field 'title' holds half a character, \\udcff; remove it",
+        Document("Q1", "en", "a", "\udcff"): "field 'title' contains a lone surrogate, \\udcff; remove it",
     }
     for document, complaint in wrong.items():
         with pytest.raises(CorpusError) as caught:
@@ -461,7 +461,7 @@ BAD_LINES = {
     '{"concept": "Q1", "lang": "en", "text": 1}': f"field 'text' is a number, {STRING}",
     '{"concept": "Q1", "lang": "en", "text": ["a"]}': f"field 'text' is a list, {STRING}",
     '{"concept": "Q1", "lang": "en", "text": "a", "url": {}}': f"field 'url' is an object, {STRING}",
-    '{"concept": "Q1", "lang": "en", "text": "\\ud800"}': "field 'text' holds half a character, \\ud800; remove it",
+    '{"concept": "Q1", "lang": "en", "text": "\\ud800"}': "field 'text' contains a lone surrogate, \\ud800; remove it",
     b'{"concept": "Q1", "lang": "en", "text": "caf\xe9"}': f"byte 0xe9 at position 45 {ICONV}",
 }
 
@@ -550,7 +550,7 @@ def bad_files() -> dict[str, str]:
     write("short.parquet", GOOD)
     put("short.parquet", Path("short.parquet").read_bytes()[:-20])
     needs = "a corpus needs concept, lang and text"
-    empty = 'empty, without a document; remove it or pass `on_error="skip"`'
+    empty = 'contains no documents; remove it or pass `on_error="skip"`'
     again = "copy or download it again"
     return {
         "empty.jsonl": f"empty.jsonl: {empty}",
@@ -657,8 +657,8 @@ def test_nothing_left_to_read_is_an_error_even_when_skipping() -> None:
     skipped = Skipped()
     with pytest.raises(CorpusError) as caught:
         list(read(["a.jsonl", "b.jsonl"], on_error="skip", skipped=skipped))
-    empty = 'a.jsonl: empty, without a document; remove it or pass `on_error="skip"`'
-    assert str(caught.value) == f"nothing left to read, all 3 lines or files are bad; the first: {empty}"
+    empty = 'a.jsonl: contains no documents; remove it or pass `on_error="skip"`'
+    assert str(caught.value) == f"no document can be used: all 3 lines or files have errors; the first: {empty}"
     assert skipped.counts == {"empty file": 1, "broken JSON": 1, "missing field": 1}
 
 

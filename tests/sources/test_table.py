@@ -212,7 +212,7 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: 
         (
             "x.jsonl",
             '{"concept": "1", "lang": "it", "text": "\\ud800"}',
-            "x.jsonl:1: column 'text' holds half a character, \\ud800; remove it",
+            "x.jsonl:1: column 'text' contains a lone surrogate, \\ud800; remove it",
         ),
         ("x.parquet", "PAR1", "x.parquet: corrupt, or not a Parquet file; copy or download it again"),
         (

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, Record, RecordError, check_text
+from cr5.corpus.skipped import OnError
+from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits, Record, RecordError, check_text
 from cr5.errors import CorpusError
 
 SCHEMA = pa.schema([(name, pa.string()) for name in ("concept", "lang", "text", "title", "url")])
@@ -62,57 +63,62 @@ def location(source: str, line: int | None) -> str:
     return f"{source}: row {line}" if Path(source).suffix.lower() == ".parquet" else f"{source}:{line}"
 
 
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a corpus is read: only ``langs``, unless None, in batches of at most ``batch_rows``."""
+
+    langs: frozenset[str] | None = None
+    on_error: OnError = "raise"
+    batch_rows: int = 4000
+    limits: ReadLimits = DEFAULT_LIMITS
+
+
 def in_batches(items: Iterable[Batch] | Iterable[Document], batch_rows: int = 4000) -> Iterator[Batch]:
     """Documents in batches of at most ``batch_rows``; batches unchanged."""
-    remaining = iter(items)
-    for first in remaining:
-        everything = chain([first], remaining)
-        if isinstance(first, Batch):
-            yield from cast(Iterator[Batch], everything)
-        else:
-            yield from _to_batches(cast(Iterator[Document], everything), batch_rows)
+    iterator = iter(items)
+    first = next(iterator, None)
+    if first is None:
+        return
+    everything = chain([first], iterator)
+    if isinstance(first, Batch):
+        yield from cast(Iterator[Batch], everything)
+        return
 
-
-def _to_batches(documents: Iterable[Document], batch_rows: int) -> Iterator[Batch]:
     def report(line: int | None, reason: str, explanation: str) -> None:
         raise CorpusError(f"{location(_IN_MEMORY, line)}: {explanation}")
 
-    records = ({name: getattr(document, name) for name in SCHEMA.names} for document in documents)
-    for rows, lines in batch_records(enumerate(records, 1), report, None, batch_rows, "document"):
+    records = ({name: getattr(document, name) for name in SCHEMA.names} for document in everything)
+    options = ReadOptions(batch_rows=batch_rows)
+    for rows, lines in batch_records(enumerate(records, 1), report, "document", options):
         yield Batch(rows, _IN_MEMORY, lines)
 
 
 def batch_records(
-    records: Iterable[tuple[int, Record]],
-    report: ErrorReporter,
-    langs: Collection[str] | None,
-    batch_rows: int,
-    unit: str,
-    batch_bytes: int = DEFAULT_LIMITS.batch_bytes,
+    records: Iterable[tuple[int, Record]], report: ErrorReporter, unit: str, options: ReadOptions
 ) -> Iterator[NumberedRows]:
-    """Check numbered records and put them into batches; ``langs`` keeps these languages only.
+    """Check numbered records and put them into batches; messages call a record a ``unit``: line, row or document.
 
     Valid records of other languages yield an empty batch, so that the caller can tell them from no records at all.
     """
     kept: list[tuple[str, ...]] = []
     lines: list[int] = []
-    size = seen = 0
+    size = valid = 0
     for line, record in records:
         try:
-            fields = _check_record(record, langs, unit)
+            fields = _check_record(record, options.langs, unit)
         except RecordError as error:
             report(line, error.reason, str(error))
             continue
-        seen += 1
+        valid += 1
         if fields is None:
             continue
         kept.append(fields)
         lines.append(line)
         size += 2 * sum(map(len, fields))  # a character is one to four bytes
-        if len(kept) >= batch_rows or size >= batch_bytes:
+        if len(kept) >= options.batch_rows or size >= options.limits.batch_bytes:
             yield numbered_rows(kept, lines)
-            kept, lines, size, seen = [], [], 0, 0
-    if seen:
+            kept, lines, size, valid = [], [], 0, 0
+    if valid:
         yield numbered_rows(kept, lines)
 
 

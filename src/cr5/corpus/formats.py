@@ -1,6 +1,6 @@
 """File formats of a corpus: JSONL, CSV, TSV and Parquet -> batches of documents, rows of ``SCHEMA``.
 
-Arrow checks whole blocks at once. A block in which it finds a fault is read again row by row, to say which row it is.
+Arrow checks whole blocks at once. A block in which it finds an error is read again row by row, to find that row.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA, NumberedRows, batch_records, numbered_rows
+from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA, NumberedRows, ReadOptions, batch_records, numbered_rows
 from cr5.corpus.tables import (
     ErrorReporter,
     NumberedRecords,
-    ReadLimits,
     Record,
     RecordError,
     csv_records,
@@ -31,7 +30,7 @@ from cr5.corpus.tables import (
 )
 from cr5.storage.compressed import SUFFIXES, split_suffix
 
-Reader: TypeAlias = Callable[[Any, ErrorReporter, Collection[str] | None, int, ReadLimits], Iterator[NumberedRows]]
+Reader: TypeAlias = Callable[[Any, ErrorReporter, ReadOptions], Iterator[NumberedRows]]
 
 FORMAT_NAMES = ".jsonl, .csv and .tsv, which .gz, .bz2 or .xz may follow, and .parquet"
 _INTEGER_CONCEPT = SCHEMA.set(0, pa.field("concept", pa.int64()))
@@ -54,18 +53,16 @@ def describe_unknown_suffix(name: str) -> str:
 # JSONL and CSV
 
 
-def read_jsonl(
-    stream: IO[bytes], report: ErrorReporter, langs: Collection[str] | None, batch_rows: int, limits: ReadLimits
-) -> Iterator[NumberedRows]:
+def read_jsonl(stream: IO[bytes], report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
     """One JSON object per line."""
-    for first, block in line_blocks(stream, report, batch_rows, limits):
+    for first, block in line_blocks(stream, report, options.batch_rows, options.limits):
         rows = _parse_block(block)
-        checked = None if rows is None else _check_rows(rows, first, langs)
+        checked = None if rows is None else _check_rows(rows, first, options.langs)
         if checked is not None:
             yield checked
         else:
             records = json_records(block, first, report, _parse_line)
-            yield from batch_records(records, report, langs, batch_rows, "line", limits.batch_bytes)
+            yield from batch_records(records, report, "line", options)
 
 
 def _parse_block(block: bytes) -> pa.RecordBatch | None:
@@ -99,7 +96,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _parse_line(line: bytes) -> Record:
-    """The object on a line; Arrow accepts spellings that Python does not, such as Inf, whatever lines are around it."""
+    """The object on a line. Arrow accepts more spellings than Python, such as Inf, so it is tried as well."""
     try:
         return parse_json(line)
     except RecordError as error:
@@ -109,17 +106,12 @@ def _parse_line(line: bytes) -> Record:
 
 
 def read_csv(
-    stream: IO[bytes],
-    report: ErrorReporter,
-    langs: Collection[str] | None,
-    batch_rows: int,
-    limits: ReadLimits,
-    *,
-    delimiter: str = ",",
+    stream: IO[bytes], report: ErrorReporter, options: ReadOptions, *, delimiter: str = ","
 ) -> Iterator[NumberedRows]:
     """A header and one row per document."""
-    records = csv_records(stream, report, _check_columns, delimiter=delimiter, block_lines=batch_rows, limits=limits)
-    return batch_records(records, report, langs, batch_rows, "row", limits.batch_bytes)
+    sizes: dict[str, Any] = {"block_lines": options.batch_rows, "limits": options.limits}
+    records = csv_records(stream, report, _check_columns, delimiter=delimiter, **sizes)
+    return batch_records(records, report, "row", options)
 
 
 def _check_columns(names: Sequence[str]) -> str | None:
@@ -154,9 +146,7 @@ def _has_blanks(column: pa.StringArray) -> bool:
 # Parquet
 
 
-def read_parquet(
-    stream: Any, report: ErrorReporter, langs: Collection[str] | None, batch_rows: int, limits: ReadLimits
-) -> Iterator[NumberedRows]:
+def read_parquet(stream: Any, report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
     """One row per document; a row group without a wanted language is not decoded."""
     file = pq.ParquetFile(stream, buffer_size=1 << 20)
     if explanation := _check_columns(file.schema_arrow.names):
@@ -164,38 +154,33 @@ def read_parquet(
         return
     names = [name for name in SCHEMA.names if name in file.schema_arrow.names]
     for name in names:
-        if not _is_text(column_type := file.schema_arrow.field(name).type, name):
+        if not _is_accepted_type(column_type := file.schema_arrow.field(name).type, name):
             report(None, "wrong type", f"column '{name}' is {column_type}, not string; write it as strings")
             return
 
     def is_unwanted(group: int) -> bool:
-        if langs is None:
+        if options.langs is None:
             return False
         codes = pc.unique(file.read_row_group(group, ["lang"])["lang"]).to_pylist()
-        return bool(codes) and all(code and code.strip() and code not in langs for code in codes)
+        return bool(codes) and all(code and code.strip() and code not in options.langs for code in codes)
 
-    for first, batch in parquet_batches(file, names, batch_rows, limits, is_unwanted):
+    for first, batch in parquet_batches(file, names, options.batch_rows, options.limits, is_unwanted):
         if batch is None:
             yield numbered_rows([], [])
         else:
-            yield from _check_parquet(batch, first, report, langs, batch_rows, limits)
+            yield from _check_parquet(batch, first, report, options)
 
 
-def _is_text(column_type: pa.DataType, name: str) -> bool:
+def _is_accepted_type(column_type: pa.DataType, name: str) -> bool:
     if pa.types.is_dictionary(column_type):
         column_type = column_type.value_type
-    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
-    accepted = (*text, pa.types.is_integer) if name == "concept" else text
+    string_types = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+    accepted = (*string_types, pa.types.is_integer) if name == "concept" else string_types
     return any(is_type(column_type) for is_type in accepted)
 
 
 def _check_parquet(
-    batch: pa.RecordBatch,
-    first: int,
-    report: ErrorReporter,
-    langs: Collection[str] | None,
-    batch_rows: int,
-    limits: ReadLimits,
+    batch: pa.RecordBatch, first: int, report: ErrorReporter, options: ReadOptions
 ) -> Iterator[NumberedRows]:
     columns = [
         batch[name].cast(pa.string()) if name in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
@@ -205,12 +190,12 @@ def _check_parquet(
     checked = None
     with suppress(pa.ArrowInvalid):  # Parquet does not enforce that strings are UTF-8
         rows.validate(full=True)
-        checked = _check_rows(rows, first, langs)
+        checked = _check_rows(rows, first, options.langs)
     if checked is not None:
         yield checked
     else:
         records = _decoded_records(rows, first, report)
-        yield from batch_records(records, report, langs, batch_rows, "row", limits.batch_bytes)
+        yield from batch_records(records, report, "row", options)
 
 
 def _decoded_records(rows: pa.RecordBatch, first: int, report: ErrorReporter) -> NumberedRecords:

@@ -28,7 +28,7 @@ _SIMILAR = [
     "ace bjn id jv min ms su", "bcl fil tl", "cmn gan hsn lzh wuu yue zh",
     "nso st tn", "nr ss xh zu", "he hbo", "el grc", "gn gug", "ff fuv",
 ]  # fmt: skip
-_NO_EVIDENCE = {"la", "zxx"}  # Latin is often names of species; zxx is no language at all
+_NOT_EVIDENCE = {"la", "zxx"}  # Latin may be names of species; zxx is the code for text in no language
 # Languages that the identifier does not know and that are not written in one script only.
 _ANY_SCRIPT = {"cdo", "cr", "hak", "iu", "ks", "mni", "nan", "sat", "sd", "shi", "und"}
 _SECOND_SCRIPTS = {"sr-Latn", "uz-Cyrl", "zh-Hant"}  # which the identifier knows besides the usual script
@@ -45,9 +45,9 @@ def guess(text: str) -> Guess:
     """The most probable language of a text, judged by three windows of it; "und" for a text without letters.
 
     ``confidence`` is the probability that the identifier gives the language, averaged over the windows, with zero
-    for a window that looks like another language: a mixed text is never certain, however long it is. It is a cautious
-    estimate: of single sentences at 0.3, 0.5 and 0.7, some 60, 80 and 97 of 100 are right, and of those above 0.8
-    nearly all.
+    for a window that looks like another language, so it is low for a text in several languages. It is a cautious
+    estimate: of single sentences with a confidence of 0.3, 0.5 and 0.7, about 60, 80 and 97 % are right, and of those
+    above 0.8 nearly all.
     """
     windows = _windows(text)
     votes: dict[str, float] = {}
@@ -81,8 +81,8 @@ def find_foreign_language(text: str, declared: str) -> Guess | None:
             return None
     if sum(map(str.isalpha, "".join(windows))) < MIN_FOREIGN_LETTERS:
         return None
-    clearest = max(votes, key=lambda vote: vote.confidence)
-    return Guess(clearest.lang, sum(vote.confidence for vote in votes) / len(votes))
+    most_confident = max(votes, key=lambda vote: vote.confidence)
+    return Guess(most_confident.lang, sum(vote.confidence for vote in votes) / len(votes))
 
 
 def probabilities(text: str) -> dict[str, float]:
@@ -138,7 +138,7 @@ def _similar(lang: str) -> frozenset[str]:
 @cache
 def _contradicts(lang: str, declared: str) -> bool:
     """Whether a text that looks like ``lang`` cannot be in the declared language."""
-    if lang in _NO_EVIDENCE or not is_registered(declared):
+    if lang in _NOT_EVIDENCE or not is_registered(declared):
         return False
     primary = primary_subtag(declared)
     script = _script(declared)

@@ -29,7 +29,7 @@ _MODIFIERS = {
     "abegede": "", "boldquot": "", "euro": "", "quot": "",
 }  # fmt: skip
 
-# First subtags that no standard has, or that langcodes merges, following CLDR, although the registry keeps them apart.
+# First subtags that are not in the registry, or that langcodes merges, following CLDR, although the registry does not.
 _REPLACED_PREFIXES = {
     "ca-xv": "ca-valencia", "no-no-ny": "nn-NO", "zh-chs": "zh-Hans", "zh-cht": "zh-Hant",
     "cnr": "cnr", "hbs": "sh", "prs": "prs", "sh": "sh", "swc": "swc", "tgl": "tl", "tl": "tl",
@@ -90,7 +90,7 @@ def primary_subtag(code: str) -> str:
 
 
 def short_code(code: str) -> str:
-    """A code with the shortest primary subtag, as evaluation data are matched: ita -> it, arb -> ar, pt_BR -> pt-BR."""
+    """A code with its shortest primary subtag, to compare codes of benchmarks: ita -> it, arb -> ar, pt_BR -> pt-BR."""
     first, *rest = code.replace("_", "-").split("-")
     first = first.lower()
     shortest = normalise(first) if len(first) == 3 and is_registered(first) else first

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
-from cr5.corpus.documents import Batch, Document, location
+from cr5.corpus.documents import Batch, Document, ReadOptions, location
 from cr5.corpus.formats import FORMAT_NAMES, READERS, describe_unknown_suffix, split_format
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits
 from cr5.data import BUILTIN, FOLDER
 from cr5.errors import CorpusError
@@ -22,7 +22,6 @@ from cr5.storage.compressed import READ_ERRORS, SUFFIXES, describe_error, open_d
 
 MANIFEST = "manifest.json"  # in a folder that cr5 writes file by file: says whether it is complete
 
-OnError: TypeAlias = Literal["raise", "skip"]
 _STDIN = "-"
 
 
@@ -40,12 +39,12 @@ def read_batches(
     A folder stands for all files below it with a known suffix, sorted, except hidden ones. ``langs`` keeps these
     languages only. With ``on_error="skip"``, bad lines and unreadable files are left out and counted in ``skipped``.
     """
-    given = [paths] if isinstance(paths, str | Path) else paths
-    sources = [source for path in given for source in _expand(str(path))]
+    paths = [paths] if isinstance(paths, str | Path) else paths
+    sources = [source for path in paths for source in _expand(str(path))]
     if not sources:
         raise CorpusError("no corpus given; name a file, a folder, a glob, or - for standard input")
     wanted = None if langs is None else frozenset([langs] if isinstance(langs, str) else langs)
-    return CorpusReader(sources, _Options(wanted, on_error, batch_rows, limits), skipped)
+    return CorpusReader(sources, ReadOptions(wanted, on_error, batch_rows, limits), skipped)
 
 
 def read(
@@ -61,29 +60,15 @@ def read(
     return chain.from_iterable(batch.documents() for batch in reader)
 
 
-class _Options(NamedTuple):
-    """How files are read."""
-
-    langs: frozenset[str] | None
-    on_error: OnError
-    batch_rows: int
-    limits: ReadLimits
-
-
 class CorpusReader(Iterator[Batch]):
     """The batches of files, as an iterator; ``shards`` divides the same files among several workers."""
 
-    def __init__(self, sources: list[str], options: _Options, skipped: Skipped | None) -> None:
+    def __init__(self, sources: list[str], options: ReadOptions, skipped: Skipped | None) -> None:
         self.sources, self.skipped, self._options = sources, skipped, options
-        self._batches = self._read_all()
+        self._batches = self._read_sources()
 
     def __next__(self) -> Batch:
         return next(self._batches)
-
-    @property
-    def on_error(self) -> OnError:
-        """What happens at a bad line: "raise" or "skip"."""
-        return self._options.on_error
 
     def shards(self) -> list["FileShard"]:
         """Parts of the files, for workers that can open them; together they hold every batch once."""
@@ -99,17 +84,18 @@ class CorpusReader(Iterator[Batch]):
             shards += [FileShard(str(path), source, i, count, self._options) for i in range(count)]
         return shards
 
-    def _read_all(self) -> Iterator[Batch]:
+    def _read_sources(self) -> Iterator[Batch]:
         errors, any_valid = Skipped(), False
+        counters = [errors] if self.skipped is None else [errors, self.skipped]
         for path in self.sources:
             name = "standard input" if path == _STDIN else path
-            for batch in _read_file(path, name, self._options, errors, self.skipped):
+            for batch in _read_file(path, name, self._options, *counters):
                 any_valid = True
                 if batch.rows.num_rows:
                     yield batch
         if not any_valid:
             raise CorpusError(
-                f"nothing left to read, all {errors.total} lines or files are bad; the first: {errors.first}"
+                f"no document can be used: all {errors.total} lines or files have errors; the first: {errors.first}"
             )
 
 
@@ -120,43 +106,39 @@ class FileShard(NamedTuple):
     source: str
     first: int
     step: int
-    options: _Options
+    options: ReadOptions
 
     def read(self, skipped: Skipped) -> Iterator[Batch]:
         """Its batches. Every shard meets the errors of the whole file; only the first one counts them."""
-        errors = skipped if self.first == 0 else Skipped()
-        return islice(_read_file(self.path, self.source, self.options, errors), self.first, None, self.step)
+        counter = skipped if self.first == 0 else Skipped()
+        return islice(_read_file(self.path, self.source, self.options, counter), self.first, None, self.step)
 
 
-def _read_file(
-    path: str, source: str, options: _Options, errors: Skipped, also_count: Skipped | None = None
-) -> Iterator[Batch]:
-    """The batches of a file; an error is raised, or counted in ``errors`` and in ``also_count``."""
+def _read_file(path: str, source: str, options: ReadOptions, *counters: Skipped) -> Iterator[Batch]:
+    """The batches of a file; an error is raised, or counted in all ``counters``."""
 
     def report(line: int | None, reason: str, explanation: str) -> None:
         message = f"{location(source, line)}: {explanation}"
         if options.on_error != "skip":
             raise CorpusError(message)
-        errors.add(reason, message)
-        if also_count is not None:
-            also_count.add(reason, message)
+        for counter in counters:
+            counter.add(reason, message)
 
-    errors_before, is_empty = errors.total, True
-    for batch in _read_batches(path, source, report, options):
+    errors_before, is_empty = counters[0].total, True
+    for batch in _parse_file(path, source, report, options):
         is_empty = False
         yield batch
-    if is_empty and errors.total == errors_before:
-        report(None, "empty file", 'empty, without a document; remove it or pass `on_error="skip"`')
+    if is_empty and counters[0].total == errors_before:
+        report(None, "empty file", 'contains no documents; remove it or pass `on_error="skip"`')
 
 
-def _read_batches(path: str, source: str, report: ErrorReporter, options: _Options) -> Iterator[Batch]:
+def _parse_file(path: str, source: str, report: ErrorReporter, options: ReadOptions) -> Iterator[Batch]:
     file_format, compression = (".jsonl", "") if path == _STDIN else split_format(path)
     try:
         if path != _STDIN and Path(path).stat().st_size == 0:
             return
         with _open(path, file_format, compression) as stream:
-            read_format = READERS[file_format]
-            for rows, lines in read_format(stream, report, options.langs, options.batch_rows, options.limits):
+            for rows, lines in READERS[file_format](stream, report, options):
                 yield Batch(rows, source, lines)
     except (*READ_ERRORS, pa.ArrowException) as error:
         if file_format == ".parquet" and not (isinstance(error, OSError) and error.strerror):

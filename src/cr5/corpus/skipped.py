@@ -1,6 +1,10 @@
 """Skipped input: how many lines, rows and files were left out, and why."""
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+OnError: TypeAlias = Literal["raise", "skip"]
+"""What happens at input that cannot be used: an error is raised, or it is skipped and counted."""
 
 
 @dataclass
@@ -17,10 +21,10 @@ class Skipped:
 
     @property
     def first(self) -> str:
-        """The message of the first occurrence of all."""
+        """The message of the first error."""
         return next(iter(self.examples.values()))
 
     def add(self, reason: str, message: str, count: int = 1) -> None:
-        """Count one more, or several."""
+        """Count an occurrence, or several."""
         self.counts[reason] = self.counts.get(reason, 0) + count
         self.examples.setdefault(reason, message)

@@ -21,8 +21,8 @@ Record: TypeAlias = Mapping[str, object]
 NumberedRecords: TypeAlias = Iterator[tuple[int, Record]]
 """Records with the line, or the row of Parquet, that each begins in, from 1."""
 
-# UTF-32 first: its little-endian mark begins with that of UTF-16.
-_FOREIGN_MARKS = {
+# UTF-32 first: its little-endian byte order mark begins with that of UTF-16.
+_OTHER_BOMS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
     codecs.BOM_UTF16_LE: "UTF-16",
@@ -75,7 +75,7 @@ def check_text(value: object, name: str) -> str:
         value.encode()
     except UnicodeEncodeError as error:
         code = f"\\u{ord(value[error.start]):04x}"
-        raise RecordError("lone surrogate", f"{name} holds half a character, {code}; remove it") from None
+        raise RecordError("lone surrogate", f"{name} contains a lone surrogate, {code}; remove it") from None
     return value
 
 
@@ -85,8 +85,8 @@ def line_blocks(
     """Blocks of at most ``max_lines`` complete lines, each with the number of its first line."""
     line, rest, skipping = 1, bytearray(), False
     chunk = stream.read(limits.chunk_bytes)
-    for mark, name in _FOREIGN_MARKS.items():
-        if chunk.startswith(mark):
+    for bom, name in _OTHER_BOMS.items():
+        if chunk.startswith(bom):
             report(None, "unknown encoding", f"{name}, not UTF-8; convert it with iconv -f {name.lower()} -t utf-8")
             return
     chunk = chunk.removeprefix(codecs.BOM_UTF8)
@@ -107,7 +107,11 @@ def line_blocks(
             rest.clear()
         rest += chunk[start:]
         if len(rest) > limits.line_bytes:
-            report(line, "line too long", f"a line of more than {limits.line_bytes >> 20} MB; break it into lines")
+            report(
+                line,
+                "line too long",
+                f"a line of more than {limits.line_bytes >> 20} MB; put every record on its own line",
+            )
             rest.clear()
             skipping = True
         chunk = stream.read(limits.chunk_bytes)
@@ -164,7 +168,7 @@ def csv_records(
 
     ``check_header`` explains what is wrong with the header, or returns None; a file with a bad header is not read.
     """
-    undecoded: dict[int, str] = {}  # line -> explanation, within the record that is being read
+    undecodable: list[tuple[int, str]] = []  # lines of the record that is being read, with an explanation
 
     def decoded_lines() -> Iterator[str]:
         for first, block in line_blocks(stream, report, block_lines, limits):
@@ -173,7 +177,7 @@ def csv_records(
                 try:
                     yield line.decode() + "\n"
                 except UnicodeDecodeError as error:
-                    undecoded[number] = describe_utf8_error(error)
+                    undecodable.append((number, describe_utf8_error(error)))
                     yield line.decode(errors="replace") + "\n"
 
     # This limit is global to the process. Its default, 131072 characters, is too low for a document.
@@ -182,7 +186,7 @@ def csv_records(
     header: list[str] | None = None
     while True:
         line = reader.line_num + 1
-        undecoded.clear()
+        undecodable.clear()
         try:
             row = next(reader)
         except StopIteration:
@@ -192,9 +196,9 @@ def csv_records(
             if header is None:
                 return
             continue
-        if undecoded:
-            undecoded_line, explanation = next(iter(undecoded.items()))
-            report(undecoded_line, "invalid UTF-8", explanation)
+        if undecodable:
+            bad_line, explanation = undecodable[0]
+            report(bad_line, "invalid UTF-8", explanation)
             if header is None:
                 return
         elif not row:

@@ -21,9 +21,9 @@ _ROW_GROUP_BYTES = 32 << 20
 
 
 def write(path: str | Path, items: Iterable[Batch] | Iterable[Document]) -> int:
-    """Write a corpus in the format of the path's suffix ("-": JSONL to standard output); return its size.
+    """Write a corpus in the format of the path's suffix ("-": JSONL to standard output).
 
-    The file appears under its name when it is complete and on disk.
+    The file appears under its name when it is complete and on disk. Returns the number of documents.
     """
     rows = (batch.rows for batch in in_batches(items))
     if str(path) == "-":
@@ -46,13 +46,13 @@ def write_jsonl(stream: IO[bytes], batches: Iterable[pa.RecordBatch]) -> int:
     """One object per line; an empty title or url is left out."""
     count = 0
     for batch in batches:
-        lines = [json.dumps(_without_blanks(record), ensure_ascii=False) + "\n" for record in batch.to_pylist()]
+        lines = [json.dumps(_without_empty_fields(record), ensure_ascii=False) + "\n" for record in batch.to_pylist()]
         stream.write("".join(lines).encode())
         count += batch.num_rows
     return count
 
 
-def _without_blanks(record: dict[str, str]) -> dict[str, str]:
+def _without_empty_fields(record: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in record.items() if value or name in REQUIRED_COLUMNS}
 
 

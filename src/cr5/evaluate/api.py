@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from cr5.corpus.documents import Document
-from cr5.corpus.reading import OnError
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.writing import write
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned import read_aligned

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias, cast
 
 from cr5.corpus.documents import Batch, Document, in_batches
 from cr5.corpus.languages import find_language
-from cr5.corpus.reading import OnError, read_batches
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.reading import read_batches
+from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import Cr5Error
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.report.formatting import list_languages

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cr5.corpus.documents import Batch
-from cr5.corpus.reading import OnError
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.writing import write
 from cr5.errors import CorpusError
 from cr5.progress import Progress, ProgressCallback, no_progress

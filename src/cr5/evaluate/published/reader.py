@@ -11,8 +11,7 @@ from scipy.sparse import coo_array, csr_array
 
 from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import location
-from cr5.corpus.reading import OnError
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import ErrorReporter
 from cr5.errors import CorpusError
 from cr5.evaluate.published.counted_texts import CountedTexts

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cr5.corpus.reading import OnError
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import CorpusError
 from cr5.evaluate.published.counted_texts import CountedTexts
 from cr5.evaluate.published.reader import languages, read
