@@ -7,9 +7,9 @@ lines, and so on until there are enough. The queries are every other word of som
 
 ``build`` is what ``cr5 index`` does: encode, compute hubness, store texts, build the approximate index. FAISS gets the
 vectors only. ``search`` is from a text to documents, ranked by CSLS; ``nearest`` starts from the vector, ``cosine``
-ranks by cosine. FAISS returns row numbers; its efSearch is the smallest that reaches our recall@10 by cosine. ``one``
-runs one query after another, ``many`` runs them in ``--clients`` threads. ``growth`` measures the time to add documents
-to the full index, and of the next search.
+ranks by cosine. FAISS returns row numbers; its efSearch is the smallest that reaches the recall@10 of cr5 by cosine.
+``one`` runs one query after another, ``many`` runs them in ``--clients`` threads. ``growth`` measures the time to add
+documents to the full index, and of the next search.
 """
 
 import argparse
@@ -181,8 +181,8 @@ def growth(index: Index, text: str, lang: str) -> dict[str, float]:
     }
 
 
-def recall(found: Sequence[set[int]], right: Ints) -> float:
-    return float(np.mean([len(some & {*row.tolist()}) / K for some, row in zip(found, right, strict=True)]))
+def recall(retrieved: Sequence[set[int]], relevant: Ints) -> float:
+    return float(np.mean([len(rows & {*row.tolist()}) / K for rows, row in zip(retrieved, relevant, strict=True)]))
 
 
 def main() -> None:
@@ -194,26 +194,26 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--store", help="address of a PostgreSQL server with pgvector; a folder without")
     parser.add_argument("--keep", type=Path, help="folder for the index, which is then not deleted")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        index = Index.create(given.keep or Path(folder) / "index", given.model, store=given.store)
-        built = build(index, passages(given.corpus, given.documents))
+        index = Index.create(arguments.keep or Path(folder) / "index", arguments.model, store=arguments.store)
+        built = build(index, passages(arguments.corpus, arguments.documents))
         say(built)
         vectors, ids = vectors_of(index)
-        row_of = {name: i for i, name in enumerate(ids)}
-        queries = make_queries(index, ids, given.queries)
+        row_of = {document_id: i for i, document_id in enumerate(ids)}
+        queries = make_queries(index, ids, arguments.queries)
         number = len(queries.texts)
 
         flat = faiss.IndexFlatIP(vectors.shape[1])
         flat.add(vectors)
-        right = flat.search(queries.vectors, K)[1]
+        relevant = flat.search(queries.vectors, K)[1]
         del flat
-        found = [
+        retrieved = [
             {row_of[hit.id] for hit in hits}
             for hits in index.nearest(queries.vectors, index.langs[0], k=K, measure="cosine")
         ]
-        ours = {"recall": recall(found, right)}
-        say(ours)
+        cr5_recall = recall(retrieved, relevant)
+        say(cr5_recall)
 
         def nearest(i: int, measure: Any = "csls") -> object:
             return index.nearest(queries.vectors[i : i + 1], queries.langs[i], k=K, measure=measure)
@@ -223,7 +223,7 @@ def main() -> None:
             "nearest": nearest,
             "cosine": lambda i: nearest(i, "cosine"),
         }
-        searches = {name: both(way, number, given.clients) for name, way in ways.items()}
+        searches = {name: both(way, number, arguments.clients) for name, way in ways.items()}
         say(searches)
 
         began = time.perf_counter()
@@ -233,40 +233,41 @@ def main() -> None:
         seconds = time.perf_counter() - began
         path = Path(folder) / "graph"
         faiss.write_index(graph, str(path))
-        peer: dict[str, Any] = {
+        faiss_figures: dict[str, Any] = {
             "version": importlib.metadata.version("faiss-cpu"),
             "seconds": seconds,
             "vectors_per_second": len(vectors) / seconds,
             "bytes": path.stat().st_size,
         }
-        say(peer)
+        say(faiss_figures)
         for ef_search in EF_SEARCH:
             graph.hnsw.efSearch = ef_search
-            peer |= {
-                "breadth": ef_search,
-                "recall": recall([{*row.tolist()} for row in graph.search(queries.vectors, K)[1]], right),
+            faiss_figures |= {
+                "ef_search": ef_search,
+                "recall": recall([{*row.tolist()} for row in graph.search(queries.vectors, K)[1]], relevant),
             }
-            if peer["recall"] >= ours["recall"]:
+            if faiss_figures["recall"] >= cr5_recall:
                 break
-        peer["search"] = both(lambda i: graph.search(queries.vectors[i : i + 1], K), number, given.clients)
+        faiss_figures["search"] = both(lambda i: graph.search(queries.vectors[i : i + 1], K), number, arguments.clients)
         grown = growth(index, queries.texts[0], queries.langs[0])
         index.close()
     ratios = {
-        "build_seconds": built["seconds"] / peer["seconds"],
-        "bytes": built["bytes"] / peer["bytes"],
-        "one_p50": searches["nearest"]["one"]["p50_ms"] / peer["search"]["one"]["p50_ms"],
-        "many_p50": searches["nearest"]["many"]["p50_ms"] / peer["search"]["many"]["p50_ms"],
+        "build_seconds": built["seconds"] / faiss_figures["seconds"],
+        "bytes": built["bytes"] / faiss_figures["bytes"],
+        "one_p50": searches["nearest"]["one"]["p50_ms"] / faiss_figures["search"]["one"]["p50_ms"],
+        "many_p50": searches["nearest"]["many"]["p50_ms"] / faiss_figures["search"]["many"]["p50_ms"],
     }
     about = {
         "benchmark": "index",
-        "store": "lancedb" if given.store is None else "postgresql",
+        "store": "lancedb" if arguments.store is None else "postgresql",
         "rank": vectors.shape[1],
         "languages": len(index.langs),
         "queries": number,
-        "clients": given.clients,
+        "clients": arguments.clients,
         "cores": os.cpu_count(),
     }
-    print(json.dumps(about | {"build": built} | ours | searches | {"growth": grown, "faiss": peer, "ratio": ratios}))
+    figures = {"build": built, "recall": cr5_recall} | searches | {"growth": grown, "faiss": faiss_figures}
+    print(json.dumps(about | figures | {"ratio": ratios}))
 
 
 if __name__ == "__main__":

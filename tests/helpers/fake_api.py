@@ -21,10 +21,12 @@ from typing import Any, NamedTuple
 
 import cr5
 from cr5.retrieval.passages import passage
+from cr5.server import token_rules
 from cr5.server.middleware import SECURITY_HEADERS
 
 STATIC = Path(cr5.__file__).parent / "server" / "static"
-FILES = {"/": "index.html", **{f"/static/{path.name}": path.name for path in STATIC.iterdir()}}
+FILES = {f"/static/{path.name}": path.name for path in STATIC.iterdir()}
+FILES |= {"/": "index.html", f"/static/{token_rules.FILE_NAME}": token_rules.FILE_NAME}
 CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 
 MEANINGS: dict[str, dict[str, str]] = {
@@ -276,7 +278,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         if address.path in FILES:
             path = STATIC / FILES[address.path]
-            self._send(200, f"{CONTENT_TYPES[path.suffix]}; charset=utf-8", path.read_bytes())
+            content = path.read_bytes() if path.exists() else token_rules.token_rules().encode()
+            self._send(200, f"{CONTENT_TYPES[path.suffix]}; charset=utf-8", content)
         elif api.key and self.headers.get("X-API-Key") != api.key:
             self._send(401, "application/json", b'{"error": "this server needs a key"}')
         else:

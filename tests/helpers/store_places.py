@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from cr5.errors import Cr5Error
-from cr5.index.stores import lance, postgres
-from cr5.index.stores.base import Floats, Store, to_lists
-from cr5.index.stores.lance import LanceLimits
+from cr5.index.stores.base import Floats, Location, Store, to_lists
+from cr5.index.stores.lance import LanceLimits, LanceStore
+from cr5.index.stores.postgres import PostgresStore
 from cr5.retrieval.vectors import unit_rows
 
 RANK, LANGUAGES = 8, 2
@@ -32,13 +32,15 @@ class Place:
 
     def create(self, rank: int = RANK) -> Store:
         if self.address is None:
-            return self._kept(lance.create(self.folder, rank=rank, languages=LANGUAGES, limits=self.limits))
-        return self._kept(postgres.create(self.address, self.name, rank=rank, languages=LANGUAGES))
+            location = Location(self.folder)
+            return self._kept(LanceStore.create(location, rank=rank, languages=LANGUAGES, limits=self.limits))
+        location = Location(self.folder, self.address, self.name)
+        return self._kept(PostgresStore.create(location, rank=rank, languages=LANGUAGES))
 
     def open(self, rank: int | None = None) -> Store:
         if self.address is None:
-            return self._kept(lance.open(self.folder, rank=rank, limits=self.limits))
-        return self._kept(postgres.open(self.address, self.name, rank=rank))
+            return self._kept(LanceStore.open(Location(self.folder), rank=rank, limits=self.limits))
+        return self._kept(PostgresStore.open(Location(self.folder, self.address, self.name), rank=rank))
 
     def label(self) -> str:
         """The name of the place in messages."""

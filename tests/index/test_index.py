@@ -24,8 +24,9 @@ from cr5.errors import Cr5Error
 from cr5.index import Index, IngestCounts, IngestSettings, snapshot
 from cr5.index.background import Background
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores import lance, postgres
 from cr5.index.stores.base import hash_texts
+from cr5.index.stores.lance import LanceStore
+from cr5.index.stores.postgres import PostgresStore
 from cr5.retrieval.csls import NEIGHBOURS
 
 FEW = madeup.corpus(concepts=30)  # 90 documents
@@ -436,9 +437,11 @@ class Killer:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
         self.steps, self.at = 0, 10**9
-        kind = lance.LanceStore if address is None else postgres.PostgresStore
-        places: list[tuple[Any, str]] = [(kind, name) for name in ("upsert", "delete", "set_hubness", "optimise")]
-        places += [(snapshot, "write_record"), (Background, "save"), (lance if address is None else postgres, "create")]
+        kind = LanceStore if address is None else PostgresStore
+        places: list[tuple[Any, str]] = [
+            (kind, name) for name in ("create", "upsert", "delete", "set_hubness", "optimise")
+        ]
+        places += [(snapshot, "write_record"), (Background, "save")]
         places += [(shutil, "copytree"), (shutil, "rmtree")]
         for place, name in places:
             monkeypatch.setattr(place, name, self._killable(getattr(place, name)))

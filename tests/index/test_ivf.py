@@ -158,11 +158,11 @@ def test_segments_that_are_added_are_merged_and_searched(tmp_path: Path) -> None
         index = IvfIndex(tmp_path)
         sizes.append([len(segment) for segment in index.segments])
         assert sorted(index.slots.tolist()) == list(range(begin + 100))
-        assert index.until == begin + 100
+        assert index.next_slot == begin + 100
         assert {path.name for path in tmp_path.iterdir()} == {
             "cells.json",
-            index.about["centres"],
-            *index.about["pieces"],
+            index.manifest["centres"],
+            *index.manifest["pieces"],
         }
     assert max(map(len, sizes)) <= 8
     assert max(map(max, sizes)) <= 1500
@@ -194,7 +194,7 @@ def test_a_failed_run_leaves_the_old_index(tmp_path: Path) -> None:
         extend(tmp_path, broken(), 2000)
     with pytest.raises(OSError, match="full"):
         build(tmp_path, broken, 1000, 2000)
-    assert IvfIndex(tmp_path).about == index.about
+    assert IvfIndex(tmp_path).manifest == index.manifest
     extend(tmp_path, tables(vectors[:10], 1000), 1010)
     assert len(IvfIndex(tmp_path)) == 1010
 

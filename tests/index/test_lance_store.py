@@ -10,16 +10,20 @@ import numpy as np
 import pytest
 from store_places import LANGS, LANGUAGES, RANK, all_rows, ids, refused, rows, unit
 
-from cr5.index.stores import lance
-from cr5.index.stores.base import Floats
-from cr5.index.stores.lance import LanceLimits
+from cr5.index.stores.base import Floats, Location
+from cr5.index.stores.lance import LanceLimits, LanceStore, writer_lock
 from cr5.index.stores.lance_reader import TableReader
 
 
+def create(folder: Path, limits: LanceLimits | None = None) -> LanceStore:
+    """A new store in a folder."""
+    return LanceStore.create(Location(folder), rank=RANK, languages=LANGUAGES, limits=limits)
+
+
 def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
-    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES)
+    store = create(tmp_path)
     store.upsert(rows([1]))
-    with lance.writer_lock(tmp_path):
+    with writer_lock(tmp_path):
         waiting = threading.Thread(target=store.upsert, args=[rows([2])])
         waiting.start()
         assert all_rows(store).keys() == {"d1"}
@@ -31,20 +35,20 @@ def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
 
 def test_old_versions_of_the_table_are_removed(tmp_path: Path) -> None:
     limits = LanceLimits(version_lifetime=timedelta(milliseconds=1), max_small_files=4)
-    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+    store = create(tmp_path, limits)
     sizes = []
     for _ in range(6):
         for _ in range(5):
             store.upsert(rows(range(500)))
         time.sleep(0.01)
         store.optimise()
-        sizes.append(store.about()["bytes"])
+        sizes.append(store.stats()["bytes"])
     assert max(sizes[1:]) < 1.5 * sizes[0]
 
 
 def test_many_small_files_are_compacted(tmp_path: Path) -> None:
     limits = LanceLimits(max_small_files=4)
-    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+    store = create(tmp_path, limits)
     files = []
     for number in range(10):
         store.upsert(rows(range(number, number + 1)))
@@ -56,12 +60,12 @@ def test_many_small_files_are_compacted(tmp_path: Path) -> None:
 
 def test_the_ivf_index_is_extended_and_trained_again_after_doubling_or_many_deletions(tmp_path: Path) -> None:
     limits = LanceLimits(ann_min_rows=300, max_unindexed_rows=9)
-    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+    store = create(tmp_path, limits)
 
     def state() -> tuple[int, int, int]:
-        about, index = store.about(), store._open_ivf()
+        stats, index = store.stats(), store._open_ivf()
         assert index is not None
-        return index.built, about["rows"], about["unindexed"]
+        return index.rows_at_training, stats["rows"], stats["unindexed"]
 
     store.upsert(rows(range(400)))
     store.optimise()
@@ -87,11 +91,11 @@ def test_the_ivf_index_is_extended_and_trained_again_after_doubling_or_many_dele
 
 def test_indexed_rows_are_returned_as_written_and_follow_later_writes(tmp_path: Path) -> None:
     limits = LanceLimits(ann_min_rows=300, in_memory_bytes=0)
-    writer = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+    writer = create(tmp_path, limits)
     everything = rows(range(400))
     writer.upsert(everything)
     writer.optimise()
-    reader = lance.open(tmp_path, limits=limits)
+    reader = LanceStore.open(Location(tmp_path), limits=limits)
     requested = [f"d{i}" for i in (7, 399, 0, 7)]
     result = reader.get([*requested, "missing"], everything.schema.names)
     expected = everything.take([7, 399, 0, 7])
@@ -112,11 +116,11 @@ def test_indexed_rows_are_returned_as_written_and_follow_later_writes(tmp_path: 
 
 def test_rows_written_after_the_last_indexed_rows_were_deleted_are_found(tmp_path: Path) -> None:
     limits = LanceLimits(ann_min_rows=300)
-    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+    store = create(tmp_path, limits)
     store.upsert(rows(range(400)))
     store.optimise()
     store.delete([f"d{i}" for i in range(390, 400)])
-    store = lance.open(tmp_path, limits=limits)  # without what the other store has cached
+    store = LanceStore.open(Location(tmp_path), limits=limits)  # without what the other store has cached
     store.upsert(rows(range(500, 510)))
     assert ids(store.get(["d505", "d395"])) == ["d505"]
     assert [ids(table) for table in store.nearest(unit(510)[500:], 1)] == [[f"d{i}"] for i in range(500, 510)]
@@ -126,21 +130,21 @@ def test_rows_written_after_the_last_indexed_rows_were_deleted_are_found(tmp_pat
 @pytest.mark.parametrize("damage", [b"", b"no such thing", None])
 def test_a_damaged_ivf_index_is_named_and_can_be_rebuilt(tmp_path: Path, kind: str, damage: bytes | None) -> None:
     limits = LanceLimits(ann_min_rows=300)
-    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits)
+    store = create(tmp_path, limits)
     store.upsert(rows(range(400)))
     store.optimise()
     [path] = (tmp_path / "cells").glob(kind)
     path.unlink()
     if damage is not None:
         path.write_bytes(damage)
-    store = lance.open(tmp_path, limits=limits)
+    store = LanceStore.open(Location(tmp_path), limits=limits)
     if kind != "cells.json" or damage is not None:
         message = refused(lambda: store.nearest(unit(1), 1))
         assert message.startswith(f"{tmp_path / 'cells'}: the approximate index is damaged; delete this folder")
     shutil.rmtree(tmp_path / "cells")
     assert ids(store.nearest(unit(400)[7:8], 1)[0]) == ["d7"]
     store.optimise()
-    assert store.about()["index"] == "cells"
+    assert store.stats()["index"] == "cells"
     assert ids(store.nearest(unit(400)[7:8], 1)[0]) == ["d7"]
 
 
@@ -149,8 +153,8 @@ def test_after_random_writes_the_ivf_index_agrees_with_a_dictionary(tmp_path: Pa
     limits = LanceLimits(ann_min_rows=100, max_unindexed_rows=5, max_small_files=3, in_memory_bytes=0)
     rng, expected = np.random.default_rng(seed), dict[str, tuple[Floats, list[float]]]()
     stores = [
-        lance.create(tmp_path, rank=RANK, languages=LANGUAGES, limits=limits),
-        lance.open(tmp_path, limits=limits),
+        create(tmp_path, limits),
+        LanceStore.open(Location(tmp_path), limits=limits),
     ]
     for _ in range(40):
         store, reader = rng.permutation(np.array(stores, object))
@@ -171,7 +175,7 @@ def test_after_random_writes_the_ivf_index_agrees_with_a_dictionary(tmp_path: Pa
                 expected = {name: (row[0], updates.get(name, row[1])) for name, row in expected.items()}
             case 5:
                 store.optimise()
-        stores = [store, lance.open(tmp_path, limits=limits) if rng.random() < 0.2 else reader]
+        stores = [store, LanceStore.open(Location(tmp_path), limits=limits) if rng.random() < 0.2 else reader]
         query, langs = unit(1, seed=int(rng.integers(2**31)))[0], set(rng.choice(LANGS, 3).tolist())
         allowed = [name for name in expected if LANGS[int(name[1:]) % 4] in langs]
         best = sorted(allowed, key=lambda name: -float(expected[name][0] @ query))[:7]
@@ -185,15 +189,15 @@ def test_after_random_writes_the_ivf_index_agrees_with_a_dictionary(tmp_path: Pa
 
 
 def test_a_small_table_is_read_once_for_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = lance.create(tmp_path, rank=RANK, languages=LANGUAGES)
+    writer = create(tmp_path)
     writer.upsert(rows(range(5)))
-    reader, read, plain = lance.open(tmp_path), list[None](), lance.LanceStore._make_reader
+    reader, read, plain = LanceStore.open(Location(tmp_path)), list[None](), LanceStore._make_reader
 
-    def counted(self: lance.LanceStore, version: int) -> TableReader | None:
+    def counted(self: LanceStore, version: int) -> TableReader | None:
         read.append(None)
         return plain(self, version)
 
-    monkeypatch.setattr(lance.LanceStore, "_make_reader", counted)
+    monkeypatch.setattr(LanceStore, "_make_reader", counted)
     for _ in range(3):
         assert ids(reader.get(["d1"])) == ids(reader.nearest(unit(5)[1:2], 1)[0]) == ["d1"]
     assert len(read) == 1
@@ -208,7 +212,7 @@ def test_a_small_table_is_read_once_for_each_version(tmp_path: Path, monkeypatch
 
 
 def test_rows_with_and_without_refreshed_hubness_can_be_scanned_together(tmp_path: Path) -> None:
-    store = lance.create(tmp_path, rank=RANK, languages=LANGUAGES)
+    store = create(tmp_path)
     store.upsert(rows(range(10)))
     store.set_hubness([f"d{i}" for i in range(10)], np.zeros((10, LANGUAGES), np.float32))
     store.upsert(rows(range(10, 20)))

@@ -16,10 +16,16 @@ import running
 from store_places import LANGUAGES, RANK, ids, refused, rows, unit
 
 from cr5.errors import Cr5Error
-from cr5.index.stores import postgres
+from cr5.index.stores.base import Location
+from cr5.index.stores.postgres import PostgresStore
 from cr5.index.stores.postgres_database import Timeouts
 
 pytestmark = pytest.mark.services
+
+
+def create(url: str, name: str, rank: int = RANK, **options: Any) -> PostgresStore:
+    """A new store in a database."""
+    return PostgresStore.create(Location(Path(), url, name), rank=rank, languages=LANGUAGES, **options)
 
 
 @pytest.fixture(scope="module")
@@ -34,25 +40,23 @@ def url() -> Iterator[str]:
 )
 def test_a_table_name_with_other_characters_is_an_error(url: str, name: str) -> None:
     message = f"{name!r} cannot name an index"
-    assert refused(lambda: postgres.create(url, name, rank=RANK, languages=LANGUAGES)).startswith(message)
-    assert refused(lambda: postgres.open(url, name)).startswith(message)
+    assert refused(lambda: create(url, name)).startswith(message)
+    assert refused(lambda: PostgresStore.open(Location(Path(), url, name))).startswith(message)
 
 
 def test_a_table_that_is_not_an_index_is_an_error(url: str) -> None:
     private.execute(url, "CREATE TABLE foreigner (id text)")
     where = f"PostgreSQL at {url.partition('host=')[2]}"
-    assert refused(lambda: postgres.open(url, "foreigner")).startswith(
+    assert refused(lambda: PostgresStore.open(Location(Path(), url, "foreigner"))).startswith(
         f"{where}, table foreigner: this is not a cr5 index"
     )
-    assert refused(lambda: postgres.create(url, "foreigner", rank=RANK, languages=LANGUAGES)).startswith(
-        f"{where}: there is a table foreigner already"
-    )
+    assert refused(lambda: create(url, "foreigner")).startswith(f"{where}: there is a table foreigner already")
 
 
 def test_the_largest_rank_that_pgvector_can_index_works_and_a_larger_one_is_an_error(url: str) -> None:
-    too_wide = refused(lambda: postgres.create(url, "wide", rank=4001, languages=LANGUAGES))
+    too_wide = refused(lambda: create(url, "wide", rank=4001))
     assert "`rank=4001` is more than 4000" in too_wide
-    store = postgres.create(url, "wide", rank=4000, languages=LANGUAGES)
+    store = create(url, "wide", rank=4000)
     store.upsert(rows(range(3), unit(3, 4000)))
     with store._database.connection() as connection:
         store._build_graph(connection, 3)
@@ -76,7 +80,7 @@ SECRET = "s3cr3t&word"
 )
 def test_the_error_for_an_unreachable_server_names_it_without_the_password(address: str, message: str) -> None:
     with pytest.raises(Cr5Error) as caught:
-        postgres.open(address.format(SECRET), "documents")
+        PostgresStore.open(Location(Path(), address.format(SECRET), "documents"))
     assert str(caught.value).startswith(message)
     error: BaseException | None = caught.value
     while error is not None:
@@ -85,22 +89,22 @@ def test_the_error_for_an_unreachable_server_names_it_without_the_password(addre
 
 
 def test_the_representation_of_a_store_shows_no_password(url: str) -> None:
-    store = postgres.create(url.replace("postgres:@", f"postgres:{SECRET}@"), "shown", rank=RANK, languages=LANGUAGES)
+    store = create(url.replace("postgres:@", f"postgres:{SECRET}@"), "shown")
     assert repr(store) == f"PostgresStore('PostgreSQL at {url.partition('host=')[2]}', 'shown')"
-    assert SECRET not in repr(store) + repr(store.about()) + repr(store._database) + str(store._database)
+    assert SECRET not in repr(store) + repr(store.stats()) + repr(store._database) + str(store._database)
     store.close()
 
 
 def test_the_error_for_a_missing_extension_names_the_statement_to_run(url: str) -> None:
     private.execute(url, "CREATE DATABASE bare TEMPLATE template0")
     bare = url.replace("/postgres?", "/bare?")
-    assert refused(lambda: postgres.create(bare, "documents", rank=RANK, languages=LANGUAGES)) == (
+    assert refused(lambda: create(bare, "documents")) == (
         f"PostgreSQL at {url.partition('host=')[2]}: the database lacks pgvector; run CREATE EXTENSION vector in it"
     )
 
 
 def test_a_lost_connection_is_an_error_only_for_the_call_that_uses_it(url: str) -> None:
-    store = postgres.create(url, "lost", rank=RANK, languages=LANGUAGES)
+    store = create(url, "lost")
     others = "pid <> pg_backend_pid() AND backend_type = 'client backend'"
     end_others = f"SELECT pg_terminate_backend(pid, 10_000) FROM pg_stat_activity WHERE {others}"
     assert store.count() == {}
@@ -137,7 +141,7 @@ def waiting(url: str) -> int:
 def test_calls_at_a_server_that_hangs_are_aborted_and_later_calls_succeed(url: str) -> None:
     timeouts = Timeouts(probe_read=0.2, probe_write=0.2)
     address = f"{url}&connect_timeout=2"
-    store = postgres.create(address, "hangs", rank=RANK, languages=LANGUAGES, timeouts=timeouts)
+    store = create(address, "hangs", timeouts=timeouts)
     message = f"PostgreSQL at {url.partition('host=')[2]}: the server does not answer; check whether it hangs"
     with ThreadPoolExecutor(2) as pool:
         store.upsert(rows(range(1)))
@@ -154,14 +158,15 @@ def test_calls_at_a_server_that_hangs_are_aborted_and_later_calls_succeed(url: s
 def test_a_server_that_accepts_connections_and_sends_nothing_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        assert refused(lambda: postgres.open(f"postgresql://me@127.0.0.1:{port}/db?connect_timeout=2", "x")) == (
+        location = Location(Path(), f"postgresql://me@127.0.0.1:{port}/db?connect_timeout=2", "x")
+        assert refused(lambda: PostgresStore.open(location)) == (
             f"PostgreSQL at 127.0.0.1, port {port} cannot be reached (connection timeout expired); "
             "check address, user and password"
         )
 
 
 def test_a_busy_server_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = postgres.create(url, "busy", rank=RANK, languages=LANGUAGES, timeouts=Timeouts(probe_write=0.05))
+    store = create(url, "busy", timeouts=Timeouts(probe_write=0.05))
     probes, answers = list[bool](), store._database.answers
 
     def answering() -> bool:
@@ -179,7 +184,7 @@ def test_a_busy_server_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_reader_of_a_locked_index_gives_up_after_the_read_timeout(url: str) -> None:
     timeouts = Timeouts(read=1, probe_read=0.2)
-    store = postgres.create(url, "locked", rank=RANK, languages=LANGUAGES, timeouts=timeouts)
+    store = create(url, "locked", timeouts=timeouts)
     with ThreadPoolExecutor(1) as pool, psycopg.connect(url) as other:
         other.execute("LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
         error = pool.submit(store.count).exception(PATIENCE_SECONDS)
@@ -197,7 +202,7 @@ def test_a_reader_of_a_locked_index_gives_up_after_the_read_timeout(url: str) ->
 
 
 def test_closing_a_store_aborts_waiting_calls(url: str) -> None:
-    store = postgres.create(url, "closing", rank=RANK, languages=LANGUAGES)
+    store = create(url, "closing")
     with ThreadPoolExecutor(1) as pool, psycopg.connect(url) as other:
         other.execute("LOCK TABLE closing IN ACCESS EXCLUSIVE MODE")
         call = pool.submit(store.upsert, rows(range(1)))
@@ -211,7 +216,7 @@ def test_closing_a_store_aborts_waiting_calls(url: str) -> None:
 
 
 def test_a_dropped_table_is_an_error(url: str) -> None:
-    store = postgres.create(url, "dropped", rank=RANK, languages=LANGUAGES)
+    store = create(url, "dropped")
     private.execute(url, "DROP TABLE dropped")
     assert refused(store.count) == (
         f'PostgreSQL at {url.partition("host=")[2]}: relation "dropped" does not exist; '
@@ -221,13 +226,13 @@ def test_a_dropped_table_is_an_error(url: str) -> None:
 
 
 def test_concurrent_optimise_calls_build_one_graph(url: str) -> None:
-    store = postgres.create(url, "graph", rank=RANK, languages=LANGUAGES, ann_min_rows=100)
+    store = create(url, "graph", ann_min_rows=100)
     store.upsert(rows(range(500)))
     threads = [threading.Thread(target=store.optimise) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert store.about()["index"] == "HNSW"
+    assert store.stats()["index"] == "HNSW"
     assert ids(store.nearest(unit(500)[7:8], 1)[0]) == ["d7"]
     store.close()

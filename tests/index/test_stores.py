@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_places import LANGS, LANGUAGES, RANK, Place, all_rows, by_id, clustered, ids, refused, rows, unit
 
-from cr5.index.stores import lance, postgres
-from cr5.index.stores.base import FORMAT, Store, to_lists, to_matrix
+from cr5.index.stores.base import FORMAT, Location, Store, to_lists, to_matrix
 from cr5.index.stores.lance import LanceLimits, LanceStore
+from cr5.index.stores.postgres import PostgresStore
 
 
 @pytest.fixture(scope="session")
@@ -95,8 +95,8 @@ def test_every_method_works_on_an_empty_store(store: Store) -> None:
         assert [table.num_rows for table in found] == [0, 0]
         assert found[0].column_names == ["id", "lang", "hubness", "cosine"]
     assert store.nearest(np.empty((0, RANK), np.float32), 5) == []
-    about = store.about()
-    assert (about["rows"], about["index"], about["rank"], about["extras"]) == (0, "none", RANK, LANGUAGES)
+    stats = store.stats()
+    assert (stats["rows"], stats["index"], stats["rank"], stats["extras"]) == (0, "none", RANK, LANGUAGES)
 
 
 @pytest.mark.parametrize("langs", [None, ["en"], ["vi", "da"], ["xx"], []])
@@ -220,8 +220,8 @@ def test_ids_that_no_store_can_hold_are_not_found(store: Store) -> None:
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory, url: str) -> Iterator[list[Store]]:
     """One store of each kind, used by many examples."""
-    folder = lance.create(tmp_path_factory.mktemp("texts"), rank=RANK, languages=LANGUAGES)
-    server = postgres.create(url, "texts", rank=RANK, languages=LANGUAGES)
+    folder = Place("lance", tmp_path_factory.mktemp("texts"), None).create()
+    server = Place("postgres", Path(), url).create()
     yield [folder, server]
     folder.close()
     server.close()
@@ -312,11 +312,11 @@ def test_the_approximate_index_has_high_recall_and_new_rows_are_found_at_once(pl
     for begin in range(0, n, 5000):
         store.upsert(rows(range(begin, begin + 5000), X[begin : begin + 5000]))
     store.optimise()
-    about = store.about()
-    assert (about["index"], about["rows"], about["unindexed"]) == (
+    stats = store.stats()
+    assert (stats["index"], stats["rows"], stats["unindexed"]) == (
         {"lance": "cells", "postgres": "HNSW"}[place.kind], n, 0,
     )  # fmt: skip
-    assert about["bytes"] > n * rank * 4
+    assert stats["bytes"] > n * rank * 4
 
     def recall(k: int, langs: list[str] | None = None, number: int = n) -> float:
         allowed = np.array([i for i in range(number) if langs is None or LANGS[i % 4] in langs])
@@ -340,13 +340,13 @@ def test_the_approximate_index_has_high_recall_and_new_rows_are_found_at_once(pl
     assert all(sorted(ids(table)) == sorted(f"d{i}" for i in range(10)) for table in rare)
     store.set_hubness([f"d{i}" for i in range(n)], np.full((n, LANGUAGES), 2, np.float32))
     assert store.nearest(X[:1], 1, langs=["xx"])[0]["hubness"].to_pylist() == [[2, 2]]
-    before = store.about()["unindexed"]
+    before = store.stats()["unindexed"]
     store.optimise()
-    assert store.about()["unindexed"] == before < 1000  # too few to be added to the index
+    assert store.stats()["unindexed"] == before < 1000  # too few to be added to the index
     if isinstance(store, LanceStore):
         store.limits = LanceLimits(max_unindexed_rows=100)
     store.optimise()
-    assert store.about()["unindexed"] == 0
+    assert store.stats()["unindexed"] == 0
     assert [ids(table)[0] for table in store.nearest(X[n + 50 : n + 80], 3)] == [f"d{i}" for i in range(n + 50, n + 80)]
 
 
@@ -435,6 +435,6 @@ def test_a_missing_library_says_what_to_install(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "psycopg", None)
     folder = "the search index needs LanceDB; install it with pip install 'cr5[search]'"
     server = "the search index in PostgreSQL needs psycopg; install it with pip install 'cr5[postgres]'"
-    assert refused(lambda: lance.create(tmp_path, rank=RANK, languages=LANGUAGES)) == folder
-    assert refused(lambda: lance.open(tmp_path)) == folder
-    assert refused(lambda: postgres.open("postgresql://localhost/", "documents")) == server
+    assert refused(lambda: LanceStore.create(Location(tmp_path), rank=RANK, languages=LANGUAGES)) == folder
+    assert refused(lambda: LanceStore.open(Location(tmp_path))) == folder
+    assert refused(lambda: PostgresStore.open(Location(tmp_path, "postgresql://localhost/", "documents"))) == server

@@ -73,18 +73,18 @@ def background(page: Page) -> int:
 def test_colours_follow_the_system_and_a_choice_is_remembered(visit: Visit) -> None:
     page = visit("?q=cane", color_scheme="dark")
     assert background(page) < 60
-    page.get_by_role("button", name="Colours: same as system").click()
+    page.get_by_role("button", name="Theme: system").click()
     assert background(page) > 200
     page.reload()
-    expect(page.get_by_role("button", name="Colours: light")).to_be_visible()
+    expect(page.get_by_role("button", name="Theme: light")).to_be_visible()
     assert background(page) > 200
-    page.get_by_role("button", name="Colours: light").click()
+    page.get_by_role("button", name="Theme: light").click()
     assert background(page) < 60
 
 
 def test_the_chosen_colours_apply_before_anything_is_drawn(visit: Visit, api: FakeApi) -> None:
     page = visit(color_scheme="dark")
-    page.get_by_role("button", name="Colours: same as system").click()
+    page.get_by_role("button", name="Theme: system").click()
     hold_back(api, "/static/app.js")
     page.goto(api.url, wait_until="commit")
     page.wait_for_selector("main", state="attached")

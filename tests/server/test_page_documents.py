@@ -100,7 +100,7 @@ def test_the_link_can_be_copied(visit: Visit) -> None:
 def test_a_missing_document_is_reported(visit: Visit, monitor: PageMonitor) -> None:
     monitor.errors_expected = True
     page = visit("?q=cane&doc=en:gone")
-    expect(page.locator("#document-panel h2")).to_have_text("This document is gone.")
+    expect(page.locator("#document-panel h2")).to_have_text("Document not found.")
     page.get_by_role("button", name="Close the document").click()
     expect(page.locator("#document-panel")).to_be_hidden()
     expect_hits(page, 6)
@@ -109,7 +109,7 @@ def test_a_missing_document_is_reported(visit: Visit, monitor: PageMonitor) -> N
 def test_a_search_similar_to_a_missing_document_is_reported(visit: Visit, monitor: PageMonitor) -> None:
     monitor.errors_expected = True
     page = visit("?like=en:gone")
-    expect(page.locator("#notice")).to_contain_text("This document is gone.")
+    expect(page.locator("#notice")).to_contain_text("Document not found.")
     expect(page.locator("#similar-to")).to_be_hidden()
     page.get_by_role("button", name="Start again").click()
     expect(page.locator("#examples")).to_be_visible()

@@ -32,7 +32,7 @@ def test_an_empty_result_says_why(visit: Visit) -> None:
     page.get_by_role("button", name="Search all languages").click()
     expect_hits(page, 4)
     page.locator("#q").fill("zzz")
-    expect(page.locator("#notice")).to_contain_text("None of these words is known in English.")
+    expect(page.locator("#notice")).to_contain_text("The model knows none of these words in English.")
 
 
 def test_an_error_of_the_server_is_shown_and_can_be_retried(visit: Visit, api: FakeApi, monitor: PageMonitor) -> None:
@@ -104,7 +104,7 @@ def test_an_unknown_language_in_the_url_is_reported(visit: Visit, monitor: PageM
     monitor.errors_expected = True
     page = visit("?q=luna&lang=xx")
     expect(page.get_by_role("alert")).to_contain_text("the index has no language 'xx'; its languages are ar, da, en")
-    page.get_by_role("button", name="Remove the filters").click()
+    page.get_by_role("button", name="Reset").click()
     expect_hits(page, 4)
 
 
@@ -112,10 +112,10 @@ def test_a_server_with_an_api_key_asks_for_it(visit: Visit, api: FakeApi, monito
     monitor.errors_expected = True
     api.key = "opensesame"
     page = visit("?q=luna")
-    page.get_by_label("Key").fill("wrong")
+    page.get_by_label("API key").fill("wrong")
     page.get_by_role("button", name="Continue").click()
-    expect(page.locator("#notice")).to_contain_text("The key is wrong.")
-    page.get_by_label("Key").fill("opensesame")
+    expect(page.locator("#notice")).to_contain_text("The API key is wrong.")
+    page.get_by_label("API key").fill("opensesame")
     page.keyboard.press("Enter")
     expect_hits(page, 4)
     assert "opensesame" not in page.url

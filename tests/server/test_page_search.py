@@ -59,7 +59,7 @@ def test_the_detected_language_is_shown_and_can_be_changed(visit: Visit, api: Fa
     page = visit("?q=cane")
     expect(page.locator("#lang option:checked")).to_have_text("Italian, 98\u00a0%")
     page.get_by_label("Language of the query").select_option("da")
-    expect(page.locator("#notice")).to_contain_text("None of these words is known in Danish.")
+    expect(page.locator("#notice")).to_contain_text("The model knows none of these words in Danish.")
     assert url_state(page) == {"q": "cane", "lang": "da"}
     page.go_back()
     expect_hits(page, 6)

@@ -6,7 +6,7 @@ import pytest
 from browsing import Visit, when_ready
 
 from cr5.features.tokeniser import Tokeniser
-from cr5.server.tokeniser_script import JOINING_CHARACTERS, PATH, tokeniser_script
+from cr5.server.token_rules import JOINING_CHARACTERS
 
 TEXTS = [
     ("en", "The dog's house_number is 42."),
@@ -45,10 +45,6 @@ def words_of(text: str, lang: str) -> list[str]:
     """The words of a text as the model splits it."""
     tokens = Tokeniser()([text], lang)
     return [tokens.words[i] for i in tokens.ids]
-
-
-def test_the_script_is_up_to_date() -> None:
-    assert PATH.read_text(encoding="utf-8") == tokeniser_script(), "run python -m cr5.server.tokeniser_script"
 
 
 @pytest.mark.browser

@@ -95,15 +95,15 @@ def test_an_error_of_the_server_is_shown(visit: Visit, monitor: PageMonitor) -> 
     monitor.errors_expected = True
     page = visit(f"?q={QUERY}&lang=zz")
     expect(page.get_by_role("alert")).to_contain_text("The index has no language 'zz'", ignore_case=True)
-    page.get_by_role("button", name="Remove the filters").click()
+    page.get_by_role("button", name="Reset").click()
     expect_hits(page, 10)
     page.goto(page.url.partition("?")[0] + f"?q={QUERY}&doc=aa:missing")
-    expect(page.locator("#document-title")).to_have_text("This document is gone.")
+    expect(page.locator("#document-title")).to_have_text("Document not found.")
 
 
 def test_an_empty_result_says_that_no_word_is_known(visit: Visit) -> None:
     page = visit("?q=unheard&lang=aa")
-    expect(page.locator("#notice")).to_contain_text("None of these words is known")
+    expect(page.locator("#notice")).to_contain_text("The model knows none of these words")
 
 
 def test_a_server_with_an_api_key_answers_once_it_is_entered(
@@ -115,7 +115,7 @@ def test_a_server_with_an_api_key_answers_once_it_is_entered(
         page.goto("about:blank")
         monitor.attach(page, address)
         page.goto(f"{address}/?q={QUERY}")
-        page.get_by_label("Key").fill(KEY)
+        page.get_by_label("API key").fill(KEY)
         page.keyboard.press("Enter")
         expect_hits(page, 10)
         page.goto("about:blank")

@@ -5,9 +5,10 @@ from cr5.index.examples import ExampleQuery
 from cr5.index.index import Index
 from cr5.index.ingest import IngestCounts, IngestSettings
 from cr5.index.query import Query
-from cr5.index.results import DocumentPair, IndexedDocument, RecallEstimate, SearchHit, SearchResult
+from cr5.index.results import DOCUMENT_COLUMNS, DocumentPair, IndexedDocument, RecallEstimate, SearchHit, SearchResult
 
 __all__ = [
+    "DOCUMENT_COLUMNS",
     "Background",
     "DocumentPair",
     "ExampleQuery",

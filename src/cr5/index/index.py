@@ -19,12 +19,17 @@ from cr5.index.background import Background
 from cr5.index.examples import ExampleQuery, choose_examples, existing_examples
 from cr5.index.ingest import IngestCounts, IngestSettings
 from cr5.index.pairs import closest_pairs
-from cr5.index.query import Query, make_query, remake_query
-from cr5.index.results import DocumentPair, IndexedDocument, RecallEstimate, SearchHit, SearchResult
-from cr5.index.search import DOCUMENT_COLUMNS
+from cr5.index.query import Query
+from cr5.index.results import (
+    DOCUMENT_COLUMNS,
+    DocumentPair,
+    IndexedDocument,
+    RecallEstimate,
+    SearchHit,
+    SearchResult,
+)
 from cr5.index.snapshot import INDEX_FILE, Snapshot
 from cr5.index.stores.base import Stamp, Store
-from cr5.index.stores.registry import backend_of
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.passages import LongTextExplanation, explain_texts
@@ -44,19 +49,21 @@ class Index:
     ) -> None:
         self.folder, self._address, self._stamp, self._active = folder, address, stamp, active
         self._settings = settings or IngestSettings()
-        self._reload_lock, self._retired_stores = threading.Lock(), list[Store]()
+        self._reload_lock, self._old_stores = threading.Lock(), list[Store]()
         self._examples: tuple[Background, list[ExampleQuery]] | None = None
 
     @classmethod
-    def open(cls, folder: Path, *, store: str | None = None, settings: IngestSettings | None = None) -> "Index":
+    def open(cls, folder: Path | str, *, store: str | None = None, settings: IngestSettings | None = None) -> "Index":
         """Open the index in a folder; ``store`` is needed if the address of its server has a password."""
+        folder = Path(folder)
         return cls(folder, store, *snapshot.open_active(folder, store), settings)
 
     @classmethod
     def create(
-        cls, folder: Path, model: Path, *, store: str | None = None, settings: IngestSettings | None = None
+        cls, folder: Path | str, model: Path | str, *, store: str | None = None, settings: IngestSettings | None = None
     ) -> "Index":
         """Create an empty index for a model, in the folder or, if ``store`` is its address, in a PostgreSQL server."""
+        folder, model = Path(folder), Path(model)
         if cls.exists(folder):
             raise Cr5Error(f"{folder}: there is an index already; open it, or use another folder")
         Cr5.load(model)  # a wrong model is reported before the folder is made
@@ -70,15 +77,15 @@ class Index:
         return cls.open(folder, store=store, settings=settings)
 
     @staticmethod
-    def exists(folder: Path) -> bool:
+    def exists(folder: Path | str) -> bool:
         """Whether there is an index in a folder."""
-        return (folder / INDEX_FILE).exists()
+        return (Path(folder) / INDEX_FILE).exists()
 
     def close(self) -> None:
         """Release files and connections."""
-        for store in [*self._retired_stores, self._active.store]:
+        for store in [*self._old_stores, self._active.store]:
             store.close()
-        self._retired_stores.clear()
+        self._old_stores.clear()
 
     @property
     def model(self) -> Cr5:
@@ -93,7 +100,7 @@ class Index:
     @property
     def store_label(self) -> str:
         """The name of the database that holds the documents."""
-        return backend_of(self._active.record).label
+        return self._active.store.label
 
     @property
     def background(self) -> Background:
@@ -105,9 +112,9 @@ class Index:
         """The number of the active snapshot: 1 for a new index, one more for each reindexing."""
         return self._read(lambda active: active.number)
 
-    def built_with(self, model: Path) -> bool:
+    def built_with(self, model: Path | str) -> bool:
         """Whether the documents are encoded with the model in that folder."""
-        return bool(self._active.record["model"] == snapshot.model_digest(model))
+        return bool(self._active.record["model"] == snapshot.model_digest(Path(model)))
 
     def count(self) -> dict[str, int]:
         """The number of documents of each language."""
@@ -118,7 +125,7 @@ class Index:
 
         def read(active: Snapshot) -> dict[str, Any]:
             about = {"generation": active.number, "background": active.background.sizes}
-            return {"documents": active.store.count()} | about | active.store.about()
+            return {"documents": active.store.count()} | about | active.store.stats()
 
         return self._read(read)
 
@@ -157,31 +164,31 @@ class Index:
         with self._writing() as active:
             self._refresh(active, progress).store.optimise()
 
-    def reindex(self, model: Path, *, progress: ProgressCallback = no_progress) -> IngestCounts:
+    def reindex(self, model: Path | str, *, progress: ProgressCallback = no_progress) -> IngestCounts:
         """Encode all documents with another model; the index answers with the old one until that is done.
 
         An interrupted run is resumed when it is repeated, unless the index was written in between.
         """
-        result, settings, address = IngestCounts(), self._settings, self._address
+        model, result, settings, address = Path(model), IngestCounts(), self._settings, self._address
         Cr5.load(model)  # a wrong model is reported before anything is changed
         with self._writing(snapshot.model_digest(model)) as active:
             number, total = active.number + 1, sum(active.store.count().values())
             unfinished = snapshot.read_unfinished(self.folder, number)
             if unfinished:
-                following = snapshot.open_snapshot(self.folder, unfinished, address)
+                new_snapshot = snapshot.open_snapshot(self.folder, unfinished, address)
             else:
-                store_address = backend_of(active.record).address_of(active.record, address)
-                following = snapshot.create_snapshot(self.folder, model, store_address, number)
+                store_address = address or active.record["store"]
+                new_snapshot = snapshot.create_snapshot(self.folder, model, store_address, number)
             try:
                 batches = active.store.scan(DOCUMENT_COLUMNS, batch_rows=settings.batch_rows)
                 for rows in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
-                    ingest.write_documents(following, rows, rows["id"].to_pylist(), result)
+                    ingest.write_documents(new_snapshot, rows, rows["id"].to_pylist(), result)
                     progress(Progress("reindex", result.total, total))
-                following = ingest.refresh_background(following, settings, progress)
-                following.store.optimise()
-                snapshot.write_record(self.folder / INDEX_FILE, following.record)
+                new_snapshot = ingest.refresh_background(new_snapshot, settings, progress)
+                new_snapshot.store.optimise()
+                snapshot.write_record(self.folder / INDEX_FILE, new_snapshot.record)
             finally:
-                following.store.close()
+                new_snapshot.store.close()
             self._reload()
             snapshot.remove_stale(self.folder, [number], address)
         return result
@@ -220,12 +227,7 @@ class Index:
 
     def query(self, text: str, lang: str | None = None) -> Query:
         """Tokenise and encode a text, in ``lang`` or the language that is guessed, to search with it repeatedly."""
-
-        def read(active: Snapshot) -> Query:
-            search.require_languages(active, [] if lang is None else [lang])
-            return make_query(active.model, text, lang)
-
-        return self._read(read)
+        return self._read(lambda active: search.encode_query(active, text, lang))
 
     def search(
         self,
@@ -243,24 +245,13 @@ class Index:
         """
         if isinstance(query, Query) and lang not in (None, query.lang):
             raise Cr5Error(f"`lang={lang!r}` contradicts the query, which is in {query.lang!r}; leave it out")
-
-        def read(active: Snapshot) -> SearchResult:
-            search.require_languages(active, [] if lang is None else [lang])
-            if isinstance(query, Query):
-                encoded = remake_query(active.model, query)
-            else:
-                encoded = make_query(active.model, query, lang)
-            return SearchResult(encoded, search.search(active, encoded, k, langs, measure), active.background)
-
-        return self._read(read)
+        return self._read(lambda active: search.search(active, query, lang, k, langs, measure))
 
     def similar(
-        self, name: str, *, k: int = 10, langs: Collection[str] | None = None, measure: Measure = "csls"
+        self, document_id: str, *, k: int = 10, langs: Collection[str] | None = None, measure: Measure = "csls"
     ) -> SearchResult:
-        """The k documents nearest to the one with the id ``name``, which itself is left out."""
-        return self._read(
-            lambda active: SearchResult(*search.similar(active, name, k, langs, measure), active.background)
-        )
+        """The k documents nearest to a document of the index, which itself is left out."""
+        return self._read(lambda active: search.similar(active, document_id, k, langs, measure))
 
     def nearest(
         self,
@@ -272,12 +263,7 @@ class Index:
         measure: Measure = "csls",
     ) -> list[list[SearchHit]]:
         """The k documents nearest to each row of ``vectors`` (queries x rank), which encode texts in ``lang``."""
-
-        def read(active: Snapshot) -> list[list[SearchHit]]:
-            search.require_languages(active, [lang, *(langs or ())])
-            return search.nearest(active, vectors, active.background.hubness(vectors), lang, k, langs, measure)
-
-        return self._read(read)
+        return self._read(lambda active: search.search_vectors(active, vectors, lang, k, langs, measure))
 
     def explain(self, query: Query, document: IndexedDocument, k: int = 10) -> LongTextExplanation:
         """The k words, and pairs of words, that contribute most to the similarity of a query and a document."""
@@ -333,6 +319,6 @@ class Index:
                 return
             self._stamp, self._active = snapshot.open_active(self.folder, self._address, previous)
             if self._active.store is not previous.store:
-                for store in self._retired_stores:
+                for store in self._old_stores:
                     store.close()
-                self._retired_stores = [previous.store]  # other threads may still be reading it
+                self._old_stores = [previous.store]  # other threads may still be reading it

@@ -70,15 +70,18 @@ def merge_batches(
 
 
 def assign_ids(rows: pa.Table, taken: Counter[str]) -> list[str]:
-    """An id for every row: LANG:CONCEPT, then LANG:CONCEPT#2, ...; ``taken`` are the ids of earlier rows."""
+    """An id for every row: LANG:CONCEPT, then LANG:CONCEPT#2, ...
+
+    ``taken`` has the ids of earlier rows, each with the last number that was appended to it.
+    """
     ids = []
     for lang, concept in zip(rows["lang"].to_pylist(), rows["concept"].to_pylist(), strict=True):
-        name = plain = f"{lang}:{concept}"
-        while name in taken:
-            taken[plain] += 1
-            name = f"{plain}#{taken[plain]}"
-        taken[name] = 1
-        ids.append(name)
+        document_id = unnumbered = f"{lang}:{concept}"
+        while document_id in taken:
+            taken[unnumbered] += 1
+            document_id = f"{unnumbered}#{taken[unnumbered]}"
+        taken[document_id] = 1
+        ids.append(document_id)
     return ids
 
 
@@ -95,10 +98,10 @@ def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: 
     contents = [digest("\0".join(content), 12).hex() for content in zip(*texts.values(), strict=True)]
     stored = store.digests(ids)
     changed = []
-    for i, name in enumerate(ids):
+    for i, document_id in enumerate(ids):
         if langs[i] not in model.langs:
             counts.unknown[langs[i]] += 1
-        elif stored.get(name) == contents[i]:
+        elif stored.get(document_id) == contents[i]:
             counts.unchanged += 1
         else:
             changed.append(i)
@@ -150,16 +153,15 @@ def refresh_background(snapshot: Snapshot, settings: IngestSettings, progress: P
     hubness and some old, both from samples of the same documents; the next refresh starts again.
     """
     background, total, done = _draw_background(snapshot, settings), sum(snapshot.store.count().values()), 0
-    previous = snapshot.record["background"]
-    number = 1 + (int(previous.removeprefix("background-").removesuffix(".npz")) if previous else 0)
-    background.save(snapshot.folder / f"background-{number}.npz")
+    previous = snapshot.record["background"] or "background-0.npz"  # the number is kept in the name only
+    file_name = f"background-{int(previous.removeprefix('background-').removesuffix('.npz')) + 1}.npz"
+    background.save(snapshot.folder / file_name)
     for rows in merge_batches(snapshot.store.scan(("id", "concept", "vector")), BULK_ROWS):
         hubness = background.hubness(to_matrix(rows["vector"]), hash_texts(rows["concept"].to_pylist()))
         snapshot.store.set_hubness(rows["id"].to_pylist(), hubness)
         done += rows.num_rows
         progress(Progress("hubness", done, total))
-    record = snapshot.record | {"background": f"background-{number}.npz"}
-    return snapshot._replace(record=record, background=background)
+    return snapshot._replace(record=snapshot.record | {"background": file_name}, background=background)
 
 
 def _draw_background(snapshot: Snapshot, settings: IngestSettings) -> Background:

@@ -34,9 +34,9 @@ MAX_SEGMENT_ROWS = 2**20
 LANGUAGE_STRIDE = 2**14  # group = list * LANGUAGE_STRIDE + language; more than there are languages
 LISTS_PER_SQRT_ROW = 4  # number of lists / sqrt(number of rows)
 TRAINING_VECTORS_PER_CENTROID, KMEANS_ROUNDS = 20, 6
-MIN_SCANNED_ROWS = 80_000  # rows that a query is compared with, at least
-ROWS_PER_SCANNED_ROW = 100  # of more than 8 million rows, one in a hundred
-SCANNED_ROWS_PER_HIT = 20  # and with at least this many times k
+MIN_SCANNED_ROWS = 80_000  # rows that a query is compared with, at least,
+MIN_SCANNED_SHARE = 0.01  # as a share of all rows,
+SCANNED_ROWS_PER_HIT = 20  # and as a multiple of k
 REFINED_ROWS_PER_HIT, MIN_REFINED_ROWS = 2, 200  # rows that are compared by both bytes
 FINE_STEPS = 254
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
@@ -93,17 +93,19 @@ class Segment:
 
 
 class IvfIndex:
-    """An open index. It holds the rows with slots below ``until``, and was trained when it had ``built`` rows.
+    """An open index. It holds the rows with slots below ``next_slot``; its centroids are of ``rows_at_training`` rows.
 
     Rows are numbered across all segments. An open index stays readable when its files are replaced and deleted.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.about: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        self.langs, self.until, self.built = self.about["langs"], self.about["until"], self.about["built"]
-        self.centroids: Floats = np.load(folder / self.about["centres"])
-        self.segments = [Segment(folder / name) for name in self.about["pieces"]]
+        self.manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        # Names of format 1: until, built, centres, pieces.
+        self.langs, self.next_slot = self.manifest["langs"], self.manifest["until"]
+        self.rows_at_training = self.manifest["built"]
+        self.centroids: Floats = np.load(folder / self.manifest["centres"])
+        self.segments = [Segment(folder / name) for name in self.manifest["pieces"]]
         self.offsets = np.cumsum([0, *map(len, self.segments)])  # the first row of each segment, and the number of rows
 
     def __len__(self) -> int:
@@ -138,7 +140,7 @@ class IvfIndex:
         columns = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
         order = np.argsort(-multiply(self.centroids, vector), kind="stable")
         scanned = np.cumsum(self.list_sizes[:, columns].sum(axis=1)[order])
-        enough = max(min_scanned_rows, len(self) // ROWS_PER_SCANNED_ROW, SCANNED_ROWS_PER_HIT * k)
+        enough = max(min_scanned_rows, int(MIN_SCANNED_SHARE * len(self)), SCANNED_ROWS_PER_HIT * k)
         lists = order[: 1 + int(np.searchsorted(scanned, enough))]
         refined = max(MIN_REFINED_ROWS, REFINED_ROWS_PER_HIT * k)
         rows, products = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
@@ -180,13 +182,13 @@ class IvfIndex:
 
     def find(self, ids: Sequence[str]) -> Ints:
         """All rows with one of the ids; a document that was replaced has several, of which at most one is live."""
-        keys, names, rows = hash_texts(ids), set(ids), [np.empty(0, np.int64)]
+        keys, id_set, rows = hash_texts(ids), set(ids), [np.empty(0, np.int64)]
         for segment, offset in zip(self.segments, self.offsets, strict=False):
             sorted_keys, key_rows = segment.keys
             begins, ends = (np.searchsorted(sorted_keys, keys, side) for side in SIDES)
             matches = [key_rows[begin:end] for begin, end in zip(begins, ends, strict=True)]
             segment_rows = np.unique(np.concatenate(matches or [np.empty(0, np.int64)]))
-            same_id = [name in names for name in segment.rows["id"].take(segment_rows).to_pylist()]
+            same_id = [document_id in id_set for document_id in segment.rows["id"].take(segment_rows).to_pylist()]
             rows.append(offset + segment_rows[np.array(same_id, bool)])
         return np.concatenate(rows)
 
@@ -207,9 +209,9 @@ def _largest(values: Floats, number: int) -> Ints:
 
 
 def build(
-    folder: Path, read: Callable[[], Tables], total: int, until: int, *, max_segment_rows: int = MAX_SEGMENT_ROWS
+    folder: Path, read: Callable[[], Tables], total: int, next_slot: int, *, max_segment_rows: int = MAX_SEGMENT_ROWS
 ) -> None:
-    """Train and write an index of all ``total`` rows, whose slots are below ``until``; ``read`` is called twice."""
+    """Train and write an index of all ``total`` rows, whose slots are below ``next_slot``; ``read`` is called twice."""
     folder.mkdir(exist_ok=True)
     number = 2 ** round(np.log2(LISTS_PER_SQRT_ROW * total**0.5))
     step = max(1, total // (TRAINING_VECTORS_PER_CENTROID * number))
@@ -219,14 +221,14 @@ def build(
         np.save(file, centroids)
     langs: list[str] = []
     segments = [_write_segment(folder, part) for part in _make_segments(read(), centroids, langs, max_segment_rows)]
-    _activate(folder, {"centres": name, "langs": langs, "built": total, "until": until, "pieces": segments})
+    _activate(folder, {"centres": name, "langs": langs, "built": total, "until": next_slot, "pieces": segments})
 
 
-def extend(folder: Path, rows: Tables, until: int, *, max_segment_rows: int = MAX_SEGMENT_ROWS) -> None:
-    """Add all rows with slots from the present ``until`` up to the new one; the centroids stay."""
+def extend(folder: Path, rows: Tables, next_slot: int, *, max_segment_rows: int = MAX_SEGMENT_ROWS) -> None:
+    """Add all rows with slots from the index's ``next_slot`` up to the new one; the centroids stay."""
     index = IvfIndex(folder)
     langs = list(index.langs)
-    segments = [(name, segment.table) for name, segment in zip(index.about["pieces"], index.segments, strict=True)]
+    segments = [(name, segment.table) for name, segment in zip(index.manifest["pieces"], index.segments, strict=True)]
     for part in _make_segments(rows, index.centroids, langs, max_segment_rows):
         segments.append(("", part))
         while len(segments) > 1 and segments[-2][1].num_rows < 2 * segments[-1][1].num_rows:
@@ -235,15 +237,15 @@ def extend(folder: Path, rows: Tables, until: int, *, max_segment_rows: int = MA
                 break
             segments[-2:] = [("", _sort_by_group(pa.concat_tables([first, second])))]
     names = [name or _write_segment(folder, table) for name, table in segments]
-    _activate(folder, index.about | {"langs": langs, "until": until, "pieces": names})
+    _activate(folder, index.manifest | {"langs": langs, "until": next_slot, "pieces": names})
 
 
-def _activate(folder: Path, about: dict[str, Any]) -> None:
+def _activate(folder: Path, manifest: dict[str, Any]) -> None:
     """Replace the manifest, then delete the files that it does not name."""
     with atomic_write(folder / MANIFEST, temporary=folder / f"{MANIFEST}.part") as file:
-        file.write(json.dumps(about, indent=1).encode())
+        file.write(json.dumps(manifest, indent=1).encode())
     for path in folder.iterdir():
-        if path.name not in {MANIFEST, about["centres"], *about["pieces"]}:
+        if path.name not in {MANIFEST, manifest["centres"], *manifest["pieces"]}:
             path.unlink()
 
 

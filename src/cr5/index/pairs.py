@@ -6,8 +6,8 @@ import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.index.ingest import BULK_ROWS, merge_batches
-from cr5.index.results import DocumentPair, IndexedDocument
-from cr5.index.search import DOCUMENT_COLUMNS, require_languages
+from cr5.index.results import DOCUMENT_COLUMNS, DocumentPair, IndexedDocument
+from cr5.index.search import require_languages
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import to_matrix
 from cr5.progress import Progress, ProgressCallback
@@ -17,11 +17,11 @@ from cr5.retrieval.vectors import row_products
 
 
 class _Side(NamedTuple):
-    """All documents of one language: ids, vectors, and their neighbourhood means r(.) in the other language."""
+    """All documents of one language: ids, vectors, and their hubness in the other language."""
 
     ids: list[str]
     vectors: Array
-    means: Array
+    hubness: Array
 
 
 def closest_pairs(
@@ -41,10 +41,10 @@ def closest_pairs(
     rows_a = np.array(mutual, np.int64)
     rows_b = nearest_b[rows_a]
     cosines = row_products(a.vectors[rows_a], b.vectors[rows_b])
-    scores = csls(cosines, a.means[rows_a], b.means[rows_b])
+    scores = csls(cosines, a.hubness[rows_a], b.hubness[rows_b])
     best = np.argsort(-scores, kind="stable")[:k]
     ids = [(a.ids[rows_a[i]], b.ids[rows_b[i]]) for i in best]
-    rows = snapshot.store.get([name for pair in ids for name in pair], DOCUMENT_COLUMNS).to_pylist()
+    rows = snapshot.store.get([document_id for pair in ids for document_id in pair], DOCUMENT_COLUMNS).to_pylist()
     documents = {row["id"]: IndexedDocument(**row) for row in rows}
     return [
         DocumentPair(documents[id_a], documents[id_b], float(scores[i]), float(cosines[i]))
@@ -56,18 +56,18 @@ def closest_pairs(
 def _read_side(snapshot: Snapshot, lang: str, other: str) -> _Side:
     column, rank = snapshot.model.langs.index(other), snapshot.model.settings.rank
     ids: list[str] = []
-    vectors, means = [np.empty((0, rank), np.float32)], [np.empty(0, np.float32)]
+    vectors, hubness = [np.empty((0, rank), np.float32)], [np.empty(0, np.float32)]
     for rows in merge_batches(snapshot.store.scan(("id", "vector", "hubness"), [lang]), BULK_ROWS):
         ids += rows["id"].to_pylist()
         vectors.append(to_matrix(rows["vector"]))
-        means.append(to_matrix(rows["hubness"])[:, column])
-    return _Side(ids, np.concatenate(vectors), np.concatenate(means))
+        hubness.append(to_matrix(rows["hubness"])[:, column])
+    return _Side(ids, np.concatenate(vectors), np.concatenate(hubness))
 
 
 def _nearest(queries: _Side, candidates: _Side, *, same: bool) -> Ints:
     """The row of each query's nearest candidate by CSLS, -1 without any; if both are the ``same``, not itself."""
     k = 2 if same else 1
-    rows = top_k.nearest(queries.vectors, candidates.vectors, k, penalty=csls_penalty(candidates.means)).indices
+    rows = top_k.nearest(queries.vectors, candidates.vectors, k, penalty=csls_penalty(candidates.hubness)).indices
     if same:
         rows = np.where(rows[:, :1] == np.arange(len(rows))[:, None], rows[:, 1:], rows[:, :1])
     return np.asarray(rows[:, 0] if rows.shape[1] else np.full(len(rows), -1), np.int64)

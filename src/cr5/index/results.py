@@ -1,6 +1,6 @@
 """What an index returns: documents, search hits, pairs of documents, and an estimate of recall."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from cr5._typing import Array
@@ -18,6 +18,9 @@ class IndexedDocument:
     title: str
     url: str
     text: str
+
+
+DOCUMENT_COLUMNS = tuple(column.name for column in fields(IndexedDocument))  # of the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class DocumentPair(NamedTuple):
 
 
 class RecallEstimate(NamedTuple):
-    """Recall@k of the approximate index against an exact search, averaged over queries; ``kind`` names the index."""
+    """Recall@k of the approximate index against an exact search, averaged over queries; ``kind`` is that index."""
 
     recall: float
     queries: int

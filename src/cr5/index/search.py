@@ -7,15 +7,14 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.errors import Cr5Error, quoted
-from cr5.index.query import Query
-from cr5.index.results import RecallEstimate, SearchHit
+from cr5.index.query import Query, make_query, remake_query
+from cr5.index.results import DOCUMENT_COLUMNS, RecallEstimate, SearchHit, SearchResult
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import hash_texts, to_matrix
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
 
 RERANK_FACTOR, MIN_RERANK_DEPTH = 8, 100  # CSLS reranks max(RERANK_FACTOR * k, MIN_RERANK_DEPTH) candidates by cosine
-DOCUMENT_COLUMNS = ("id", "concept", "lang", "title", "url", "text")
 
 
 def require_languages(snapshot: Snapshot, langs: Iterable[str]) -> None:
@@ -26,35 +25,56 @@ def require_languages(snapshot: Snapshot, langs: Iterable[str]) -> None:
             raise Cr5Error(f"the index has no language {quoted(lang)}; its languages are {known}")
 
 
+def encode_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Query:
+    """A text in ``lang``, guessed if None, as a query; a query that another model encoded is encoded again."""
+    require_languages(snapshot, [] if lang is None else [lang])
+    if isinstance(query, Query):
+        return remake_query(snapshot.model, query)
+    return make_query(snapshot.model, query, lang)
+
+
 def search(
-    snapshot: Snapshot, query: Query, k: int, langs: Collection[str] | None, measure: Measure
-) -> list[SearchHit]:
+    snapshot: Snapshot,
+    query: str | Query,
+    lang: str | None,
+    k: int,
+    langs: Collection[str] | None,
+    measure: Measure,
+) -> SearchResult:
     """The documents nearest to a query, best first."""
-    require_languages(snapshot, langs or ())
-    vectors = query.vector[None]
-    return nearest(snapshot, vectors, snapshot.background.hubness(vectors), query.lang, k, langs, measure)[0]
+    encoded = encode_query(snapshot, query, lang)
+    [hits] = search_vectors(snapshot, encoded.vector[None], encoded.lang, k, langs, measure)
+    return SearchResult(encoded, hits, snapshot.background)
+
+
+def search_vectors(
+    snapshot: Snapshot, vectors: Array, lang: str, k: int, langs: Collection[str] | None, measure: Measure
+) -> list[list[SearchHit]]:
+    """For every row of ``vectors`` (queries x rank), which encode texts in ``lang``, the nearest documents."""
+    require_languages(snapshot, [lang, *(langs or ())])
+    return nearest(snapshot, vectors, snapshot.background.hubness(vectors), lang, k, langs, measure)
 
 
 def similar(
-    snapshot: Snapshot, name: str, k: int, langs: Collection[str] | None, measure: Measure
-) -> tuple[Query, list[SearchHit]]:
-    """The documents nearest to one of the index, which itself is left out; and that one as a query."""
+    snapshot: Snapshot, document_id: str, k: int, langs: Collection[str] | None, measure: Measure
+) -> SearchResult:
+    """The documents nearest to one of the index, which is the query and is left out."""
     require_languages(snapshot, langs or ())
-    row = snapshot.store.get([name], ("lang", "text", "vector", "hubness"))
+    row = snapshot.store.get([document_id], ("lang", "text", "vector", "hubness"))
     if not row.num_rows:
-        raise Cr5Error(f"there is no document {quoted(name)} in the index; check the id")
-    vectors, query_means = to_matrix(row["vector"]), to_matrix(row["hubness"])
+        raise Cr5Error(f"there is no document {quoted(document_id)} in the index; check the id")
+    vectors, hubness = to_matrix(row["vector"]), to_matrix(row["hubness"])
     lang, text = row["lang"][0].as_py(), row["text"][0].as_py()
-    [hits] = nearest(snapshot, vectors, query_means, lang, k + 1, langs, measure)
+    [hits] = nearest(snapshot, vectors, hubness, lang, k + 1, langs, measure)
     tokens, _, coverage = snapshot.model.encode_text(text, lang)
     query = Query(text, lang, 1.0, False, tokens, vectors[0], coverage, snapshot.model)
-    return query, [hit for hit in hits if hit.id != name][:k]
+    return SearchResult(query, [hit for hit in hits if hit.id != document_id][:k], snapshot.background)
 
 
 def nearest(
     snapshot: Snapshot,
     vectors: Array,
-    query_means: Array,
+    hubness: Array,
     lang: str,
     k: int,
     langs: Collection[str] | None,
@@ -62,7 +82,7 @@ def nearest(
 ) -> list[list[SearchHit]]:
     """For every row of ``vectors`` (queries x rank), texts in ``lang``, the k nearest documents, best first.
 
-    ``query_means`` (queries x languages) are the neighbourhood means r(q) of CSLS. A row of zeros has no hits.
+    ``hubness`` (queries x languages) are the neighbourhood means r(q) of CSLS. A row of zeros has no hits.
     """
     column = {name: j for j, name in enumerate(snapshot.model.langs)}
     known = np.flatnonzero(vectors.any(axis=1))
@@ -72,7 +92,7 @@ def nearest(
         scores = cosines = candidates["cosine"].to_numpy()
         if measure == "csls":
             columns = [column[other] for other in candidates["lang"].to_pylist()]
-            scores = csls(cosines, query_means[i, columns], to_matrix(candidates["hubness"])[:, column[lang]])
+            scores = csls(cosines, hubness[i, columns], to_matrix(candidates["hubness"])[:, column[lang]])
         order = np.argsort(-scores, kind="stable")[:k]
         position = dict(zip(candidates["id"].take(order).to_pylist(), order, strict=True))
         # Texts may be long: they are read for the hits only, not for all candidates.
@@ -88,18 +108,18 @@ def estimate_recall(snapshot: Snapshot, queries: int, k: int) -> RecallEstimate:
 
     A query document is not counted as its own neighbour.
     """
-    names = (name for rows in snapshot.store.scan(("id",)) for name in rows["id"].to_pylist())
-    drawn = nsmallest(queries, names, key=lambda name: int(hash_texts([name])[0]))
+    all_ids = (document_id for rows in snapshot.store.scan(("id",)) for document_id in rows["id"].to_pylist())
+    drawn = nsmallest(queries, all_ids, key=lambda document_id: int(hash_texts([document_id])[0]))
     rows = snapshot.store.get(drawn, ("id", "vector"))
     vectors, ids = to_matrix(rows["vector"]), rows["id"].to_pylist()
     exact, approximate = (
         snapshot.store.nearest(vectors, k + 1, columns=("id",), exact=exact) for exact in (True, False)
     )
     shares = []
-    for name, exact_rows, approximate_rows in zip(ids, exact, approximate, strict=True):
-        relevant = [other for other in exact_rows["id"].to_pylist() if other != name][:k]
+    for document_id, exact_rows, approximate_rows in zip(ids, exact, approximate, strict=True):
+        relevant = [other for other in exact_rows["id"].to_pylist() if other != document_id][:k]
         if relevant:
-            retrieved = [other for other in approximate_rows["id"].to_pylist() if other != name][:k]
+            retrieved = [other for other in approximate_rows["id"].to_pylist() if other != document_id][:k]
             shares.append(len({*relevant} & {*retrieved}) / len(relevant))
     recall = float(np.mean(shares)) if shares else 1.0
-    return RecallEstimate(recall, len(shares), k, str(snapshot.store.about()["index"]))
+    return RecallEstimate(recall, len(shares), k, str(snapshot.store.stats()["index"]))

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from cr5.errors import Cr5Error, IndexBusyError
 from cr5.index.background import Background
-from cr5.index.stores.base import Stamp, Store, file_stamp
-from cr5.index.stores.registry import backend_for, backend_of
+from cr5.index.stores.base import FOLDER_ADDRESS, Location, Stamp, Store, file_stamp
+from cr5.index.stores.registry import store_for
 from cr5.model import Cr5
 from cr5.storage.atomic import atomic_write
 from cr5.storage.locks import locked
@@ -25,9 +25,11 @@ from cr5.storage.locks import locked
 FORMAT = 1
 INDEX_FILE = "index.json"
 LOCK_FILE = "lock"
+# Names of format 1, inside the folder of a snapshot:
 FOLDER_PREFIX = "generation-"
-RECORD_FILE = "about.json"  # written once a snapshot has its store and model
-CREATED_FILE = "begun.json"  # written before the store is created, so that it can be removed after a crash
+STORE_FOLDER = "documents"
+COMPLETE_FILE = "about.json"  # the record, written once a snapshot has its store and model
+STARTED_FILE = "begun.json"  # the record, written before the store is created, so that it can be dropped after a crash
 
 
 class Snapshot(NamedTuple):
@@ -49,15 +51,16 @@ def create_snapshot(index_folder: Path, model: Path, address: str | None, number
     """Create a snapshot without documents, which is not active yet."""
     folder = index_folder / f"{FOLDER_PREFIX}{number}"
     folder.mkdir()
-    loaded, backend = Cr5.load(model), backend_for(address)
+    address = FOLDER_ADDRESS if address is None else address
+    loaded, store_type = Cr5.load(model), store_for(address)
     rank, langs = loaded.settings.rank, loaded.langs
     record = {"format": FORMAT, "generation": number, "model": model_digest(model), "background": None, "rank": rank}
-    record |= backend.new_record(address)
-    write_record(folder / CREATED_FILE, record)
-    store = backend.create(folder, record, address, rank=rank, languages=len(langs))
+    record |= store_type.new_record(address)
+    write_record(folder / STARTED_FILE, record)
+    store = store_type.create(_location(folder, record, address), rank=rank, languages=len(langs))
     try:
         shutil.copytree(model, folder / "model", ignore=shutil.ignore_patterns(".*"), copy_function=_link_or_copy)
-        write_record(folder / RECORD_FILE, record)
+        write_record(folder / COMPLETE_FILE, record)
         return Snapshot(record, folder, store, Cr5.load(folder / "model"), Background.empty(langs, rank))
     except BaseException:
         store.close()
@@ -69,7 +72,9 @@ def open_snapshot(index_folder: Path, record: dict[str, Any], address: str | Non
     folder = index_folder / f"{FOLDER_PREFIX}{record['generation']}"
     model = Cr5.load(folder / "model")
     background = _load_background(folder, record, model)
-    store = backend_of(record).open(folder, record, address, rank=record["rank"])
+    if address not in (None, FOLDER_ADDRESS) and record["store"] == FOLDER_ADDRESS:
+        raise Cr5Error(f"{index_folder}: the documents are in this folder, not in a server; leave out `store`")
+    store = store_for(record["store"]).open(_location(folder, record, address), rank=record["rank"])
     return Snapshot(record, folder, store, model, background)
 
 
@@ -97,12 +102,8 @@ def require_free_folder(index_folder: Path) -> None:
 
 def read_unfinished(index_folder: Path, number: int) -> dict[str, Any] | None:
     """The record of a snapshot that was begun and never became active, if there is one."""
-    try:
-        text = (index_folder / f"{FOLDER_PREFIX}{number}" / RECORD_FILE).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    record: dict[str, Any] = json.loads(text)
-    return record
+    path = index_folder / f"{FOLDER_PREFIX}{number}" / COMPLETE_FILE
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def remove_stale(index_folder: Path, kept: Collection[int], address: str | None) -> None:
@@ -114,9 +115,9 @@ def remove_stale(index_folder: Path, kept: Collection[int], address: str | None)
             for path in folder.glob(".*.tmp"):
                 path.unlink()
             continue
-        if (folder / CREATED_FILE).exists():
-            record = json.loads((folder / CREATED_FILE).read_text(encoding="utf-8"))
-            backend_of(record).drop(folder, record, address)
+        if (folder / STARTED_FILE).exists():
+            record = json.loads((folder / STARTED_FILE).read_text(encoding="utf-8"))
+            store_for(record["store"]).drop(_location(folder, record, address))
         shutil.rmtree(folder)
 
 
@@ -165,6 +166,11 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
     """Write a record to a JSON file, atomically."""
     with atomic_write(path) as file:
         file.write(json.dumps(record, indent=1).encode())
+
+
+def _location(folder: Path, record: Mapping[str, Any], address: str | None) -> Location:
+    """Where the store of a snapshot is; ``address`` takes precedence, since it may have a password."""
+    return Location(folder / STORE_FOLDER, address or record["store"], record["table"])
 
 
 def _load_background(folder: Path, record: Mapping[str, Any], model: Cr5) -> Background:

@@ -24,11 +24,6 @@ class RateLimiter:
         self.per_minute, self._clock, self._max_clients = per_minute, clock, max_clients
         self._buckets: dict[str, tuple[float, float]] = {}  # client -> (tokens, time); least recently seen first
 
-    @property
-    def remembered_clients(self) -> int:
-        """The number of clients remembered."""
-        return len(self._buckets)
-
     def acquire(self, client: str) -> float:
         """Take a token and return 0, or return the seconds until the next token is available."""
         now = self._clock()

@@ -7,7 +7,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -24,7 +24,7 @@ from cr5.server import handlers
 from cr5.server.errors import HttpError
 from cr5.server.messages import INVALID_JSON, validation_message
 from cr5.server.metrics import CONTENT_TYPE, Metrics
-from cr5.server.middleware import GuardMiddleware, too_busy
+from cr5.server.middleware import AccessMiddleware, too_busy
 from cr5.server.reference import render_reference
 from cr5.server.schemas import (
     AddResponse,
@@ -59,6 +59,7 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     }.items()
 }  # fmt: skip
 Result = TypeVar("Result")
+Handler: TypeAlias = Callable[[ServerState], BaseModel]
 log = logging.getLogger("cr5.server")
 
 
@@ -89,24 +90,22 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
         responses=ERROR_RESPONSES,
     )
     app.router.route_class = _JsonRoute
-    app.add_middleware(GuardMiddleware, settings=settings, metrics=metrics)
+    app.add_middleware(AccessMiddleware, settings=settings, metrics=metrics)
     app.exception_handler(Cr5Error)(_handle_library_error)
     app.exception_handler(RequestValidationError)(_handle_invalid_request)
     app.exception_handler(HTTPException)(_handle_framework_error)
 
-    async def read(handler: Callable[[ServerState], BaseModel]) -> Response:
-        return _json(await pools.read(lambda: handler(state).model_dump_json()))
+    async def read(handler: Handler) -> Response:
+        return await pools.read(partial(handler, state))
 
-    async def encode(handler: Callable[[ServerState], BaseModel]) -> Response:
-        return _json(await _run(pools.encoders, settings.timeout_seconds, lambda: handler(state).model_dump_json()))
+    async def encode(handler: Handler) -> Response:
+        return await _respond(pools.encoders, settings.timeout_seconds, partial(handler, state))
 
     async def write(handler: Callable[[Index], BaseModel]) -> Response:
         if settings.read_only:
             raise HttpError(403, "this server is read-only; start it without --read-only to add or delete documents")
-        patience = settings.timeout_seconds / 2
-        return _json(
-            await _run(pools.writer, settings.timeout_seconds, lambda: state.write(handler, patience).model_dump_json())
-        )
+        work = partial(state.write, handler, lock_timeout_seconds=settings.timeout_seconds / 2)
+        return await _respond(pools.writer, settings.timeout_seconds, work)
 
     @app.get("/search", response_model=SearchResponse)
     async def search(request: Annotated[SearchRequest, Query()]) -> Response:
@@ -157,9 +156,7 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
     async def health() -> Response:
         """Tell whether the server can answer."""
         seconds = min(HEALTH_SECONDS, settings.timeout_seconds)
-        return _json(
-            await _run(pools.health, seconds, lambda: handlers.health(state, version=release).model_dump_json())
-        )
+        return await _respond(pools.health, seconds, partial(handlers.health, state, version=release))
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def prometheus() -> Response:
@@ -201,13 +198,13 @@ class _Pools:
         # Reads that wait for a slow store must not use up all requests that the server accepts.
         self._max_reading = max(settings.threads, settings.max_concurrent_requests * 3 // 4)
 
-    async def read(self, work: Callable[[], Result]) -> Result:
-        """The result of work in a reader thread, unless too many requests are waiting for one."""
+    async def read(self, work: Callable[[], BaseModel]) -> Response:
+        """The response of work in a reader thread, unless too many requests are waiting for one."""
         if self._reading >= self._max_reading:
             raise too_busy()
         self._reading += 1
         try:
-            return await _run(self.readers, self._settings.timeout_seconds, work)
+            return await _respond(self.readers, self._settings.timeout_seconds, work)
         finally:
             self._reading -= 1
 
@@ -228,7 +225,9 @@ async def _run(pool: Executor, seconds: float, work: Callable[[], Result]) -> Re
         raise HttpError(503, message, {"Retry-After": "5"}) from None
 
 
-def _json(content: str) -> Response:
+async def _respond(pool: Executor, seconds: float, work: Callable[[], BaseModel]) -> Response:
+    """The result of work in a thread, as JSON, which that thread writes as well."""
+    content = await _run(pool, seconds, lambda: work().model_dump_json())
     return Response(content, media_type="application/json")
 
 

@@ -3,7 +3,7 @@
 import base64
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -11,13 +11,14 @@ import numpy as np
 from cr5._typing import Array
 from cr5.corpus.documents import Document
 from cr5.errors import quoted
-from cr5.index import Index, IndexedDocument, SearchHit, SearchResult
+from cr5.index import Index, IndexedDocument, Query, SearchResult
 from cr5.retrieval.passages import passage
 from cr5.server.errors import HttpError
 from cr5.server.metrics import Metrics
 from cr5.server.schemas import (
     AddResponse,
     DeleteResponse,
+    DocumentFields,
     DocumentResponse,
     EmbeddingItem,
     EmbeddingsRequest,
@@ -52,19 +53,9 @@ def search(state: ServerState, request: SearchRequest) -> SearchResponse:
     langs = _parse_languages(index, request.search_in)
     _check_languages(index, [request.lang] if request.lang else [])
     if not any(character.isalnum() for character in request.q):
-        return SearchResponse(
-            query=request.q,
-            lang=request.lang or "",
-            guessed=False,
-            confidence=0.0,
-            known=0.0,
-            measure=request.measure,
-            milliseconds=_milliseconds_since(started),
-            hits=[],
-            at=(0.0, 0.0),
-        )
+        return _search_response(request, started, request.q, request.lang or "")
     result = index.search(request.q, request.lang or None, k=request.k, langs=langs, measure=request.measure)
-    return _search_response(state, request, started, request.q, result)
+    return _result_response(state, request, started, request.q, result)
 
 
 def similar(state: ServerState, request: SimilarRequest) -> SearchResponse:
@@ -72,7 +63,7 @@ def similar(state: ServerState, request: SimilarRequest) -> SearchResponse:
     started, index = time.perf_counter(), state.index
     langs, document = _parse_languages(index, request.search_in), _get(index, request.id)
     result = index.similar(request.id, k=request.k, langs=langs, measure=request.measure)
-    return _search_response(state, request, started, document.title or snippet(document.text), result)
+    return _result_response(state, request, started, document.title or snippet(document.text), result)
 
 
 def explain(state: ServerState, request: ExplainRequest) -> ExplainResponse:
@@ -103,7 +94,7 @@ def explain(state: ServerState, request: ExplainRequest) -> ExplainResponse:
 def document(state: ServerState, document_id: str) -> DocumentResponse:
     """A document by its id."""
     found = _get(state.index, document_id)
-    return DocumentResponse(**asdict(found) | {"url": web_url(found.url)})
+    return DocumentResponse(**_document_fields(found), text=found.text)
 
 
 def add(index: Index, request: NewDocuments) -> AddResponse:
@@ -199,43 +190,44 @@ def web_url(url: str) -> str:
     return url if url.lower().startswith(("http://", "https://")) else ""
 
 
-def _search_response(
+def _result_response(
     state: ServerState, request: SearchRequest | SimilarRequest, started: float, text: str, result: SearchResult
 ) -> SearchResponse:
-    """The response for a search; ``text`` is what the page shows as its query."""
+    """The response for the result of a search; ``text`` is what the page shows as its query."""
     query, projection = result.query, state.projection(result.background)
     query_point, *hit_points = projection.transform(np.stack([query.vector, *(hit.vector for hit in result.hits)]))
+    hits = [
+        HitResponse(**_document_fields(hit), snippet=snippet(hit.text), score=hit.score, cosine=hit.cosine, x=x, y=y)
+        for hit, (x, y) in zip(result.hits, hit_points, strict=True)
+    ]
+    return _search_response(request, started, text, query.lang, query, hits, query_point)
+
+
+def _search_response(
+    request: SearchRequest | SimilarRequest,
+    started: float,
+    text: str,
+    lang: str,
+    query: Query | None = None,
+    hits: Sequence[HitResponse] = (),
+    query_point: Point = (0.0, 0.0),
+) -> SearchResponse:
     return SearchResponse(
         query=text,
-        lang=query.lang,
-        guessed=query.guessed,
-        confidence=query.confidence,
-        known=query.coverage,
+        lang=lang,
+        guessed=query is not None and query.guessed,
+        confidence=query.confidence if query else 0.0,
+        known=query.coverage if query else 0.0,
         measure=request.measure,
-        milliseconds=_milliseconds_since(started),
-        hits=[_hit_response(hit, point) for hit, point in zip(result.hits, hit_points, strict=True)],
+        milliseconds=round(1000 * (time.perf_counter() - started), 3),
+        hits=list(hits),
         at=query_point,
     )
 
 
-def _milliseconds_since(started: float) -> float:
-    return round(1000 * (time.perf_counter() - started), 3)
-
-
-def _hit_response(hit: SearchHit, point: Point) -> HitResponse:
-    x, y = point
-    return HitResponse(
-        id=hit.id,
-        concept=hit.concept,
-        lang=hit.lang,
-        title=hit.title,
-        url=web_url(hit.url),
-        snippet=snippet(hit.text),
-        score=hit.score,
-        cosine=hit.cosine,
-        x=x,
-        y=y,
-    )
+def _document_fields(document: IndexedDocument) -> dict[str, str]:
+    fields = {name: getattr(document, name) for name in DocumentFields.model_fields}
+    return fields | {"url": web_url(document.url)}
 
 
 def _parse_languages(index: Index, codes: str | None) -> list[str] | None:

@@ -35,7 +35,7 @@ def too_busy() -> HttpError:
     return HttpError(503, "the server is handling too many requests; try again later", {"Retry-After": "1"})
 
 
-class GuardMiddleware:
+class AccessMiddleware:
     """Checks who sends a request and how large it is, adds security headers to every response and counts both.
 
     The details of an unexpected error go to the log only.
@@ -69,7 +69,7 @@ class GuardMiddleware:
                 await send_error(error, send_with_headers)
             except Exception:
                 log.exception("%s %s failed", scope["method"], quote(scope["path"]))
-                if status:  # the response has begun, so all that can be done is to break it off
+                if status:  # the response has begun: the server closes the connection
                     raise
                 failure = HttpError(500, "internal server error; the server's log has the details")
                 await send_error(failure, send_with_headers)
@@ -104,7 +104,7 @@ class GuardMiddleware:
             raise HttpError(401, message, {"WWW-Authenticate": "Bearer"})
 
     async def _read_body(self, scope: Scope, receive: Receive) -> Receive:
-        """Read the complete body, up to the limit, and return a channel that delivers it in one message."""
+        """Read the complete body, up to the limit, and return a receive callable that delivers it in one message."""
         headers, limit = dict(scope["headers"]), self._settings.max_body_bytes
         if b"content-length" not in headers and b"transfer-encoding" not in headers:
             return receive

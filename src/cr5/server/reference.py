@@ -1,4 +1,8 @@
-"""The API reference at /docs: an OpenAPI schema as one HTML page, without scripts or external resources."""
+"""The API reference at /docs: an OpenAPI schema as one HTML page.
+
+Swagger UI, FastAPI's own, loads scripts from elsewhere, which the content security policy forbids and a machine without
+internet cannot do.
+"""
 
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring

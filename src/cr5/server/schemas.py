@@ -21,7 +21,7 @@ _URL_PATTERN = r"^(https?://[^\x00-\x20]*)?$"
 Id: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=MAX_QUERY_CHARS, description="The id of a document, as in a hit.")
 ]
-Query: TypeAlias = Annotated[str, Field(max_length=MAX_QUERY_CHARS)]
+QueryText: TypeAlias = Annotated[str, Field(max_length=MAX_QUERY_CHARS)]
 Lang: TypeAlias = Annotated[
     str | None,
     Field(max_length=MAX_LANGUAGE_CHARS, description="Language of the query; identified if missing or empty."),
@@ -46,7 +46,7 @@ class StrictRequest(BaseModel):
 class SearchRequest(StrictRequest):
     """A search for documents by a text."""
 
-    q: Annotated[Query, Field(min_length=1, description="Any text.")]
+    q: Annotated[QueryText, Field(min_length=1, description="Any text.")]
     lang: Lang = None
     search_in: SearchIn = None
     k: Count = 10
@@ -66,7 +66,7 @@ class ExplainRequest(StrictRequest):
     """The document ``id`` to be compared with the text ``q`` or with the document ``of``."""
 
     id: Id
-    q: Annotated[Query | None, Field(description="A text; give this or `of`.")] = None
+    q: Annotated[QueryText | None, Field(description="A text; give this or `of`.")] = None
     lang: Lang = None
     of: Annotated[str | None, Field(max_length=MAX_QUERY_CHARS, description="Another document; give this or `q`.")] = (
         None
@@ -110,7 +110,6 @@ class EmbeddingsRequest(BaseModel):
     model: Annotated[str, Field(max_length=MAX_QUERY_CHARS)] = "cr5"
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = None
-    user: str | None = None
 
 
 # Responses
@@ -122,14 +121,19 @@ class ErrorResponse(BaseModel):
     error: str
 
 
-class HitResponse(BaseModel):
-    """A document that was found; x and y are its position on the map."""
+class DocumentFields(BaseModel):
+    """What hits and documents have in common."""
 
     id: str
     concept: str
     lang: str
     title: str
     url: str
+
+
+class HitResponse(DocumentFields):
+    """A document that was found; x and y are its position on the map."""
+
     snippet: str
     score: float
     cosine: float
@@ -168,14 +172,9 @@ class ExplainResponse(BaseModel):
     pairs: list[tuple[str, str, float]]
 
 
-class DocumentResponse(BaseModel):
+class DocumentResponse(DocumentFields):
     """A document as it was added."""
 
-    id: str
-    concept: str
-    lang: str
-    title: str
-    url: str
     text: str
 
 

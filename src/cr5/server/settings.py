@@ -18,10 +18,9 @@ class ServerSettings:
     """How a server behaves.
 
     ``requests_per_minute`` is the rate limit for one client address. ``allowed_hosts`` are the host names that the
-    server answers to (empty: all of them); this stops a foreign web page from reaching a local server by pointing its
-    own domain name at 127.0.0.1. ``store`` is the address of the index's database, if that needs a password.
-    ``metrics_folder`` is where several workers share their metrics. ``shutdown_seconds`` is how long a server that is
-    stopping waits for a write to finish.
+    server answers to (empty: all of them); this protects against DNS rebinding. ``store`` is the address of the index's
+    database, if that needs a password. ``metrics_folder`` is where several workers share their metrics.
+    ``shutdown_seconds`` is how long a server that is stopping waits for a write to finish.
     """
 
     api_key: str | None = None

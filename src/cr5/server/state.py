@@ -34,9 +34,9 @@ class ServerState:
                 self._projection = background, Projection.fit(background.stacked)
             return self._projection[1]
 
-    def write(self, function: Callable[[Index], Result], patience_seconds: float) -> Result:
+    def write(self, function: Callable[[Index], Result], lock_timeout_seconds: float) -> Result:
         """The result of a function that writes to the index; retries while another process is writing."""
-        deadline = time.monotonic() + patience_seconds
+        deadline = time.monotonic() + lock_timeout_seconds
         while True:
             try:
                 return function(self.index)

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cr5.errors import quoted
+from cr5.server import token_rules
 from cr5.server.errors import HttpError
 
 FOLDER = Path(__file__).parent
@@ -35,6 +36,7 @@ class StaticFiles:
     def __init__(self) -> None:
         paths = [*sorted((FOLDER / "static").glob("*")), FOLDER / "reference.css"]
         contents = {path: path.read_bytes() for path in paths if path.is_file() and path.suffix in CONTENT_TYPES}
+        contents[Path(token_rules.FILE_NAME)] = token_rules.token_rules().encode()
         self._files = {
             path.name: _File(content, CONTENT_TYPES[path.suffix], f'"{sha256(content).hexdigest()[:32]}"')
             for path, content in contents.items()

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cr5.cli.render import console
 from cr5.cli.render.console import out
-from cr5.index import DocumentPair, IndexedDocument, IngestCounts, Query, RecallEstimate, SearchHit
+from cr5.index import DOCUMENT_COLUMNS, DocumentPair, IndexedDocument, IngestCounts, Query, RecallEstimate, SearchHit
 from cr5.retrieval.passages import LongTextExplanation, passage
 from cr5.retrieval.top_k import Measure
 
@@ -87,7 +87,7 @@ def pairs_report(langs: Sequence[str], pairs: Sequence[DocumentPair], reasons: S
 
 def document_fields(document: IndexedDocument, reason: LongTextExplanation | None = None) -> dict[str, Any]:
     """A document for JSON output, with a snippet if there is a reason why it was found."""
-    fields = {name: getattr(document, name) for name in ("id", "concept", "lang", "title", "url", "text")}
+    fields = {column: getattr(document, column) for column in DOCUMENT_COLUMNS}
     return fields | ({} if reason is None else {"snippet": _snippet(document, reason)})
 
 

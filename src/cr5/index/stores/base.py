@@ -1,15 +1,16 @@
 """The store: rows of documents with their vectors, and the rows whose vectors are nearest to a query.
 
-A store knows rows and inner products, nothing of models or CSLS. ``lance`` (a folder) and ``postgres`` (a server)
-implement it; the checks and conversions that both need are here. To add a store, write a module with a
-``StoreBackend`` and list it in ``cr5.index.stores.registry``.
+A store knows rows and inner products, nothing of models or CSLS. The base class checks what callers pass; ``lance`` (a
+folder) and ``postgres`` (a server) implement the rest. To add a store, write a subclass and list it in
+``cr5.index.stores.registry``.
 """
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,48 +26,97 @@ NORM_TOLERANCE = 1e-3  # how far the length of a vector may be from 1
 TEXT_COLUMNS = ("id", "concept", "lang", "title", "url", "text", "digest")
 DEFAULT_COLUMNS = (*TEXT_COLUMNS, "hubness")  # all but the vector
 CANDIDATE_COLUMNS = ("id", "lang", "hubness")  # what reranking needs
+FOLDER_ADDRESS = "lance"  # of a store in the folder of the index
 
 Floats: TypeAlias = NDArray[np.float32]
 Stamp: TypeAlias = tuple[int, int] | None
 
 
-class Store(Protocol):
+class Location(NamedTuple):
+    """Where a store is: its own folder, the address that the user passed as ``store``, and the table in a server."""
+
+    folder: Path
+    address: str = FOLDER_ADDRESS
+    table: str | None = None
+
+
+class Store(ABC):
     """Rows by id. Readers never wait for writers; threads may share a store.
 
     Every row has a vector of length 1 (rank numbers) and its ``hubness``: one neighbourhood mean for each language.
     """
 
-    schema: pa.Schema
+    label: ClassVar[str]  # the name of the database as users know it
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.rank, self.languages = (schema.field(name).type.list_size for name in ("vector", "hubness"))
+
+    @classmethod
+    @abstractmethod
+    def accepts(cls, address: str) -> bool:
+        """Whether an address is for a store of this class."""
+
+    @classmethod
+    def new_record(cls, address: str) -> dict[str, Any]:
+        """What ``index.json`` has to remember of the location of a new store; no password."""
+        return {"store": address, "table": None}
+
+    @classmethod
+    @abstractmethod
+    def create(cls, location: Location, *, rank: int, languages: int) -> "Store":
+        """Create an empty store for vectors of ``rank`` numbers."""
+
+    @classmethod
+    @abstractmethod
+    def open(cls, location: Location, *, rank: int | None = None) -> "Store":
+        """Open a store; with ``rank``, check that its vectors have that rank."""
+
+    @classmethod  # noqa: B027
+    def drop(cls, location: Location) -> None:
+        """Remove what lies outside the folder, which the caller deletes."""
 
     def upsert(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Insert rows, replacing those with the same id, in one transaction; of equal ids in a call the last stays."""
-        ...
+        table = check_rows(rows, self.schema)
+        if table.num_rows:
+            self._upsert(table)
 
     def delete(self, ids: Sequence[str]) -> int:
         """Delete rows; return how many existed."""
-        ...
+        keys = valid_keys(ids)
+        return self._delete(keys) if keys else 0
 
     def get(self, ids: Sequence[str], columns: Sequence[str] = DEFAULT_COLUMNS) -> pa.Table:
         """The rows with these ids, in the order of the ids; missing ones are left out."""
-        ...
+        return self._get(ids, self._existing_columns(columns))
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
         """The content digest of each of these rows that exists."""
-        ...
+        rows = self._read_ids(valid_keys(ids), ["id", "digest"])
+        return dict(zip(rows["id"].to_pylist(), rows["digest"].to_pylist(), strict=True))
 
+    @abstractmethod
     def count(self) -> dict[str, int]:
         """The number of rows of each language."""
-        ...
 
     def scan(
         self, columns: Sequence[str] = DEFAULT_COLUMNS, langs: Collection[str] | None = None, batch_rows: int = 4096
     ) -> Iterator[pa.RecordBatch]:
         """All rows as of now, whatever is written during the scan, in batches of at most ``batch_rows``."""
-        ...
+        return self._scan(self._existing_columns(columns), None if langs is None else valid_keys(langs), batch_rows)
 
     def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
         """Replace the hubness (rows x languages) of some rows, and nothing else; missing ids are ignored."""
-        ...
+        values = np.asarray(values, np.float32)
+        if values.shape != (len(ids), self.languages):
+            raise Cr5Error(f"hubness has shape {values.shape}; it must be ({len(ids)}, {self.languages})")
+        if not np.isfinite(values).all():
+            raise Cr5Error("hubness is not finite")
+        last = {document_id: row for row, document_id in enumerate(ids)}
+        keys = valid_keys(last)
+        if keys:
+            self._set_hubness(keys, values[[last[key] for key in keys]])
 
     def nearest(
         self,
@@ -82,62 +132,67 @@ class Store(Protocol):
         The inner product is added as the column "cosine". ``langs`` restricts the search to some languages. With
         ``exact`` every row is compared; otherwise an approximate index, if ``optimise`` has built one, may miss a few.
         """
-        ...
+        vectors = np.asarray(vectors, np.float32)
+        if vectors.ndim != 2 or vectors.shape[1] != self.rank:
+            raise Cr5Error(f"the query vectors have shape {vectors.shape}; it must be (queries, {self.rank})")
+        if not np.isfinite(vectors).all():
+            raise Cr5Error("a query vector is not finite")
+        if k < 1:
+            raise Cr5Error(f"`k={k}` is not positive; use 1 or more")
+        keys = None if langs is None else valid_keys(langs)
+        return self._nearest(vectors, k, keys, exact, self._existing_columns(columns))
 
+    @abstractmethod
     def optimise(self) -> None:
         """Compact the files; build or update the approximate index if there are enough rows."""
-        ...
 
-    def about(self) -> dict[str, Any]:
-        """``store``, ``rank``, ``extras`` (languages), ``rows``, ``unindexed``, ``bytes`` and ``index`` of the store.
+    def stats(self) -> dict[str, Any]:
+        """``store``, ``rank``, ``extras`` (the number of languages), ``rows``, ``unindexed``, ``bytes`` and ``index``.
 
-        ``index`` is the kind of the approximate index, or "none"; ``unindexed`` are the rows that it does not have.
+        ``index`` is the type of the approximate index, or "none"; ``unindexed`` are the rows that it does not have.
         """
-        ...
+        return {"store": self.label.lower(), "rank": self.rank, "extras": self.languages} | self._stats()
 
+    @abstractmethod
     def close(self) -> None:
         """Release files and connections."""
-        ...
 
+    # What the methods above call after they have checked their arguments: ``columns`` exist, keys are valid.
 
-class StoreBackend(Protocol):
-    """How an index creates, finds again and removes a store of one kind.
+    @abstractmethod
+    def _upsert(self, table: pa.Table) -> None: ...
 
-    ``folder`` is that of the snapshot, ``address`` what the user passed as ``store``, and ``record`` what the backend
-    wrote into ``index.json`` when the store was created: "store" and "table".
-    """
+    @abstractmethod
+    def _delete(self, keys: list[str]) -> int: ...
 
-    label: str
+    @abstractmethod
+    def _read_ids(self, keys: list[str], columns: list[str]) -> pa.Table:
+        """The rows with these ids, in any order."""
 
-    def accepts(self, address: str | None) -> bool:
-        """Whether an address, or None for the folder of the index, is for this backend."""
-        ...
+    def _get(self, ids: Sequence[str], columns: list[str]) -> pa.Table:
+        rows = self._read_ids(valid_keys(ids), list(dict.fromkeys([*columns, "id"])))
+        return take_ids(rows, ids).select(columns)
 
-    def new_record(self, address: str | None) -> dict[str, Any]:
-        """What ``index.json`` has to remember of a new store; no password."""
-        ...
+    @abstractmethod
+    def _scan(self, columns: list[str], langs: list[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]: ...
 
-    def recognises(self, record: Mapping[str, Any]) -> bool:
-        """Whether this backend wrote the record."""
-        ...
+    @abstractmethod
+    def _set_hubness(self, keys: list[str], values: Floats) -> None: ...
 
-    def address_of(self, record: Mapping[str, Any], address: str | None) -> str | None:
-        """The address of the store of a record; ``address`` takes precedence, since it may have a password."""
-        ...
+    @abstractmethod
+    def _nearest(
+        self, vectors: Floats, k: int, langs: list[str] | None, exact: bool, columns: list[str]
+    ) -> list[pa.Table]: ...
 
-    def create(
-        self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int, languages: int
-    ) -> Store:
-        """Create an empty store for vectors of ``rank`` numbers."""
-        ...
+    @abstractmethod
+    def _stats(self) -> dict[str, Any]: ...
 
-    def open(self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int) -> Store:
-        """Open the store."""
-        ...
-
-    def drop(self, folder: Path, record: Mapping[str, Any], address: str | None) -> None:
-        """Remove what lies outside ``folder``, which the caller deletes."""
-        ...
+    def _existing_columns(self, columns: Sequence[str]) -> list[str]:
+        """Check that columns exist; remove duplicates."""
+        for name in columns:
+            if name not in self.schema.names:
+                raise Cr5Error(f"there is no column {quoted(name)}; choose from {', '.join(self.schema.names)}")
+        return list(dict.fromkeys(columns))
 
 
 def make_schema(rank: int, languages: int) -> pa.Schema:
@@ -195,7 +250,7 @@ def check_rows(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
     _check_each(table, pa.array(wrong), "the vector does not have length 1; normalise it, or leave out zero vectors")
     infinite = ~np.isfinite(to_matrix(table["hubness"])).all(axis=1)
     _check_each(table, pa.array(infinite), "hubness is not finite")
-    last = {name: row for row, name in enumerate(table["id"].to_pylist())}
+    last = {document_id: row for row, document_id in enumerate(table["id"].to_pylist())}
     return table if len(last) == table.num_rows else table.take(sorted(last.values()))
 
 
@@ -205,41 +260,8 @@ def _check_each(table: pa.Table, wrong: pa.Array, message: str) -> None:
         raise Cr5Error(f"document {quoted(table['id'][int(rows[0])].as_py())}: {message}")
 
 
-def check_hubness(ids: Sequence[str], values: Floats, schema: pa.Schema) -> tuple[list[str], Floats]:
-    """Check new hubness (ids x languages); of equal ids keep the last."""
-    languages = schema.field("hubness").type.list_size
-    values = np.asarray(values, np.float32)
-    if values.shape != (len(ids), languages):
-        raise Cr5Error(f"hubness has shape {values.shape}; it must be ({len(ids)}, {languages})")
-    if not np.isfinite(values).all():
-        raise Cr5Error("hubness is not finite")
-    last = {name: row for row, name in enumerate(ids)}
-    return list(last), values[list(last.values())]
-
-
-def check_queries(vectors: Floats, k: int, schema: pa.Schema) -> Floats:
-    """Check query vectors (queries x rank) and k."""
-    rank = schema.field("vector").type.list_size
-    vectors = np.asarray(vectors, np.float32)
-    if vectors.ndim != 2 or vectors.shape[1] != rank:
-        raise Cr5Error(f"the query vectors have shape {vectors.shape}; it must be (queries, {rank})")
-    if not np.isfinite(vectors).all():
-        raise Cr5Error("a query vector is not finite")
-    if k < 1:
-        raise Cr5Error(f"`k={k}` is not positive; use 1 or more")
-    return vectors
-
-
-def check_columns(columns: Sequence[str], schema: pa.Schema) -> list[str]:
-    """Check that columns exist; remove duplicates."""
-    for name in columns:
-        if name not in schema.names:
-            raise Cr5Error(f"there is no column {quoted(name)}; choose from {', '.join(schema.names)}")
-    return list(dict.fromkeys(columns))
-
-
-def storable(texts: Collection[str]) -> list[str]:
-    """Ids or languages without duplicates, and without those that no store can hold and so none can find."""
+def valid_keys(texts: Collection[str]) -> list[str]:
+    """The valid keys among ids or languages: unique, encodable as UTF-8, without NUL."""
     return [
         text for text in dict.fromkeys(texts) if "\0" not in text and text.encode(errors="replace").decode() == text
     ]
@@ -247,8 +269,8 @@ def storable(texts: Collection[str]) -> list[str]:
 
 def take_ids(table: pa.Table, ids: Sequence[str]) -> pa.Table:
     """The rows with these ids, in the order of the ids; missing ones are left out."""
-    position = {name: row for row, name in enumerate(table["id"].to_pylist())}
-    return table.take(pa.array([position[name] for name in ids if name in position], pa.int64()))
+    row_of = {document_id: row for row, document_id in enumerate(table["id"].to_pylist())}
+    return table.take(pa.array([row_of[document_id] for document_id in ids if document_id in row_of], pa.int64()))
 
 
 def take_best(table: pa.Table, cosines: NDArray[Any], k: int) -> pa.Table:

@@ -13,7 +13,7 @@ import importlib
 import os
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,20 +30,15 @@ from cr5.index import ivf
 from cr5.index.ivf import IvfIndex
 from cr5.index.stores.base import (
     ANN_MIN_ROWS,
-    CANDIDATE_COLUMNS,
-    DEFAULT_COLUMNS,
+    FOLDER_ADDRESS,
     Floats,
+    Location,
     Stamp,
-    check_columns,
-    check_hubness,
-    check_queries,
-    check_rows,
+    Store,
     file_stamp,
     make_schema,
     read_header,
-    storable,
     take_best,
-    take_ids,
     write_header,
 )
 from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
@@ -53,6 +48,7 @@ from cr5.storage.locks import locked
 if TYPE_CHECKING:
     from lancedb.expr import Expr
 
+# Names of format 1:
 TABLE, IVF_FOLDER, HUBNESS_FILE, LOCK_FILE = "documents", "cells", "hubness.npy", "writer.lock"
 ENVIRONMENT = {  # LanceDB reads these settings from the environment only; the user's values take precedence
     "LANCE_DEFAULT_IO_BUFFER_SIZE": str(2**26),  # bytes that a scan reads ahead, instead of 2 GB
@@ -75,64 +71,6 @@ class LanceLimits:
     version_lifetime: timedelta = timedelta(hours=1)  # how long a reader may use an old version
     retrain_growth: float = 2  # the IVF index is trained again when the table has grown by this factor,
     retrain_deleted_share: float = 1 / 4  # or when this share of the indexed rows has been deleted
-
-
-class LanceBackend:
-    """LanceDB in the folder of the index."""
-
-    label = "LanceDB"
-
-    def accepts(self, address: str | None) -> bool:
-        return address is None
-
-    def new_record(self, address: str | None) -> dict[str, Any]:
-        return {"store": "lance", "table": None}
-
-    def recognises(self, record: Mapping[str, Any]) -> bool:
-        return record["table"] is None and record["store"] == "lance"
-
-    def address_of(self, record: Mapping[str, Any], address: str | None) -> None:
-        return None
-
-    def create(
-        self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int, languages: int
-    ) -> "LanceStore":
-        return create(folder / TABLE, rank=rank, languages=languages)
-
-    def open(self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int) -> "LanceStore":
-        if address is not None:
-            raise Cr5Error(f"{folder.parent}: the documents are in this folder, not in a server; leave out `store`")
-        return open(folder / TABLE, rank=rank)
-
-    def drop(self, folder: Path, record: Mapping[str, Any], address: str | None) -> None:
-        pass
-
-
-def create(folder: Path, *, rank: int, languages: int, limits: LanceLimits | None = None) -> "LanceStore":
-    """Create an empty store in a folder, which may hold other files."""
-    lancedb, columns = _import_lancedb(), make_schema(rank, languages)
-    folder.mkdir(parents=True, exist_ok=True)
-    with writer_lock(folder):
-        if (folder / f"{TABLE}.lance").exists():
-            raise Cr5Error(f"{folder}: there is an index already; open it, or delete the folder")
-        columns = columns.append(pa.field("slot", pa.int64(), nullable=False))
-        columns = columns.with_metadata({"cr5": write_header(rank, languages)})
-        index = importlib.import_module("lancedb.index")
-        stable = {"new_table_enable_stable_row_ids": "true"}  # the IVF index refers to rows by their ids
-        table = lancedb.connect(folder).create_table(TABLE, schema=columns, storage_options=stable)
-        table.create_index("id", config=index.BTree())
-        table.create_index("lang", config=index.Bitmap())
-    return open(folder, limits=limits)
-
-
-def open(  # noqa: A001
-    folder: Path, *, rank: int | None = None, limits: LanceLimits | None = None
-) -> "LanceStore":
-    """Open the store in a folder; with ``rank``, check that its vectors have that rank."""
-    lancedb = _import_lancedb()
-    if not (folder / f"{TABLE}.lance").is_dir():
-        raise Cr5Error(f"{folder}: there is no index; check the path, or build the index first")
-    return LanceStore(folder, lancedb, rank, limits or LanceLimits())
 
 
 def _import_lancedb() -> Any:
@@ -159,8 +97,40 @@ class _ReaderState(NamedTuple):
     ivf: Stamp
 
 
-class LanceStore:
-    """Documents in a folder. See ``cr5.index.stores.base.Store`` for the methods."""
+class LanceStore(Store):
+    """Documents in a folder."""
+
+    label = "LanceDB"
+
+    @classmethod
+    def accepts(cls, address: str) -> bool:
+        return address == FOLDER_ADDRESS
+
+    @classmethod
+    def create(
+        cls, location: Location, *, rank: int, languages: int, limits: LanceLimits | None = None
+    ) -> "LanceStore":
+        """Create an empty store in a folder, which may hold other files."""
+        lancedb, columns, folder = _import_lancedb(), make_schema(rank, languages), location.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        with writer_lock(folder):
+            if (folder / f"{TABLE}.lance").exists():
+                raise Cr5Error(f"{folder}: there is an index already; open it, or delete the folder")
+            columns = columns.append(pa.field("slot", pa.int64(), nullable=False))
+            columns = columns.with_metadata({"cr5": write_header(rank, languages)})
+            index = importlib.import_module("lancedb.index")
+            stable = {"new_table_enable_stable_row_ids": "true"}  # the IVF index refers to rows by their ids
+            table = lancedb.connect(folder).create_table(TABLE, schema=columns, storage_options=stable)
+            table.create_index("id", config=index.BTree())
+            table.create_index("lang", config=index.Bitmap())
+        return cls.open(location, limits=limits)
+
+    @classmethod
+    def open(cls, location: Location, *, rank: int | None = None, limits: LanceLimits | None = None) -> "LanceStore":
+        lancedb, folder = _import_lancedb(), location.folder
+        if not (folder / f"{TABLE}.lance").is_dir():
+            raise Cr5Error(f"{folder}: there is no index; check the path, or build the index first")
+        return cls(folder, lancedb, rank, limits or LanceLimits())
 
     def __init__(self, folder: Path, lancedb: Any, rank: int | None, limits: LanceLimits) -> None:
         self.folder, self.limits = folder, limits
@@ -171,7 +141,7 @@ class LanceStore:
         self._connection = lancedb.connect(folder, read_consistency_interval=timedelta(0), session=session)
         self._table = self._connection.open_table(TABLE)
         header = (self._table.schema.metadata or {}).get(b"cr5", b"").decode()
-        self.schema = read_header(header, str(folder), rank)
+        super().__init__(read_header(header, str(folder), rank))
         self._next_slot = (-1, 0)  # a version of the table, and the first slot that is unused in it
         self._reader_lock, self._reader_state = threading.Lock(), _ReaderState(-1, None, None)
         self._reader: TableReader | None = None
@@ -180,10 +150,7 @@ class LanceStore:
     def __repr__(self) -> str:
         return f"LanceStore({str(self.folder)!r})"
 
-    def upsert(self, rows: pa.RecordBatch | pa.Table) -> None:
-        table = check_rows(rows, self.schema)
-        if not table.num_rows:
-            return
+    def _upsert(self, table: pa.Table) -> None:
         with self._writing():
             first = self._unused_slot()
             slots = pa.array(np.arange(first, first + table.num_rows))
@@ -192,25 +159,18 @@ class LanceStore:
             done = merge.execute(table)
             self._next_slot = (done.version, first + table.num_rows)
             index = self._open_ivf()
-            if index and self._next_slot[1] - index.until > self.limits.max_unindexed_rows:
-                self._extend_ivf(index.until, self._next_slot[1])
+            if index and self._next_slot[1] - index.next_slot > self.limits.max_unindexed_rows:
+                self._extend_ivf(index.next_slot, self._next_slot[1])
 
-    def delete(self, ids: Sequence[str]) -> int:
-        keys = storable(ids)
-        if not keys:
-            return 0
+    def _delete(self, keys: list[str]) -> int:
         with self._writing():
             return int(self._table.delete(self._is_in("id", keys)).num_deleted_rows)
 
-    def get(self, ids: Sequence[str], columns: Sequence[str] = DEFAULT_COLUMNS) -> pa.Table:
-        columns, reader = check_columns(columns, self.schema), self._newest_reader()
+    def _get(self, ids: Sequence[str], columns: list[str]) -> pa.Table:
+        reader = self._newest_reader()
         if reader is None:
-            return take_ids(self._read_ids(ids, [*columns, "id"]), ids).select(columns)
+            return super()._get(ids, columns)
         return self._add_columns(reader.get(ids, columns), columns).select(columns)
-
-    def digests(self, ids: Sequence[str]) -> dict[str, str]:
-        rows = self._read_ids(ids, ["id", "digest"])
-        return dict(zip(rows["id"].to_pylist(), rows["digest"].to_pylist(), strict=True))
 
     def count(self) -> dict[str, int]:
         counts: dict[str, int] = {}
@@ -219,25 +179,19 @@ class LanceStore:
                 counts[pair["values"]] = counts.get(pair["values"], 0) + pair["counts"]
         return dict(sorted(counts.items()))
 
-    def scan(
-        self, columns: Sequence[str] = DEFAULT_COLUMNS, langs: Collection[str] | None = None, batch_rows: int = 4096
-    ) -> Iterator[pa.RecordBatch]:
-        columns = check_columns(columns, self.schema)
+    def _scan(self, columns: list[str], langs: list[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
         search = self._table.search().select(_with_slot(columns))
         if langs is not None:
-            search = search.where(self._is_in("lang", storable(langs)))
+            search = search.where(self._is_in("lang", langs))
         # Both are read as of now, not when the first batch is requested.
         hubness, batches = self._read_hubness(), search.to_batches(batch_size=batch_rows)
         return (part for batch in batches for part in self._select(batch, columns, hubness).to_batches(batch_rows))
 
-    def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
-        ids, values = check_hubness(ids, values, self.schema)
-        if not ids:
-            return
+    def _set_hubness(self, keys: list[str], values: Floats) -> None:
         with self._writing():
-            existing = self._read_ids(ids, ["id", "slot"])
-            position = {name: row for row, name in enumerate(ids)}
-            rows = np.array([position[name] for name in existing["id"].to_pylist()], np.int64)
+            existing = self._read_ids(keys, ["id", "slot"])
+            row_of = {key: row for row, key in enumerate(keys)}
+            rows = np.array([row_of[key] for key in existing["id"].to_pylist()], np.int64)
             slots, old = existing["slot"].to_numpy(), self._read_hubness()
             new = np.full((max(len(old), slots.max(initial=-1) + 1), values.shape[1]), np.nan, np.float32)
             new[: len(old)] = old
@@ -246,20 +200,13 @@ class LanceStore:
             with atomic_write(path, temporary=path.with_suffix(".part")) as file:
                 np.save(file, new)
 
-    def nearest(
-        self,
-        vectors: Floats,
-        k: int,
-        *,
-        langs: Collection[str] | None = None,
-        exact: bool = False,
-        columns: Sequence[str] = CANDIDATE_COLUMNS,
+    def _nearest(
+        self, vectors: Floats, k: int, langs: list[str] | None, exact: bool, columns: list[str]
     ) -> list[pa.Table]:
-        columns = check_columns(columns, self.schema)
-        vectors, reader, results = check_queries(vectors, k, self.schema), self._newest_reader(), []
+        reader, results = self._newest_reader(), []
         for vector in vectors:  # one by one, so that a result does not depend on the other queries of the call
             if reader is None or (exact and reader.ivf is not None):
-                rows = self._nearest_exhaustively(vector, k, langs, columns)
+                rows = self._nearest_exact(vector, k, langs, columns)
             else:
                 rows = self._add_columns(reader.nearest(vector, k, langs, columns), columns)
             results.append(rows.select([*columns, "cosine"]))
@@ -269,23 +216,20 @@ class LanceStore:
         with self._writing():
             if self._needs_compaction():
                 self._table.optimize(cleanup_older_than=self.limits.version_lifetime)
-            rows, until, index = self._table.count_rows(), self._unused_slot(), self._open_ivf()
+            rows, next_slot, index = self._table.count_rows(), self._unused_slot(), self._open_ivf()
             if rows < self.limits.ann_min_rows:
                 return
             if index is None or self._needs_training(index, rows):
-                ivf.build(self.folder / IVF_FOLDER, lambda: _read(self._table, 0, READER_COLUMNS), rows, until)
-            elif self._count_from(index.until) > self.limits.max_unindexed_rows:
-                self._extend_ivf(index.until, until)
+                ivf.build(self.folder / IVF_FOLDER, lambda: _read(self._table, 0, READER_COLUMNS), rows, next_slot)
+            elif self._count_from(index.next_slot) > self.limits.max_unindexed_rows:
+                self._extend_ivf(index.next_slot, next_slot)
 
-    def about(self) -> dict[str, Any]:
+    def _stats(self) -> dict[str, Any]:
         index, rows = self._open_ivf(), self._table.count_rows()
         return {
-            "store": "lancedb",
-            "rank": self.schema.field("vector").type.list_size,
-            "extras": self.schema.field("hubness").type.list_size,
             "rows": rows,
-            "index": "cells" if index else "none",
-            "unindexed": self._count_from(index.until) if index else rows,
+            "index": "cells" if index else "none",  # a name of format 1
+            "unindexed": self._count_from(index.next_slot) if index else rows,
             "bytes": _folder_bytes(self.folder),
         }
 
@@ -302,10 +246,9 @@ class LanceStore:
         condition: Expr = self._column(column).isin(list(values))  # values are never parsed as SQL
         return condition
 
-    def _read_ids(self, ids: Sequence[str], columns: list[str]) -> pa.Table:
-        """The rows with these ids, in any order, from the table."""
-        search = self._table.search().where(self._is_in("id", storable(ids))).select(_with_slot(columns))
-        return self._select(search.to_arrow(), list(dict.fromkeys(columns)), self._read_hubness())
+    def _read_ids(self, keys: list[str], columns: list[str]) -> pa.Table:
+        search = self._table.search().where(self._is_in("id", keys)).select(_with_slot(columns))
+        return self._select(search.to_arrow(), columns, self._read_hubness())
 
     def _unused_slot(self) -> int:
         """A slot from which on no row has ever been in the IVF index, or had refreshed hubness."""
@@ -313,7 +256,7 @@ class LanceStore:
         if version == self._table.version:
             return slot
         index = self._open_ivf()
-        slot = max(len(self._read_hubness()), index.until if index else 0)
+        slot = max(len(self._read_hubness()), index.next_slot if index else 0)
         return max([slot, *(int(slots.max()) + 1 for slots in _read_slots(self._table) if len(slots))])
 
     def _read_hubness(self) -> Floats:
@@ -322,21 +265,19 @@ class LanceStore:
             hubness: Floats = np.load(self.folder / HUBNESS_FILE, mmap_mode="r")
             return hubness
         except FileNotFoundError:
-            return np.empty((0, self.schema.field("hubness").type.list_size), np.float32)
+            return np.empty((0, self.languages), np.float32)
 
     def _select(self, rows: pa.Table | pa.RecordBatch, columns: list[str], hubness: Floats) -> pa.Table:
         """Columns of rows of the table, with their newest hubness."""
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         return (update_hubness(table, hubness) if "hubness" in columns else table).select(columns)
 
-    def _nearest_exhaustively(
-        self, vector: Floats, k: int, langs: Collection[str] | None, columns: list[str]
-    ) -> pa.Table:
-        """The k rows nearest to a vector, which LanceDB compares with all rows."""
+    def _nearest_exact(self, vector: Floats, k: int, langs: list[str] | None, columns: list[str]) -> pa.Table:
+        """The k rows nearest to a vector, by an exact search of LanceDB."""
         search = self._table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
         search = search.select([*_with_slot(columns), "_distance"])
         if langs is not None:
-            search = search.where(self._is_in("lang", storable(langs)))  # applied before the k are chosen
+            search = search.where(self._is_in("lang", langs))  # applied before the k are chosen
         rows = search.to_arrow()
         return take_best(self._select(rows, columns, self._read_hubness()), 1 - rows["_distance"].to_numpy(), k)
 
@@ -352,10 +293,10 @@ class LanceStore:
 
     def _make_reader(self, version: int) -> TableReader | None:
         index, hubness = self._open_ivf(), self._read_hubness()
-        until = index.until if index else 0
+        first_slot = index.next_slot if index else 0  # of the rows beside the IVF index
         table = self._connection.open_table(TABLE)
         table.checkout(version)  # everything below is read from this version
-        recent = table.count_rows(f"slot >= {until}")
+        recent = table.count_rows(f"slot >= {first_slot}")
         if recent >= self.limits.ann_min_rows:
             return None
         columns = [*READER_COLUMNS]
@@ -363,12 +304,12 @@ class LanceStore:
             columns = list(dict.fromkeys([*READER_COLUMNS, *self.schema.names]))
         fields = {field.name: field for field in [*self.schema, *EXTRA_FIELDS]}
         empty = pa.schema([fields[name] for name in columns]).empty_table()
-        rows = pa.concat_tables([empty, *(part.cast(empty.schema) for part in _read(table, until, columns))])
+        rows = pa.concat_tables([empty, *(part.cast(empty.schema) for part in _read(table, first_slot, columns))])
         live = np.ones(len(index) if index else 0, bool)
         if index and table.count_rows() - recent < len(index):
-            slot_exists = np.zeros(until, bool)
+            slot_exists = np.zeros(first_slot, bool)
             for slots in _read_slots(table):
-                slot_exists[slots[slots < until]] = True
+                slot_exists[slots[slots < first_slot]] = True
             live = slot_exists[index.slots]
         return TableReader(index, live, MemoryRows.load(update_hubness(rows.combine_chunks(), hubness)), hubness)
 
@@ -383,10 +324,10 @@ class LanceStore:
             more = taken.cast(more.schema)
         if replaced := set(ids) - set(more["id"].to_pylist()):
             more = pa.concat_tables([more, self._read_ids([*replaced], ["id", *missing]).cast(more.schema)])
-        position = {name: row for row, name in enumerate(more["id"].to_pylist())}
-        existing = [row for row, name in enumerate(ids) if name in position]
+        row_of = {document_id: row for row, document_id in enumerate(more["id"].to_pylist())}
+        existing = [row for row, document_id in enumerate(ids) if document_id in row_of]
         rows = rows.take(pa.array(existing, pa.int64()))
-        more = more.take(pa.array([position[ids[row]] for row in existing], pa.int64()))
+        more = more.take(pa.array([row_of[ids[row]] for row in existing], pa.int64()))
         for name in missing:
             rows = rows.append_column(name, more[name])
         return rows
@@ -412,12 +353,14 @@ class LanceStore:
         return int(self._table.count_rows(f"slot >= {slot}"))
 
     def _needs_training(self, index: IvfIndex, rows: int) -> bool:
-        deleted = len(index) + self._count_from(index.until) - rows
+        deleted = len(index) + self._count_from(index.next_slot) - rows
         limits = self.limits
-        return rows > limits.retrain_growth * index.built or deleted > limits.retrain_deleted_share * len(index)
+        return rows > limits.retrain_growth * index.rows_at_training or deleted > limits.retrain_deleted_share * len(
+            index
+        )
 
-    def _extend_ivf(self, until: int, new_until: int) -> None:
-        ivf.extend(self.folder / IVF_FOLDER, _read(self._table, until, READER_COLUMNS), new_until)
+    def _extend_ivf(self, first_slot: int, next_slot: int) -> None:
+        ivf.extend(self.folder / IVF_FOLDER, _read(self._table, first_slot, READER_COLUMNS), next_slot)
 
     def _needs_compaction(self) -> bool:
         """Whether enough has been written since the last compaction to slow down reading."""

@@ -1,7 +1,7 @@
 """The reader of one version of a LanceDB table: rows by id, and the rows nearest to a vector.
 
 Most rows of a large table are in its IVF index, which is searched approximately. The others are held in memory and
-compared exhaustively: those that were written after the IVF index, and all rows of a small table.
+compared exactly: those that were written after the IVF index, and all rows of a small table.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from cr5._typing import Ints, Mask
 from cr5.index.ivf import ROW_COLUMNS, IvfIndex
-from cr5.index.stores.base import Floats, storable, take_best, take_ids, to_lists, to_matrix
+from cr5.index.stores.base import Floats, take_best, take_ids, to_lists, to_matrix
 from cr5.retrieval import top_k
 
 READER_COLUMNS = (*ROW_COLUMNS, "vector")  # the columns that a reader has of every row
@@ -30,17 +30,17 @@ class MemoryRows(NamedTuple):
     @classmethod
     def load(cls, rows: pa.Table) -> "MemoryRows":
         """Prepare rows for searching."""
-        return cls(rows, to_matrix(rows["vector"]), {name: row for row, name in enumerate(rows["id"].to_pylist())})
+        return cls(rows, to_matrix(rows["vector"]), {key: row for row, key in enumerate(rows["id"].to_pylist())})
 
     def get(self, ids: Sequence[str]) -> pa.Table:
         """The rows with these ids, in the order of the ids; missing ones are left out."""
-        return self.rows.take(pa.array([self.row_of[name] for name in ids if name in self.row_of], pa.int64()))
+        return self.rows.take(pa.array([self.row_of[key] for key in ids if key in self.row_of], pa.int64()))
 
-    def nearest(self, vector: Floats, k: int, langs: Collection[str] | None) -> pa.Table:
+    def nearest(self, vector: Floats, k: int, langs: list[str] | None) -> pa.Table:
         """The k rows nearest to a vector, with their cosines."""
         allowed = np.ones(self.rows.num_rows, bool)
         if langs is not None:
-            allowed = np.asarray(pc.is_in(self.rows["lang"], pa.array(storable(langs), pa.string())))
+            allowed = np.asarray(pc.is_in(self.rows["lang"], pa.array(langs, pa.string())))
         penalty = np.where(allowed, 0.0, EXCLUDED_PENALTY)
         best = top_k.nearest(vector[None], self.vectors, min(k, int(allowed.sum())), penalty=penalty)
         return take_best(self.rows.take(best.indices[0]), best.scores[0], k)
@@ -57,7 +57,7 @@ class TableReader(NamedTuple):
     recent: MemoryRows
     hubness: Floats
 
-    def nearest(self, vector: Floats, k: int, langs: Collection[str] | None, columns: Collection[str]) -> pa.Table:
+    def nearest(self, vector: Floats, k: int, langs: list[str] | None, columns: Collection[str]) -> pa.Table:
         """Approximately the k rows nearest to a vector, best first, with their cosines.
 
         The table has those of ``columns`` that the reader has, and "id" and "row" to read the others by.

@@ -8,8 +8,7 @@ are expensive. Hubness, which is refreshed in bulk, therefore has its own table.
 import json
 import secrets
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,19 +17,13 @@ import pyarrow as pa
 from cr5.errors import Cr5Error
 from cr5.index.stores.base import (
     ANN_MIN_ROWS,
-    CANDIDATE_COLUMNS,
-    DEFAULT_COLUMNS,
     TEXT_COLUMNS,
     Floats,
-    check_columns,
-    check_hubness,
-    check_queries,
-    check_rows,
+    Location,
+    Store,
     make_schema,
     read_header,
-    storable,
     take_best,
-    take_ids,
     to_lists,
     to_matrix,
     write_header,
@@ -52,99 +45,84 @@ _EXISTS_AND_HEADER = (
 )
 
 
-class PostgresBackend:
-    """A PostgreSQL server, which ``index.json`` names without its password."""
+class PostgresStore(Store):
+    """Documents in a database."""
 
     label = "PostgreSQL"
 
-    def accepts(self, address: str | None) -> bool:
-        return address is not None
+    @classmethod
+    def accepts(cls, address: str) -> bool:
+        return address.startswith("postgres") or "=" in address  # a URL, or libpq's "host=... dbname=..."
 
-    def new_record(self, address: str | None) -> dict[str, Any]:
-        return {"store": without_password(address or ""), "table": f"cr5_{secrets.token_hex(8)}"}
+    @classmethod
+    def new_record(cls, address: str) -> dict[str, Any]:
+        return {"store": without_password(address), "table": f"cr5_{secrets.token_hex(8)}"}
 
-    def recognises(self, record: Mapping[str, Any]) -> bool:
-        return record["table"] is not None
-
-    def address_of(self, record: Mapping[str, Any], address: str | None) -> str:
-        return address or str(record["store"])
-
+    @classmethod
     def create(
-        self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int, languages: int
+        cls,
+        location: Location,
+        *,
+        rank: int,
+        languages: int,
+        timeouts: Timeouts | None = None,
+        ann_min_rows: int = ANN_MIN_ROWS,
     ) -> "PostgresStore":
-        return create(self.address_of(record, address), record["table"], rank=rank, languages=languages)
+        schema = make_schema(rank, languages)
+        if rank > MAX_RANK:
+            raise Cr5Error(f"`rank={rank}` is more than {MAX_RANK}, the most that pgvector can index; lower it")
+        database = Database(location.address, location.table or "", timeouts)
+        table, texts = database.table, ", ".join(f'{name} text COLLATE "C" NOT NULL' for name in TEXT_COLUMNS[1:])
+        statements = [
+            f'CREATE TABLE {{documents}} (id text COLLATE "C" PRIMARY KEY, {texts}, vector vector({rank:d}) NOT NULL)',
+            "ALTER TABLE {documents} ALTER vector SET STORAGE MAIN",  # long texts are moved out of the row only
+            "CREATE INDEX {langs} ON {documents} (lang)",
+            f'CREATE TABLE {{hubness}} (id text COLLATE "C" PRIMARY KEY, hubness vector({languages:d}) NOT NULL)',
+            "COMMENT ON TABLE {documents} IS {header}",
+        ]
+        with database.connection() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"cr5 create {table}"])
+            if _fetch_one(connection.execute(_EXISTS_AND_HEADER, [table, table]))[0]:
+                raise Cr5Error(
+                    f"{database}: there is a table {table} already; open it, drop it, or choose another name"
+                )
+            for statement in statements:
+                connection.execute(database.sql(statement, header=database.literal(write_header(rank, languages))))
+        return cls(database, schema, ann_min_rows)
 
-    def open(self, folder: Path, record: Mapping[str, Any], address: str | None, *, rank: int) -> "PostgresStore":
-        return open(self.address_of(record, address), record["table"], rank=rank)
+    @classmethod
+    def open(
+        cls,
+        location: Location,
+        *,
+        rank: int | None = None,
+        timeouts: Timeouts | None = None,
+        ann_min_rows: int = ANN_MIN_ROWS,
+    ) -> "PostgresStore":
+        database = Database(location.address, location.table or "", timeouts)
+        table = database.table
+        with database.reading() as connection:  # after an error the connection is closed
+            exists, header = _fetch_one(connection.execute(_EXISTS_AND_HEADER, [table, table]))
+            if not exists:
+                raise Cr5Error(f"{database}: there is no index {table}; check the address, or build the index first")
+            schema = read_header(header, f"{database}, table {table}", rank)
+        return cls(database, schema, ann_min_rows)
 
-    def drop(self, folder: Path, record: Mapping[str, Any], address: str | None) -> None:
-        database = Database(self.address_of(record, address), record["table"])
+    @classmethod
+    def drop(cls, location: Location) -> None:
+        database = Database(location.address, location.table or "")
         with database.connection() as connection:
             connection.execute(database.sql("DROP TABLE IF EXISTS {documents}, {hubness}"))
         database.close()
 
-
-def create(
-    address: str,
-    table: str,
-    *,
-    rank: int,
-    languages: int,
-    timeouts: Timeouts | None = None,
-    ann_min_rows: int = ANN_MIN_ROWS,
-) -> "PostgresStore":
-    """Create an empty store in a database; ``table`` names its table."""
-    columns = make_schema(rank, languages)
-    if rank > MAX_RANK:
-        raise Cr5Error(f"`rank={rank}` is more than {MAX_RANK}, the most that pgvector can index; lower it")
-    database = Database(address, table, timeouts)
-    texts = ", ".join(f'{column} text COLLATE "C" NOT NULL' for column in TEXT_COLUMNS[1:])
-    statements = [
-        f'CREATE TABLE {{documents}} (id text COLLATE "C" PRIMARY KEY, {texts}, vector vector({rank:d}) NOT NULL)',
-        "ALTER TABLE {documents} ALTER vector SET STORAGE MAIN",  # long texts are moved out of the row, vectors are not
-        "CREATE INDEX {langs} ON {documents} (lang)",
-        f'CREATE TABLE {{hubness}} (id text COLLATE "C" PRIMARY KEY, hubness vector({languages:d}) NOT NULL)',
-        "COMMENT ON TABLE {documents} IS {header}",
-    ]
-    with database.connection() as connection, connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"cr5 create {table}"])
-        if _fetch_one(connection.execute(_EXISTS_AND_HEADER, [table, table]))[0]:
-            raise Cr5Error(f"{database}: there is a table {table} already; open it, drop it, or choose another name")
-        for statement in statements:
-            connection.execute(database.sql(statement, header=database.literal(write_header(rank, languages))))
-    return PostgresStore(database, columns, ann_min_rows)
-
-
-def open(  # noqa: A001
-    address: str,
-    table: str,
-    *,
-    rank: int | None = None,
-    timeouts: Timeouts | None = None,
-    ann_min_rows: int = ANN_MIN_ROWS,
-) -> "PostgresStore":
-    """Open the store of that table; with ``rank``, check that its vectors have that rank."""
-    database = Database(address, table, timeouts)
-    with database.reading() as connection:  # after an error the connection is closed
-        exists, header = _fetch_one(connection.execute(_EXISTS_AND_HEADER, [table, table]))
-        if not exists:
-            raise Cr5Error(f"{database}: there is no index {table}; check the address, or build the index first")
-        columns = read_header(header, f"{database}, table {table}", rank)
-    return PostgresStore(database, columns, ann_min_rows)
-
-
-class PostgresStore:
-    """Documents in a database. See ``cr5.index.stores.base.Store`` for the methods."""
-
     def __init__(self, database: Database, schema: pa.Schema, ann_min_rows: int) -> None:
-        self._database, self.schema, self._ann_min_rows = database, schema, ann_min_rows
-        self._rank = schema.field("vector").type.list_size
+        super().__init__(schema)
+        self._database, self._ann_min_rows = database, ann_min_rows
 
     def __repr__(self) -> str:
         return f"PostgresStore({str(self._database)!r}, {self._database.table!r})"
 
-    def upsert(self, rows: pa.RecordBatch | pa.Table) -> None:
-        table = check_rows(rows, self.schema)
+    def _upsert(self, table: pa.Table) -> None:
         texts = [table[name].to_pylist() for name in TEXT_COLUMNS]
         changes = ", ".join(f"{name} = EXCLUDED.{name}" for name in [*TEXT_COLUMNS[1:], "vector"])
         columns = ", ".join([*TEXT_COLUMNS, "vector"])
@@ -164,54 +142,45 @@ class PostgresStore:
                 ON CONFLICT (id) DO UPDATE SET hubness = EXCLUDED.hubness""")
             )
 
-    def delete(self, ids: Sequence[str]) -> int:
-        parameters = [storable(ids)]
+    def _delete(self, keys: list[str]) -> int:
         with self._database.connection() as connection, connection.transaction():
             number = connection.execute(
                 self._database.sql("""
                 DELETE FROM {documents}
                 WHERE id IN (SELECT id FROM {documents} WHERE id = ANY(%s) ORDER BY id FOR UPDATE)"""),
-                parameters,
+                [keys],
             ).rowcount
             connection.execute(
                 self._database.sql("""
                 DELETE FROM {hubness}
                 WHERE id IN (SELECT id FROM {hubness} WHERE id = ANY(%s) ORDER BY id FOR UPDATE)"""),
-                parameters,
+                [keys],
             )
         return number
 
-    def get(self, ids: Sequence[str], columns: Sequence[str] = DEFAULT_COLUMNS) -> pa.Table:
-        columns = check_columns(columns, self.schema)
-        names = list(dict.fromkeys([*columns, "id"]))
+    def _read_ids(self, keys: list[str], columns: list[str]) -> pa.Table:
         with self._database.reading() as connection, connection.cursor(binary=True) as cursor:
-            cursor.execute(self._select(names, "WHERE id = ANY(%s)"), [storable(ids)])
-            return take_ids(self._table(cursor.fetchall(), names), ids).select(columns)
-
-    def digests(self, ids: Sequence[str]) -> dict[str, str]:
-        with self._database.reading() as connection:
-            query = self._database.sql("SELECT id, digest FROM {documents} WHERE id = ANY(%s)")
-            return dict(connection.execute(query, [storable(ids)]).fetchall())
+            cursor.execute(self._select(columns, "WHERE id = ANY(%s)"), [keys])
+            return self._table(cursor.fetchall(), columns)
 
     def count(self) -> dict[str, int]:
         with self._database.reading() as connection:
             query = self._database.sql("SELECT lang, count(*) FROM {documents} GROUP BY lang ORDER BY lang")
             return dict(connection.execute(query).fetchall())
 
-    def scan(
-        self, columns: Sequence[str] = DEFAULT_COLUMNS, langs: Collection[str] | None = None, batch_rows: int = 4096
-    ) -> Iterator[pa.RecordBatch]:
-        names = check_columns(columns, self.schema)
-        parameters = [] if langs is None else [storable(langs)]
-        query = self._select(names, "" if langs is None else "WHERE lang = ANY(%s)")
-        return self._read_batches(query, parameters, names, batch_rows)
+    def _scan(self, columns: list[str], langs: list[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        query = self._select(columns, "" if langs is None else "WHERE lang = ANY(%s)")
+        with (
+            self._database.connection() as connection,
+            connection.transaction(),
+            connection.cursor(name="scan", binary=True) as cursor,
+        ):
+            cursor.execute(query, [] if langs is None else [langs])
+            while rows := cursor.fetchmany(batch_rows):
+                yield from self._table(rows, columns).to_batches()
 
-    def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
-        ids, values = check_hubness(ids, values, self.schema)
-        keys = set(storable(ids))
-        rows = [row for row, name in enumerate(ids) if name in keys]
-        binary = _to_binary(pa.chunked_array([to_lists(values[rows])]))
-        columns: list[Sequence[Any]] = [[ids[row] for row in rows], binary]
+    def _set_hubness(self, keys: list[str], values: Floats) -> None:
+        columns: list[Sequence[Any]] = [keys, _to_binary(pa.chunked_array([to_lists(values)]))]
         with self._database.connection() as connection, connection.transaction():
             self._copy_in(connection, ["id", "hubness"], columns)
             for statement in (
@@ -220,25 +189,16 @@ class PostgresStore:
             ):
                 connection.execute(self._database.sql(statement))
 
-    def nearest(
-        self,
-        vectors: Floats,
-        k: int,
-        *,
-        langs: Collection[str] | None = None,
-        exact: bool = False,
-        columns: Sequence[str] = CANDIDATE_COLUMNS,
+    def _nearest(
+        self, vectors: Floats, k: int, langs: list[str] | None, exact: bool, columns: list[str]
     ) -> list[pa.Table]:
-        names = check_columns(columns, self.schema)
-        vectors = check_queries(vectors, k, self.schema)
         results = []
         with self._database.connection() if exact else self._database.reading() as connection, connection.transaction():
-            keys = None if langs is None else storable(langs)
-            use_graph = not exact and self._should_use_graph(connection, keys)
+            use_graph = not exact and self._should_use_graph(connection, langs)
             for vector in vectors:
-                rows = self._nearest(connection, vector, k, keys, names, use_graph=use_graph)
+                rows = self._nearest_to(connection, vector, k, langs, columns, use_graph=use_graph)
                 if use_graph and rows.num_rows < k:  # the graph search ended too early, or there are fewer rows
-                    rows = self._nearest(connection, vector, k, keys, names, use_graph=False)
+                    rows = self._nearest_to(connection, vector, k, langs, columns, use_graph=False)
                 results.append(rows)
         return results
 
@@ -254,7 +214,7 @@ class PostgresStore:
             connection.execute(self._database.sql("VACUUM (ANALYZE) {documents}, {hubness}"))
             connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", key)
 
-    def about(self) -> dict[str, Any]:
+    def _stats(self) -> dict[str, Any]:
         sizes = " + ".join(["pg_total_relation_size(quote_ident(%s)::regclass)"] * 2)
         with self._database.reading() as connection:
             query = self._database.sql(f"SELECT count(*), {sizes} FROM {{documents}}")
@@ -262,9 +222,6 @@ class PostgresStore:
             rows, size = _fetch_one(connection.execute(query, [name, f"{name}__hubness"]))
             graph = self._has_graph(connection)
         return {
-            "store": "postgresql",
-            "rank": self._rank,
-            "extras": self.schema.field("hubness").type.list_size,
             "rows": rows,
             "index": "HNSW" if graph else "none",
             "unindexed": 0 if graph else rows,
@@ -300,18 +257,6 @@ class PostgresStore:
             )
         return pa.Table.from_arrays(arrays, schema=pa.schema([self.schema.field(name) for name in names]))
 
-    def _read_batches(
-        self, query: "Composed", parameters: list[Any], names: list[str], batch_rows: int
-    ) -> Iterator[pa.RecordBatch]:
-        with (
-            self._database.connection() as connection,
-            connection.transaction(),
-            connection.cursor(name="scan", binary=True) as cursor,
-        ):
-            cursor.execute(query, parameters)
-            while rows := cursor.fetchmany(batch_rows):
-                yield from self._table(rows, names).to_batches()
-
     def _should_use_graph(self, connection: "Connection[Any]", langs: list[str] | None) -> bool:
         """Whether the graph exists, and there are too many rows in these languages to compare all of them."""
         if not self._has_graph(connection):
@@ -323,20 +268,20 @@ class PostgresStore:
         )
         return bool(_fetch_one(connection.execute(query, [langs, self._ann_min_rows]))[0] >= self._ann_min_rows)
 
-    def _nearest(
+    def _nearest_to(
         self,
         connection: "Connection[Any]",
         vector: Floats,
         k: int,
         langs: list[str] | None,
-        names: list[str],
+        columns: list[str],
         *,
         use_graph: bool,
     ) -> pa.Table:
-        """The k rows nearest to a vector, by the graph or exhaustively."""
+        """The k rows nearest to a vector, by the graph or an exact search."""
         order, depth = "(vector <#> %(query)s::vector) + 0", k  # the sum keeps PostgreSQL from using the graph
         if use_graph:
-            order = f"vector::halfvec({self._rank:d}) <#> %(query)s::halfvec({self._rank:d})"
+            order = f"vector::halfvec({self.rank:d}) <#> %(query)s::halfvec({self.rank:d})"
             depth = max(RERANKED_ROWS_PER_HIT * k, 0 if langs is None else MIN_RERANKED_ROWS)
             settings = {
                 "hnsw.ef_search": min(MAX_EF_SEARCH, max(MIN_EF_SEARCH, depth)),
@@ -353,12 +298,12 @@ class PostgresStore:
                 ORDER BY {order} LIMIT %(depth)s
             ) AS candidates ORDER BY cosine DESC LIMIT %(k)s
         ) AS best"""
-        query = self._select([*names, "cosine"], "", f"{inner} JOIN {{documents}} USING (id)")
+        query = self._select([*columns, "cosine"], "", f"{inner} JOIN {{documents}} USING (id)")
         with connection.cursor(binary=True) as cursor:
             parameters = {"query": json.dumps(vector.tolist()), "langs": langs, "depth": depth, "k": k}
             rows = cursor.execute(query, parameters).fetchall()
         cosines = np.array([row[-1] for row in rows], np.float32)
-        return take_best(self._table([row[:-1] for row in rows], names), cosines, k)
+        return take_best(self._table([row[:-1] for row in rows], columns), cosines, k)
 
     def _has_graph(self, connection: "Connection[Any]") -> bool:
         query = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(quote_ident(%s))"
@@ -367,24 +312,26 @@ class PostgresStore:
 
     def _build_graph(self, connection: "Connection[Any]", rows: int) -> None:
         """Build the HNSW graph without blocking readers and writers."""
-        memory = min(BUILD_MEMORY_BYTES, 2 * rows * (2 * self._rank + 16 * HNSW_M))
+        memory = min(BUILD_MEMORY_BYTES, 2 * rows * (2 * self.rank + 16 * HNSW_M))
         connection.execute(
             """SELECT set_config('maintenance_work_mem', greatest(%s,
                pg_size_bytes(current_setting('maintenance_work_mem')) / 1024)::text || 'kB', false)""",
             [memory // 1024],
         )
         build = f"""CREATE INDEX CONCURRENTLY {{graph}} ON {{documents}}
-            USING hnsw ((vector::halfvec({self._rank:d})) halfvec_ip_ops)
+            USING hnsw ((vector::halfvec({self.rank:d})) halfvec_ip_ops)
             WITH (m = {HNSW_M:d}, ef_construction = {HNSW_EF_CONSTRUCTION:d})"""
-        try:
+
+        def drop_and_build() -> None:
             connection.execute(self._database.sql("DROP INDEX IF EXISTS {graph}"))  # left by an interrupted build
             connection.execute(self._database.sql(build))
-        except (
-            self._database.psycopg.errors.DiskFull
-        ):  # parallel workers need shared memory, of which containers have little
+
+        try:
+            drop_and_build()
+        except self._database.psycopg.errors.DiskFull:
+            # Parallel workers need shared memory, of which containers have little.
             connection.execute("SET max_parallel_maintenance_workers = 0")
-            connection.execute(self._database.sql("DROP INDEX IF EXISTS {graph}"))
-            connection.execute(self._database.sql(build))
+            drop_and_build()
         connection.execute("RESET maintenance_work_mem")
         connection.execute("RESET max_parallel_maintenance_workers")
 

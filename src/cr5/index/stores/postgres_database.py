@@ -100,7 +100,7 @@ class Database:
                 reason = self._reason(error)
                 raise Cr5Error(f"{self}: {reason}; check that the server is running and the index exists") from None
             raise
-        if self._closed or watchdog.verdict:
+        if self._closed or watchdog.abort_reason:
             connection.close()
         else:
             self._idle.append((connection, time.monotonic()))
@@ -122,8 +122,8 @@ class Database:
             with watchdog:
                 yield watchdog
         except self.psycopg.Error:
-            if watchdog.verdict:
-                raise Cr5Error(f"{self}: {watchdog.verdict}") from None
+            if watchdog.abort_reason:
+                raise Cr5Error(f"{self}: {watchdog.abort_reason}") from None
             raise
         finally:
             self._watchdogs.discard(watchdog)
@@ -143,12 +143,12 @@ class Database:
 
     def _is_usable(self, connection: "Connection[Any]") -> bool:
         try:
-            self._fetch_one(connection, "SELECT 1")
+            self._fetch_first(connection, "SELECT 1")
         except self.psycopg.Error:
             return False
         return True
 
-    def _fetch_one(self, connection: "Connection[Any]", query: str) -> Any:
+    def _fetch_first(self, connection: "Connection[Any]", query: str) -> Any:
         """The first row of a query; after an error the connection is closed."""
         try:
             with self._watched(connection, self.timeouts.read):
@@ -162,7 +162,7 @@ class Database:
         unsupported = suppress(self._errors.UndefinedObject, self._errors.InvalidParameterValue)
         try:
             connection: Connection[Any] = self.psycopg.connect(self._address, autocommit=True, **self._options)
-            row = self._fetch_one(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+            row = self._fetch_first(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'")
             # The server then ends a call whose client has gone, even one that waits for a lock.
             with unsupported, self._watched(connection, self.timeouts.read):
                 connection.execute("SET client_connection_check_interval = '5s'")
@@ -196,13 +196,13 @@ class Database:
 
 
 class Watchdog:
-    """Watches a call, and shuts down its connection when the server hangs or the time is over.
+    """Watches a call, and shuts down its connection when the server hangs or the timeout has passed.
 
     A server that is silent may hang or be busy; it hangs if it does not accept another connection either.
     """
 
     def __init__(self, database: Database, connection: "Connection[Any]", limit: float | None) -> None:
-        self.verdict = ""  # why the call was aborted
+        self.abort_reason = ""
         self._database, self._connection, self._limit = database, connection, limit
         self._done, self._aborting = threading.Event(), threading.Lock()
 
@@ -214,15 +214,15 @@ class Watchdog:
         with self._aborting:
             self._done.set()
 
-    def abort(self, verdict: str) -> None:
+    def abort(self, reason: str) -> None:
         """Shut down the connection unless the call has ended; the thread that waits for it gets an error."""
         with self._aborting:
             if self._done.is_set():
                 return
-            self.verdict = verdict
+            self.abort_reason = reason
             lost = suppress(OSError, self._database.psycopg.Error)
-            with lost, socket.socket(fileno=os.dup(self._connection.fileno())) as same:
-                same.shutdown(socket.SHUT_RDWR)
+            with lost, socket.socket(fileno=os.dup(self._connection.fileno())) as duplicate:
+                duplicate.shutdown(socket.SHUT_RDWR)
 
     def _watch(self) -> None:
         began, timeouts = time.monotonic(), self._database.timeouts

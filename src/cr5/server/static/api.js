@@ -26,13 +26,16 @@ export const documentCount = () => Object.values(info.documents).reduce((sum, co
 
 /** A path with its parameters; empty ones are left out. */
 export function withParameters(path, parameters) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined && value !== null);
+  const given = Object.entries(parameters).filter(([, value]) => ![undefined, null, ""].includes(value));
   return given.length ? `${path}?${new URLSearchParams(given)}` : path;
 }
 
 const cache = new Map(); // path -> {time, content}
 
-/** The content of a response, or an `ApiError`. Either will change the page, so both wait until nothing is pressed. */
+/** The content of a response, or an `ApiError`.
+ *
+ * Waits until no pointer button is down, because the result changes the page.
+ */
 export async function fetchJson(path, signal) {
   try {
     return await fetchNow(path, signal);
@@ -61,8 +64,9 @@ async function fetchNow(path, signal) {
     throw new ApiError("The server cannot be reached. Is it still running? This page keeps trying.");
   }
   if (!response.ok || content === null) {
-    const message = typeof content?.error === "string" ? content.error : `The server answered with status ${response.status}.`;
-    throw new ApiError(message, response.status, Number(response.headers.get("Retry-After")) || 0);
+    const message = typeof content?.error === "string" ? content.error : null;
+    const text = message ?? `The server answered with status ${response.status}.`;
+    throw new ApiError(text, response.status, Number(response.headers.get("Retry-After")) || 0);
   }
   cache.set(path, { time: Date.now(), content });
   if (cache.size > CACHE_SIZE) cache.delete(cache.keys().next().value);

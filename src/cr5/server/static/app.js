@@ -2,7 +2,7 @@
 //
 // data        state (the URL), api (the server), search (the current result), explanations
 // views       search-field, options, results, notices, map, document-view, tooltip; theme, before everything else
-// helpers     elements, languages, highlights, tokeniser (generated), format, events, navigation (clicks and keys), pointer
+// helpers     elements, languages, highlights, tokeniser, format, events, navigation (clicks and keys), pointer
 //
 // Whatever the server sends is shown as text, never as markup.
 
@@ -78,15 +78,23 @@ function showIntroduction() {
   const langs = Object.keys(info.documents).filter((lang) => info.documents[lang] > 0);
   assignMarkers([...info.languages, ...langs]);
   const languages = langs.length > 6 ? `${langs.length} languages` : formatList(langs.map(languageName).sort());
-  const sentences = [`${pluralise(documentCount(), "document")} in ${languages}. `, "Type a word, a question or a whole paragraph."];
+  const contents = `${pluralise(documentCount(), "document")} in ${languages}. `;
+  const sentences = [contents, "Type a word, a question or a whole paragraph."];
   byId("intro").replaceChildren(...(documentCount() ? sentences.map((sentence) => make("span", {}, sentence)) : []));
   const rank = info.rank ? ` · rank ${info.rank}` : "";
-  byId("about").textContent = info.version ? `cr5 ${info.version} · ${pluralise(info.languages.length, "language")}${rank}` : "";
+  const about = `cr5 ${info.version} · ${pluralise(info.languages.length, "language")}${rank}`;
+  byId("about").textContent = info.version ? about : "";
   byId("examples").hidden = !info.examples.length;
   byId("examples").replaceChildren(
     "Try ",
     ...info.examples.map(({ lang, text }) =>
-      make("a", { href: urlOf({ ...INITIAL_STATE, q: text }), "data-internal": "" }, languageMarker(lang), make("span", { dir: "auto", lang }, text), make("span", { class: "count" }, languageName(lang))),
+      make(
+        "a",
+        { href: urlOf({ ...INITIAL_STATE, q: text }), "data-internal": "" },
+        languageMarker(lang),
+        make("span", { dir: "auto", lang }, text),
+        make("span", { class: "count" }, languageName(lang)),
+      ),
     ),
   );
 }

@@ -42,7 +42,9 @@ function focusPanel() {
 
 /** Emphasise the hit whose document is open. */
 export function showOpenHit() {
-  for (const element of byId("hits").children) element.classList.toggle("open", state.doc !== "" && element.dataset.id === state.doc);
+  for (const element of byId("hits").children) {
+    element.classList.toggle("open", state.doc !== "" && element.dataset.id === state.doc);
+  }
 }
 
 export async function showDocument() {
@@ -62,9 +64,12 @@ export async function showDocument() {
   if (key === shownKey) return;
   shownKey = key;
   const id = state.doc;
-  const closeButton = make("button", { type: "button", class: "button-plain icon", "aria-label": "Close the document", click: closeDocument });
-  closeButton.append(
-    makeSvg("svg", { viewBox: "0 0 24 24", width: 20, height: 20, "aria-hidden": "true" }, makeSvg("path", { d: "m6 6 12 12M18 6 6 18", stroke: "currentColor", "stroke-width": 1.75, "stroke-linecap": "round" })),
+  const cross = { d: "m6 6 12 12M18 6 6 18", stroke: "currentColor", "stroke-width": 1.75, "stroke-linecap": "round" };
+  const icon = { viewBox: "0 0 24 24", width: 20, height: 20, "aria-hidden": "true" };
+  const closeButton = make(
+    "button",
+    { type: "button", class: "button-plain icon", "aria-label": "Close the document", click: closeDocument },
+    makeSvg("svg", icon, makeSvg("path", cross)),
   );
   const header = make("div", { class: "panel-header" }, make("span"), closeButton);
   const title = (text) => make("h2", { id: "document-title", tabindex: -1, dir: "auto" }, text);
@@ -85,7 +90,7 @@ export async function showDocument() {
     const gone = error.status === 404;
     panel.replaceChildren(
       header,
-      title(gone ? "This document is gone." : "The document cannot be shown."),
+      title(gone ? "Document not found." : "The document cannot be shown."),
       make("p", { class: "source" }, gone ? "It is no longer in the index." : error.message),
       make("div", { class: "document-actions" }, makeButton("Try again", () => { shownKey = ""; showDocument(); })),
     );
@@ -95,7 +100,7 @@ export async function showDocument() {
 
 /** On a narrow screen the document covers the page, which must not be reachable behind it. */
 function disablePage(disabled) {
-  const covered = [byId("query-section"), byId("results"), byId("map"), document.querySelector(".page-header"), document.querySelector(".page-footer")];
+  const covered = document.querySelectorAll("#query-section, #results, #map, .page-header, .page-footer");
   for (const element of covered) element.inert = disabled;
 }
 
@@ -103,29 +108,39 @@ function disablePage(disabled) {
 function fillPanel(found, header) {
   const url = webUrl(found.url);
   const size = titleOf(found).length > LONG_TITLE ? "long" : undefined;
-  const title = make("h2", { id: "document-title", class: size, tabindex: -1, dir: "auto", lang: found.lang }, titleOf(found));
-  const comparison = make("div", {}, queryOf(state.q) ? queryText(queryOf(state.q), result?.lang, "Your query") : null);
+  const titleAttributes = { id: "document-title", class: size, tabindex: -1, dir: "auto", lang: found.lang };
+  const title = make("h2", titleAttributes, titleOf(found));
+  const query = queryOf(state.q);
+  const comparison = make("div", {}, query ? queryText(query, result?.lang, "Your query") : null);
   const lines = found.text.split(/\n+/).filter((line) => line.trim());
   const paragraphs = lines.map((line) => make("p", { dir: "auto" }, line));
+  const source = (href, text) =>
+    make("p", { class: "source" }, make("a", { href, target: "_blank", rel: "noopener noreferrer" }, text));
+  const similarLink = { class: "button-solid", href: urlOf(similarState(found.id)), "data-internal": "" };
   byId("document-panel").replaceChildren(
     header,
     title,
-    ...(url ? [make("p", { class: "source" }, make("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" }, url.host))] : []),
+    url ? source(url.href, url.host) : "",
     comparison,
     make("div", { class: "document-text", lang: found.lang }, ...paragraphs),
-    make("div", { class: "document-actions" }, make("a", { class: "button-solid", href: urlOf(similarState(found.id)), "data-internal": "" }, "More like this")),
+    make("div", { class: "document-actions" }, make("a", similarLink, "More like this")),
   );
   return (loaded) => {
     if (!loaded) return;
-    const { explanation, source } = loaded;
+    const { explanation, other } = loaded;
     title.replaceChildren(highlighted(titleOf(found), found.lang, explanation.document));
-    paragraphs.forEach((paragraph, i) => paragraph.replaceChildren(highlighted(lines[i], found.lang, explanation.document)));
+    paragraphs.forEach((paragraph, i) => {
+      paragraph.replaceChildren(highlighted(lines[i], found.lang, explanation.document));
+    });
+    const text = other ? other.text : queryOf(state.q);
+    const lang = other ? other.lang : result?.lang;
+    const label = `${other ? `Compared with ${titleOf(other)}` : "Your query"}, in ${languageName(lang ?? "")}`;
     const pairs = diversified(explanation.pairs).slice(0, 8).map(wordPair);
     comparison.replaceChildren(
-      source
-        ? queryText(source.text, source.lang, `Compared with ${titleOf(source)}, in ${languageName(source.lang)}`, explanation.query)
-        : queryText(queryOf(state.q), result?.lang, `Your query, in ${languageName(result?.lang ?? "")}`, explanation.query),
-      ...(pairs.length ? [make("div", { class: "explanation" }, make("span", { class: "label" }, "Matching words"), ...pairs)] : []),
+      queryText(text, lang, label, explanation.query),
+      pairs.length
+        ? make("div", { class: "explanation" }, make("span", { class: "label" }, "Matching words"), ...pairs)
+        : "",
     );
   };
 }
@@ -141,14 +156,16 @@ function queryText(text, lang, label, weights) {
   );
 }
 
-/** The explanation of a document and, in a search for similar ones, the document it is compared with; null if there is none. */
+/** The explanation of a document and, in a search for similar ones, the `other` that it is compared with; or null. */
 async function loadExplanation(id, key) {
   // The language of the query is known only when the search has finished.
-  for (let waited = 0; (!result || loading) && waited < TIMEOUT && shownKey === key; waited += 50) await new Promise((resolve) => setTimeout(resolve, 50));
+  for (let waited = 0; (!result || loading) && waited < TIMEOUT && shownKey === key; waited += 50) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
   if (shownKey !== key || !result || id === state.like) return null;
-  const [explanation, source] = await Promise.all([
+  const [explanation, other] = await Promise.all([
     explanationOf(id) ?? explain(id).then((first) => first ?? explain(id)), // searching again cancels the first request
     state.like ? fetchJson(`documents/${encodeURIComponent(state.like)}`).catch(() => null) : null,
   ]);
-  return explanation && shownKey === key && (source || !state.like) ? { explanation, source } : null;
+  return explanation && shownKey === key && (other || !state.like) ? { explanation, other } : null;
 }

@@ -3,7 +3,7 @@
 export const byId = (id) => document.getElementById(id);
 export const wideScreen = matchMedia("(min-width: 62rem)"); // as in style.css: room for two columns
 
-/** An HTML element. An attribute that is a function becomes an event listener; a child that is a string becomes text. */
+/** An HTML element. An attribute that is a function becomes an event listener; a string becomes a text node. */
 export function make(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }

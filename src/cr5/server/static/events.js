@@ -1,4 +1,4 @@
-// Events of the page, so that modules need not know each other. `app.js` lists which listeners each event has.
+// Events of the page, to decouple modules. `app.js` lists the listeners of each event.
 
 const listeners = new Map(); // event -> functions
 

@@ -55,9 +55,15 @@ export async function explain(id) {
     const response = await fetchJson(withParameters("explain", { ...query, id }), signal);
     if (signal.aborted) return null;
     const { snippet, query_words, document_words, pairs } = response;
-    explanations.set(id, { snippet, query: wordWeights(query_words, pairs, 0), document: wordWeights(document_words, pairs, 1), pairs: strongPairs(pairs) });
+    const explanation = {
+      snippet,
+      query: wordWeights(query_words, pairs, 0),
+      document: wordWeights(document_words, pairs, 1),
+      pairs: strongPairs(pairs),
+    };
+    explanations.set(id, explanation);
     emit("explanation", id);
-    return explanations.get(id);
+    return explanation;
   } catch (error) {
     // Results are useful without highlights, so errors are not shown. A server that is too busy is tried again later.
     if (error.status === 429 && !signal.aborted) {
@@ -84,7 +90,9 @@ export function queryWeights() {
 function setActive(id) {
   if (activeId === id) return;
   activeId = id;
-  for (const element of document.querySelectorAll("[data-id]")) element.classList.toggle("active", element.dataset.id === id);
+  for (const element of document.querySelectorAll("[data-id]")) {
+    element.classList.toggle("active", element.dataset.id === id);
+  }
   emit("active");
 }
 

@@ -15,7 +15,8 @@ export function wordWeights(words, pairs, side) {
   const weights = new Map();
   for (const [word, value] of words) {
     if (value <= 0 || value < MIN_SHARE * top) continue;
-    weights.set(word, { value, strength: value >= 0.6 * top ? 3 : value >= 0.3 * top ? 2 : 1, tip: `${word} ${formatSigned(value)}` });
+    const strength = value >= 0.6 * top ? 3 : value >= 0.3 * top ? 2 : 1;
+    weights.set(word, { value, strength, tip: `${word} ${formatSigned(value)}` });
   }
   const lines = new Map(); // word -> its pairs as text
   for (const pair of strongPairs(pairs)) {
@@ -35,7 +36,8 @@ export function highlighted(text, lang, weights) {
     for (const [start, wordEnd, word] of tokenise(text, lang)) {
       const weight = weights.get(word);
       if (!weight || start < end) continue; // one character such as ½ may stand for two words
-      fragment.append(text.slice(end, start), make("mark", { "data-strength": weight.strength, "data-tip": weight.tip }, text.slice(start, wordEnd)));
+      const attributes = { "data-strength": weight.strength, "data-tip": weight.tip };
+      fragment.append(text.slice(end, start), make("mark", attributes, text.slice(start, wordEnd)));
       end = wordEnd;
     }
   }
@@ -43,7 +45,7 @@ export function highlighted(text, lang, weights) {
   return fragment;
 }
 
-/** The pairs in another order: first those of which neither word has appeared before, so that a few of them say more. */
+/** The pairs in another order: first those of which neither word has appeared before, so that a few say more. */
 export function diversified(pairs) {
   const seen = new Set();
   const first = pairs.filter(([a, b]) => {
@@ -56,7 +58,8 @@ export function diversified(pairs) {
 
 export function wordPair(pair) {
   const [a, b] = pair;
-  return make("span", { class: "word-pair", "data-tip": pairText(pair) }, make("bdi", {}, a), make("i", {}, "~"), make("bdi", {}, b));
+  const words = [make("bdi", {}, a), make("i", {}, "~"), make("bdi", {}, b)];
+  return make("span", { class: "word-pair", "data-tip": pairText(pair) }, ...words);
 }
 
 const pairText = ([a, b, value]) => `${a} ~ ${b} ${formatSigned(value)}`;

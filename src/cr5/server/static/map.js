@@ -14,7 +14,8 @@ const isMapWanted = () => (state.map === "" ? wideScreen.matches : state.map ===
 export function showMap() {
   const hits = (result?.hits ?? []).filter((hit) => Number.isFinite(hit.x) && Number.isFinite(hit.y));
   byId("map-toggle").setAttribute("aria-pressed", String(isMapWanted()));
-  byId("map-toggle").hidden = hits.length === 0 || (state.doc !== "" && wideScreen.matches); // where the document takes its place
+  // On a wide screen a document takes the place of the map.
+  byId("map-toggle").hidden = hits.length === 0 || (state.doc !== "" && wideScreen.matches);
   byId("map").hidden = !isMapWanted() || hits.length === 0;
   if (!byId("map").hidden) drawMap(hits, result.at);
 }
@@ -26,19 +27,19 @@ function drawMap(hits, queryPosition) {
   const points = spread([...hits.map(({ x, y }) => [x, y]), ...queryPositions], 2.6 * radius);
   const query = queryPositions.length ? points.at(-1) : null;
   const [centreX, centreY] = query ?? [WIDTH / 2, HEIGHT / 2];
-  const rings = [1, 2, 3, 4].map((step) => makeSvg("circle", { class: "map-ring", cx: centreX, cy: centreY, r: step * 85 }));
-  const connectors = query
-    ? hits.map((hit, i) => makeSvg("line", { class: "map-connector", "data-id": hit.id, x1: query[0], y1: query[1], x2: points[i][0], y2: points[i][1] }))
-    : [];
+  const circle = (name, r) => makeSvg("circle", { class: name, cx: centreX, cy: centreY, r });
+  const rings = [1, 2, 3, 4].map((step) => circle("map-ring", step * 85));
+  const connector = (hit, [x2, y2]) =>
+    makeSvg("line", { class: "map-connector", "data-id": hit.id, x1: centreX, y1: centreY, x2, y2 });
+  const connectors = query ? hits.map((hit, i) => connector(hit, points[i])) : [];
   const hitPoints = hits.map((hit, i) => hitPoint(hit, points[i], radius, i));
   const captions = placeCaptions(hits, points, radius);
-  const queryPoint = query
-    ? [makeSvg("circle", { class: "query-ring", cx: query[0], cy: query[1], r: radius + 2 }), makeSvg("circle", { class: "query-dot", cx: query[0], cy: query[1], r: 2.5 })]
-    : [];
+  const queryPoint = query ? [circle("query-ring", radius + 2), circle("query-dot", 2.5)] : [];
   byId("chart").replaceChildren(...rings, ...connectors, ...queryPoint, ...hitPoints, ...captions);
   const langs = [...new Set(hits.map((hit) => hit.lang))];
+  const queryMarker = make("span", { class: "legend-query", "aria-hidden": "true" });
   byId("legend").replaceChildren(
-    ...(query ? [make("li", {}, make("span", { class: "legend-query", "aria-hidden": "true" }), state.like ? "The document" : "Your query")] : []),
+    query ? make("li", {}, queryMarker, state.like ? "The document" : "Your query") : "",
     ...langs.map((lang) => make("li", {}, languageMarker(lang), languageName(lang))),
   );
 }
@@ -46,15 +47,19 @@ function drawMap(hits, queryPosition) {
 function hitPoint(hit, [x, y], radius, i) {
   const [hue, shape] = markerStyle(hit.lang);
   const side = radius * 1.75;
+  const square = { x: x - side / 2, y: y - side / 2, width: side, height: side };
+  const transform = shape === 2 ? `rotate(45 ${x} ${y})` : undefined;
   const marker =
     shape === 0
       ? makeSvg("circle", { class: "shape", cx: x, cy: y, r: radius })
-      : makeSvg("rect", { class: "shape", x: x - side / 2, y: y - side / 2, width: side, height: side, transform: shape === 2 ? `rotate(45 ${x} ${y})` : undefined });
+      : makeSvg("rect", { class: "shape", ...square, transform });
   return makeSvg(
     "g",
     {
-      class: `map-point${hit.id === state.doc ? " open" : ""}`, role: "button", tabindex: i ? -1 : 0, "data-id": hit.id, "data-hue": hue,
-      "aria-label": `${titleOf(hit)}, ${languageName(hit.lang)}`, "data-tip": `${titleOf(hit)}\n${languageName(hit.lang)}, ${Number(hit.score).toFixed(2)}`,
+      class: `map-point${hit.id === state.doc ? " open" : ""}`, role: "button", tabindex: i ? -1 : 0,
+      "data-id": hit.id, "data-hue": hue,
+      "aria-label": `${titleOf(hit)}, ${languageName(hit.lang)}`,
+      "data-tip": `${titleOf(hit)}\n${languageName(hit.lang)}, ${Number(hit.score).toFixed(2)}`,
     },
     makeSvg("circle", { class: "hit-area", cx: x, cy: y, r: radius * 1.7 }),
     marker,
@@ -69,7 +74,8 @@ function spread(points, gap) {
   };
   const [[left, right], [bottom, top]] = [range(0), range(1)];
   // One scale for both axes, so that distances can be compared.
-  const scale = Math.min((WIDTH - 2 * MARGIN) / (right - left || 1e-9), (HEIGHT - 2 * MARGIN) / (top - bottom || 1e-9));
+  const scaleX = (WIDTH - 2 * MARGIN) / (right - left || 1e-9);
+  const scale = Math.min(scaleX, (HEIGHT - 2 * MARGIN) / (top - bottom || 1e-9));
   const placed = points.map(([x, y]) => [
     WIDTH / 2 + (x - (left + right) / 2) * scale,
     HEIGHT / 2 - (y - (bottom + top) / 2) * scale,
@@ -107,14 +113,17 @@ function placeCaptions(hits, points, radius) {
     const [x, y] = points[i];
     const length = measuringContext.measureText(text).width;
     const positions = [
-      [x + radius + 5, y + 4], [x - radius - 5 - length, y + 4], [x - length / 2, y - radius - 6], [x - length / 2, y + radius + 14],
+      [x + radius + 5, y + 4], [x - radius - 5 - length, y + 4],
+      [x - length / 2, y - radius - 6], [x - length / 2, y + radius + 14],
     ];
     for (const [left, base] of positions) {
       const box = [left - 2, base - 10, left + length + 2, base + 4];
       const inside = box[0] > 2 && box[2] < WIDTH - 2 && box[1] > 2 && box[3] < HEIGHT - 2;
-      if (!inside || occupied.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
+      const overlaps = (other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1];
+      if (!inside || occupied.some(overlaps)) continue;
       occupied.push(box);
-      captions.push(makeSvg("text", { class: "map-caption", "data-id": hit.id, x: left, y: base, "aria-hidden": "true" }, text));
+      const attributes = { class: "map-caption", "data-id": hit.id, x: left, y: base, "aria-hidden": "true" };
+      captions.push(makeSvg("text", attributes, text));
       return;
     }
   });

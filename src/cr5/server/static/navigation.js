@@ -9,7 +9,8 @@ import { hideTooltip } from "./tooltip.js";
 
 document.addEventListener("click", (event) => {
   const hit = event.target.closest(".hit");
-  if (hit && !event.target.closest("a") && event.pointerType !== "touch") openDocument(hit.dataset.id); // marks lie above the link
+  // Marks lie above the link.
+  if (hit && !event.target.closest("a") && event.pointerType !== "touch") openDocument(hit.dataset.id);
   const link = event.target.closest("a[data-internal], #home");
   if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
@@ -70,7 +71,7 @@ byId("copy-link").addEventListener("click", async () => {
     await navigator.clipboard.writeText(location.href);
     byId("copy-link").textContent = "Copied";
   } catch {
-    byId("copy-link").textContent = "Copy it from the address bar";
+    byId("copy-link").textContent = "Copying failed; copy the address bar";
   }
   setTimeout(() => (byId("copy-link").textContent = "Copy link"), 1800);
 });

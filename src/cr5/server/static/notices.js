@@ -18,7 +18,8 @@ function showNotice(kind, title, text, ...actions) {
   box.className = `notice ${kind}`;
   box.role = kind === "error" ? "alert" : null;
   box.hidden = false;
-  box.replaceChildren(make("h2", {}, title), ...(text ? [make("p", {}, text)] : []), ...(shown.length ? [make("div", { class: "row" }, ...shown)] : []));
+  const row = shown.length ? make("div", { class: "row" }, ...shown) : "";
+  box.replaceChildren(make("h2", {}, title), text ? make("p", {}, text) : "", row);
 }
 
 /** Stop retrying, because something else is being tried. */
@@ -31,7 +32,8 @@ export function showNothingFound(result) {
   if (documentCount() === 0) showNotice("", "The index is empty.", "Add documents to it, then search again.");
   else if (result.known === 0 && state.q) {
     const where = isLanguageUnclear(result) ? "" : ` in ${languageName(result.lang)}`;
-    showNotice("", `None of these words is known${where}.`, "Try other words, or choose the language of the query above.");
+    const advice = "Try other words, or choose the language of the query above.";
+    showNotice("", `The model knows none of these words${where}.`, advice);
   } else if (state.in) {
     const langs = formatList(selectedLanguages().map(languageName), "disjunction");
     showNotice("", `Nothing found in ${langs}.`, "", makeButton("Search all languages", () => navigate({ in: "" })));
@@ -43,8 +45,9 @@ export function showError(error, retry) {
   pendingRetry = retry;
   const retryButton = makeButton("Try again", retry);
   byId("status").textContent = "";
-  if (error.status === 401 || error.status === 403) {
-    const input = make("input", { type: "password", name: "key", autocomplete: "off", "aria-label": "Key", required: "" });
+  if (error.status === 401) {
+    const attributes = { type: "password", name: "key", autocomplete: "off", "aria-label": "API key", required: "" };
+    const input = make("input", attributes);
     const form = make("form", { class: "row" }, input, make("button", { class: "button-solid" }, "Continue"));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -52,14 +55,15 @@ export function showError(error, retry) {
       retry();
     });
     const wrong = apiKey() !== null;
-    showNotice(wrong ? "error" : "", wrong ? "The key is wrong." : "This server needs a key.", "Enter the key. It is kept until this tab is closed.", form);
+    const title = wrong ? "The API key is wrong." : "This server needs an API key.";
+    showNotice(wrong ? "error" : "", title, "Enter the API key. It is kept until this tab is closed.", form);
     return;
   }
   if (error.status === 429) {
     let seconds = Math.min(600, Math.max(1, Math.ceil(error.retryAfter) || 10));
     const showSeconds = () => (retryButton.textContent = `Try again (${seconds} s)`);
     byId("status").textContent = "The server is busy.";
-    showNotice("", "One moment, please.", "Too many requests in a short time. This page tries again soon.", retryButton);
+    showNotice("", "Too many requests.", `Retrying in ${seconds} s.`, retryButton);
     showSeconds();
     timer = setInterval(() => {
       seconds -= 1;
@@ -69,12 +73,15 @@ export function showError(error, retry) {
     return;
   }
   if (error.status === 404 && state.like) {
-    showNotice("", "This document is gone.", "It is no longer in the index.", makeButton("Start again", () => navigate(INITIAL_STATE)));
+    const startAgain = makeButton("Start again", () => navigate(INITIAL_STATE));
+    showNotice("", "Document not found.", "It is no longer in the index.", startAgain);
     return;
   }
-  const title = error.status === 0 ? "No connection." : error.status < 500 ? "The search is not valid." : "Something went wrong on the server.";
+  let title = error.status < 500 ? "The search is not valid." : "Something went wrong on the server.";
+  if (error.status === 0) title = "No connection.";
   const resettable = error.status >= 400 && error.status < 500 && (state.lang || state.in || state.like);
-  const reset = resettable ? makeButton("Remove the filters", () => navigate({ ...INITIAL_STATE, q: state.q, map: state.map })) : null;
+  const resetState = { ...INITIAL_STATE, q: state.q, map: state.map };
+  const reset = resettable ? makeButton("Reset", () => navigate(resetState)) : null;
   showNotice("error", title, error.message.replace(/[^.!?…]$/, "$&."), retryButton, reset);
   if (error.status === 0) {
     timer = setInterval(async () => {

@@ -13,40 +13,53 @@ let showAll = false;
 export function showFilters() {
   const counts = Object.entries(info.documents).sort(([a, n], [b, m]) => m - n || compareNames(a, b));
   const selected = new Set(selectedLanguages());
-  const shown = showAll || counts.length <= SHOWN_FILTERS + 1 ? counts : counts.filter(([lang], i) => i < SHOWN_FILTERS || selected.has(lang));
+  const complete = showAll || counts.length <= SHOWN_FILTERS + 1;
+  const shown = counts.filter(([lang], i) => complete || i < SHOWN_FILTERS || selected.has(lang));
   const button = (lang, pressed, ...content) =>
     make("button", { type: "button", "aria-pressed": String(pressed), "data-filter": lang }, ...content);
   const focused = document.activeElement?.dataset?.filter;
   const buttons = shown.map(([lang, count]) =>
-    button(lang, selected.has(lang), languageMarker(lang), languageName(lang), " ", make("span", { class: "count" }, formatCount(count))),
+    button(
+      lang,
+      selected.has(lang),
+      languageMarker(lang),
+      languageName(lang),
+      " ",
+      make("span", { class: "count" }, formatCount(count)),
+    ),
   );
   if (shown.length < counts.length) {
-    buttons.push(make("button", { type: "button", "data-show-all": "", "aria-expanded": "false" }, `${counts.length - shown.length} more`));
+    const label = `${counts.length - shown.length} more`;
+    buttons.push(make("button", { type: "button", "data-show-all": "", "aria-expanded": "false" }, label));
   }
-  byId("filters").replaceChildren(...(counts.length > 1 ? [button("", selected.size === 0, "All languages"), ...buttons] : []));
+  const allButton = button("", selected.size === 0, "All languages");
+  byId("filters").replaceChildren(...(counts.length > 1 ? [allButton, ...buttons] : []));
   if (focused !== undefined) {
     [...byId("filters").children].find((element) => element.dataset.filter === focused)?.focus();
   }
-  fillSelect(byId("measure"), info.measures.map((measure) => [measure, MEASURES[measure] ?? measure]), state.measure || info.measures[0]);
+  const measures = info.measures.map((measure) => [measure, MEASURES[measure] ?? measure]);
+  fillSelect(byId("measure"), measures, state.measure || info.measures[0]);
   byId("ranking").hidden = info.measures.length < 2;
   showQueryLanguage();
 }
 
 export function showQueryLanguage() {
   byId("query-language").hidden = Boolean(state.like) || !queryOf(state.q);
-  let detected = "Detect the language";
-  if (!state.lang && result && isLanguageUnclear(result)) detected = "Language unclear";
+  let identified = "Identify the language";
+  if (!state.lang && result && isLanguageUnclear(result)) identified = "Language not identified";
   else if (!state.lang && result?.lang && result.guessed !== false && state.q) {
-    detected = languageName(result.lang) + (typeof result.confidence === "number" ? `, ${formatPercent(result.confidence)}` : "");
+    const confidence = typeof result.confidence === "number" ? `, ${formatPercent(result.confidence)}` : "";
+    identified = languageName(result.lang) + confidence;
   }
   const langs = [...info.languages].sort(compareNames);
   if (state.lang && !langs.includes(state.lang)) langs.push(state.lang);
-  fillSelect(byId("lang"), [["", detected], ...langs.map((lang) => [lang, languageName(lang)])], state.lang);
+  fillSelect(byId("lang"), [["", identified], ...langs.map((lang) => [lang, languageName(lang)])], state.lang);
 }
 
 /** Set the options of a select element. Existing ones are kept, because replacing them would close an open list. */
 function fillSelect(select, choices, chosen) {
-  const same = select.options.length === choices.length && choices.every(([value], i) => select.options[i].value === value);
+  const sameLength = select.options.length === choices.length;
+  const same = sameLength && choices.every(([value], i) => select.options[i].value === value);
   if (!same) select.replaceChildren(...choices.map(([value]) => make("option", { value })));
   choices.forEach(([, label], i) => {
     if (select.options[i].text !== label) select.options[i].text = label;
@@ -70,4 +83,7 @@ byId("filters").addEventListener("click", (event) => {
   navigate({ in: all ? "" : [...selected].sort().join(","), k: HIT_COUNTS[0] });
 });
 byId("lang").addEventListener("change", () => navigate({ lang: byId("lang").value }));
-byId("measure").addEventListener("change", () => navigate({ measure: byId("measure").value === info.measures[0] ? "" : byId("measure").value }));
+byId("measure").addEventListener("change", () => {
+  const measure = byId("measure").value;
+  navigate({ measure: measure === info.measures[0] ? "" : measure });
+});

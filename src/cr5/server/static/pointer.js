@@ -1,4 +1,5 @@
-// The pointer: while a button or finger is down, the page must not change. An element that is replaced between press and release gets no click.
+// The pointer. While it is pressed the page must not change: an element that is replaced between press and release gets
+// no click.
 
 const LONGEST_PRESS = 2000; // milliseconds; a longer press is not a click, or its release was missed
 const CLICK_DELAY = 300; // milliseconds from the release within which its click comes; for a finger it is not immediate

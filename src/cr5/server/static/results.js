@@ -25,12 +25,17 @@ export function showHits() {
   const hits = result?.hits ?? [];
   byId("notice").hidden = true;
   byId("status").textContent = result ? summary(result) : "";
-  if (!result && state.doc && hasNoQuery()) byId("status").textContent = "Search for something to compare it with this document.";
+  if (!result && state.doc && hasNoQuery()) {
+    byId("status").textContent = "Search for something to compare it with this document.";
+  }
   const items = hits.map(hitItem);
   const focusedId = document.activeElement?.closest(".hit")?.dataset.id;
   byId("hits").replaceChildren(...items);
   byId("hits").hidden = !items.length;
-  if (focusedId !== undefined) ((hitElement(focusedId) ?? items[0])?.querySelector("h2 a") ?? byId("results")).focus({ preventScroll: true });
+  if (focusedId !== undefined) {
+    const link = (hitElement(focusedId) ?? items[0])?.querySelector("h2 a");
+    (link ?? byId("results")).focus({ preventScroll: true });
+  }
   items.forEach((element) => visibilityObserver.observe(element));
   byId("more").hidden = !(hits.length >= state.k && state.k < HIT_COUNTS.at(-1));
   showSimilarTo();
@@ -40,8 +45,9 @@ function summary({ hits, milliseconds, known }) {
   const langs = new Set(hits.map((hit) => hit.lang)).size;
   const parts = [`${pluralise(hits.length, "document")} in ${pluralise(langs, "language")}`];
   if (hits.length === 0) parts[0] = "No documents";
-  if (typeof known === "number" && known < 0.995 && state.q) parts.push(`${formatPercent(known)} of the words known`);
-  if (typeof milliseconds === "number") parts.push(`${milliseconds < 10 ? milliseconds.toFixed(1) : Math.round(milliseconds)} ms`);
+  const someUnknown = typeof known === "number" && known < 0.995;
+  if (someUnknown && state.q) parts.push(`${formatPercent(known)} of the words are known`);
+  if (typeof milliseconds === "number") parts.push(`${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`);
   return parts.join(" · ");
 }
 
@@ -50,8 +56,9 @@ function showSimilarTo() {
   const line = byId("similar-to");
   line.hidden = !state.like || !result;
   if (line.hidden) return;
+  const attributes = { href: urlOf({ ...state, doc: state.like }), "data-internal": "", dir: "auto" };
   line.replaceChildren(
-    make("span", {}, "Similar to ", make("a", { href: urlOf({ ...state, doc: state.like }), "data-internal": "", dir: "auto" }, result.query || "this document")),
+    make("span", {}, "Similar to ", make("a", attributes, result.query || "this document")),
     make("span", { class: "meta" }, languageLabel(result.lang)),
   );
 }
@@ -64,6 +71,10 @@ function hitItem(hit) {
   const bar = make("i");
   bar.style.setProperty("--share", share.toFixed(4));
   const score = Number(hit.score).toFixed(2);
+  const measure = MEASURES[result.measure] ? result.measure.toUpperCase() : "score";
+  const meter = { role: "meter", "aria-label": "Score", "aria-valuemin": 0, "aria-valuemax": 1 };
+  const sourceLink = { target: "_blank", rel: "noopener noreferrer", "aria-label": `Source of ${titleOf(hit)}` };
+  const similarLink = { "data-internal": "", "aria-label": `More like ${titleOf(hit)}` };
   return make(
     "li",
     { class: "hit", "data-id": hit.id },
@@ -73,16 +84,20 @@ function hitItem(hit) {
       languageLabel(hit.lang),
       make(
         "span",
-        { class: "score", "data-tip": `${MEASURES[result.measure] ? result.measure.toUpperCase() : "score"} ${score}\ncosine ${Number(hit.cosine).toFixed(2)}` },
+        { class: "score", "data-tip": `${measure} ${score}\ncosine ${Number(hit.cosine).toFixed(2)}` },
         make(
           "span",
-          { class: "bar", role: "meter", "aria-label": "Score", "aria-valuemin": 0, "aria-valuemax": 1, "aria-valuenow": share.toFixed(2), "aria-valuetext": score },
+          { class: "bar", ...meter, "aria-valuenow": share.toFixed(2), "aria-valuetext": score },
           bar,
         ),
         make("span", { "aria-hidden": "true" }, score),
       ),
     ),
-    make("h2", { dir: "auto", lang: hit.lang }, make("a", { href: urlOf({ ...state, doc: hit.id }), "data-internal": "" }, titleOf(hit))),
+    make(
+      "h2",
+      { dir: "auto", lang: hit.lang },
+      make("a", { href: urlOf({ ...state, doc: hit.id }), "data-internal": "" }, titleOf(hit)),
+    ),
     make("p", { class: "snippet", dir: "auto", lang: hit.lang }, hit.snippet ?? ""),
     make(
       "div",
@@ -91,8 +106,8 @@ function hitItem(hit) {
       make(
         "span",
         { class: "hit-actions" },
-        url ? make("a", { class: "hit-action", href: url.href, target: "_blank", rel: "noopener noreferrer", "aria-label": `Source of ${titleOf(hit)}` }, "Source") : null,
-        make("a", { class: "hit-action", href: urlOf(similarState(hit.id)), "data-internal": "", "aria-label": `More like ${titleOf(hit)}` }, "More like this"),
+        url ? make("a", { class: "hit-action", href: url.href, ...sourceLink }, "Source") : null,
+        make("a", { class: "hit-action", href: urlOf(similarState(hit.id)), ...similarLink }, "More like this"),
       ),
     ),
   );

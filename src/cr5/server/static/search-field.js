@@ -23,7 +23,8 @@ export function highlightQuery() {
   byId("clear").hidden = field.value === "";
   const current = result && queryOf(field.value) === queryOf(state.q);
   // The zero-width space gives an empty last line its height.
-  byId("query-highlights").replaceChildren(highlighted(field.value, result?.lang, current ? queryWeights() : null), "\u200b");
+  const highlights = highlighted(field.value, result?.lang, current ? queryWeights() : null);
+  byId("query-highlights").replaceChildren(highlights, "\u200b");
 }
 
 /** Search for what was typed; with `typing`, more may follow. */

@@ -1,10 +1,12 @@
 // The state of the page, which is the query string of its URL. All changes go through `navigate`.
+//
+// `like` is the id of a document that others are to be similar to; the API calls it `id` in /similar, `of` in /explain.
 
 import { emit } from "./events.js";
 import { hasWord } from "./tokeniser.js";
 
 export const HIT_COUNTS = [10, 20, 50, 100]; // how many hits are shown, each time more are requested
-export const MEASURES = { csls: "By CSLS", cosine: "By cosine" };
+export const MEASURES = { csls: "Rank by CSLS", cosine: "Rank by cosine" };
 export const INITIAL_STATE = { q: "", like: "", lang: "", in: "", k: HIT_COUNTS[0], measure: "", doc: "", map: "" };
 
 export let state = parseState(location.search);
@@ -32,7 +34,8 @@ export function urlOf(target) {
 }
 
 /** Identifies a search: while it stays the same, the results stay. */
-export const searchKey = ({ q, like, lang, in: langs, k, measure }) => JSON.stringify([queryOf(q), like, lang, langs, k, measure]);
+export const searchKey = ({ q, like, lang, in: langs, k, measure }) =>
+  JSON.stringify([queryOf(q), like, lang, langs, k, measure]);
 
 export const hasNoQuery = () => !queryOf(state.q) && !state.like;
 export const selectedLanguages = () => state.in.split(",").filter(Boolean);

@@ -19,7 +19,7 @@
   };
 
   const label = (button) => {
-    const text = `Colours: ${theme === "auto" ? "same as system" : theme}`;
+    const text = `Theme: ${theme === "auto" ? "system" : theme}`;
     button.setAttribute("aria-label", text);
     button.dataset.tip = text;
   };

@@ -1,13 +1,11 @@
 // Text -> words, in the same way as the model splits it: normalise, segment, split, lower-case.
 //
-// Generated from cr5/features/tokeniser.py by `python -m cr5.server.tokeniser_script`. Do not edit.
+// token-rules.js, which the server generates from the model's own rule, has UNSPACED: languages written without spaces
+// between words; WORD: one word; CLUSTER: a character with those after it that NFKC may merge with it.
 
-const UNSPACED = new Set(["ja", "km", "lo", "my", "th", "wuu", "yue", "zh"]); // languages written without spaces between words
-const SOFT_HYPHEN = "\u00ad";
-const WORD = /[\p{L}\p{M}\p{N}\u{200c}\u{200d}]+/gu;
+import { CLUSTER, SOFT_HYPHEN, UNSPACED, WORD } from "./token-rules.js";
+
 const LETTER_OR_DIGIT = /[\p{L}\p{N}]/u;
-// A character with those after it that NFKC may merge with it; ASCII merges with marks only.
-const CLUSTER = /[\0-\x7f]\p{M}*|[^][\p{M}\u{1160}-\u{11ff}\u{3131}-\u{318e}\u{ff9e}-\u{ffdc}]*/gu;
 
 /** Whether a text has a word: a letter or a digit. */
 export const hasWord = (text) => LETTER_OR_DIGIT.test(text);

@@ -30,7 +30,8 @@ for (const type of ["pointerover", "focusin", "click"]) {
 // The field covers its highlights, so they are found by the position of the pointer.
 field.addEventListener("pointermove", ({ clientX: x, clientY: y }) => {
   for (const mark of byId("query-highlights").querySelectorAll("mark")) {
-    const box = [...mark.getClientRects()].find((part) => x >= part.left && x <= part.right && y >= part.top && y <= part.bottom);
+    const contains = (part) => x >= part.left && x <= part.right && y >= part.top && y <= part.bottom;
+    const box = [...mark.getClientRects()].find(contains);
     if (box) {
       showTooltip(mark.dataset.tip, box);
       return;
