@@ -441,7 +441,7 @@ class Killer:
         places: list[tuple[Any, str]] = [
             (kind, name) for name in ("create", "upsert", "delete", "set_hubness", "optimise")
         ]
-        places += [(snapshot, "write_record"), (Background, "save")]
+        places += [(snapshot, "write_json"), (Background, "save")]
         places += [(shutil, "copytree"), (shutil, "rmtree")]
         for place, name in places:
             monkeypatch.setattr(place, name, self._killable(getattr(place, name)))

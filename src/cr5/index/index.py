@@ -73,7 +73,7 @@ class Index:
             snapshot.remove_stale(folder, [], store)
             first = snapshot.create_snapshot(folder, model, store, 1)
             first.store.close()
-            snapshot.write_record(folder / INDEX_FILE, first.record)
+            snapshot.activate(folder, first.record)
         return cls.open(folder, store=store, settings=settings)
 
     @staticmethod
@@ -186,7 +186,7 @@ class Index:
                     progress(Progress("reindex", result.total, total))
                 new_snapshot = ingest.refresh_background(new_snapshot, settings, progress)
                 new_snapshot.store.optimise()
-                snapshot.write_record(self.folder / INDEX_FILE, new_snapshot.record)
+                snapshot.activate(self.folder, new_snapshot.record)
             finally:
                 new_snapshot.store.close()
             self._reload()
@@ -199,7 +199,7 @@ class Index:
 
     def _refresh(self, active: Snapshot, progress: ProgressCallback) -> Snapshot:
         refreshed = ingest.refresh_background(active, self._settings, progress)
-        snapshot.write_record(self.folder / INDEX_FILE, refreshed.record)
+        snapshot.activate(self.folder, refreshed.record)
         self._reload()
         for path in active.folder.glob("background-*.npz"):
             if path.name != self._active.record["background"]:

@@ -11,7 +11,6 @@ The rows are in segments: files that never change, sorted by list and language. 
 and is replaced atomically. Rows that are added form a new segment; segments of similar size are merged.
 """
 
-import json
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -27,6 +26,7 @@ from cr5.retrieval import top_k
 from cr5.retrieval.kernels import multiply, multiply_codes
 from cr5.retrieval.vectors import unit_rows
 from cr5.storage.atomic import atomic_write
+from cr5.storage.json_files import read_json, write_json
 
 MANIFEST = "cells.json"
 ROW_COLUMNS = ("id", "concept", "lang", "title", "url", "slot", "row", "hubness")  # stored unchanged beside the codes
@@ -100,7 +100,7 @@ class IvfIndex:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        self.manifest = read_json(folder / MANIFEST)
         # Names of format 1: until, built, centres, pieces.
         self.langs, self.next_slot = self.manifest["langs"], self.manifest["until"]
         self.rows_at_training = self.manifest["built"]
@@ -242,8 +242,7 @@ def extend(folder: Path, rows: Tables, next_slot: int, *, max_segment_rows: int 
 
 def _activate(folder: Path, manifest: dict[str, Any]) -> None:
     """Replace the manifest, then delete the files that it does not name."""
-    with atomic_write(folder / MANIFEST, temporary=folder / f"{MANIFEST}.part") as file:
-        file.write(json.dumps(manifest, indent=1).encode())
+    write_json(folder / MANIFEST, manifest, temporary=folder / f"{MANIFEST}.part")
     for path in folder.iterdir():
         if path.name not in {MANIFEST, manifest["centres"], *manifest["pieces"]}:
             path.unlink()

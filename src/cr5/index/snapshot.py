@@ -6,7 +6,6 @@ atomically: a new snapshot is built beside the active one and then becomes activ
 """
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
@@ -19,7 +18,7 @@ from cr5.index.background import Background
 from cr5.index.stores.base import FOLDER_ADDRESS, Location, Stamp, Store, file_stamp
 from cr5.index.stores.registry import store_for
 from cr5.model import Cr5
-from cr5.storage.atomic import atomic_write
+from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
 
 FORMAT = 1
@@ -56,11 +55,11 @@ def create_snapshot(index_folder: Path, model: Path, address: str | None, number
     rank, langs = loaded.settings.rank, loaded.langs
     record = {"format": FORMAT, "generation": number, "model": model_digest(model), "background": None, "rank": rank}
     record |= store_type.new_record(address)
-    write_record(folder / STARTED_FILE, record)
+    write_json(folder / STARTED_FILE, record)
     store = store_type.create(_location(folder, record, address), rank=rank, languages=len(langs))
     try:
         shutil.copytree(model, folder / "model", ignore=shutil.ignore_patterns(".*"), copy_function=_link_or_copy)
-        write_record(folder / COMPLETE_FILE, record)
+        write_json(folder / COMPLETE_FILE, record)
         return Snapshot(record, folder, store, Cr5.load(folder / "model"), Background.empty(langs, rank))
     except BaseException:
         store.close()
@@ -103,7 +102,7 @@ def require_free_folder(index_folder: Path) -> None:
 def read_unfinished(index_folder: Path, number: int) -> dict[str, Any] | None:
     """The record of a snapshot that was begun and never became active, if there is one."""
     path = index_folder / f"{FOLDER_PREFIX}{number}" / COMPLETE_FILE
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return read_json(path) if path.exists() else None
 
 
 def remove_stale(index_folder: Path, kept: Collection[int], address: str | None) -> None:
@@ -116,7 +115,7 @@ def remove_stale(index_folder: Path, kept: Collection[int], address: str | None)
                 path.unlink()
             continue
         if (folder / STARTED_FILE).exists():
-            record = json.loads((folder / STARTED_FILE).read_text(encoding="utf-8"))
+            record = read_json(folder / STARTED_FILE)
             store_for(record["store"]).drop(_location(folder, record, address))
         shutil.rmtree(folder)
 
@@ -124,7 +123,7 @@ def remove_stale(index_folder: Path, kept: Collection[int], address: str | None)
 def read_index_file(index_folder: Path) -> dict[str, Any]:
     """The content of ``index.json``: the record of the active snapshot."""
     try:
-        record: dict[str, Any] = json.loads((index_folder / INDEX_FILE).read_text(encoding="utf-8"))
+        record = read_json(index_folder / INDEX_FILE)
         number = record["format"]
         if number == FORMAT and not {"generation", "model", "background", "rank", "store", "table"} <= record.keys():
             raise KeyError
@@ -132,7 +131,7 @@ def read_index_file(index_folder: Path) -> dict[str, Any]:
         raise Cr5Error(
             f"{index_folder}: there is no index in this folder; check the path, or build the index first"
         ) from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError):
         raise Cr5Error(f"{index_folder}: its {INDEX_FILE} is damaged; build the index again") from None
     if number != FORMAT:
         raise Cr5Error(
@@ -162,10 +161,9 @@ def writer_lock(index_folder: Path) -> Iterator[None]:
         yield
 
 
-def write_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record to a JSON file, atomically."""
-    with atomic_write(path) as file:
-        file.write(json.dumps(record, indent=1).encode())
+def activate(index_folder: Path, record: Mapping[str, Any]) -> None:
+    """Replace ``index.json``: the snapshot of this record becomes the active one."""
+    write_json(index_folder / INDEX_FILE, record)
 
 
 def _location(folder: Path, record: Mapping[str, Any], address: str | None) -> Location:
