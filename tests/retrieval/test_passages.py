@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cr5 import Cr5
-from cr5.retrieval.passages import PART, WHOLE, explain_texts, passage
+from cr5.retrieval.passages import MAX_EXPLAINED_CHARACTERS, PART_CHARACTERS, explain_texts, passage
 
 TEXT = "Wolves were first. They live in packs and hunt at night. Much later a dog came to guide the blind. It sleeps."
 
@@ -83,7 +83,7 @@ def test_of_a_long_text_the_part_is_explained_that_is_nearest_wherever_it_is(mod
     text = ". ".join([*sentences[:at], sentence, *sentences[at:]])
     why = explain_texts(model, madeup.text("aa", MEANT), "aa", text, "bb")
     assert sentence in text[why.begin : why.end]
-    assert PART <= why.end - why.begin < 2 * PART < WHOLE
+    assert PART_CHARACTERS <= why.end - why.begin < 2 * PART_CHARACTERS < MAX_EXPLAINED_CHARACTERS
     assert len(set(sentence.split()) & {word for word, _ in why.words_b}) > len(MEANT) / 2
     assert sentence in passage(text, why.words_b, 200, 60, why.begin, why.end)
 

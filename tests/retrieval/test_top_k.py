@@ -277,7 +277,7 @@ def test_blocks_of_any_size_give_what_brute_force_finds(seed: int, sizes: BlockS
 @pytest.mark.parametrize("rest", [-1, 0, 1])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_rows_at_the_end_of_a_block_are_neither_lost_nor_doubled(rest: int, threads: int) -> None:
-    queries, candidates = unit(kernels.PIECE + rest, 12), unit(2 * BLOCK + rest, 12, seed=1)
+    queries, candidates = unit(kernels.LANES + rest, 12), unit(2 * BLOCK + rest, 12, seed=1)
     sizes = BlockSizes(threads=threads)
     check(queries, np.arange(len(queries)), candidates, np.arange(len(candidates))[::-1], sizes=sizes)
 

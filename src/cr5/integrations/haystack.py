@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
 
 
 class _Embedder:
-    """A model, or the folder of one, which a saved pipeline refers to."""
+    """The base of both embedders: ``model`` is a model or its folder; only a folder can be saved in a pipeline."""
 
     def __init__(self, model: Cr5 | str | Path, lang: str | None = None) -> None:
         self.folder = None if isinstance(model, Cr5) else str(model)

@@ -1,1 +1,1 @@
-"""Queries x candidates: scores, the best k, and why they match."""
+"""Search: queries x candidates -> scores, the best k, and explanations."""

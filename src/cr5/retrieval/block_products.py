@@ -22,10 +22,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """How a search is divided into blocks: the answer does not depend on it, memory and speed do.
+    """How a search is divided into blocks and among threads, which affects memory and speed but not the result.
 
-    queries: at most so many are processed together; candidates: the smallest block of them; products: the largest
-    block of products, where that leaves enough candidates (2**19 float32 are 2 MB, which a core's cache holds).
+    queries: the largest block of queries. candidates: the smallest block of candidates. products: the largest block of
+    products, unless that leaves too few candidates (2**19 float32 are 2 MB, which a core's cache holds).
     """
 
     queries: int = 8192

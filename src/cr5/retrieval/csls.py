@@ -1,7 +1,7 @@
 """CSLS, cosine similarity corrected for hubs: csls(q, c) = 2 cos(q, c) - r(q) - r(c).
 
 r(v), the neighbourhood mean of a vector, is its mean cosine with the ``NEIGHBOURS`` nearest vectors of the other
-language. It is large for hubs: vectors that are close to everything, and so would be found for every query.
+language. It measures the hubness of a vector: hubs are close to everything, and so would be found for every query.
 """
 
 import numpy as np
@@ -23,12 +23,10 @@ def csls_penalty(candidate_means: Array) -> Array:
     return np.asarray(candidate_means / 2)
 
 
-def neighbourhood_means(
-    vectors: Matrix, background: Matrix, k: int = NEIGHBOURS, *, sizes: BlockSizes | None = None
-) -> Array:
-    """r(v): the mean product of each vector with its k nearest in ``background``; 0 if that is empty."""
+def neighbourhood_means(vectors: Matrix, background: Matrix, *, sizes: BlockSizes | None = None) -> Array:
+    """r(v): the mean product of each vector with its nearest in ``background``; 0 if that is empty."""
     sizes = sizes or BlockSizes()
-    largest = empty_heaps(vectors.shape[0], min(k, background.shape[0]))
+    largest = empty_heaps(vectors.shape[0], min(NEIGHBOURS, background.shape[0]))
 
     def process(blocks: Blocks) -> None:
         for block, products in blocks:
@@ -39,15 +37,15 @@ def neighbourhood_means(
     return _mean(largest)
 
 
-def means_of_largest(products: Array, k: int = NEIGHBOURS) -> Array:
-    """The mean of each row's k largest products, -inf left out; 0 for a row without any."""
-    largest = empty_heaps(len(products), min(k, products.shape[1]))
+def means_of_largest(products: Array) -> Array:
+    """r(v) from the products of each vector with all others: a row each, -inf left out; 0 for a row without any."""
+    largest = empty_heaps(len(products), min(NEIGHBOURS, products.shape[1]))
     keep_largest(products, largest)
     return _mean(largest)
 
 
 def empty_heaps(rows: int, k: int) -> Array:
-    """rows x k heaps that any product is larger than."""
+    """rows x k: heaps filled with -inf, which any product replaces."""
     return np.full((rows, k), -np.inf, np.float32)
 
 

@@ -1,6 +1,6 @@
 """The kernels of exact search: from products of candidates with queries to the best candidates and to ranks.
 
-Products are candidates x queries. They run without the interpreter's lock, on one thread each.
+Products are candidates x queries. The kernels run without the global interpreter lock, on one thread each.
 """
 
 import numba
@@ -8,12 +8,12 @@ import numpy as np
 
 from cr5._typing import Array, Ints, Mask
 
-PIECE = 64  # products that are looked through together
+LANES = 64  # products that are compared at a time, which the compiler vectorises
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _replace_worst(scores: Array, indices: Ints, score: float, index: int) -> None:
-    """Put a score in the place of the first, the worst of a heap; of equal scores the higher index is worse."""
+    """Replace the root of a heap, its worst score; of equal scores the one with the higher index is worse."""
     i, child = 0, 1
     while child < len(scores):
         other = child + 1
@@ -30,24 +30,24 @@ def _replace_worst(scores: Array, indices: Ints, score: float, index: int) -> No
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def keep_largest(products: Array, best: Array) -> None:
-    """Put what is larger in a row of products into that row's heap."""
+    """Push the products of each row onto that row's heap of its k largest."""
     k = best.shape[1]
-    lanes, top, indices = np.empty(PIECE, np.float32), np.empty(k, np.float32), np.zeros(k, np.int64)
+    lanes, top, indices = np.empty(LANES, np.float32), np.empty(k, np.float32), np.zeros(k, np.int64)
     for c in range(len(products) if k else 0):
         heap = best[c]
-        # The largest of the products whose place leaves the same remainder: k products or more reach the k-th of
-        # these, and few others do.
+        # lanes[i] is the maximum over positions congruent to i mod LANES. At least k products are >= the k-th largest
+        # lane, so smaller ones can be skipped.
         lanes[:] = -np.inf
-        for first in range(0, products.shape[1], PIECE):
-            piece = products[c, first : first + PIECE]
+        for first in range(0, products.shape[1], LANES):
+            piece = products[c, first : first + LANES]
             for i in range(len(piece)):
                 lanes[i] = piece[i] if piece[i] > lanes[i] else lanes[i]
         top[:] = heap[0]
         for product in lanes:
             if product > top[0]:
                 _replace_worst(top, indices, product, 0)
-        for first in range(0, products.shape[1], PIECE):
-            piece = products[c, first : first + PIECE]
+        for first in range(0, products.shape[1], LANES):
+            piece = products[c, first : first + LANES]
             better = False
             for product in piece:
                 better |= product >= top[0]
@@ -61,10 +61,10 @@ def keep_largest(products: Array, best: Array) -> None:
 def keep_top(
     products: Array, weight: float, penalty: Array, start: int, worst: Array, indices: Ints, scores: Array
 ) -> None:
-    """Put the candidates that are better than the ``worst`` of a query's heap into it."""
+    """Push candidates onto the heaps of the queries, whose roots have the scores ``worst``."""
     for c in range(len(products)):
-        for first in range(0, len(worst), PIECE):
-            piece, least = products[c, first : first + PIECE], worst[first : first + PIECE]
+        for first in range(0, len(worst), LANES):
+            piece, least = products[c, first : first + LANES], worst[first : first + LANES]
             better = False
             for i in range(len(piece)):
                 better |= weight * piece[i] - penalty[c] > least[i]
@@ -81,7 +81,7 @@ def count_no_worse(
     products: Array, weight: float, penalty: Array, least: Array, groups: Ints, starts: Ints, members: Ints,
     counts: Ints,
 ) -> None:  # fmt: skip
-    """Count the candidates of other concepts that score ``least`` or more."""
+    """Count, for each query, the candidates of other concepts that score ``least`` or more."""
     for c in range(len(products)):
         row = products[c]
         for q in range(len(counts)):
@@ -94,7 +94,7 @@ def count_no_worse(
 def best_counterpart_scores(
     products: Array, weight: float, penalty: Array, groups: Ints, starts: Ints, members: Ints, best: Array
 ) -> None:
-    """Keep the score of the best candidate of each query's own concept."""
+    """Keep the score of each query's counterpart: the best candidate of the same concept."""
     for c in range(len(products)):
         for q in members[starts[groups[c]] : starts[groups[c] + 1]]:
             best[q] = max(best[q], weight * products[c, q] - penalty[c])
@@ -102,7 +102,7 @@ def best_counterpart_scores(
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
 def multiply(rows: Array, query: Array) -> Array:
-    """Products of a query with rows: for one query, BLAS would keep all cores busy with waiting."""
+    """Products of one query with rows; with several threads, BLAS would mostly wait."""
     products = np.zeros(len(rows), np.float32)
     for row in range(len(rows)):
         product = np.float32(0)
@@ -114,11 +114,11 @@ def multiply(rows: Array, query: Array) -> Array:
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
 def multiply_codes(
-    codes: Array, scales: Array, alive: Mask, begins: Ints, ends: Ints, query: Array, products: Array
+    codes: Array, scales: Array, live: Mask, begins: Ints, ends: Ints, query: Array, products: Array
 ) -> None:
-    """Products of a query with rows kept as whole numbers, range after range: scale (codes ' query).
+    """Products of a query with quantised rows (int8), for several ranges of rows: scale (codes ' query).
 
-    A row that is not alive gets the least there is.
+    The product of a row that is not live, a deleted one, is -inf.
     """
     n = 0
     for part in range(len(begins)):
@@ -126,5 +126,5 @@ def multiply_codes(
             product = np.float32(0)
             for j in range(codes.shape[1]):
                 product += np.float32(codes[row, j]) * query[j]
-            products[n] = product * scales[row] if alive[row] else -np.inf
+            products[n] = product * scales[row] if live[row] else -np.inf
             n += 1

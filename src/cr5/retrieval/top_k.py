@@ -1,8 +1,8 @@
 """Exact search: rank the rows of one matrix for the rows of another, by cosine or CSLS.
 
-Blocks of candidates are multiplied with all queries, and everything that is needed of a product is taken from it
-while it is in the cache: a candidate's neighbourhood is in its row, so that CSLS costs one product, not two.
-Each thread processes blocks on its own; the results of the threads are merged at the end.
+Blocks of candidates are multiplied with all queries, and each block of products is used in full while it is in the
+cache: a candidate's neighbourhood is in its row, so that CSLS costs one product, not two. Each thread processes blocks
+on its own; the results of the threads are merged at the end.
 """
 
 from typing import Literal, NamedTuple, TypeAlias
@@ -45,7 +45,7 @@ class _Score(NamedTuple):
     penalty: Array | None
 
 
-class _Answers(NamedTuple):
+class _Counterparts(NamedTuple):
     """Queries in groups that share a concept: members[starts[g] : starts[g + 1]]; and each candidate's group."""
 
     groups: Ints
@@ -53,12 +53,10 @@ class _Answers(NamedTuple):
     members: Ints
 
 
-def nearest(
-    queries: Matrix, candidates: Matrix, k: int, *, penalty: Array | None = None, sizes: BlockSizes | None = None
-) -> Ranking:
+def nearest(queries: Matrix, candidates: Matrix, k: int, *, penalty: Array | None = None) -> Ranking:
     """The k candidates with the largest q'c - penalty[c]; ties go to the lower index."""
     score = _Score(1, np.zeros(candidates.shape[0]) if penalty is None else penalty)
-    return Ranking(*_search(queries, candidates, k, [score], None, sizes or BlockSizes())[0][1:])
+    return Ranking(*_search(queries, candidates, k, [score], None, BlockSizes())[0][1:])
 
 
 def search(
@@ -90,13 +88,13 @@ def counterpart_ranks(
     measure: Measure = "cosine",
     sizes: BlockSizes | None = None,
 ) -> Ints:
-    """The rank of the best candidate of each query's own concept, as in ``retrieve``.
+    """The rank of each query's counterpart, as in ``retrieve``.
 
     Queries whose concept no candidate has are left out, also of the neighbourhood means.
     """
     sizes = sizes or BlockSizes()
-    answerable = np.isin(query_concepts, candidate_concepts)
-    queries, concepts = queries[answerable], (query_concepts[answerable], candidate_concepts)
+    has_counterpart = np.isin(query_concepts, candidate_concepts)
+    queries, concepts = queries[has_counterpart], (query_concepts[has_counterpart], candidate_concepts)
     score = _score(measure, queries, candidates, None, sizes)
     return _search(queries, candidates, 0, [score], concepts, sizes)[0].ranks
 
@@ -111,11 +109,12 @@ def retrieve(
     background: Matrix | None = None,
     sizes: BlockSizes | None = None,
 ) -> dict[Measure, Retrieval]:
-    """Both measures in one pass: the k best candidates, and the rank of the best one of each query's own concept.
+    """Both measures in one pass: the k best candidates, and the rank of each query's counterpart.
 
-    The rank is 1 + the number of candidates of other concepts that score no less; other candidates of the query's
-    own concept are ignored. Ties are decided against the answer, also those that rounding blurs, so that vectors
-    that are all alike score nothing. CSLS is as in ``search``.
+    The counterpart is the best candidate of the query's concept. Its rank is 1 + the number of candidates of other
+    concepts that score no less; other candidates of the query's concept are ignored. Ties are decided against the
+    counterpart, also if the scores are equal but for rounding, so that equal vectors get the last rank.
+    CSLS is as in ``search``.
     """
     sizes = sizes or BlockSizes()
     measures: tuple[Measure, ...] = ("cosine", "csls")
@@ -148,28 +147,28 @@ def _search(
     parts = []
     for i in range(0, max(queries.shape[0], 1), sizes.queries):
         rows = slice(i, i + sizes.queries)
-        answers = _match(concepts[0][rows], concepts[1]) if concepts else _no_answers(candidates.shape[0])
-        parts.append(_search_at_once(queries[rows], candidates, k, scores, answers, sizes))
+        counterparts = _match(concepts[0][rows], concepts[1]) if concepts else _no_counterparts(candidates.shape[0])
+        parts.append(_search_block(queries[rows], candidates, k, scores, counterparts, sizes))
     return [Retrieval(*map(np.concatenate, zip(*each, strict=True))) for each in zip(*parts, strict=True)]
 
 
-def _match(query_concepts: Ints, candidate_concepts: Ints) -> _Answers:
+def _match(query_concepts: Ints, candidate_concepts: Ints) -> _Counterparts:
     names, groups = np.unique(query_concepts, return_inverse=True)
     members = np.argsort(groups)
     starts = np.searchsorted(groups[members], np.arange(len(names) + 2))  # the last group is empty
     wanted = np.isin(candidate_concepts, names)
-    return _Answers(np.where(wanted, np.searchsorted(names, candidate_concepts), len(names)), starts, members)
+    return _Counterparts(np.where(wanted, np.searchsorted(names, candidate_concepts), len(names)), starts, members)
 
 
-def _no_answers(candidates: int) -> _Answers:
-    return _Answers(np.zeros(candidates, np.int64), np.zeros(2, np.int64), np.empty(0, np.int64))
+def _no_counterparts(candidates: int) -> _Counterparts:
+    return _Counterparts(np.zeros(candidates, np.int64), np.zeros(2, np.int64), np.empty(0, np.int64))
 
 
-def _search_at_once(
-    queries: Matrix, candidates: Matrix, k: int, scores: list[_Score], answers: _Answers, sizes: BlockSizes
+def _search_block(
+    queries: Matrix, candidates: Matrix, k: int, scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
 ) -> list[Retrieval]:
     n = queries.shape[0]
-    thresholds = _thresholds(queries, candidates, scores, answers, sizes)
+    thresholds = _thresholds(queries, candidates, scores, counterparts, sizes)
 
     def process(blocks: Blocks) -> list[tuple[Ints, Ints, Array]]:
         results = [(np.zeros((n, 1), np.int32), np.zeros((n, k), np.int64), empty_heaps(n, k)) for _ in scores]
@@ -178,7 +177,7 @@ def _search_at_once(
             for i, score in enumerate(scores):
                 counts, indices, best = results[i]
                 weight, penalty = np.float32(score.weight), _penalty(score, block, products)
-                groups, starts, members = answers
+                groups, starts, members = counterparts
                 count_no_worse(products, weight, penalty, thresholds[i], groups[block], starts, members, counts.ravel())
                 keep_top(products, weight, penalty, block.start, worst[i], indices, best)
         return results
@@ -194,10 +193,10 @@ def _search_at_once(
 
 
 def _thresholds(
-    queries: Matrix, candidates: Matrix, scores: list[_Score], answers: _Answers, sizes: BlockSizes
+    queries: Matrix, candidates: Matrix, scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
 ) -> Array:
-    """scores x queries: the score at which a candidate ranks no lower than the query's answer; inf without answer."""
-    groups, starts, members = answers
+    """scores x queries: the score from which on a candidate counts against the counterpart; inf if there is none."""
+    groups, starts, members = counterparts
     relevant = np.flatnonzero(np.diff(starts)[groups])
     scores = [_Score(weight, None if p is None else p[relevant]) for weight, p in scores]
 
