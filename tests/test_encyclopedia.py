@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from cr5 import Document, read, write
-from cr5.data import FOLDER, LANGS
+from cr5.data import FOLDER
 
+LANGS = ("da", "en", "it", "vi")
 ARTICLES = list(read(FOLDER))
 BY_LANG = {lang: [d for d in ARTICLES if d.lang == lang] for lang in LANGS}
 
@@ -25,7 +26,7 @@ def name(document: Document) -> str:
 
 
 def test_the_corpus_has_the_languages_it_declares() -> None:
-    assert sorted({d.lang for d in ARTICLES}) == sorted(LANGS) == ["da", "en", "it", "vi"]
+    assert sorted({d.lang for d in ARTICLES}) == list(LANGS)
 
 
 @pytest.mark.parametrize("lang", LANGS)

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from cr5._typing import Intercept
 from cr5.errors import Cr5Error
+from cr5.features import setting
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 
@@ -36,57 +37,42 @@ class Settings:
     """All settings of a model; together with the documents they determine it."""
 
     preset: str = "default"
-    rank: int = field(
-        default=300,
-        metadata={
-            "meaning": "The dimensions of a vector; at most one less than the concepts that two languages share. "
-            "Lower it for a small corpus, or to save memory and time."
-        },
+    rank: int = setting(
+        300,
+        "The dimensions of a vector; at most one less than the concepts that two languages share. Lower it for a "
+        "small corpus, or to save memory and time.",
     )
-    ridge: Ridge = field(
-        default="auto",
-        metadata={
-            "meaning": 'The weight of the penalty on large maps. "auto" selects it by retrieval of held-out concepts; '
-            "give a number to save the time of the selection, or if there are fewer than 40 shared concepts."
-        },
+    ridge: Ridge = setting(  # noqa: RUF009
+        "auto",
+        'The weight of the penalty on large maps. "auto" selects it by retrieval of held-out concepts; give a '
+        "number to save the time of the selection, or if there are fewer than 40 shared concepts.",
     )
-    intercept: Intercept = field(
-        default="language",
-        metadata={
-            "meaning": '"language": centre each language separately, also when encoding; "shared": centre all '
-            "documents together in training only, as in the paper."
-        },
+    intercept: Intercept = setting(  # noqa: RUF009
+        "language",
+        '"language": centre each language separately, also when encoding; "shared": centre all documents together '
+        "in training only, as in the paper.",
     )
-    metric: Literal["orthonormal", "signal"] = field(
-        default="signal",
-        metadata={
-            "meaning": '"orthonormal": maps with orthonormal columns, as in the paper. "signal": eigenvector i is '
-            "scaled by sqrt(theta / (m - theta)), the ratio of what the documents of a concept (at most m) share along "
-            "it to what they do not."
-        },
+    metric: Literal["orthonormal", "signal"] = setting(
+        "signal",
+        '"orthonormal": maps with orthonormal columns, as in the paper. "signal": eigenvector i is scaled by '
+        "sqrt(theta / (m - theta)), the ratio of what the documents of a concept (at most m) share along it to what "
+        "they do not.",
     )
-    tol: float = field(
-        default=0.05,
-        metadata={"meaning": "The relative residual at which the solver stops; lower it for a more exact solution."},
-    )
-    max_steps: int = field(
-        default=100, metadata={"meaning": "Steps of the solver at most; raise it if a fit does not converge."}
-    )
-    seed: int = field(
-        default=0, metadata={"meaning": "The seed of the solver's start and of the concepts held out for the ridge."}
-    )
+    tol: float = setting(0.05, "The relative residual at which the solver stops; lower it for a more exact solution.")
+    max_steps: int = setting(100, "Steps of the solver at most; raise it if a fit does not converge.")
+    seed: int = setting(0, "The seed of the solver's start and of the concepts held out for the ridge.")
     weighting: Weighting = field(default_factory=lambda: Weighting(tf="log", idf="smooth", idf_power=1.5))
     tokeniser: Tokeniser = field(default_factory=Tokeniser)
 
     def __post_init__(self) -> None:
         minima = _MINIMA | {"max_unique": self.weighting.min_unique}
         for part in (self, self.weighting, self.tokeniser):
-            for setting in fields(part):
-                if "meaning" in setting.metadata:
-                    value = getattr(part, setting.name)
-                    is_valid, requirement = _check(setting.type, value, minima.get(setting.name, 0))
+            for field_ in fields(part):
+                if "meaning" in field_.metadata:
+                    value = getattr(part, field_.name)
+                    is_valid, requirement = _check(field_.type, value, minima.get(field_.name, 0))
                     if not is_valid:
-                        raise Cr5Error(f"`{setting.name}={value!r}` must be {requirement}")
+                        raise Cr5Error(f"`{field_.name}={value!r}` must be {requirement}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as a saved model holds them."""
@@ -146,7 +132,7 @@ def setting_rows() -> Iterator[SettingRow]:
         (default.weighting, paper.weighting),
         (default.tokeniser, paper.tokeniser),
     ):
-        for setting in fields(default_part):
-            if meaning := setting.metadata.get("meaning"):
-                name = setting.name
+        for field_ in fields(default_part):
+            if meaning := field_.metadata.get("meaning"):
+                name = field_.name
                 yield SettingRow(name, repr(getattr(default_part, name)), repr(getattr(paper_part, name)), meaning)

@@ -7,5 +7,3 @@ BUILTIN = "builtin"
 
 FOLDER = Path(__file__).parent
 """A corpus folder with one JSONL file per language."""
-
-LANGS = ("da", "en", "it", "vi")

@@ -24,7 +24,7 @@ class WordCounts:
 
     @property
     def unique_words(self) -> Ints:
-        """The number of unique words in each document."""
+        """The number of different words in each document."""
         return np.asarray(np.diff(self.matrix.indptr))
 
     def select_rows(self, rows: Ints) -> "WordCounts":
@@ -33,7 +33,7 @@ class WordCounts:
 
 
 def count_tokens(tokens: Tokens) -> WordCounts:
-    """Count the words of tokenised texts."""
+    """The counts of each word's tokens in tokenised texts."""
     shape = len(tokens.offsets) - 1, len(tokens.words)
     text = np.repeat(np.arange(shape[0]), np.diff(tokens.offsets))
     keys = np.sort(text * shape[1] + tokens.ids)
@@ -45,7 +45,7 @@ def count_tokens(tokens: Tokens) -> WordCounts:
 
 
 def count_words(texts: Sequence[str] | pa.StringArray, lang: str, tokeniser: Tokeniser) -> WordCounts:
-    """Tokenise texts of one language and count their words."""
+    """Tokenise texts of one language, and count the tokens of each word."""
     return count_tokens(tokeniser(texts, lang))
 
 

@@ -1,4 +1,4 @@
-"""The language of a text, guessed from vocabularies: words by frequency rank, and a character-based identifier."""
+"""Language identification with the vocabularies of a model, by word frequencies and a character-based identifier."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,22 +10,22 @@ from cr5.corpus.languages import primary_subtag
 from cr5.features.tokeniser import Tokeniser
 
 ZIPF_SHIFT = 2.7  # Mandelbrot's: the word at rank i, from 0, has a probability of about 1 / (i + ZIPF_SHIFT)
-OOV_FACTOR = 10  # an unknown word is so many times less probable than the rarest word of any language
-OOV_NATS_PER_BYTE = 2.0  # at least: a text without spaces, one unknown word to most languages, must not be cheap
-IDENTIFIER_WEIGHT = 0.5  # of the identifier's log probabilities: its evidence comes from the same words
+OOV_FACTOR = 10  # how many times less probable an unknown word is than the rarest word of any language
+OOV_NATS_PER_BYTE = 2.0  # the least cost of an unknown word: to most languages, a text without spaces is one long word
+IDENTIFIER_WEIGHT = 0.5  # of its log probabilities, which are not independent of those of the words
 
 
 def guess_language(text: str, vocabularies: Mapping[str, Mapping[str, int]], tokeniser: Tokeniser) -> Guess:
     """argmax over languages of log P(text | lang) + w log P(lang | characters), with its posterior probability.
 
-    ``vocabularies`` gives the frequency rank of every word, by language: Zipf's law estimates the probability of a
-    word from it. The identifier, of weight w, helps where words are few or unknown.
+    ``vocabularies`` has the frequency rank of every word of each language, from which Zipf's law estimates its
+    probability. The character-based identifier, of weight w, helps if words are few or unknown.
     """
     langs = list(vocabularies)
     totals = {lang: _log_harmonic(len(ranks)) for lang, ranks in vocabularies.items()}
     rarest = max(np.log(len(ranks) + ZIPF_SHIFT) + totals[lang] for lang, ranks in vocabularies.items())
     oov_cost = np.log(OOV_FACTOR) + rarest
-    scores = np.log(_identified(text, langs)) * IDENTIFIER_WEIGHT
+    scores = np.log(_prior(text, langs)) * IDENTIFIER_WEIGHT
     for i, lang in enumerate(langs):
         tokens, vocabulary = tokeniser([text], lang), vocabularies[lang]
         ranks = np.array([vocabulary.get(word, -1) for word in tokens.words], float)
@@ -43,10 +43,10 @@ def _log_harmonic(size: int) -> float:
     return float(np.log(float(np.log((size + ZIPF_SHIFT - 0.5) / (ZIPF_SHIFT - 0.5)))))
 
 
-def _identified(text: str, langs: Sequence[str]) -> Array:
-    """The identifier's probability of each language, with sum 1; a language unknown to it gets an even share."""
+def _prior(text: str, langs: Sequence[str]) -> Array:
+    """The identifier's probability of each language, with sum 1; one that it does not know gets 1 / languages."""
     identified = probabilities(text)
     shares = [identified.get(lang, identified.get(primary_subtag(lang))) for lang in langs]
     total = sum(filter(None, shares)) + 1e-12
-    even = np.array([1 / len(langs) if share is None else share / total for share in shares])
-    return np.asarray((even + 1e-9) / (even + 1e-9).sum())
+    prior = 1e-9 + np.array([1 / len(langs) if share is None else share / total for share in shares])
+    return np.asarray(prior / prior.sum())

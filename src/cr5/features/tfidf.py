@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Sparse
+from cr5.features import setting
 from cr5.features.counts import WordCounts
 from cr5.storage.scratch import BLOCK_ROWS
 
@@ -20,36 +21,22 @@ _BLOCK_NONZEROS = 2**22
 class Weighting:
     """The TF-IDF formula, and which words and documents are used for training."""
 
-    tf: Literal["raw", "log"] = field(
-        default="log", metadata={"meaning": 'Term frequency: "raw" is the count, "log" is 1 + ln(count).'}
+    tf: Literal["raw", "log"] = setting("log", 'Term frequency: "raw" is the count, "log" is 1 + ln(count).')
+    idf: Literal["plain", "smooth"] = setting(
+        "smooth",
+        'Inverse document frequency: "plain" is ln(n/df) + 1, as in the paper; "smooth" is ln((1+n)/(1+df)) + 1.',
     )
-    idf: Literal["plain", "smooth"] = field(
-        default="smooth",
-        metadata={
-            "meaning": 'Inverse document frequency: "plain" is ln(n/df) + 1, as in the paper; '
-            '"smooth" is ln((1+n)/(1+df)) + 1.'
-        },
+    idf_power: float = setting(1.0, "The power that the IDF is raised to; larger values favour rare words.")
+    min_documents: int = setting(
+        3,
+        "Words in fewer documents are left out of the vocabulary; lower it for a small corpus.",
     )
-    idf_power: float = field(
-        default=1.0,
-        metadata={"meaning": "The power that the IDF is raised to; larger values favour rare words."},
+    max_words: int = setting(
+        200_000,
+        "The size of a vocabulary at most, most frequent words first; lower it to save memory.",
     )
-    min_documents: int = field(
-        default=3,
-        metadata={"meaning": "Words in fewer documents are left out of the vocabulary; lower it for a small corpus."},
-    )
-    max_words: int = field(
-        default=200_000,
-        metadata={"meaning": "The size of a vocabulary at most, most frequent words first; lower it to save memory."},
-    )
-    min_unique: int = field(
-        default=50,
-        metadata={"meaning": "Documents with fewer different words are not trained on; lower it for short texts."},
-    )
-    max_unique: int = field(
-        default=1_000,
-        metadata={"meaning": "Documents with more different words are not trained on; raise it for long texts."},
-    )
+    min_unique: int = setting(50, "Documents with fewer different words are not trained on; lower it for short texts.")
+    max_unique: int = setting(1_000, "Documents with more different words are not trained on; raise it for long texts.")
 
 
 @dataclass(frozen=True)
@@ -126,7 +113,7 @@ def make_vocabulary(frequencies: WordFrequencies, weighting: Weighting) -> Vocab
 
 
 def fit_vocabulary(counts: WordCounts, weighting: Weighting) -> Vocabulary:
-    """Select the vocabulary and its IDF weights from the training documents."""
+    """The vocabulary and IDF weights of the training documents."""
     return make_vocabulary(word_frequencies(counts), weighting)
 
 

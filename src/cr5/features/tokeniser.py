@@ -1,13 +1,13 @@
-"""Tokeniser: text -> words, by Unicode normalisation, segmentation, lower-casing and splitting.
+"""Tokeniser: text -> tokens, by Unicode normalisation, segmentation, lower-casing and splitting.
 
-A word is a run of letters, marks and digits of any script, with at least one letter or digit. Languages written
-without spaces are segmented by ICU first; after that every language is treated alike. Every step works on whole Arrow
-arrays, so that no Python code runs per token.
+A word is a type, a token its occurrence in a text: a run of letters, marks and digits of any script, with at least one
+letter or digit. Languages written without spaces are segmented by ICU first; after that every language is treated
+alike. Every step works on whole Arrow arrays, so that no Python code runs per token.
 """
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import compress
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from cr5._typing import Ints
 from cr5.corpus.languages import primary_subtag
+from cr5.features import setting
 
 UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"})
 """Languages written without spaces between words, as primary subtags."""
@@ -46,7 +47,7 @@ _STABLE_SEPARATORS = "[\xa1\xa7\xa9\xab\xac\xae\xb0\xb1\xb6\xb7\xbb\xbf\xd7\xf7\
 
 
 class Tokens(NamedTuple):
-    """Tokenised texts: text i holds ``words[ids[offsets[i]:offsets[i + 1]]]``."""
+    """Tokenised texts: the tokens of text i are ``words[ids[offsets[i]:offsets[i + 1]]]``."""
 
     words: list[str]
     ids: Ints
@@ -55,26 +56,19 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Tokeniser:
-    """Splits texts into words. Its settings are stored in the model, so that encoding later does the same."""
+    """Splits texts into tokens. Its settings are stored in the model, so that encoding later does the same."""
 
-    normalise: bool = field(
-        default=True, metadata={"meaning": "Apply Unicode NFKC normalisation, so that variants of a character agree."}
-    )
-    lowercase: bool = field(default=True, metadata={"meaning": "Convert words to lower case."})
-    segment: bool = field(
-        default=True,
-        metadata={"meaning": "Split Chinese, Japanese, Thai and other text without spaces by dictionary (ICU)."},
-    )
-    pretokenised: bool = field(
-        default=False,
-        metadata={
-            "meaning": "Words are separated by white space already, and the other settings of the tokeniser have no "
-            "effect; use it if you tokenise yourself."
-        },
+    normalise: bool = setting(True, "Apply Unicode NFKC normalisation, so that variants of a character agree.")
+    lowercase: bool = setting(True, "Convert words to lower case.")
+    segment: bool = setting(True, "Split Chinese, Japanese, Thai and other text without spaces by dictionary (ICU).")
+    pretokenised: bool = setting(
+        False,
+        "Words are separated by white space already, and the other settings of the tokeniser have no effect; use it "
+        "if you tokenise yourself.",
     )
 
     def __call__(self, texts: Sequence[str] | pa.StringArray, lang: str) -> Tokens:
-        """Split texts of one language into words."""
+        """Split texts of one language into tokens."""
         array = as_arrow(texts)
         if not self.pretokenised:
             unstable = pc.match_substring_regex(array, f"[^{STABLE_CHARACTERS}]")
@@ -93,13 +87,13 @@ class Tokeniser:
         encoded = lists.flatten().dictionary_encode()
         # Splitting an empty text yields one empty string.
         words = encoded.dictionary.to_pylist()
-        word = np.fromiter(map(bool if self.pretokenised else _is_word, words), bool, len(words))
+        is_word = np.fromiter(map(bool if self.pretokenised else _is_word, words), bool, len(words))
         ids = np.asarray(encoded.indices)
-        kept = word[ids]
-        before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
-        offsets = before[np.asarray(lists.offsets) - lists.offsets[0].as_py()]
-        number = np.cumsum(word, dtype=np.int32) - 1
-        return Tokens(list(compress(words, word)), number[ids[kept]], offsets)
+        kept = is_word[ids]
+        kept_before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
+        offsets = kept_before[np.asarray(lists.offsets) - lists.offsets[0].as_py()]
+        new_ids = np.cumsum(is_word, dtype=np.int32) - 1
+        return Tokens(list(compress(words, is_word)), new_ids[ids[kept]], offsets)
 
 
 def _is_word(token: str) -> bool:

@@ -1,1 +1,1 @@
-"""Bytes that must survive, and arrays that do not fit into memory."""
+"""Files: models, vectors and JSON, atomic writes, locks, compression, and scratch files for large arrays."""

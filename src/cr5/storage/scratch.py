@@ -19,9 +19,9 @@ _COPY_BYTES = 2**24
 
 
 class ScratchArrays:
-    """Allocates arrays: in memory, or, within a budget, in unnamed files that vanish when the array is freed.
+    """Allocates arrays in memory, or, with a memory budget, in unnamed files that are deleted when the array is freed.
 
-    Within a budget, code that reads or writes an array does so a few rows at a time and calls ``release`` after each
+    With a budget, code that reads or writes an array does so a few rows at a time and calls ``release`` after each
     step, so that only those rows occupy memory. Without a budget, the methods return their arguments uncopied.
     """
 
@@ -49,7 +49,7 @@ class ScratchArrays:
             return np.frombuffer(mmap.mmap(file.fileno(), size), dtype).reshape(shape)
 
     def store(self, array: Array) -> Array:
-        """An array with the same values; the array itself if it is in place already."""
+        """A copy of an array in a scratch file; the array itself if it is in one already."""
         if self.budget_bytes is None or _mapped_file(array) is not None:
             return array
         result = self.empty(array.shape, array.dtype)
@@ -60,7 +60,7 @@ class ScratchArrays:
         return result
 
     def store_matrix(self, X: Sparse) -> Sparse:
-        """A sparse matrix with the same values; its row offsets stay in memory."""
+        """A copy of a sparse matrix in scratch files; its row offsets stay in memory."""
         arrays = self.store(X.data), self.store(X.indices), X.indptr
         return csr_array(arrays, shape=X.shape, copy=False)
 
@@ -79,7 +79,7 @@ class ScratchArrays:
         return csr_array((data[:end], indices[:end], indptr), shape=shape, copy=False)
 
     def select_rows(self, X: Sparse, rows: Ints) -> Sparse:
-        """The matrix of the given rows, in their order."""
+        """Some rows of a matrix, in the given order."""
         if self.budget_bytes is None:
             return X[rows]
         nonzeros = int((X.indptr[rows + 1] - X.indptr[rows]).sum())
