@@ -8,7 +8,7 @@ from timing import seconds
 from cr5.corpus.identification import MIN_FOREIGN_PROBABILITY, Guess, find_foreign_language, guess
 from cr5.corpus.languages import is_registered, normalise, short_code, wikipedia_language
 from cr5.corpus.reading import read
-from cr5.data import FOLDER, LANGS
+from cr5.data import FOLDER
 from cr5.errors import CorpusError
 
 relaxed = settings(max_examples=300, deadline=None)
@@ -39,7 +39,7 @@ SENTENCES = {
 }
 
 
-ARTICLES = {lang: [document.text for document in read(FOLDER, langs=[lang])] for lang in LANGS}
+ARTICLES = {lang: [document.text for document in read(FOLDER, langs=[lang])] for lang in ("da", "en", "it", "vi")}
 
 WELL_FORMED = [
     "no", "nb", "nn", "nb-NO", "sh", "sr", "sr-Latn", "hr", "cnr",
