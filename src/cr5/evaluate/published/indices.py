@@ -72,15 +72,21 @@ def _word_index_columns(path: Path, columns: list[pa.LargeStringArray]) -> tuple
     last = len(columns) - 1
     if last == 0:
         raise CorpusError(f"{path}: only one column; every line needs a word's id, a tab and the word")
-    numeric = [i for i, column in enumerate(columns) if is_mostly(column, INTEGER)]
-    ids = [i for i in numeric if _is_consecutive(columns[i])] or [i for i in numeric if _is_unique(columns[i])]
+    numbers = {
+        i: np.asarray(column.filter(pc.match_substring_regex(column, INTEGER)).cast(pa.int64()))
+        for i, column in enumerate(columns)
+        if is_mostly(column, INTEGER)
+    }
+    unique = [i for i, values in numbers.items() if len(np.unique(values)) >= MOST * len(values)]
+    ids = [i for i in unique if numbers[i][0] <= 1 and (np.diff(numbers[i]) == 1).sum() >= MOST * (len(numbers[i]) - 1)]
+    ids = ids or unique  # a column that counts up from 0 or 1 is preferred
     if not ids:
         raise CorpusError(
             f"{path}: no column contains ids, a different number on every line; use the file that the authors published"
         )
     if last > 1 and 0 in ids:
         ids = [0]
-    words = [i for i in range(len(columns)) if i not in numeric] or [i for i in range(len(columns)) if i not in ids]
+    words = [i for i in range(len(columns)) if i not in numbers] or [i for i in range(len(columns)) if i not in ids]
     if last > 1 and last in words:
         words = [last]
     if len(ids) > 1 or len(words) != 1:
@@ -94,20 +100,6 @@ def _word_index_columns(path: Path, columns: list[pa.LargeStringArray]) -> tuple
 
 def _numbered(columns: Sequence[int]) -> str:
     return ", ".join(str(i + 1) for i in columns)
-
-
-def _numbers(column: pa.LargeStringArray) -> Ints:
-    return np.asarray(column.filter(pc.match_substring_regex(column, INTEGER)).cast(pa.int64()))
-
-
-def _is_consecutive(column: pa.LargeStringArray) -> bool:
-    numbers = _numbers(column)
-    return bool(numbers[0] <= 1 and (np.diff(numbers) == 1).mean() >= MOST) if len(numbers) > 1 else True
-
-
-def _is_unique(column: pa.LargeStringArray) -> bool:
-    numbers = _numbers(column)
-    return len(np.unique(numbers)) >= MOST * len(numbers)
 
 
 @dataclass(frozen=True)

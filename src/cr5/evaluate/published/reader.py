@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import coo_array, csr_array
 
-from cr5._typing import Ints, Mask, Sparse
+from cr5._typing import Ints, Sparse
 from cr5.corpus.documents import location
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import ErrorReporter
 from cr5.errors import CorpusError
 from cr5.evaluate.published.counted_texts import CountedTexts
-from cr5.evaluate.published.indices import ConceptIndex, WordIndex, concept_index, read_word_index
+from cr5.evaluate.published.indices import ConceptIndex, concept_index, read_word_index
 from cr5.evaluate.published.text_files import BLOCK_BYTES, SKIP_LINES, Entries, parse_lines, read_columns, read_entries
 from cr5.features.counts import WordCounts
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.storage.scratch import ScratchArrays
 
 FREQUENT_WORDS = 200_000
-"""The most frequent words, by whose number the authors call a document short or long."""
+"""The authors measure document length in these words, the most frequent ones."""
 
 FILE_NAMES = {
     "word_indices": "word_index_{}.tsv",
@@ -57,15 +57,15 @@ def languages(folder: str | Path) -> list[str]:
     root = _data_folder(folder)
     pattern = re.compile(re.escape(FILE_NAMES["sparse_matrices"]).replace(r"\{\}", "(.+)") + r"(\.gz)?")
     matches = [pattern.fullmatch(path.name) for path in (root / "sparse_matrices").iterdir()]
-    found = sorted({match[1] for match in matches if match})
-    if not found:
+    langs = sorted({match[1] for match in matches if match})
+    if not langs:
         raise CorpusError(
             f"{root / 'sparse_matrices'}: there is no sparse_matrix_XX.txt.gz in this folder, XX being a language; "
             "copy the matrices of Zenodo record 3359814 into it"
         )
-    for lang in found:
+    for lang in langs:
         _files(root, lang)
-    return found
+    return langs
 
 
 def read(
@@ -103,9 +103,9 @@ def read(
     texts = {}
     for lang, of_lang_names in names.items():
         concepts = np.fromiter(map(number.__getitem__, of_lang_names), np.int64, len(of_lang_names))
-        counts, _, _, titles, frequent = data.pop(lang)
-        titles = [title or name for title, name in zip(titles, of_lang_names, strict=True)]
-        texts[lang] = CountedTexts(counts, concepts, titles, frequent)
+        documents = data.pop(lang)
+        titles = [title or name for title, name in zip(documents.titles, of_lang_names, strict=True)]
+        texts[lang] = CountedTexts(documents.counts, concepts, titles, documents.frequent)
     return list(number), texts
 
 
@@ -122,7 +122,7 @@ def _data_folder(folder: str | Path) -> Path:
 
 
 def _files(root: Path, lang: str) -> LanguageFiles:
-    found = []
+    files = []
     for folder, name in FILE_NAMES.items():
         plain = root / folder / name.format(lang)
         compressed = plain.with_name(f"{plain.name}.gz")
@@ -132,8 +132,8 @@ def _files(root: Path, lang: str) -> LanguageFiles:
             raise CorpusError(
                 f"{usual}: no such file; copy it from Zenodo record 3359814, or leave language {lang} out"
             )
-        found.append(paths[0])
-    return LanguageFiles(*found)
+        files.append(paths[0])
+    return LanguageFiles(*files)
 
 
 def _concept_names(files: dict[str, LanguageFiles], data: dict[str, LanguageData]) -> dict[str, list[str]]:
@@ -216,51 +216,38 @@ class _LanguageReader:
 
     def _documents(self, entries: Entries, concepts: ConceptIndex) -> _Documents:
         """Look up the concepts and words of a block, and report those that do not exist."""
-        rows, positions, wrong = _look_up(entries, self.words, concepts)
-        if wrong.any():
-            if entries.lines is None:
-                entries = parse_lines(entries.block, self.report_error)
-                rows, positions, wrong = _look_up(entries, self.words, concepts)
-            self._report_entries(entries, rows, wrong)
-            valid = ~wrong
-            rows, positions = rows[valid], positions[valid]
-            names = ("codes", "word_ids", "counts")
-            entries = entries._replace(**{name: getattr(entries, name)[valid] for name in names})
-        codes = entries.codes
-        shape = len(entries.concepts), len(self.words.words)
-        matrix = coo_array((entries.counts.astype(np.int32), (codes, positions)), shape=shape).tocsr()
-        is_frequent = entries.word_ids < self.words.ids[0] + self.frequent_words
-        frequent = np.bincount(codes[is_frequent], minlength=shape[0])
+        names, codes, word_ids, counts, lines, block = entries
+        rows = np.fromiter((concepts.row_of.get(name, -1) for name in names), np.int64, len(names))[codes]
+        positions = self.words.find(word_ids)
+        valid = (rows >= 0) & (positions >= 0) & (counts >= 0) & (counts <= _LARGEST_COUNT)
+        if not valid.all():
+            if lines is None:
+                return self._documents(parse_lines(block, self.report_error), concepts)
+            for i in np.flatnonzero(~valid):
+                reason, problem = self._describe_entry(names[codes[i]], int(word_ids[i]), int(counts[i]), rows[i] >= 0)
+                self.report_error(int(lines[i]), reason, f"{problem}; {SKIP_LINES}")
+            rows, positions, codes, word_ids, counts = (
+                array[valid] for array in (rows, positions, codes, word_ids, counts)
+            )
+        shape = len(names), len(self.words.words)
+        matrix = coo_array((counts.astype(np.int32), (codes, positions)), shape=shape).tocsr()
+        frequent = np.bincount(codes[word_ids < self.words.ids[0] + self.frequent_words], minlength=shape[0])
         row_of_code = np.zeros(shape[0], np.int64)
         row_of_code[codes] = rows
         filled = np.flatnonzero(np.diff(matrix.indptr))  # a concept may have lost all of its lines
         return _Documents(row_of_code[filled], matrix if len(filled) == shape[0] else matrix[filled], frequent[filled])
 
-    def _report_entries(self, entries: Entries, rows: Ints, wrong: Mask) -> None:
-        assert entries.lines is not None
-        words, files = self.words, self.files
-        for i in np.flatnonzero(wrong):
-            count, line = int(entries.counts[i]), int(entries.lines[i])
-            if count < 0:
-                reason, problem = "negative count", f"count {count} is negative"
-            elif count > _LARGEST_COUNT:
-                reason, problem = "count too large", f"count {count} is larger than {_LARGEST_COUNT}"
-            elif rows[i] < 0:
-                concept = entries.concepts[entries.codes[i]]
-                reason, problem = "unknown concept", f"concept {concept} is not in {files.concepts.name}"
-            else:
-                known = f"{files.words.name}, whose ids are {words.ids[0]} to {words.ids[-1]}"
-                reason, problem = "unknown word", f"word id {entries.word_ids[i]} is not in {known}"
-            self.report_error(line, reason, f"{problem}; {SKIP_LINES}")
-
-
-def _look_up(entries: Entries, words: WordIndex, concepts: ConceptIndex) -> tuple[Ints, Ints, Mask]:
-    """The concept index row and the word position of every entry, and which entries are wrong."""
-    names = entries.concepts
-    rows = np.fromiter((concepts.row_of.get(name, -1) for name in names), np.int64, len(names))[entries.codes]
-    positions = words.find(entries.word_ids)
-    wrong = (rows < 0) | (positions < 0) | (entries.counts < 0) | (entries.counts > _LARGEST_COUNT)
-    return rows, positions, wrong
+    def _describe_entry(self, concept: str, word_id: int, count: int, is_known: bool) -> tuple[str, str]:
+        """What is wrong with an entry: the reason in short, and the problem."""
+        if count < 0:
+            return "negative count", f"count {count} is negative"
+        if count > _LARGEST_COUNT:
+            return "count too large", f"count {count} is larger than {_LARGEST_COUNT}"
+        if not is_known:
+            return "unknown concept", f"concept {concept} is not in {self.files.concepts.name}"
+        first, last = self.words.ids[[0, -1]]
+        known = f"{self.files.words.name}, whose ids are {first} to {last}"
+        return "unknown word", f"word id {word_id} is not in {known}"
 
 
 def _merge(parts: list[_Documents], words: int) -> _Documents:
