@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -199,17 +199,17 @@ def documents(
 
         cr5 eval documents speeches/ --comparable --split results/split.json
     """
-    settings = settings_of(preset, setting, rank=rank, ridge=ridge_of(ridge))
     skipped = Skipped()
+    split_options: dict[str, Any] = {
+        "settings": settings_of(preset, setting, rank=rank, ridge=ridge_of(ridge)), "langs": comma_separated(langs),
+        "seed": seed, "queries": queries, "candidates": candidates, "split": split, "comparable": comparable,
+        "mask_shared": mask_shared, "on_error": on_error, "skipped": skipped,
+    }  # fmt: skip
     if held_out_texts:
         if output or json:
             raise Cr5Error(f"--texts only writes texts; leave out {'--output' if output else '--json'}")
         with console.progress_bars() as progress:
-            sizes = evaluate.held_out_texts(
-                corpora, held_out_texts, settings=settings, langs=comma_separated(langs), seed=seed,
-                queries=queries, candidates=candidates, split=split, comparable=comparable, mask_shared=mask_shared,
-                on_error=on_error, skipped=skipped, progress=progress,
-            )  # fmt: skip
+            sizes = evaluate.held_out_texts(corpora, held_out_texts, progress=progress, **split_options)
         listed = ", ".join(f"{size:,} {lang}" for lang, size in sizes.items())
         console.err.print(
             f"{listed} texts written to {held_out_texts}; encode them line by line and pass --vectors NAME=FOLDER"
@@ -220,15 +220,7 @@ def documents(
             corpora,
             systems=_systems(systems),
             regimes="all" if regimes == "all" else cast(list[Regime], comma_separated(regimes) or []),
-            settings=settings,
-            langs=comma_separated(langs),
-            seed=seed,
-            queries=queries,
-            candidates=candidates,
-            split=split,
             validation=validation,
-            comparable=comparable,
-            mask_shared=mask_shared,
             csls_over=csls_over,
             low_resource=low_resource,
             bridge=bridge,
@@ -237,10 +229,9 @@ def documents(
             vectors=dict(_named_folder(item) for item in vectors or []),
             name=corpus_name(corpora),
             output=output,
-            on_error=on_error,
-            skipped=skipped,
             progress=progress,
             should_stop=should_stop,
+            **split_options,
         )
         interrupted = should_stop()
     _show(run, output, json, details, skipped)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5.corpus.languages import short_code
-from cr5.errors import CorpusError, Cr5Error
+from cr5.errors import CorpusError, Cr5Error, reason
 
 WordPairs: TypeAlias = Sequence[tuple[str, str]]
 _FILE_NAME = re.compile(r"([A-Za-z]{2,3})-([A-Za-z]{2,3})(?:\..*)?")
@@ -37,8 +37,7 @@ def read_dictionary(path: str | Path) -> list[tuple[str, str]]:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CorpusError(f"{path}: cannot be read, {reason}; check its name and permissions") from error
+        raise CorpusError(f"{path}: cannot be read, {reason(error)}; check its name and permissions") from error
     pairs = []
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         try:

@@ -10,7 +10,7 @@ from cr5.corpus.documents import Batch, Document, in_batches
 from cr5.corpus.languages import find_language
 from cr5.corpus.reading import read_batches
 from cr5.corpus.skipped import OnError, Skipped
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, reason
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.report.formatting import list_languages
 from cr5.evaluate.runs import REGIMES, CslsOver, Regime
@@ -65,11 +65,11 @@ def choose_regimes(regimes: Sequence[Regime] | Literal["all"]) -> list[Regime]:
     return [regime for regime in REGIMES if regime in names]
 
 
-def reject_if_given(reason: str, **parameters: object) -> None:
+def reject_if_given(explanation: str, **parameters: object) -> None:
     """Raise Cr5Error for parameters that would be ignored: all that are not None, False or empty."""
     for name, value in parameters.items():
         if value is not None and value is not False and value != ():
-            raise Cr5Error(f"`{name}` {reason}; leave it out")
+            raise Cr5Error(f"`{name}` {explanation}; leave it out")
 
 
 def read_documents(
@@ -117,8 +117,8 @@ def prepare_documents(
     """Read a corpus, draw or load its split, and hold the documents of the split out."""
     split, seed, queries, candidates = options.split, options.seed, options.queries, options.candidates
     if split is not None:
-        reason = f"is determined by the split {'' if isinstance(split, Split) else split}".rstrip()
-        reject_if_given(reason, seed=seed, queries=queries, candidates=candidates)
+        explanation = f"is determined by the split {'' if isinstance(split, Split) else split}".rstrip()
+        reject_if_given(explanation, seed=seed, queries=queries, candidates=candidates)
     stored = split if isinstance(split, Split) or split is None else Split.load(split)
     langs = list(options.langs) if options.langs is not None else stored.langs if stored else None
     if stored and options.comparable and langs != stored.langs:
@@ -149,8 +149,8 @@ def prepare_documents(
 def choose_baselines(train: CorpusInput | None, systems: Systems | None, dictionary: Paths) -> list[SystemEntry]:
     """The systems to train beside a model; raises Cr5Error if some are named without documents to train them on."""
     if train is None:
-        reason = "needs documents to train on, which `train` names"
-        reject_if_given(reason, systems=systems, dictionary=dictionary or None)
+        explanation = "needs documents to train on, which `train` names"
+        reject_if_given(explanation, systems=systems, dictionary=dictionary or None)
         return []
     return choose_systems(DEFAULT_BASELINES if systems is None else systems, bool(path_list(dictionary)))
 
@@ -197,5 +197,4 @@ def check_output(output: str | Path | None) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Cr5Error(f"{folder} cannot be written to ({reason}); name another folder as `output`") from error
+        raise Cr5Error(f"{folder} cannot be written to ({reason(error)}); name another folder as `output`") from error
