@@ -334,7 +334,6 @@ def words(
 
 
 def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Skipped | None = None) -> None:
-    """Print a run as JSON or as tables."""
     if json:
         console.as_json(run.to_json())
         return
@@ -345,18 +344,15 @@ def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Ski
 
 
 def written(output: Path | None) -> None:
-    """Print which files a command wrote."""
     if output:
         console.out.print(f"written to {output}: report.html, report.md, scores.csv, run.json", style="dim")
 
 
 def _systems(text: str) -> Systems:
-    """Parse names separated by commas, or all."""
     return "all" if text == "all" else comma_separated(text) or []
 
 
 def _named_folder(item: str) -> tuple[str, str]:
-    """Parse NAME=FOLDER."""
     name, equals, folder = item.partition("=")
     if not equals or not name:
         raise typer.BadParameter(f"{item!r} is not of the form NAME=FOLDER", param_hint="--vectors")

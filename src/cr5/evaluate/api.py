@@ -334,7 +334,6 @@ def words(
 
 
 def _finish(run: Run, started: float, output: str | Path | None, split: Split | None = None) -> Run:
-    """Add the duration to a run and write its files; raises Cr5Error if nothing could be measured."""
     if not run.scores:
         raise Cr5Error(run.notes[0] if run.notes else "nothing could be measured")
     run.facts["seconds"] = time.perf_counter() - started

@@ -50,7 +50,6 @@ class SplitOptions:
 
 
 def path_list(paths: Paths) -> list[str | Path]:
-    """One path or several as a list."""
     return [paths] if isinstance(paths, str | Path) else list(paths)
 
 

@@ -33,11 +33,9 @@ class TokenisedTexts:
 
     @cached_property
     def counts(self) -> WordCounts:
-        """How often every word occurs in every document."""
         return count_tokens(self.tokens)
 
     def rows(self, chosen: Ints) -> "TokenisedTexts":
-        """The chosen documents."""
         words, ids, offsets = self.tokens
         lengths = np.diff(offsets)[chosen]
         ends = np.cumsum(lengths)
@@ -49,7 +47,6 @@ class TokenisedTexts:
         )
 
     def keep_tokens(self, kept: Mask) -> "TokenisedTexts":
-        """The same documents with some of their tokens."""
         words, ids, offsets = self.tokens
         kept_before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
         return replace(self, tokens=Tokens(words, ids[kept], kept_before[offsets]))

@@ -244,7 +244,6 @@ def _print_section(title: str, pairs: Sequence[ReproducedPair]) -> None:
 
 
 def _section_table(pairs: Sequence[ReproducedPair], measures: Sequence[Measure]) -> Table:
-    """Language pairs, our row above the printed one, by the given measures."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("", "", *("@1", "@5", "@10") * 2 * len(measures), "docs"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)

@@ -27,7 +27,6 @@ class CountedTexts(TokenisedTexts):
 
     @cached_property
     def counts(self) -> WordCounts:
-        """How often every word occurs in every document."""
         return self.word_counts
 
     @cached_property
@@ -38,10 +37,8 @@ class CountedTexts(TokenisedTexts):
         return Tokens(self.counts.words, np.repeat(matrix.indices, matrix.data), lengths[matrix.indptr])
 
     def rows(self, chosen: Ints) -> "CountedTexts":
-        """Some of the documents."""
         titles = [self.titles[i] for i in chosen]
         return CountedTexts(self.counts.select_rows(chosen), self.concepts[chosen], titles, self.frequent[chosen])
 
     def keep_tokens(self, kept: Mask) -> TokenisedTexts:
-        """The same documents with some of their tokens."""
         return TokenisedTexts(self.tokens, self.concepts, self.titles).keep_tokens(kept)

@@ -35,8 +35,6 @@ _LARGEST_COUNT = 2**31 - 1
 
 
 class LanguageFiles(NamedTuple):
-    """The three files of a language."""
-
     words: Path
     concepts: Path
     matrix: Path
@@ -164,8 +162,6 @@ class _Documents(NamedTuple):
 
 
 class _LanguageReader:
-    """Reads the three files of one language."""
-
     def __init__(
         self, files: LanguageFiles, lowercase: bool, frequent_words: int, on_error: str, skipped: Skipped | None
     ) -> None:
@@ -186,7 +182,6 @@ class _LanguageReader:
         return report_error
 
     def read(self, block_bytes: int, report_progress: Callable[[int], None]) -> LanguageData:
-        """Read the concept index and the matrix."""
         files = self.files
         report_concept_error = self._error_handler(files.concepts)
         index = read_columns(files.concepts, report_concept_error)
@@ -238,7 +233,6 @@ class _LanguageReader:
         return _Documents(row_of_code[filled], matrix if len(filled) == shape[0] else matrix[filled], frequent[filled])
 
     def _describe_entry(self, concept: str, word_id: int, count: int, is_known: bool) -> tuple[str, str]:
-        """What is wrong with an entry: the reason in short, and the problem."""
         if count < 0:
             return "negative count", f"count {count} is negative"
         if count > _LARGEST_COUNT:

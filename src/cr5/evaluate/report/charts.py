@@ -25,7 +25,6 @@ class SystemStyle:
 
     @property
     def css_class(self) -> str:
-        """The class of the style sheet."""
         return f"s{self.number % COLOURS}" + (" main" if self.emphasised else "")
 
     @property
@@ -47,8 +46,6 @@ class SystemStyle:
 
 
 class GridLine(NamedTuple):
-    """A horizontal line; the lowest is the axis."""
-
     path: str
     is_axis: bool
 
@@ -94,7 +91,6 @@ class Chart:
 
 
 def circle(x: float, y: float, radius: float) -> str:
-    """The outline of a circle."""
     return f"M{x - radius:.1f} {y:.1f}a{radius} {radius} 0 1 0 {2 * radius} 0a{radius} {radius} 0 1 0 {-2 * radius} 0"
 
 
@@ -170,7 +166,6 @@ def ridge_chart(name: str, path: Sequence[dict[str, Any]], chosen: float | None)
 def _grid(
     values: Sequence[float], y: Callable[[float], float], left: int, right: int
 ) -> tuple[list[GridLine], list[Label]]:
-    """Horizontal lines at some values, with their labels."""
     lines = [GridLine(f"M{left} {y(value):.1f}H{right}", value == values[0]) for value in values]
     labels = [Label(f"{value:g}", str(left - 5), f"{y(value) + 3.5:.1f}", "end") for value in values]
     return lines, labels

@@ -38,7 +38,6 @@ class DetailRow:
     shared: int | None
 
     def by_measure(self, measure: Measure) -> tuple[PrecisionCell | None, PrecisionCell | None]:
-        """The two cells of one measure."""
         return self.cosine if measure == "cosine" else self.csls
 
     @property
@@ -58,7 +57,6 @@ class DetailTable:
 
     @property
     def title(self) -> str:
-        """System and regime."""
         return system_name(self.system, self.regime)
 
 
@@ -78,7 +76,6 @@ class SummaryRow:
     cells: dict[tuple[Regime, Measure], SummaryCell]
 
     def by_measure(self, regime: Regime) -> dict[Measure, SummaryCell]:
-        """The cells of one regime."""
         return {measure: cell for (of_regime, measure), cell in self.cells.items() if of_regime == regime}
 
 
@@ -90,7 +87,6 @@ class Report:
 
     @cached_property
     def regimes(self) -> list[Regime]:
-        """The regimes, in the order of the run."""
         return list(dict.fromkeys(score.regime for score in self.run.scores))
 
     @cached_property
@@ -105,7 +101,6 @@ class Report:
 
     @property
     def has_shared_counts(self) -> bool:
-        """Whether the number of shared training concepts is known for any language pair."""
         return any(score.shared is not None for score in self.run.scores)
 
     def systems(self, regime: str | None = None) -> list[str]:
@@ -128,12 +123,10 @@ class Report:
 
     @cached_property
     def has_many_pairs(self) -> bool:
-        """Whether there are too many language pairs to list each of them."""
         return len(self.pairs()) > MAX_LISTED_PAIRS
 
     @cached_property
     def headline(self) -> Headline | None:
-        """The main result as a sentence; None without scores."""
         return write_headline(self.run, self.main_system) if self.main_system else None
 
     @cached_property
@@ -163,7 +156,6 @@ class Report:
 
     @property
     def has_partial_means(self) -> bool:
-        """Whether a mean of the summary is over fewer directions than others."""
         return any(cell.partial for row in self.summary for cell in row.cells.values())
 
     @cached_property
@@ -188,7 +180,6 @@ class Report:
 
     @cached_property
     def failures(self) -> FailureAnalysis | None:
-        """What the failed queries of the first cr5 system have in common; None without such a system."""
         return analyse_failures(self.run, self.measures[0]) if self.measures else None
 
     @cached_property

@@ -36,7 +36,6 @@ def format_percent(value: float | None) -> str:
 
 
 def format_interval(interval: Interval) -> str:
-    """The two ends of an interval, in percent."""
     return f"{interval.low:.1f}–{interval.high:.1f}"
 
 

@@ -127,7 +127,6 @@ def _by_direction(run: Run, mean: MeanScore) -> dict[tuple[str, str], Score]:
 
 
 def _difference(run: Run, a: MeanScore, b: MeanScore) -> Difference:
-    """How much more b scores than a, in the directions of b."""
     first, second = _by_direction(run, a), _by_direction(run, b)
     concepts = number_concepts(run.direction(*direction).concepts for direction in second)
     ranks_a = [first[direction].rank_array for direction in second]

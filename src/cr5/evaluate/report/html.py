@@ -60,7 +60,6 @@ class Section(NamedTuple):
 
 
 def render_html(report: Report) -> str:
-    """The report as an HTML page."""
     run = report.run
     styles = _styles(report)
     by_direction = (
@@ -249,7 +248,6 @@ def _details(report: Report) -> Values | None:
 
 
 def _opened_and_folded(cards: list[Any]) -> Values:
-    """The cards that are shown at once, and those that are folded away."""
     return {"first": cards[:MAX_OPEN_CARDS], "rest": cards[MAX_OPEN_CARDS:]}
 
 

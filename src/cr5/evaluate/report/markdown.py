@@ -22,7 +22,6 @@ from cr5.evaluate.statistics import CUTOFFS
 
 
 def render_markdown(report: Report) -> str:
-    """The report as a Markdown page."""
     run = report.run
     lines = [f"# {_escape(run.title)}", ""]
     if report.headline:

@@ -118,7 +118,6 @@ def split_by_language(stacked: Array, features: Mapping[str, Vocabulary]) -> dic
 
 
 def svd_report(features: Mapping[str, Vocabulary], concepts: Ints, svd: TruncatedSvd) -> dict[str, Any]:
-    """The facts about a factorisation."""
     return {
         "concepts": len(concepts),
         "words": {lang: len(vocabulary.words) for lang, vocabulary in features.items()},

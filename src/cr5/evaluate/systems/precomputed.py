@@ -28,7 +28,6 @@ class PrecomputedVectors(Space):
         self.report = {"folder": str(folder), "signature": signature}
 
     def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
-        """The rows of a language, normalised to length 1."""
         if lang not in self.vectors:
             raise Cr5Error(f"{self.folder} has no vectors for language {lang}; add {lang}.npy or {lang}.parquet")
         vectors = self.vectors[lang]
@@ -57,5 +56,4 @@ def read_vectors(folder: Path) -> PrecomputedVectors:
 
 
 def pretrained(space: Space) -> System:
-    """A system that is trained already."""
     return lambda training, *, rank, seed: space

@@ -29,8 +29,6 @@ SystemRole: TypeAlias = Literal["own", "baseline", "ceiling"]
 
 @dataclass(frozen=True)
 class SystemOptions:
-    """What the factories of systems may use."""
-
     settings: Settings
     dictionaries: Mapping[tuple[str, str], WordPairs]
     monolingual: MonolingualVectors

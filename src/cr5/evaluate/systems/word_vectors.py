@@ -190,7 +190,6 @@ class Sentences:
 
 
 def _learner(settings: SkipGram, rank: int, seed: int) -> Callable[[str, TokenisedTexts], LanguageVectors]:
-    """The function that learns the vectors of one language."""
     try:
         from gensim.models import Word2Vec
     except ImportError as error:

@@ -117,7 +117,6 @@ def _pairs(regime: str, held_out: HeldOutDocuments) -> list[LanguagePair | None]
 
 
 def _published_ridge(regime: str, langs: list[str], pair: LanguagePair | None) -> float | Literal["auto"]:
-    """The published ridge, where it was used for these languages."""
     known = RIDGE.get(regime, {})
     if pair is None:
         return next(iter(known.values())) if known and set(langs) == set(PAPER_LANGS) else "auto"
@@ -127,7 +126,6 @@ def _published_ridge(regime: str, langs: list[str], pair: LanguagePair | None) -
 def _corpus(
     names: list[str], texts: Mapping[str, CountedTexts], limits: tuple[int, int], digest: str
 ) -> EvaluationCorpus:
-    """The documents whose number of frequent words is within limits."""
     low, high = limits
     kept: dict[str, TokenisedTexts] = {
         lang: of_lang.rows(np.flatnonzero((of_lang.frequent >= low) & (of_lang.frequent <= high)))

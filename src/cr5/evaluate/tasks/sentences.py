@@ -274,7 +274,6 @@ def _query(
     query_set: QuerySet,
     csls_over: CslsOver,
 ) -> None:
-    """Query one space in both directions."""
     a, b = prepared.pair.langs
     cache = EmbeddingCache(space, prepared.texts, codes)
     texts, queries = prepared.texts, prepared.queries

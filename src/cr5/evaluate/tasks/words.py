@@ -47,7 +47,6 @@ class WordQueries:
 
     @property
     def direction(self) -> str:
-        """en>it."""
         return f"{self.source}>{self.target}"
 
 
@@ -215,7 +214,6 @@ def _query(
 
 
 def _background(lang: str, rows: Ints, size: int) -> Ints:
-    """The most frequent words of the query language that are not queries."""
     others = np.setdiff1d(np.arange(size), rows)[:MAX_BACKGROUND]
     if not len(others):
         raise Cr5Error(
