@@ -188,6 +188,7 @@ def test_a_trained_model_is_evaluated_on_sentences_and_words(
         assert max(map(len, text.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_the_paper_is_reproduced_on_a_miniature(tmp_path: Path, done: Callable[..., str]) -> None:
     names = {"aa": "da", "bb": "en", "cc": "vi"}
     random = np.random.default_rng(0)
@@ -366,6 +367,7 @@ def test_a_missing_optional_dependency_is_reported_before_any_work(
         )
 
 
+@pytest.mark.slow
 def test_all_files_are_written_when_the_reader_of_the_output_closes_it(corpus: Path, tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("cr5")
     given = [command, "eval", "documents", corpus, *SETTINGS, "--systems", "floor", "-o", tmp_path / "out"]

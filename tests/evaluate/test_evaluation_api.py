@@ -130,6 +130,7 @@ def test_sentences_and_words_take_a_model_or_its_folder(model: Cr5, model_folder
         evaluate.words(model, dictionary, systems=["floor"])
 
 
+@pytest.mark.slow
 def test_every_system_can_be_made_and_trained(articles: list[Document], tmp_path: Path) -> None:
     dictionary = tmp_path / "aa-bb.tsv"
     dictionary.write_text("".join(f"{madeup.word('aa', i)}\t{madeup.word('bb', i)}\n" for i in range(200)))

@@ -16,9 +16,8 @@ from miniature import write_miniature
 from cr5.corpus.documents import Document, in_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
-from cr5.evaluate.published.counted_texts import CountedTexts
 from cr5.evaluate.published.indices import MISSING_WORD
-from cr5.evaluate.published.reader import languages, read
+from cr5.evaluate.published.reader import CountedTexts, languages, read
 from cr5.evaluate.published.table1 import COLUMNS, PUBLISHED, RIDGE
 from cr5.evaluate.texts import TokenisedTexts, mask_shared_words, read_texts
 from cr5.features.tokeniser import Tokeniser
@@ -115,6 +114,7 @@ def test_the_made_up_corpus_is_read_back_as_it_was_written() -> None:
         assert titles == {d.concept: d.title for d in documents if d.lang == lang}
 
 
+@pytest.mark.slow
 @given(some_documents)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_documents_are_read_back_with_the_same_counts(

@@ -167,6 +167,7 @@ def test_normalised_vectors_have_length_1_and_nothing_in_common() -> None:
 # The system
 
 
+@pytest.mark.slow
 def test_held_out_documents_are_found_by_the_names_in_the_training_texts(space: WordSpace) -> None:
     assert precision(space) > 80
 
@@ -184,6 +185,7 @@ def test_held_out_documents_are_found_by_a_dictionary_and_at_chance_by_a_shuffle
     assert right.report["seeds"] == {"bb": 4 * GROUPS}
 
 
+@pytest.mark.slow
 def test_the_report_has_plain_values_about_the_alignment(space: WordSpace) -> None:
     report = json.loads(json.dumps(space.report))
     assert report["pivot"] == "aa"
@@ -195,6 +197,7 @@ def test_the_report_has_plain_values_about_the_alignment(space: WordSpace) -> No
     assert report["seconds"] > 0
 
 
+@pytest.mark.slow
 def test_words_come_with_unit_vectors_most_frequent_first(space: WordSpace) -> None:
     words, vectors = space.words("bb"), space.word_vectors("bb")
     counts = speak("bb", np.arange(TRAINING)).counts
@@ -204,6 +207,7 @@ def test_words_come_with_unit_vectors_most_frequent_first(space: WordSpace) -> N
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_document_is_the_idf_weighted_mean_of_its_words(space: WordSpace) -> None:
     a, b = madeup.word("aa", 1), madeup.word("aa", 2)
     counts = speak("aa", np.arange(TRAINING)).counts
@@ -215,6 +219,7 @@ def test_a_document_is_the_idf_weighted_mean_of_its_words(space: WordSpace) -> N
     np.testing.assert_allclose(found, [mean / np.linalg.norm(mean)], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_text_without_a_known_word_is_zero(space: WordSpace) -> None:
     found = space.embed(texts("aa", ["never heard of", "", madeup.word("aa", 1)]), "aa")
     assert not found[:2].any()
@@ -307,6 +312,7 @@ def test_a_language_of_rare_words_has_no_vectors() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_language_that_was_not_trained_has_no_vectors(space: WordSpace) -> None:
     with pytest.raises(NotApplicableError, match="language cc; the languages are aa, bb"):
         space.embed(texts("cc", [""]), "cc")

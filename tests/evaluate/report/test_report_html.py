@@ -109,6 +109,7 @@ def test_examples_mark_hits_and_misses_by_a_sign_and_words(page: Node) -> None:
     assert [item.text for item in page.all("li", "right")] == [f"{ARABIC} ✓0.25", f"{NASTY} ✓0.75"]
 
 
+@pytest.mark.slow
 def test_thirty_languages_make_a_small_page_with_a_matrix(big: Run) -> None:
     text = html(big)
     assert len(text.encode()) < 3_000_000

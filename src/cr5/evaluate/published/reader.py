@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,15 +10,16 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import coo_array, csr_array
 
-from cr5._typing import Ints, Sparse
+from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import location
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import ErrorReporter
 from cr5.errors import CorpusError
-from cr5.evaluate.published.counted_texts import CountedTexts
 from cr5.evaluate.published.indices import ConceptIndex, concept_index, read_word_index
 from cr5.evaluate.published.text_files import BLOCK_BYTES, SKIP_LINES, Entries, parse_lines, read_columns, read_entries
+from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
+from cr5.features.tokeniser import Tokens
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.storage.scratch import ScratchArrays
 
@@ -34,13 +36,47 @@ FILE_NAMES = {
 _LARGEST_COUNT = 2**31 - 1
 
 
-class LanguageFiles(NamedTuple):
+class CountedTexts(TokenisedTexts):
+    """TokenisedTexts whose word counts are given and whose word order is unknown.
+
+    ``frequent`` is the number of frequent words in each document before lower-casing: the authors' limits of 50 and
+    1,000 (100 and 700 for queries) apply to it.
+    """
+
+    def __init__(self, counts: WordCounts, concepts: Ints, titles: list[str], frequent: Ints) -> None:
+        values = {"word_counts": counts, "concepts": concepts, "titles": titles, "frequent": frequent}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)  # the base class is frozen
+
+    word_counts: WordCounts
+    frequent: Ints
+
+    @cached_property
+    def counts(self) -> WordCounts:
+        return self.word_counts
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """Every word as often as it occurs; much larger than the counts, and therefore built on first use."""
+        matrix = self.counts.matrix
+        lengths = np.concatenate([[0], np.cumsum(matrix.data, dtype=np.int64)])
+        return Tokens(self.counts.words, np.repeat(matrix.indices, matrix.data), lengths[matrix.indptr])
+
+    def rows(self, chosen: Ints) -> "CountedTexts":
+        titles = [self.titles[i] for i in chosen]
+        return CountedTexts(self.counts.select_rows(chosen), self.concepts[chosen], titles, self.frequent[chosen])
+
+    def keep_tokens(self, kept: Mask) -> TokenisedTexts:
+        return TokenisedTexts(self.tokens, self.concepts, self.titles).keep_tokens(kept)
+
+
+class _LanguageFiles(NamedTuple):
     words: Path
     concepts: Path
     matrix: Path
 
 
-class LanguageData(NamedTuple):
+class _LanguageData(NamedTuple):
     """A language as its files have it: for each document its concept in the matrix, its Q-number and its title."""
 
     counts: WordCounts
@@ -119,7 +155,7 @@ def _data_folder(folder: str | Path) -> Path:
     )
 
 
-def _files(root: Path, lang: str) -> LanguageFiles:
+def _files(root: Path, lang: str) -> _LanguageFiles:
     files = []
     for folder, name in FILE_NAMES.items():
         plain = root / folder / name.format(lang)
@@ -131,10 +167,10 @@ def _files(root: Path, lang: str) -> LanguageFiles:
                 f"{usual}: no such file; copy it from Zenodo record 3359814, or leave language {lang} out"
             )
         files.append(paths[0])
-    return LanguageFiles(*files)
+    return _LanguageFiles(*files)
 
 
-def _concept_names(files: dict[str, LanguageFiles], data: dict[str, LanguageData]) -> dict[str, list[str]]:
+def _concept_names(files: dict[str, _LanguageFiles], data: dict[str, _LanguageData]) -> dict[str, list[str]]:
     """The names of each language's concepts: those of the matrices, or Q-numbers where the languages differ in them."""
     item_of: dict[str, str] = {}
     differ = False
@@ -163,7 +199,7 @@ class _Documents(NamedTuple):
 
 class _LanguageReader:
     def __init__(
-        self, files: LanguageFiles, lowercase: bool, frequent_words: int, on_error: str, skipped: Skipped | None
+        self, files: _LanguageFiles, lowercase: bool, frequent_words: int, on_error: str, skipped: Skipped | None
     ) -> None:
         self.files, self.frequent_words, self.on_error, self.skipped = files, frequent_words, on_error, skipped
         self.words = read_word_index(files.words, self._error_handler(files.words), lowercase)
@@ -181,7 +217,7 @@ class _LanguageReader:
 
         return report_error
 
-    def read(self, block_bytes: int, report_progress: Callable[[int], None]) -> LanguageData:
+    def read(self, block_bytes: int, report_progress: Callable[[int], None]) -> _LanguageData:
         files = self.files
         report_concept_error = self._error_handler(files.concepts)
         index = read_columns(files.concepts, report_concept_error)
@@ -201,7 +237,7 @@ class _LanguageReader:
         position = np.zeros(matrix.shape[1], np.int32)
         position[used] = np.arange(len(used), dtype=np.int32)
         matrix = csr_array((matrix.data, position[matrix.indices], matrix.indptr), shape=(len(rows), len(used)))
-        return LanguageData(
+        return _LanguageData(
             WordCounts(self.words.words.take(pa.array(used)).to_pylist(), matrix),
             concepts.names.take(pa.array(rows)).to_pylist(),
             None if concepts.items is None else concepts.items.take(pa.array(rows)).to_pylist(),

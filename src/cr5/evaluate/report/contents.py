@@ -12,7 +12,7 @@ from cr5.evaluate.statistics import CUTOFFS, Interval
 from cr5.evaluate.systems.registry import role_of
 from cr5.retrieval.top_k import Measure
 
-MAX_LISTED_PAIRS = 12  # a report on more language pairs shows means and extremes
+MAX_LISTED_PAIRS = 12  # a report on more language pairs shows the means, the best pairs and the worst
 PARTIAL_NOTE = "over fewer directions than other systems, and therefore not compared with them"
 
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import CorpusError
-from cr5.evaluate.published.counted_texts import CountedTexts
-from cr5.evaluate.published.reader import languages, read
+from cr5.evaluate.published.reader import CountedTexts, languages, read
 from cr5.evaluate.published.table1 import PUBLISHED, RIDGE
 from cr5.evaluate.runs import REGIMES, LanguagePair, Regime, Run, merge
 from cr5.evaluate.splits import MAX_CANDIDATE_SHARE, MAX_CANDIDATES, MAX_QUERIES, Split, make_split

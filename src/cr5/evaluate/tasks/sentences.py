@@ -101,6 +101,9 @@ class _SentencePair:
     idf_texts: dict[str, TokenisedTexts]
     queries: Ints
     background: Ints | None
+    csls_over: CslsOver
+    sampling: str  # for signatures
+    query_set: QuerySet
 
     @property
     def name(self) -> str:
@@ -148,7 +151,8 @@ def evaluate_sentences(
             builder.note(f"{name}: left out, {unknown}", group="unknown")
             continue
         progress(Progress("tokenise", i, len(pairs), name))
-        prepared = _prepare(pair, tokeniser, queries, separate, seed, csls_over, query_set)
+        sample = sample_sentences(pair, queries=queries, separate=separate, seed=seed, query_set=query_set)
+        prepared = _prepare(pair, sample, tokeniser, f"seed {seed}", csls_over, query_set)
         pair_facts[name] = _describe_pair(builder, prepared)
         for j, (system, space) in enumerate(spaces.items()):
             progress(Progress("evaluate", i * len(spaces) + j, len(pairs) * len(spaces), f"{name}: {system}"))
@@ -156,10 +160,7 @@ def evaluate_sentences(
             try:
                 codes = {lang: space.code_of(lang) for lang in pair.langs}
                 for variant, variant_space, idf in _idf_variants(system, space, prepared, codes):
-                    _query(
-                        builder, prepared, variant, variant_space, codes, [details, idf],
-                        seed=seed, query_set=query_set, csls_over=csls_over,
-                    )  # fmt: skip
+                    _query(builder, prepared, variant, variant_space, codes, [details, idf])
             except NotApplicableError as error:
                 builder.note(f"{system}, {name}: {error}", group=f"{system} cannot")
                 continue
@@ -186,14 +187,12 @@ def _unknown_language(spaces: Mapping[str, Space], pair: AlignedSentences) -> st
 
 def _prepare(
     pair: AlignedSentences,
+    sample: SentenceSample,
     tokeniser: Tokeniser,
-    queries: int,
-    separate: float,
-    seed: int,
+    sampling: str,
     csls_over: CslsOver,
     query_set: QuerySet,
 ) -> _SentencePair:
-    sample = sample_sentences(pair, queries=queries, separate=separate, seed=seed, query_set=query_set)
     names = [f"{i:09d}" for i in range(len(pair))]
     corpus = read_texts(
         [_batch(names, lang, texts, pair.source) for lang, texts in zip(pair.langs, pair.texts, strict=True)],
@@ -208,7 +207,7 @@ def _prepare(
         is_query = np.isin(sample.concepts[sample.candidates], sample.concepts[sample.queries])
         background = background_of(np.flatnonzero(~is_query), "-".join(pair.langs))
     rows = np.searchsorted(sample.candidates, sample.queries)
-    return _SentencePair(pair, corpus.digest, candidates, idf_texts, rows, background)
+    return _SentencePair(pair, corpus.digest, candidates, idf_texts, rows, background, csls_over, sampling, query_set)
 
 
 def _batch(names: list[str], lang: str, texts: list[str], source: str) -> Batch:
@@ -269,10 +268,6 @@ def _query(
     space: Space,
     codes: Mapping[str, str],
     details: list[str],
-    *,
-    seed: int,
-    query_set: QuerySet,
-    csls_over: CslsOver,
 ) -> None:
     a, b = prepared.pair.langs
     cache = EmbeddingCache(space, prepared.texts, codes)
@@ -288,12 +283,12 @@ def _query(
             test_set=[
                 "sentences",
                 f"corpus {prepared.digest} {prepared.name}",
-                f"seed {seed}",
+                prepared.sampling,
                 f"{source}>{target}",
-                f"{len(queries)} {query_set} queries",
+                f"{len(queries)} {prepared.query_set} queries",
             ],
             system_details=[TRAINED_ELSEWHERE, name, space.signature, *details],
             shared=space.training_concepts,
-            csls_over=csls_over,
+            csls_over=prepared.csls_over,
             code=codes[source],
         )
