@@ -13,6 +13,7 @@ from faulty import CONTENT, DEFAULTS, USER_AGENT, Answer, Server, files, isolate
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
+from cr5.sources.http import client
 from cr5.sources.http.client import NotFoundError, ShortResponse, StoppedError, get
 
 
@@ -54,7 +55,7 @@ def test_a_request_is_retried_after_transient_errors(server: Server) -> None:
     assert [step.note.replace(server.url, "URL") for step in seen[:3]] == [
         "URL, waiting 3 s: the server answered 429 Too Many Requests",
         "URL, waiting 2 s: the server answered 503 Service Unavailable",
-        "URL, waiting 4 s: the connection broke",
+        "URL, waiting 4 s: the connection was closed early",
     ]
 
 
@@ -72,10 +73,11 @@ def test_a_missing_page_raises_its_own_exception(server: Server) -> None:
     assert "404 Not Found" in error_message(server, NotFoundError)
 
 
-def test_a_response_that_is_too_long_is_refused(server: Server) -> None:
+def test_a_response_that_is_too_long_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MAX_SHORT_RESPONSE_BYTES", 100_000)
     server.planned = [Answer(body=bytes(100_000)), Answer(body=bytes(100_001))]
-    assert request(server, max_bytes=100_000).body == bytes(100_000)
-    assert "longer than 0.1 MB" in error_message(server, max_bytes=100_000)
+    assert request(server).body == bytes(100_000)
+    assert "longer than 0.1 MB" in error_message(server)
 
 
 def test_a_response_that_is_too_slow_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from faulty import CONTENT, DEFAULTS, TARGET, USER_AGENT, Answer, Server, files,
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
+from cr5.sources.http import queue
 from cr5.sources.http.client import NotFoundError, StoppedError
 from cr5.sources.http.download import FetchedFile
 from cr5.sources.http.queue import QueuedFile, fetch_all
@@ -36,10 +37,13 @@ def get_all(server: Server, count: int, **options: Any) -> list[FetchedFile]:
 
 
 @pytest.mark.parametrize("connections", [1, 2])
-def test_files_are_downloaded_in_order_over_few_connections(server: Server, connections: int) -> None:
+def test_files_are_downloaded_in_order_over_few_connections(
+    server: Server, connections: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "MAX_CONNECTIONS", connections)
     seen: list[Progress] = []
     server.planned = [Answer(drop=300), Answer(503), Answer(drop=9000)]
-    fetched = get_all(server, 7, connections=connections, progress=seen.append)
+    fetched = get_all(server, 7, progress=seen.append)
     assert [f.path.name for f in fetched] == [f"{i}.bz2" for i in range(7)]
     assert all(f.path.read_bytes() == CONTENT for f in fetched)
     assert server.most_open <= connections
@@ -90,12 +94,6 @@ def test_an_interrupt_stops_all_downloads_at_once(server: Server, monkeypatch: p
 def test_should_stop_stops_all_downloads(server: Server) -> None:
     with pytest.raises(StoppedError, match="stopped, nothing was received yet"):
         get_all(server, 4, should_stop=lambda: True)
-
-
-@pytest.mark.parametrize("connections", [0, 3])
-def test_only_one_or_two_connections_are_allowed(server: Server, connections: int) -> None:
-    with pytest.raises(Cr5Error, match=f"`connections={connections}`"):
-        get_all(server, 1, connections=connections)
 
 
 def test_all_files_are_checked_before_the_first_request(server: Server) -> None:

@@ -21,7 +21,8 @@ from mirror import Fault, Mirror, publish_cirrus, publish_parquet, publish_sitel
 
 from cr5 import Document, demo, read
 from cr5.errors import CorpusError, Cr5Error
-from cr5.sources.wikipedia import shards, work_files
+from cr5.sources.http import client
+from cr5.sources.wikipedia import sample, shards, work_files
 from cr5.sources.wikipedia.build import WikipediaCorpus, build
 from cr5.sources.wikipedia.dump_reader import DISAMBIGUATION, NAMESPACE, NO_ITEM, REDIRECT, DumpFormat
 from cr5.sources.wikipedia.executor import open_executor
@@ -124,6 +125,11 @@ def publish(mirror: Mirror, layout: str, lang: str) -> None:
             publish_parquet(mirror, lang, DATE, [path.read_bytes() for path in paths])
 
 
+@pytest.fixture(autouse=True)
+def short_retry_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "FIRST_RETRY_SECONDS", 0.01)
+
+
 @pytest.fixture
 def mirror() -> Iterator[Mirror]:
     with Mirror() as server:
@@ -142,20 +148,10 @@ def make(
     output: Path,
     *,
     executor: Executor | None = None,
-    sample_bytes: int = 1 << 22,
-    shard_bytes: int = 1 << 26,
     **more: Any,
 ) -> WikipediaCorpus:
     request = WikipediaRequest(**({"langs": LANGS, "source": "xml", "mirror": mirror.url, "hub": mirror.url} | more))
-    return build(
-        request,
-        output,
-        executor=executor or InlineExecutor(),
-        user_agent=USER_AGENT,
-        retry_delay=0.01,
-        sample_bytes=sample_bytes,
-        shard_bytes=shard_bytes,
-    )
+    return build(request, output, executor=executor or InlineExecutor(), user_agent=USER_AGENT)
 
 
 def documents(output: Path) -> set[tuple[str, str, str]]:
@@ -308,13 +304,14 @@ def test_a_task_resumes_after_its_last_shard(
         written[0] += 1
         write(path, table, metadata)
 
+    monkeypatch.setattr(shards, "SHARD_TEXT_BYTES", 4000)
     monkeypatch.setattr(shards, "write_table", fail)
     with pytest.raises(OSError, match="No space left"):
-        make(xml_mirror, output, langs=("da",), shard_bytes=4000)
+        make(xml_mirror, output, langs=("da",))
     before = shard_times(output)
     assert len(before) == 4
     monkeypatch.setattr(shards, "write_table", write)
-    built = make(xml_mirror, output, langs=("da",), shard_bytes=4000)
+    built = make(xml_mirror, output, langs=("da",))
     assert before.items() <= shard_times(output).items()
     assert documents(output) == {document for document in EVERYTHING if document[1] == "da"}
     assert built.languages["da"].extracted.page_counts["pages"] == CONCEPTS + 5
@@ -551,9 +548,10 @@ def test_a_dump_that_is_replaced_between_two_runs_is_not_mixed_with_the_old_one(
     publish_xml(mirror, wiki.name, DATE, {}, props_gz("da"))
     publish_cirrus(mirror, wiki.name, DATE, [bz2.compress(search_dumps.bulk(search_pages("da"), wiki))])
     with monkeypatch.context() as patch:
+        patch.setattr(shards, "SHARD_TEXT_BYTES", 4000)
         patch.setattr(shards, "write_json", lambda path, values: cut_off() if "record" in values else None)
         with pytest.raises(Cr5Error, match="enough"):  # all shards are written, but not the record of the task
-            make(mirror, output, source="cirrus", langs=("da",), shard_bytes=4000)
+            make(mirror, output, source="cirrus", langs=("da",))
     assert len(shard_times(output)) > 2
     (path,) = (path for path in mirror.files if path.endswith(".json.bz2"))
     replaced = bz2.compress(search_dumps.bulk(search_pages("da")[::-1], wiki))
@@ -602,24 +600,33 @@ def test_damage_within_a_dump_is_counted_and_the_rest_is_kept(mirror: Mirror, tm
 
 
 @pytest.mark.parametrize("sample_bytes", [500, 1 << 22])
-def test_a_sample_has_the_first_articles_of_each_wiki(sample_bytes: int, xml_mirror: Mirror, tmp_path: Path) -> None:
-    make(xml_mirror, tmp_path / "corpus", sample=7, sample_bytes=sample_bytes)
+def test_a_sample_has_the_first_articles_of_each_wiki(
+    sample_bytes: int, xml_mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample, "SAMPLE_BYTES", sample_bytes)
+    make(xml_mirror, tmp_path / "corpus", sample=7)
     assert documents(tmp_path / "corpus") == {(a.concept, a.lang, a.text) for lang in LANGS for a in ARTICLES[lang][:7]}
 
 
-def test_a_sample_downloads_only_the_beginning_of_a_file(mirror: Mirror, tmp_path: Path) -> None:
+def test_a_sample_downloads_only_the_beginning_of_a_file(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample, "SAMPLE_BYTES", 20_000)
     rng = np.random.default_rng(0)
     noise = [dumps.Page(10_000 + i, f"Støj {i}", rng.bytes(30_000).hex()) for i in range(60)]
     content = dumps.multistream([*pages("da"), *noise], "da", per_stream=5)
     publish_xml(mirror, "dawiki", DATE, {"pages-articles-multistream.xml.bz2": content}, props_gz("da"))
-    make(mirror, tmp_path / "corpus", langs=("da",), sample=5, sample_bytes=20_000)
+    make(mirror, tmp_path / "corpus", langs=("da",), sample=5)
     part = tmp_path / "corpus" / ".work" / "da" / "dumps" / f"dawiki-{DATE}-pages-articles-multistream.xml.bz2.part"
     assert part.stat().st_size < len(content) / 2
     assert len(documents(tmp_path / "corpus")) == 5
 
 
-def test_a_sample_larger_than_the_wiki_has_all_articles(xml_mirror: Mirror, tmp_path: Path) -> None:
-    make(xml_mirror, tmp_path / "corpus", sample=5000, sample_bytes=500)
+def test_a_sample_larger_than_the_wiki_has_all_articles(
+    xml_mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sample, "SAMPLE_BYTES", 500)
+    make(xml_mirror, tmp_path / "corpus", sample=5000)
     assert documents(tmp_path / "corpus") == EVERYTHING
 
 

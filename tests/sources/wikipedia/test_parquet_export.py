@@ -149,7 +149,8 @@ def test_ranges_share_the_row_groups_of_a_file(tmp_path: Path) -> None:
         assert [number for number, _ in file_range] == list(range(1, len(file_range) + 1))
 
 
-def test_skip_resumes_exactly_after_a_row(tmp_path: Path) -> None:
+def test_skip_resumes_exactly_after_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_export, "BATCH_ROWS", 2)
     pages = MANY[:12]
     pages[4] = pages[4]._replace(title="")
     [path] = write_export(tmp_path, pages, group=5)
@@ -159,7 +160,7 @@ def test_skip_resumes_exactly_after_a_row(tmp_path: Path) -> None:
         page_counts: PageCounts, skipped: Skipped, skip: int, count: int | None = None
     ) -> list[tuple[int, Document]]:
         found = parquet_export.articles(
-            file_range, DANISH, every, page_counts=page_counts, skip=skip, handle_error=skipped.add, batch_rows=2
+            file_range, DANISH, every, page_counts=page_counts, skip=skip, handle_error=skipped.add
         )
         return list(islice(found, count))
 
@@ -205,7 +206,7 @@ def test_a_column_of_another_type_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "reason", "words"),
     [
-        (["x" * 99, b"b"], "no page id or title", f"{'x' * 40!r} is not a page id"),
+        (["x" * 99, b"b"], "no page id or title", f"'{'x' * 60}…' is not a page id"),
         ([None, b"b"], "no page id or title", "'' is not a page id"),
         (["-1", b"b"], "no page id or title", "'-1' is not a page id"),
         (["2", b""], "no page id or title", "the page has no title"),

@@ -3,6 +3,7 @@
 import shutil
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,8 @@ import pytest
 
 from cr5.errors import CorpusError, Cr5Error
 from cr5.sources.wikipedia.corpus_folder import begin_writing, finish_writing
+from cr5.sources.wikipedia.plan import WikipediaRequest
 from cr5.sources.wikipedia.publishing import (
-    ArticleFilter,
     PublishedLanguage,
     PublishingTask,
     find_shared_items,
@@ -29,6 +30,8 @@ SHARDS = [
 ]
 SHARED = (1, 3, 4, 5)
 RUN = "run"
+EVERYTHING = WikipediaRequest(("da",))
+DEDUPLICATED = WikipediaRequest(("da",), dedupe=True)
 
 
 def write_shards(folder: Path) -> tuple[str, ...]:
@@ -43,14 +46,14 @@ def write_shards(folder: Path) -> tuple[str, ...]:
     return tuple(map(str, paths))
 
 
-def make(folder: Path, article_filter: ArticleFilter, shards: tuple[str, ...] | None = None) -> PublishedLanguage:
+def make(folder: Path, wanted: WikipediaRequest, shards: tuple[str, ...] | None = None) -> PublishedLanguage:
     output, table = folder / "corpus", folder / "shared.npy"
     output.mkdir(exist_ok=True)
     np.save(table, np.array(SHARED))
     begin_writing(output, RUN)
     shards = shards or tuple(map(str, sorted((folder / "shards").iterdir())))
-    shared_items = str(table) if article_filter.shared_concepts else None
-    published = publish(PublishingTask("da", shards, str(output), article_filter, shared_items, RUN))
+    shared_items = str(table) if wanted.concepts == "shared" else None
+    published = publish(PublishingTask("da", shards, str(output), wanted, shared_items, RUN))
     finish_writing(output, {}, published.files)
     return published
 
@@ -63,14 +66,19 @@ def published_articles(folder: Path) -> list[tuple[str, str]]:
     return articles
 
 
-def expected(article_filter: ArticleFilter) -> list[tuple[str, str]]:
+def expected(wanted: WikipediaRequest) -> list[tuple[str, str]]:
     rows = [row for shard in SHARDS for row in shard]
-    rows = [row for row in rows if not article_filter.shared_concepts or int(row[0][1:]) in SHARED]
-    rows = [row for row in rows if not article_filter.drop_foreign or not row[2]]
-    return [(c, t) for c, t, _ in rows if not (article_filter.drop_duplicates and (c, t) == ("Q4", LONG))]
+    rows = [row for row in rows if wanted.concepts == "all" or int(row[0][1:]) in SHARED]
+    rows = [row for row in rows if not wanted.drop_foreign or not row[2]]
+    return [(c, t) for c, t, _ in rows if not (wanted.dedupe and (c, t) == ("Q4", LONG))]
 
 
-FILTERS = [ArticleFilter(*choice) for choice in product([False, True], repeat=3)]
+CONCEPTS: list[Literal["all", "shared"]] = ["all", "shared"]
+REQUESTS = [
+    WikipediaRequest(("da",), concepts=concepts, drop_foreign=foreign, dedupe=dedupe)
+    for concepts in CONCEPTS
+    for foreign, dedupe in product((False, True), repeat=2)
+]
 
 
 @pytest.fixture
@@ -81,36 +89,36 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_corpus_depends_on_the_current_filter_and_not_on_earlier_ones(folder: Path) -> None:
     shards = {path: path.stat().st_mtime_ns for path in (folder / "shards").iterdir()}
-    for number in np.random.default_rng(0).integers(len(FILTERS), size=30):
-        make(folder, FILTERS[number])
-        assert published_articles(folder) == expected(FILTERS[number])
+    for number in np.random.default_rng(0).integers(len(REQUESTS), size=30):
+        make(folder, REQUESTS[number])
+        assert published_articles(folder) == expected(REQUESTS[number])
     assert {path: path.stat().st_mtime_ns for path in (folder / "shards").iterdir()} == shards
 
 
-@pytest.mark.parametrize("article_filter", FILTERS)
-def test_nothing_is_written_again_from_the_same_shards(article_filter: ArticleFilter, folder: Path) -> None:
-    first = make(folder, article_filter)
+@pytest.mark.parametrize("wanted", REQUESTS)
+def test_nothing_is_written_again_from_the_same_shards(wanted: WikipediaRequest, folder: Path) -> None:
+    first = make(folder, wanted)
     times = {path: path.stat().st_mtime_ns for path in (folder / "corpus").glob("*.parquet")}
-    assert make(folder, article_filter) == first
+    assert make(folder, wanted) == first
     assert {path: path.stat().st_mtime_ns for path in (folder / "corpus").glob("*.parquet")} == times
 
 
 def test_changed_shards_of_the_same_names_and_sizes_are_noticed(folder: Path) -> None:
-    make(folder, ArticleFilter())
+    make(folder, EVERYTHING)
     path = folder / "shards" / "dump-00002.parquet"
     table, size = pq.read_table(path), path.stat().st_size
     other = table.set_column(2, "text", pa.array(["Kun om noget, som alle andre har"]))
     write_table(path, other, {b"cr5": b"{}"})
     assert abs(path.stat().st_size - size) < 20  # nearly the same
-    make(folder, ArticleFilter())
+    make(folder, EVERYTHING)
     assert published_articles(folder)[-1] == ("Q6", "Kun om noget, som alle andre har")
 
 
 def test_duplicates_depend_on_the_shards_before(folder: Path) -> None:
     shards = tuple(map(str, sorted((folder / "shards").iterdir())))
-    make(folder, ArticleFilter(drop_duplicates=True), shards)
+    make(folder, DEDUPLICATED, shards)
     shutil.copy2(shards[2], shards[0])  # the article that Q4 repeats is gone
-    make(folder, ArticleFilter(drop_duplicates=True), shards)
+    make(folder, DEDUPLICATED, shards)
     assert ("Q4", LONG) in published_articles(folder)
 
 
@@ -127,7 +135,7 @@ def test_a_damaged_shard_is_named(folder: Path) -> None:
     with pytest.raises(CorpusError, match=f"{path}: damaged; delete it"):
         find_shared_items({"da": [path]})
     with pytest.raises(CorpusError, match=f"{path}: damaged; delete it"):
-        make(folder, ArticleFilter())
+        make(folder, EVERYTHING)
 
 
 def test_a_run_that_another_has_taken_over_writes_nothing_more(folder: Path) -> None:
@@ -135,7 +143,7 @@ def test_a_run_that_another_has_taken_over_writes_nothing_more(folder: Path) -> 
     output.mkdir()
     begin_writing(output, "another")
     shards = tuple(map(str, sorted((folder / "shards").iterdir())))
-    task = PublishingTask("da", shards, str(output), ArticleFilter(), None, RUN)
+    task = PublishingTask("da", shards, str(output), EVERYTHING, None, RUN)
     with pytest.raises(Cr5Error, match=f"{output}: another run has taken over"):
         publish(task)
     finish_writing(output, {}, {})
@@ -145,14 +153,14 @@ def test_a_run_that_another_has_taken_over_writes_nothing_more(folder: Path) -> 
 
 
 def test_files_of_other_origin_stay(folder: Path) -> None:
-    make(folder, ArticleFilter())
+    make(folder, EVERYTHING)
     output = folder / "corpus"
     table = pq.read_table(output / "da-00000.parquet").replace_schema_metadata(None)
     pq.write_table(table, output / "it-00000.parquet")
     (output / "x-00000.parquet").write_bytes(b"not Parquet")
     shutil.copy(output / "da-00000.parquet", output / "copy.parquet")
     shutil.copy(output / "da-00000.parquet", output / "en-00000.parquet")  # ours, of a language that was removed
-    make(folder, ArticleFilter())
+    make(folder, EVERYTHING)
     assert sorted(path.name for path in output.glob("*.parquet")) == [
         "copy.parquet", "da-00000.parquet", "da-00001.parquet", "da-00002.parquet", "it-00000.parquet",
         "x-00000.parquet",

@@ -19,15 +19,16 @@ WIKI = Wiki("da", "da")
 DUMP_PAGES = [search_dumps.Page(i, f"Side {i}", f"Dette er side {i}. " * 20, f"Q{i}", (), 0) for i in range(1, 21)]
 
 
-def make_task(folder: Path, size: int = 1000) -> ExtractionTask:
+def make_task(folder: Path) -> ExtractionTask:
     path = folder / "dump.json.bz2"
     if not path.exists():
         path.write_bytes(bz2.compress(search_dumps.bulk(DUMP_PAGES, WIKI)))
-    return ExtractionTask("cirrus", FileRange(str(path)), WIKI, None, None, str(folder), "dump", size)
+    return ExtractionTask("cirrus", FileRange(str(path)), WIKI, None, str(folder), "dump")
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> ExtractionTask:
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExtractionTask:
+    monkeypatch.setattr(shards, "SHARD_TEXT_BYTES", 1000)
     return make_task(tmp_path)
 
 
@@ -59,7 +60,7 @@ def test_a_task_that_lost_a_shard_resumes_after_the_one_before(task: ExtractionT
 def test_however_often_a_task_is_stopped_its_result_is_the_same(
     tmp_path_factory: pytest.TempPathFactory, size: int, stops: list[int]
 ) -> None:
-    undisturbed, stopped = (make_task(tmp_path_factory.mktemp("task"), size) for _ in range(2))
+    undisturbed, stopped = (make_task(tmp_path_factory.mktemp("task")) for _ in range(2))
     write, writes_left = work_files.write_table, 0
 
     def stop(*arguments: object) -> None:
@@ -70,6 +71,7 @@ def test_however_often_a_task_is_stopped_its_result_is_the_same(
         write(*arguments)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "SHARD_TEXT_BYTES", size)
         patch.setattr(shards, "write_table", stop)
         for stop_after in stops:
             writes_left = stop_after
@@ -77,8 +79,9 @@ def test_however_often_a_task_is_stopped_its_result_is_the_same(
                 extract(stopped)
             except KeyboardInterrupt:
                 assert finished_result(stopped) is None
-    result = extract(undisturbed)
-    assert extract(stopped) == result
+        patch.setattr(shards, "write_table", write)
+        result = extract(undisturbed)
+        assert extract(stopped) == result
     assert titles(stopped, result) == titles(undisturbed, result) == ALL_TITLES
     assert result.page_counts[PAGES] == len(ALL_TITLES)
 

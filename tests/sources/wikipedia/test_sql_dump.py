@@ -5,7 +5,7 @@ import io
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from timing import seconds
 
 from cr5.errors import CorpusError
-from cr5.sources.wikipedia.sql_dump import MAX_ROW_CHARACTERS, Value, read_rows
+from cr5.sources.wikipedia import sql_dump
+from cr5.sources.wikipedia.sql_dump import CHUNK_BYTES, Value, read_rows
 
 HEAD = """-- MySQL dump 10.19  Distrib 10.3.38-MariaDB, for debian-linux-gnu (x86_64)
 --
@@ -63,17 +64,16 @@ def dump(*statements: str) -> bytes:
     return (HEAD + PAGE_PROPS + "".join(statements) + TAIL).encode("utf-8", "surrogateescape")
 
 
-def read(
-    content: bytes, *columns: str, chunk: int = 2**15, max_row: int = MAX_ROW_CHARACTERS
-) -> list[tuple[Value, ...]]:
+def read(content: bytes, *columns: str, chunk: int = CHUNK_BYTES, **options: Any) -> list[tuple[Value, ...]]:
     stream = io.BytesIO(content)
-    options = {"chunk_bytes": chunk, "max_row_characters": max_row}
-    return list(read_rows(stream, "page_props", columns or COLUMNS, "x.sql", **options))  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sql_dump, "CHUNK_BYTES", chunk)
+        return list(read_rows(stream, "page_props", columns or COLUMNS, "x.sql", **options))
 
 
-def message(content: bytes, *columns: str, max_row: int = MAX_ROW_CHARACTERS) -> str:
+def message(content: bytes, *columns: str) -> str:
     with pytest.raises(CorpusError) as caught:
-        read(content, *columns, max_row=max_row)
+        read(content, *columns)
     return str(caught.value)
 
 
@@ -182,9 +182,8 @@ def test_where_keeps_only_rows_with_these_values() -> None:
     content = dump(insert("1,'a','x',NULL", "2,'b','a',NULL", "3,_binary 'a','',NULL", "4,'ab','',NULL", "5,'a','',1"))
     a_or_z = {"pp_propname": ["a", "z"]}
     for chunk in (1, 7, 2**15):
-        stream = io.BytesIO(content)
-        found = read_rows(stream, "page_props", ["pp_page", "pp_value"], where=a_or_z, chunk_bytes=chunk)
-        assert list(found) == [(1, "x"), (3, ""), (5, "")]
+        found = read(content, "pp_page", "pp_value", where=a_or_z, chunk=chunk)
+        assert found == [(1, "x"), (3, ""), (5, "")]
     both = {"pp_propname": ["a"], "pp_value": ["x", ""]}
     assert list(read_rows(io.BytesIO(content), "page_props", ["pp_page"], where=both)) == [(1,), (3,), (5,)]
     assert list(read_rows(io.BytesIO(content), "page_props", ["pp_page"], where={"pp_value": ["no"]})) == []
@@ -274,8 +273,9 @@ def test_an_unknown_kind_of_literal_is_shown(literal: str) -> None:
     )
 
 
-def test_a_row_that_is_too_long_is_an_error() -> None:
-    shown = message(dump("INSERT INTO `page_props` VALUES (1,'" + "a" * 10**6), max_row=10**5)
+def test_a_row_that_is_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_dump, "MAX_ROW_CHARACTERS", 10**5)
+    shown = message(dump("INSERT INTO `page_props` VALUES (1,'" + "a" * 10**6))
     assert shown == f'x.sql: cannot be read as rows of `page_props` near "(1,\'{"a" * 36}"; download it again'
 
 

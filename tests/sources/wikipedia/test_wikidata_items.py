@@ -2,10 +2,7 @@
 
 import gzip
 import json
-import pickle
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
+from cr5.sources.wikipedia import wikidata_items
 from cr5.sources.wikipedia.wikidata_items import ItemTable, from_page_props, from_sitelinks
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -89,7 +86,9 @@ def test_random_tables_have_the_last_item_of_each_page(
             for page, item in given
         )
     )
-    table = from_page_props(path, tmp_path / "items", block_rows=block_rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wikidata_items, "MERGE_BLOCK_ROWS", block_rows)
+        table = from_page_props(path, tmp_path / "items")
     last = {page: f"Q{item}" for page, item in given if item is not None}
     flagged = {page for page, item in given if item is None}
     assert len(table) == len(last.keys() | flagged)
@@ -135,20 +134,6 @@ def test_a_table_can_be_reopened_and_records_what_it_was_made_from(page_props: P
 
 
 _ARRAYS = ["keys.i64", "values.i64"]
-
-
-def test_a_pickled_table_is_opened_from_its_folder(
-    sitelinks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    table = from_sitelinks(sitelinks, "dawiki", Path("items"))
-    assert table.header["site"] == "dawiki"
-    luggage = pickle.dumps(table.find)
-    assert len(luggage) < 400
-    monkeypatch.chdir("/")
-    assert pickle.loads(luggage)(0, "iPhone") == ("Q8", False)
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        assert pool.submit(table.find, 0, "iPhone").result() == ("Q8", False)
 
 
 def test_an_empty_table_finds_nothing(tmp_path: Path) -> None:
@@ -269,20 +254,12 @@ def faulty() -> Iterator[tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize(("content", "words"), list(faulty()))
-def test_an_invalid_row_is_an_error_or_counted(tmp_path: Path, content: bytes, words: str) -> None:
+def test_an_invalid_row_is_an_error(tmp_path: Path, content: bytes, words: str) -> None:
     path = packed(tmp_path / "x.sql.gz", content)
-    skipped = Skipped()
-
-    def build(**more: Any) -> ItemTable:
-        if b"page_props" in content:
-            return from_page_props(path, tmp_path / "items", **more)
-        return from_sitelinks(path, "dawiki", tmp_path / "items", **more)
-
+    is_props = b"page_props" in content
     with pytest.raises(CorpusError) as caught:
-        build()
+        from_page_props(path, tmp_path / "x") if is_props else from_sitelinks(path, "dawiki", tmp_path / "x")
     assert str(caught.value) == f"{path}: {words}; download it again"
-    assert len(build(handle_error=skipped.add)) == 2
-    assert skipped.total == 1
 
 
 def test_a_title_that_was_cut_within_a_character_is_skipped(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def wikipedia_report(built: WikipediaCorpus, seconds: float) -> None:
         published = language.published
         figures = (
             language.extracted.page_counts[PAGES], published.articles, sum(published.foreign.values()),
-            published.duplicates, published.alone, language.documents,
+            published.duplicates, published.unshared, language.documents,
         )  # fmt: skip
         table.add_row(lang, language.dump.date, *("" if figure is None else f"{figure:,}" for figure in figures))
     out.print(table)

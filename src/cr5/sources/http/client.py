@@ -1,4 +1,4 @@
-"""A polite HTTP client: it names a contact, retries after transient failures, and checks every redirect."""
+"""An HTTP client with retries: it names a contact, repeats what failed for a moment, and checks every redirect."""
 
 import http.client
 import re
@@ -19,6 +19,7 @@ from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, no_progress
 
 _CHUNK_BYTES = 1 << 18
+FIRST_RETRY_SECONDS = 1.0  # before the second attempt; doubled for each further one
 _MAX_RETRY_SECONDS = 300.0  # between two attempts, unless the server asks for more
 _MAX_RETRY_AFTER_SECONDS = 3600.0  # that a server may ask for
 _MAX_REDIRECTS = 5
@@ -41,16 +42,15 @@ class TransientError(Exception):
         super().__init__(reason)
         self.retry_after = retry_after
 
-    def delay(self, first_delay: float, failures: int) -> float:
+    def delay(self, failures: int) -> float:
         """Seconds until the next attempt: doubled with every failure, and never less than the server asked for."""
-        return max(self.retry_after, min(first_delay * 2.0 ** (failures - 1), _MAX_RETRY_SECONDS))
+        return max(self.retry_after, min(FIRST_RETRY_SECONDS * 2.0 ** (failures - 1), _MAX_RETRY_SECONDS))
 
 
 class RetryOptions(TypedDict, total=False):
     """The optional arguments of ``get`` and ``fetch``, for functions that pass them on."""
 
     max_attempts: int
-    retry_delay: float
     timeout: float
     sleep: Callable[[float], None]
     should_stop: Callable[[], bool]
@@ -99,37 +99,34 @@ def get(
     user_agent: str,
     progress: ProgressCallback = no_progress,
     max_attempts: int = 5,
-    retry_delay: float = 1.0,
     timeout: float = 60.0,
     sleep: Callable[[float], None] = time.sleep,
     should_stop: Callable[[], bool] = lambda: False,
-    max_bytes: int = MAX_SHORT_RESPONSE_BYTES,
 ) -> ShortResponse:
-    """Return what is at ``url``, a listing or a report of at most ``max_bytes``.
+    """Return what is at ``url``, a listing or a report of at most ``MAX_SHORT_RESPONSE_BYTES``.
 
-    ``user_agent`` must name a contact. ``retry_delay`` seconds pass before the second attempt, twice as many before
-    each further one. ``timeout`` is the longest silence of the server in seconds.
+    ``user_agent`` must name a contact. ``timeout`` is the longest time in seconds that the server may send nothing.
     """
     check_request(url, user_agent)
     for failures in range(1, max_attempts + 1):
         if should_stop():
             break
         try:
-            return _read_short(url, user_agent, timeout, max_bytes)
+            return _read_short(url, user_agent, timeout)
         except TransientError as error:
             if failures == max_attempts:
                 raise Cr5Error(
                     f"{url}: no response after {max_attempts} attempts, the last error: {error}; check the address and "
                     "the network, or try again later"
                 ) from error
-            seconds = error.delay(retry_delay, failures)
+            seconds = error.delay(failures)
             progress(Progress("look up", 0, None, f"{url}, waiting {seconds:.0f} s: {error}"))
             if not wait(seconds, sleep, should_stop):
                 break
     raise StoppedError(f"{url}: stopped; run it again to continue")
 
 
-def _read_short(url: str, user_agent: str, timeout: float, max_bytes: int) -> ShortResponse:
+def _read_short(url: str, user_agent: str, timeout: float) -> ShortResponse:
     """One attempt; raise a ``TransientError`` if it may be repeated."""
     deadline = time.monotonic() + 5 * timeout  # a server that sends a byte now and then never times out
     body = bytearray()
@@ -142,12 +139,13 @@ def _read_short(url: str, user_agent: str, timeout: float, max_bytes: int) -> Sh
             )
         while data := read_chunk(response):
             body += data
-            if len(body) > max_bytes:
-                raise Cr5Error(f"{url}: longer than {max_bytes / 1e6:.1f} MB, so not a listing; check the address")
+            if len(body) > MAX_SHORT_RESPONSE_BYTES:
+                size = f"{MAX_SHORT_RESPONSE_BYTES / 1e6:.1f} MB"
+                raise Cr5Error(f"{url}: longer than {size}, so not a listing; check the address")
             if time.monotonic() > deadline:
                 raise TransientError("the server was too slow")
         if content_length(response) not in (None, len(body)):
-            raise TransientError("the connection broke")
+            raise TransientError("the connection was closed early")
         links = response.headers.get("Link", "")
     next_link = re.search(r'<([^<>]*+)>\s*+;\s*+rel="?next\b', links)
     return ShortResponse(bytes(body), _join(url, next_link[1]) if next_link else None)
@@ -254,7 +252,7 @@ def _reason(error: object) -> str:
     if isinstance(error, TimeoutError):
         return "the server was silent for too long"
     if isinstance(error, http.client.IncompleteRead):
-        return "the connection broke"
+        return "the connection was closed early"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return f"the connection failed, {text[:1].lower() + text[1:]}" if text else "the connection failed"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, no_progress
@@ -26,8 +27,6 @@ from cr5.sources.http.client import (
     wait,
 )
 from cr5.sources.http.partial_file import (
-    RESERVED_BYTES,
-    SYNC_BYTES,
     PartialFile,
     append_suffix,
     format_bytes,
@@ -41,22 +40,10 @@ _DIGEST_LENGTHS = {"md5": 32, "sha1": 40, "sha256": 64}
 _REPORT_SECONDS = 0.25  # between two progress reports
 
 
-@dataclass(frozen=True)
-class FetchedFile:
-    """A complete file and how it was obtained.
-
-    ``digest`` was checked, or is None; ``received`` counts the bytes of this call, 0 for a file that was there;
-    ``notes`` describe everything unusual that happened.
-    """
+class FetchedFile(NamedTuple):
+    """A complete file; ``notes`` describe everything unusual that happened."""
 
     path: Path
-    url: str
-    size: int
-    digest: str | None
-    etag: str
-    modified: str
-    received: int
-    connections: int
     notes: tuple[str, ...]
 
 
@@ -68,31 +55,26 @@ def fetch(
     user_agent: str,
     progress: ProgressCallback = no_progress,
     max_attempts: int = 8,
-    retry_delay: float = 1.0,
     timeout: float = 60.0,
     sleep: Callable[[float], None] = time.sleep,
     should_stop: Callable[[], bool] = lambda: False,
-    sync_bytes: int = SYNC_BYTES,
-    reserved_bytes: int = RESERVED_BYTES,
 ) -> FetchedFile:
     """Download the file at ``url`` to ``path``, resuming where an earlier call stopped.
 
     Until it is complete and its ``digest`` ("sha1:…") is checked, it is named ``path``.part. ``user_agent`` must name
-    a contact. After ``max_attempts`` in a row without a new byte the call fails; ``retry_delay`` seconds pass before
-    the first retry, twice as many before each further one. ``timeout`` is the longest silence of the server in
-    seconds. A power failure loses at most ``sync_bytes``; if the disk is full, ``reserved_bytes`` are given up to write
-    the record. Any other error, and a stop, keeps all that was received.
+    a contact. After ``max_attempts`` in a row without a new byte the call fails. ``timeout`` is the longest time in
+    seconds that the server may send nothing. A power failure loses at most ``SYNC_BYTES``; if the disk is full,
+    ``RESERVED_BYTES`` are freed so that the record can be written. Any other error, and a stop, keeps all that was
+    received.
     """
     check(url, path, digest, user_agent)
     path = path.resolve() if path.is_symlink() else path  # a link stays a link
     digest = digest.lower() if digest else None
-    download = _Download(
-        url, path, digest, user_agent, progress, max_attempts, retry_delay, timeout, sleep, should_stop
-    )  # fmt: skip
+    download = _Download(url, path, digest, user_agent, progress, max_attempts, timeout, sleep, should_stop)
     before = _file_state(path)
     if existing := download.existing_file():
         return existing
-    with open_partial(path, url, sync_bytes, reserved_bytes) as partial:
+    with open_partial(path, url) as partial:
         if _file_state(path) != before and (existing := download.existing_file()):  # another process was faster
             return existing
         return download.run(partial)
@@ -133,13 +115,11 @@ class _Download:
     user_agent: str
     progress: ProgressCallback
     max_attempts: int
-    retry_delay: float
     timeout: float
     sleep: Callable[[float], None]
     should_stop: Callable[[], bool]
     notes: list[str] = field(default_factory=list)
     received: int = 0
-    connections: int = 0
     wrong_ranges: int = 0
     restart_reason: str = ""  # why the partial file is useless; it is kept until the first byte of the new one arrives
     last_report: float = 0.0
@@ -218,17 +198,7 @@ class _Download:
         if load_record(record) != values:
             with suppress(OSError):  # without a record the file is only checked again
                 save_record(record, values)
-        return FetchedFile(
-            self.path,
-            self.url,
-            size,
-            digest,
-            version.etag,
-            version.modified,
-            self.received,
-            self.connections,
-            tuple(self.notes),
-        )
+        return FetchedFile(self.path, tuple(self.notes))
 
     def compute_digest(self, path: Path, algorithm: str, size: int) -> str:
         """The digest of a file, as "sha1:…"."""
@@ -255,7 +225,7 @@ class _Download:
                 if self.restart_reason or not (partial.position and partial.position == partial.version.size):
                     self.attempt(partial)
             except TransientError as error:
-                # A restarted file must get further than before, or a server with two versions would keep us for ever.
+                # A restarted file must get further than before, or a server with two versions would never finish.
                 failures = 1 if self.received and partial.position > furthest else failures + 1
                 furthest = max(furthest, partial.position if self.received else 0)
                 if failures >= self.max_attempts:
@@ -263,7 +233,7 @@ class _Download:
                         f"{self.url}: nothing new after {self.max_attempts} attempts, the last error: {error}; run it "
                         f"again later to resume; {partial.describe()}"
                     ) from error
-                self.wait(partial, error.delay(self.retry_delay, failures), error)
+                self.wait(partial, error.delay(failures), error)
                 continue
             if self.digest:
                 algorithm, _, expected = self.digest.partition(":")
@@ -312,7 +282,6 @@ class _Download:
             self.receive(partial, response, remaining)
 
     def request(self, method: str, headers: dict[str, str]) -> AbstractContextManager[http.client.HTTPResponse]:
-        self.connections += 1
         return open_response(self.url, self.user_agent, self.timeout, method, headers)
 
     def check_encoding(self, response: http.client.HTTPResponse) -> None:
@@ -331,8 +300,8 @@ class _Download:
         size = content_length(response)
         if size is None and not response.chunked and not self.digest:
             raise Cr5Error(
-                f"{self.url}: the server does not say how long it is, so a broken connection would look like its end; "
-                "give its `digest`"
+                f"{self.url}: the server does not say how long it is, so a connection that breaks would look like its "
+                "end; give its `digest`"
             )
         version = FileVersion.of(response.headers, size)
         if partial.position:
@@ -385,7 +354,7 @@ class _Download:
             self.report("download", partial.position, partial.version.size, f"{self.path.name}, {speed:.1f} MB/s")
         size = partial.version.size
         if remaining or (size is not None and partial.position != size):
-            raise TransientError("the connection broke")
+            raise TransientError("the connection was closed early")
         partial.version = replace(partial.version, size=partial.position)
 
     def wait(self, partial: PartialFile, seconds: float, reason: Exception) -> None:

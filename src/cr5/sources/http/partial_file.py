@@ -26,8 +26,6 @@ class PartialFile:
     path: Path
     url: str
     file: FileIO
-    sync_bytes: int
-    reserved_bytes: int
     version: FileVersion = field(default_factory=FileVersion)
     position: int = 0
     synced: int = 0  # bytes that are on the disk, according to the record
@@ -66,7 +64,7 @@ class PartialFile:
                 written = self.file.write(view)
                 self.position += written
                 view = view[written:]
-            if self.position - self.synced >= self.sync_bytes:
+            if self.position - self.synced >= SYNC_BYTES:
                 self._sync()
 
     def _sync(self) -> None:
@@ -83,7 +81,7 @@ class PartialFile:
         try:
             yield
         except OSError as error:
-            self.position = max(self.synced, self.position - self.reserved_bytes)
+            self.position = max(self.synced, self.position - RESERVED_BYTES)
             try:
                 self.file.truncate(self.position)
                 self._sync()
@@ -130,9 +128,7 @@ class PartialFile:
 
 
 @contextmanager
-def open_partial(
-    final: Path, url: str, sync_bytes: int = SYNC_BYTES, reserved_bytes: int = RESERVED_BYTES
-) -> Iterator[PartialFile]:
+def open_partial(final: Path, url: str) -> Iterator[PartialFile]:
     """The new or existing partial file of ``final``, locked for this process."""
     path = partial_path(final)
     while True:
@@ -154,7 +150,7 @@ def open_partial(
             file.close()
             raise Cr5Error(f"{path}: cannot be locked, {reason(error)}; use another disk") from error
         file.close()
-    partial = PartialFile(path, url, file, sync_bytes, reserved_bytes)
+    partial = PartialFile(path, url, file)
     try:
         partial.load()
         yield partial

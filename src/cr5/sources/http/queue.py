@@ -13,7 +13,7 @@ from cr5.sources.http.client import RetryOptions
 from cr5.sources.http.download import FetchedFile, check, fetch
 from cr5.sources.http.partial_file import format_bytes
 
-MAX_CONNECTIONS = 2  # at once: what Wikimedia asks of its users
+MAX_CONNECTIONS = 2  # at once; Wikimedia allows no more
 
 
 class QueuedFile(NamedTuple):
@@ -27,18 +27,15 @@ class QueuedFile(NamedTuple):
 def fetch_all(
     files: Sequence[QueuedFile],
     *,
-    connections: int = MAX_CONNECTIONS,
     user_agent: str,
     progress: ProgressCallback = no_progress,
     on_complete: Callable[[Path], None] = lambda path: None,
     **retry_options: Unpack[RetryOptions],
 ) -> list[FetchedFile]:
-    """Download all files in order, over one or two connections; the first error stops all and keeps what was received.
+    """Download all files in order, over ``MAX_CONNECTIONS``; the first error stops all and keeps what was received.
 
     ``on_complete`` is called with the path of every complete file, in the thread that downloaded it.
     """
-    if not 1 <= connections <= MAX_CONNECTIONS:
-        raise Cr5Error(f"`connections={connections}` is not polite; use 1 or {MAX_CONNECTIONS}")
     for url, path, digest in files:
         check(url, path, digest, user_agent)
     paths = [file.path.resolve() for file in files]
@@ -79,7 +76,7 @@ def fetch_all(
                     ended.set()
 
     # Daemon threads: after a second Ctrl-C the process does not wait for a silent server.
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(connections, len(files)))]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(MAX_CONNECTIONS, len(files)))]
     try:
         for thread in threads:
             thread.start()

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cr5.corpus.reading import read_batches
-from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.wikipedia.corpus_folder import (
@@ -29,12 +28,12 @@ from cr5.sources.wikipedia.corpus_folder import (
     work_folder,
 )
 from cr5.sources.wikipedia.dump_listing import Dump
-from cr5.sources.wikipedia.dump_reader import PAGES, PageCounts
+from cr5.sources.wikipedia.dump_reader import PAGES
 from cr5.sources.wikipedia.extraction import Extraction, ResultsByWiki
 from cr5.sources.wikipedia.plan import WikipediaRequest, choose_dumps
 from cr5.sources.wikipedia.publishing import PublishedLanguage, PublishingTask, find_shared_items, publish
-from cr5.sources.wikipedia.sample import SAMPLE_BYTES, extract_samples
-from cr5.sources.wikipedia.shards import SHARD_TEXT_BYTES, ExtractionResult, shard_path
+from cr5.sources.wikipedia.sample import extract_samples
+from cr5.sources.wikipedia.shards import ExtractionResult, shard_path
 from cr5.sources.wikipedia.work_files import writing
 
 
@@ -68,26 +67,22 @@ def build(
     executor: Executor,
     user_agent: str,
     progress: ProgressCallback = no_progress,
-    retry_delay: float = 1.0,
-    sample_bytes: int = SAMPLE_BYTES,
-    shard_bytes: int = SHARD_TEXT_BYTES,
 ) -> WikipediaCorpus:
     """Download, extract and align; what an earlier call has finished is not repeated.
 
     ``executor`` runs the long tasks, in local processes or on workers of a cluster that see the same files.
-    ``user_agent`` must name a contact. ``retry_delay`` is the wait in seconds before the first retry of a request,
-    ``sample_bytes`` how much of a file a sample downloads at first, ``shard_bytes`` the text of an extracted shard.
+    ``user_agent`` must name a contact.
     """
     request.check()
     check_folder(output, [wiki.lang for wiki in request.wikis])
     work = work_folder(output)
     with locked_folder(output):
         remove_temporary_files(output)
-        dumps = choose_dumps(request, work, user_agent=user_agent, retry_delay=retry_delay, progress=progress)
+        dumps = choose_dumps(request, work, user_agent=user_agent, progress=progress)
         notes = [note for dump in dumps for note in dump.notes]
-        extraction = Extraction(request, work, executor, user_agent, progress, retry_delay, shard_bytes, notes)
+        extraction = Extraction(request, work, executor, user_agent, progress, notes)
         if request.sample:
-            results = extract_samples(extraction, dumps, request.sample, sample_bytes)
+            results = extract_samples(extraction, dumps, request.sample)
         else:
             results = extraction.extract_all(dumps)
         return _publish(request, output, dumps, results, executor, progress, notes)
@@ -129,8 +124,8 @@ def _publish(
         lang: executor.submit(
             publish,
             PublishingTask(
-                lang, tuple(map(str, paths)), str(output.resolve()), request.article_filter,
-                str(table.resolve()) if table else None, run,
+                lang, tuple(map(str, paths)), str(output.resolve()), request, str(table.resolve()) if table else None,
+                run,
             ),
         )
         for lang, paths in shards.items()
@@ -162,13 +157,14 @@ def _check_not_empty(dump: Dump, extracted: ExtractionResult) -> None:
 
 
 def _total(results: Sequence[ExtractionResult]) -> ExtractionResult:
-    page_counts, faults = PageCounts(), Skipped()
+    total = ExtractionResult()
     for result in results:
-        page_counts.update(result.page_counts)
+        total.documents += result.documents
+        total.shards += result.shards
+        total.page_counts.update(result.page_counts)
         for reason, count in result.faults.counts.items():
-            faults.add(reason, result.faults.examples[reason], count)
-    documents, shards = sum(result.documents for result in results), sum(result.shards for result in results)
-    return ExtractionResult(documents, shards, page_counts, faults)
+            total.faults.add(reason, result.faults.examples[reason], count)
+    return total
 
 
 def _skipped(extracted: ExtractionResult) -> dict[str, int]:
@@ -176,13 +172,16 @@ def _skipped(extracted: ExtractionResult) -> dict[str, int]:
 
 
 def _notes_on_other_files(output: Path, files: Mapping[str, int]) -> list[str]:
-    ours = {str(output / name) for name in files}
-    others = [source for source in read_batches(output).sources if source not in ours]
+    written = {str(output / name) for name in files}
+    others = [source for source in read_batches(output).sources if source not in written]
     return [f"{source} was there before and is read as part of the corpus {output}" for source in others]
 
 
 def manifest_facts(request: WikipediaRequest, corpus: WikipediaCorpus) -> dict[str, Any]:
-    """What the manifest says about a complete corpus, apart from its files."""
+    """What the manifest says about a complete corpus, apart from its files.
+
+    The keys of stored manifests differ from the names used here: "alone" is ``unshared``, "from" are the dump files.
+    """
     return {
         "source": SOURCE,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -205,7 +204,7 @@ def manifest_facts(request: WikipediaRequest, corpus: WikipediaCorpus) -> dict[s
                 "left_out": _skipped(summary.extracted),
                 "faults": summary.extracted.faults.counts,
                 "articles": summary.published.articles,
-                "alone": summary.published.alone,
+                "alone": summary.published.unshared,
                 "foreign": summary.published.foreign,
                 "duplicates": summary.published.duplicates,
                 "documents": summary.documents,

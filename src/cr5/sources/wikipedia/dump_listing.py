@@ -7,7 +7,7 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar, Unpack
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, quoted
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.http.client import NotFoundError, RetryOptions, ShortResponse, get
 from cr5.sources.wikipedia.dump_reader import DumpFormat
@@ -83,26 +83,16 @@ def find_dumps(
     return dumps
 
 
-def find_sitelinks(
-    *,
-    date: str | None = None,
-    mirror: str = MIRROR_URL,
-    user_agent: str,
-    progress: ProgressCallback = no_progress,
-    **retry_options: Unpack[RetryOptions],
-) -> DumpFile:
-    """Wikidata's table wb_items_per_site, with all titles of all wikis: the newest complete one, or of ``date``."""
-    _check_date(date)
-    site = _Site(mirror, HUB_URL, lambda url: get(url, user_agent=user_agent, progress=progress, **retry_options))
+def find_sitelinks(*, mirror: str = MIRROR_URL, user_agent: str) -> DumpFile:
+    """Wikidata's newest complete table wb_items_per_site, with all titles of all wikis."""
+    site = _Site(mirror, HUB_URL, lambda url: get(url, user_agent=user_agent))
 
     def find_at(date: str) -> DumpFile | None:
         return _table(site, "wikidatawiki", date, "wb_items_per_site")
 
     if not (dates := site.dates("wikidatawiki")):
         raise Cr5Error(f"{site.mirror} has no dumps of wikidatawiki; use another `mirror`")
-    _, file, notes = _choose_date("wb_items_per_site of wikidatawiki", dates, date, find_at)
-    for note in notes:
-        progress(Progress("look up", 0, None, note))
+    _, file, _ = _choose_date("wb_items_per_site of wikidatawiki", dates, None, find_at)
     return file
 
 
@@ -218,7 +208,7 @@ def _article_files(site: _Site, wiki: str, date: str) -> tuple[DumpFile, ...]:
             elif "-multistream-index" not in file.name:
                 raise Cr5Error(
                     f"{site.mirror}/{wiki}/{date}/dumpstatus.json: a file of {job} has the unexpected name "
-                    f"{_shortened(file.name)}; use another `date` or `mirror`"
+                    f"{quoted(file.name)}; use another `date` or `mirror`"
                 )
         undivided = parts.pop((0, 0), None)
         if parts:
@@ -327,7 +317,7 @@ def _parquet_files(site: _Site, wiki: Wiki, date: str) -> tuple[DumpFile, ...]:
             continue
         if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,149}", name, re.ASCII):
             raise Cr5Error(
-                f"{site.hub}/{_HUB_DATASET}: a file of {folder} has the unexpected name {_shortened(name)}; "
+                f"{site.hub}/{_HUB_DATASET}: a file of {folder} has the unexpected name {quoted(name)}; "
                 "use another `date`"
             )
         lfs = _dict(entry.get("lfs"))
@@ -362,7 +352,3 @@ def _size(info: dict[str, Any]) -> int | None:
 def _digest(algorithm: str, length: int, value: Any) -> str | None:
     value = str(value).lower()
     return f"{algorithm}:{value}" if re.fullmatch(f"[0-9a-f]{{{length}}}", value) else None
-
-
-def _shortened(name: str) -> str:
-    return repr(name if len(name) <= 80 else name[:80] + "…")

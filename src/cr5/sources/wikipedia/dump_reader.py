@@ -1,7 +1,7 @@
 """The interface that every dump reader implements: split a file into ranges, and read the articles of a range."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
@@ -19,6 +19,7 @@ PageCounts: TypeAlias = Counter[str]
 """How many pages were read, and how many of them were skipped for each of the reasons below."""
 
 PAGES = "pages"
+# Stored under these names in the manifests of corpora: "disambiguations" are disambiguation pages.
 NAMESPACE, REDIRECT, DISAMBIGUATION = "other namespaces", "redirects", "disambiguations"
 NO_ITEM, EMPTY = "without a Wikidata item", "without text"
 
@@ -38,10 +39,6 @@ class DumpReader(Protocol):
         """Split a file into ranges that can be read independently; together they hold every page once."""
         ...
 
-    def read_hidden_prefixes(self, path: Path, /) -> frozenset[str] | None:
-        """Return the link prefixes that ``articles`` needs to strip wikitext, or None if the texts are plain."""
-        ...
-
     def articles(
         self,
         file_range: FileRange,
@@ -51,7 +48,6 @@ class DumpReader(Protocol):
         *,
         page_counts: PageCounts,
         skip: int,
-        hidden_prefixes: Set[str] | None,
         handle_error: ErrorHandler,
     ) -> Iterator[tuple[int, Document]]:
         """Yield the articles of a range, each with the number of its record in the range, from 1.

@@ -15,12 +15,11 @@ from cr5.progress import Progress, ProgressCallback
 from cr5.sources.files import corpus_errors
 from cr5.sources.http.client import StoppedError
 from cr5.sources.http.queue import QueuedFile, fetch_all
-from cr5.sources.wikipedia.dump_formats import READERS
 from cr5.sources.wikipedia.dump_listing import Dump, DumpFile, find_sitelinks
 from cr5.sources.wikipedia.dump_reader import FileRange
 from cr5.sources.wikipedia.local_dumps import find_local_sitelinks
 from cr5.sources.wikipedia.plan import ItemSource, WikipediaRequest
-from cr5.sources.wikipedia.shards import ExtractionResult, ExtractionTask, extract, finished_result
+from cr5.sources.wikipedia.shards import READERS, ExtractionResult, ExtractionTask, extract, finished_result
 from cr5.sources.wikipedia.wiki import Wiki
 from cr5.sources.wikipedia.wikidata_items import from_page_props, from_sitelinks
 from cr5.sources.wikipedia.work_files import load_json, write_json
@@ -40,8 +39,6 @@ class Extraction:
     executor: Executor
     user_agent: str
     progress: ProgressCallback
-    retry_delay: float
-    shard_bytes: int
     notes: list[str]
     _futures: set[Future[ExtractionResult]] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -99,7 +96,6 @@ class Extraction:
                 files,
                 user_agent=self.user_agent,
                 progress=report,
-                retry_delay=self.retry_delay,
                 should_stop=self._has_failed,
                 on_complete=on_complete,
             )
@@ -159,13 +155,9 @@ class Extraction:
         if record is None or not (self._is_extracted(dump, file) or record.get("mark") == _fingerprint(path)):
             for stale in record_path.parent.glob(f"{glob.escape(Path(file.name).name)}.*"):
                 stale.unlink()  # from a truncated copy, or from an older dump of the same name
-            reader = READERS[dump.dump_format]
-            prefixes = reader.read_hidden_prefixes(path)
-            record = {
-                "mark": _fingerprint(path),
-                "pieces": [[file_range.begin, file_range.end] for file_range in reader.split(path)],
-                "hidden": None if prefixes is None else sorted(prefixes),
-            }
+            ranges = READERS[dump.dump_format].split(path)
+            # Stored under older names: the fingerprint is the "mark", the ranges are the "pieces".
+            record = {"mark": _fingerprint(path), "pieces": [[part.begin, part.end] for part in ranges]}
             write_json(record_path, record)
         return self._tasks_of_record(dump, file, record, items)
 
@@ -177,12 +169,11 @@ class Extraction:
         self, dump: Dump, file: DumpFile, record: dict[str, Any], items: Path | None = None
     ) -> list[ExtractionTask]:
         path, folder = str(self.path_of(dump, file).resolve()), str(self.shard_folder(dump).resolve())
-        prefixes = None if record["hidden"] is None else frozenset(record["hidden"])
         table = None if items is None else str(items.resolve())
         return [
             ExtractionTask(
-                dump.dump_format, FileRange(path, begin, end), dump.wiki, table, prefixes, folder,
-                f"{Path(file.name).name}.{begin:013d}", self.shard_bytes,
+                dump.dump_format, FileRange(path, begin, end), dump.wiki, table, folder,
+                f"{Path(file.name).name}.{begin:013d}",
             )
             for begin, end in record["pieces"]
         ]  # fmt: skip
@@ -235,7 +226,7 @@ class Extraction:
             return find_local_sitelinks(self.request.dumps)
         record = load_json(self.work / "sitelinks.json")
         if record is None:
-            file = find_sitelinks(mirror=self.request.mirror, user_agent=self.user_agent, retry_delay=self.retry_delay)
+            file = find_sitelinks(mirror=self.request.mirror, user_agent=self.user_agent)
             record = file._asdict()
             write_json(self.work / "sitelinks.json", record)
         return DumpFile(**record)

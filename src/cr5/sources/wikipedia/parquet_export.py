@@ -5,7 +5,7 @@ files do not name Wikidata items: an item table is needed.
 """
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.corpus.documents import Document, location
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, quoted
 from cr5.sources.files import ErrorHandler, corpus_errors, raise_error
 from cr5.sources.wikipedia.dump_reader import (
     DISAMBIGUATION,
@@ -41,7 +41,7 @@ _PAGE_ID = re.compile(r"[0-9]{1,18}")
 def split(path: Path, range_bytes: int = RANGE_BYTES) -> list[FileRange]:
     """Split a file into ranges of row groups, of about ``range_bytes`` each."""
     bounds, size = [0], 0
-    with _opened(str(path)) as file:
+    with _open_export(str(path)) as file:
         for number in range(file.num_row_groups):
             if size >= range_bytes:
                 bounds.append(number)
@@ -52,10 +52,6 @@ def split(path: Path, range_bytes: int = RANGE_BYTES) -> list[FileRange]:
     return [FileRange(str(path), begin, end) for begin, end in pairwise(bounds)]
 
 
-def read_hidden_prefixes(path: Path) -> None:
-    """Return None: the texts are plain."""
-
-
 def articles(
     file_range: FileRange,
     wiki: Wiki,
@@ -63,14 +59,12 @@ def articles(
     *,
     page_counts: PageCounts,
     skip: int = 0,
-    hidden_prefixes: Set[str] | None = None,
     handle_error: ErrorHandler = raise_error,
-    batch_rows: int = BATCH_ROWS,
 ) -> Iterator[tuple[int, Document]]:
     """Yield the articles of some row groups, each with the number of its row in the range; see ``DumpReader``."""
-    with _opened(file_range.path) as file:
+    with _open_export(file_range.path) as file:
         rows_before = sum(file.metadata.row_group(group).num_rows for group in range(file_range.begin))
-        for number, row in enumerate(_rows(file, file_range, skip, batch_rows), skip + 1):
+        for number, row in enumerate(_rows(file, file_range, skip), skip + 1):
             try:
                 page_id, title, text, url = ["" if cell is None else cell.decode() for cell in row]
             except UnicodeDecodeError:
@@ -78,7 +72,7 @@ def articles(
                 handle_error("invalid UTF-8", f"{at}: the text is not UTF-8; download it again")
                 continue
             if not _PAGE_ID.fullmatch(page_id) or not title:
-                fault = f"{page_id[:40]!r} is not a page id" if title else "the page has no title"
+                fault = f"{quoted(page_id)} is not a page id" if title else "the page has no title"
                 at = location(file_range.path, rows_before + number)
                 handle_error("no page id or title", f"{at}: {fault}; download it again")
                 continue
@@ -91,11 +85,11 @@ def articles(
             elif not text or text.isspace():
                 page_counts[EMPTY] += 1
             else:
-                yield number, Document(item, wiki.lang, text, title, url or wiki.url(title))
+                yield number, wiki.document(item, title, text, url)
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[pq.ParquetFile]:
+def _open_export(path: str) -> Iterator[pq.ParquetFile]:
     """A file with the columns of an export; if any of it cannot be read within the block, raise a ``CorpusError``."""
     with corpus_errors(path), Path(path).open("rb") as stream:
         try:
@@ -131,7 +125,7 @@ def _is_readable(column_type: pa.DataType, name: str) -> bool:
     return bool(is_text) or (name == "id" and bool(pa.types.is_integer(column_type)))
 
 
-def _rows(file: pq.ParquetFile, file_range: FileRange, skip: int, batch_rows: int) -> Iterator[_Row]:
+def _rows(file: pq.ParquetFile, file_range: FileRange, skip: int) -> Iterator[_Row]:
     """The cells of every row of a range in the order of ``_COLUMNS``, without its first ``skip`` rows."""
     names = [name for name in _COLUMNS if name in file.schema_arrow.names]
     for number in range(file_range.begin, file.num_row_groups if file_range.end is None else file_range.end):
@@ -140,7 +134,7 @@ def _rows(file: pq.ParquetFile, file_range: FileRange, skip: int, batch_rows: in
             skip -= group.num_rows
             continue
         rows_per_batch = _BATCH_BYTES * group.num_rows // max(group.total_byte_size, 1)
-        rows_per_batch = max(1, min(batch_rows, rows_per_batch))
+        rows_per_batch = max(1, min(BATCH_ROWS, rows_per_batch))
         for batch in file.iter_batches(rows_per_batch, row_groups=[number], columns=names):
             remaining = batch.slice(min(skip, batch.num_rows))
             skip -= batch.num_rows - remaining.num_rows

@@ -11,7 +11,6 @@ from cr5.progress import ProgressCallback, no_progress
 from cr5.sources.wikipedia.dump_listing import HUB_URL, MIRROR_URL, Dump, DumpFile, find_dumps
 from cr5.sources.wikipedia.dump_reader import DumpFormat
 from cr5.sources.wikipedia.local_dumps import find_local_dumps
-from cr5.sources.wikipedia.publishing import ArticleFilter
 from cr5.sources.wikipedia.wiki import Wiki
 from cr5.sources.wikipedia.work_files import load_json, write_json
 
@@ -23,7 +22,8 @@ ItemSource: TypeAlias = Literal["props", "sitelinks"]
 class WikipediaRequest:
     """What to build: of which Wikipedias (by their codes), from which dumps, and which articles to keep.
 
-    ``sample`` takes only that many articles of each. ``dumps`` is a folder with downloaded dumps: nothing is fetched.
+    ``sample`` takes only that many articles of each. ``dumps`` is a folder with dumps that were downloaded before; with
+    it, nothing is downloaded.
     """
 
     langs: tuple[str, ...]
@@ -43,11 +43,6 @@ class WikipediaRequest:
         """The Wikipedias, each with its language."""
         return [Wiki(code, languages.wikipedia_language(code)) for code in self.langs]
 
-    @property
-    def article_filter(self) -> ArticleFilter:
-        """Which of the extracted articles belong in the corpus."""
-        return ArticleFilter(self.concepts == "shared", self.drop_foreign, self.dedupe)
-
     def check(self) -> None:
         """Raise a ``Cr5Error`` if the fields contradict each other."""
         langs = [wiki.lang for wiki in self.wikis]
@@ -65,17 +60,12 @@ class WikipediaRequest:
 
 
 def choose_dumps(
-    request: WikipediaRequest,
-    work: Path,
-    *,
-    user_agent: str,
-    retry_delay: float = 1.0,
-    progress: ProgressCallback = no_progress,
+    request: WikipediaRequest, work: Path, *, user_agent: str, progress: ProgressCallback = no_progress
 ) -> list[Dump]:
     """The dump of every wiki: the one that an earlier run chose, or the newest complete one, which is recorded."""
     chosen = {wiki.code: dump for wiki in request.wikis if (dump := _load_plan(request, work, wiki)) is not None}
     missing = [wiki for wiki in request.wikis if wiki.code not in chosen]
-    for dump in _find_dumps(request, missing, user_agent, retry_delay, progress) if missing else []:
+    for dump in _find_dumps(request, missing, user_agent, progress) if missing else []:
         if dump.props is None and request.source != "cirrus" and request.ids == "props":
             raise Cr5Error(
                 f"{dump.wiki.name}: there is no page_props table with the Wikidata items of its pages; "
@@ -104,7 +94,7 @@ def _load_plan(request: WikipediaRequest, work: Path, wiki: Wiki) -> Dump | None
     for name, value in {"source": request.source, "ids": request.ids, "sample": request.sample}.items():
         if plan[name] != value:
             raise Cr5Error(
-                f"{work.parent}: this corpus was begun with {_shown(name, plan[name])}, not {_shown(name, value)}; "
+                f"{work.parent}: this corpus was begun with {_setting(name, plan[name])}, not {_setting(name, value)}; "
                 "use the same again to resume, or name another folder"
             )
     if request.date not in (None, plan["date"]):
@@ -116,22 +106,16 @@ def _load_plan(request: WikipediaRequest, work: Path, wiki: Wiki) -> Dump | None
     return Dump(wiki, request.source, plan["date"], files, DumpFile(*plan["props"]) if plan["props"] else None)
 
 
-def _shown(name: str, value: object) -> str:
+def _setting(name: str, value: object) -> str:
     return f"`{name}={value}`" if value is not None else f"no `{name}`"
 
 
 def _find_dumps(
-    request: WikipediaRequest, wikis: Sequence[Wiki], user_agent: str, retry_delay: float, progress: ProgressCallback
+    request: WikipediaRequest, wikis: Sequence[Wiki], user_agent: str, progress: ProgressCallback
 ) -> list[Dump]:
     if request.dumps is not None:
         return find_local_dumps(wikis, request.source, request.dumps, request.date)
     return find_dumps(
-        wikis,
-        request.source,
-        date=request.date,
-        mirror=request.mirror,
-        hub=request.hub,
-        user_agent=user_agent,
+        wikis, request.source, date=request.date, mirror=request.mirror, hub=request.hub, user_agent=user_agent,
         progress=progress,
-        retry_delay=retry_delay,
-    )
+    )  # fmt: skip

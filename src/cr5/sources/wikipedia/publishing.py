@@ -16,20 +16,8 @@ from cr5._typing import Ints
 from cr5.corpus.documents import SCHEMA
 from cr5.corpus.duplicates import Duplicates
 from cr5.sources.wikipedia.corpus_folder import ORIGIN_KEY, check_run, corpus_file, read_origin
+from cr5.sources.wikipedia.plan import WikipediaRequest
 from cr5.sources.wikipedia.work_files import reading_table, write_table
-
-
-class ArticleFilter(NamedTuple):
-    """Which articles to keep: only concepts that two languages share, only texts in the wiki's language, no repeats."""
-
-    shared_concepts: bool = False
-    drop_foreign: bool = False
-    drop_duplicates: bool = False
-
-    @property
-    def signature(self) -> str:
-        """What stands for this filter in the digests of published files; it must never change."""
-        return f"Keep(shared={self.shared_concepts}, own={self.drop_foreign}, unlike={self.drop_duplicates})"
 
 
 class PublishingTask(NamedTuple):
@@ -38,7 +26,7 @@ class PublishingTask(NamedTuple):
     lang: str
     shards: tuple[str, ...]
     output: str
-    article_filter: ArticleFilter
+    request: WikipediaRequest
     shared_items: str | None  # a .npy file with the sorted items that two languages share
     run: str  # if the manifest names another run, nothing more is written
 
@@ -46,12 +34,12 @@ class PublishingTask(NamedTuple):
 class PublishedLanguage(NamedTuple):
     """The files of a language with their numbers of documents, and how many articles were filtered out.
 
-    ``alone`` articles have a concept that no other language has; ``foreign`` ones are counted by their language.
+    ``unshared`` articles have a concept that no other language has; ``foreign`` ones are counted by their language.
     """
 
     files: dict[str, int]
     articles: int
-    alone: int | None
+    unshared: int | None
     foreign: dict[str, int]
     duplicates: int | None
 
@@ -67,12 +55,14 @@ def find_shared_items(languages: Mapping[str, Sequence[Path]]) -> Ints:
 
 def publish(task: PublishingTask) -> PublishedLanguage:
     """Write the files of a language; files that an earlier run made from the same shards are left as they are."""
-    article_filter, output = task.article_filter, Path(task.output)
+    request, output = task.request, Path(task.output)
     shared_items = np.load(task.shared_items, mmap_mode="r") if task.shared_items else None
-    digest = hashlib.sha256(article_filter.signature.encode())
+    # Identifies the filter in the digests of published files; its text must never change.
+    signature = f"Keep(shared={request.concepts == 'shared'}, own={request.drop_foreign}, unlike={request.dedupe})"
+    digest = hashlib.sha256(signature.encode())
     if shared_items is not None:
         digest.update(shared_items.data)
-    duplicates = Duplicates() if article_filter.drop_duplicates else None
+    duplicates = Duplicates() if request.dedupe else None
     files: dict[str, int] = {}
     counts_per_shard: list[dict[str, Any]] = []
     for number, shard in enumerate(task.shards):
@@ -80,21 +70,21 @@ def publish(task: PublishingTask) -> PublishedLanguage:
         status = Path(shard).stat()
         # The digest covers all shards so far: which texts are duplicates depends on those before them.
         digest.update(f"{Path(shard).name} {status.st_size} {status.st_mtime_ns}\n".encode())
-        made_from = digest.hexdigest()
-        published = _published_counts(path, made_from)
+        origin_digest = digest.hexdigest()
+        published = _published_counts(path, origin_digest)
         if published is not None and duplicates is None:
             counts, rows = published, None
         else:
             with reading_table(Path(shard)):
                 table = pq.read_table(shard)
-            counts, rows = _filtered(table, article_filter, shared_items, duplicates)
+            counts, rows = _filtered(table, request.drop_foreign, shared_items, duplicates)
         counts_per_shard.append(counts)
         if counts["documents"]:
             files[path.name] = counts["documents"]
         if rows is not None and published != counts:
             check_run(output, task.run)
             if rows.num_rows:
-                write_table(path, rows, {ORIGIN_KEY: json.dumps({"about": made_from, "counts": counts}).encode()})
+                write_table(path, rows, {ORIGIN_KEY: json.dumps({"about": origin_digest, "counts": counts}).encode()})
             else:
                 path.unlink(missing_ok=True)
     foreign: Counter[str] = Counter()
@@ -103,16 +93,16 @@ def publish(task: PublishingTask) -> PublishedLanguage:
     return PublishedLanguage(
         files,
         sum(counts["articles"] for counts in counts_per_shard),
-        sum(counts["alone"] for counts in counts_per_shard) if article_filter.shared_concepts else None,
+        sum(counts["alone"] for counts in counts_per_shard) if request.concepts == "shared" else None,
         dict(foreign),
-        sum(counts["duplicates"] for counts in counts_per_shard) if article_filter.drop_duplicates else None,
+        sum(counts["duplicates"] for counts in counts_per_shard) if request.dedupe else None,
     )
 
 
 def _filtered(
-    table: pa.Table, article_filter: ArticleFilter, shared_items: Ints | None, duplicates: Duplicates | None
+    table: pa.Table, drop_foreign: bool, shared_items: Ints | None, duplicates: Duplicates | None
 ) -> tuple[dict[str, Any], pa.Table]:
-    """The counts of a shard, and the rows that are kept."""
+    """The counts of a shard, as they are stored, and the rows that are kept; "alone" articles are the unshared ones."""
     counts: dict[str, Any] = {"articles": table.num_rows, "alone": 0, "duplicates": 0}
     if shared_items is not None:
         items = _item_numbers(table["concept"])
@@ -121,7 +111,7 @@ def _filtered(
         counts["alone"], table = table.num_rows - rows.num_rows, rows
     by_language = pc.value_counts(table["foreign"]).to_pylist()
     counts["foreign"] = {entry["values"]: entry["counts"] for entry in by_language if entry["values"]}
-    if article_filter.drop_foreign:
+    if drop_foreign:
         table = table.filter(pc.equal(table["foreign"], ""))
     rows = table.select(SCHEMA.names)
     if duplicates is not None and rows.num_rows:
@@ -133,10 +123,10 @@ def _filtered(
     return counts, rows
 
 
-def _published_counts(path: Path, made_from: str) -> dict[str, Any] | None:
+def _published_counts(path: Path, origin_digest: str) -> dict[str, Any] | None:
     """The counts of a file that was published from the same shards with the same filter, or None."""
     origin = read_origin(path)
-    return origin["counts"] if origin and origin["about"] == made_from else None
+    return origin["counts"] if origin and origin["about"] == origin_digest else None
 
 
 def _items(path: Path) -> Ints:

@@ -9,32 +9,31 @@ from cr5.progress import Progress
 from cr5.sources.http.client import StoppedError
 from cr5.sources.http.download import fetch
 from cr5.sources.http.partial_file import partial_path
-from cr5.sources.wikipedia.dump_formats import READERS
 from cr5.sources.wikipedia.dump_listing import Dump, DumpFile
 from cr5.sources.wikipedia.dump_reader import FileRange
 from cr5.sources.wikipedia.extraction import Extraction, ResultsByWiki, build_item_table
 from cr5.sources.wikipedia.shards import ExtractionResult, ExtractionTask, extract, finished_result
 
-SAMPLE_BYTES = 4 << 20  # of each file, at first
+SAMPLE_BYTES = 4 << 20  # of each file; doubled until they contain enough articles
 _NAME = "sample"
+_FOLDER = "head"
 
 
-def extract_samples(extraction: Extraction, dumps: Sequence[Dump], count: int, size: int) -> ResultsByWiki:
-    """Extract the first ``count`` articles of every dump from ``size`` bytes, doubled until they are enough."""
+def extract_samples(extraction: Extraction, dumps: Sequence[Dump], count: int) -> ResultsByWiki:
+    """Extract the first ``count`` articles of every dump, from as few bytes as they need."""
     results: ResultsByWiki = {}
     for number, dump in enumerate(dumps):
         extraction.progress(Progress("sample", number, len(dumps), dump.wiki.code))
         folder = str(extraction.shard_folder(dump).resolve())
-        task = ExtractionTask(dump.dump_format, FileRange(""), dump.wiki, None, None, folder, _NAME)
-        if finished_result(task) is None:
-            _extract_sample(extraction, dump, count, size)
-        results[dump.wiki.code] = [(task, extract(task))]
+        task = ExtractionTask(dump.dump_format, FileRange(""), dump.wiki, None, folder, _NAME)
+        result = finished_result(task) or _extract_sample(extraction, dump, count)
+        results[dump.wiki.code] = [(task, result)]
     return results
 
 
-def _extract_sample(extraction: Extraction, dump: Dump, count: int, size: int) -> None:
-    folder = extraction.work / dump.wiki.code / "head"
-    result = None
+def _extract_sample(extraction: Extraction, dump: Dump, count: int) -> ExtractionResult:
+    folder = extraction.work / dump.wiki.code / _FOLDER
+    result, size = None, SAMPLE_BYTES
     while result is None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -44,6 +43,7 @@ def _extract_sample(extraction: Extraction, dump: Dump, count: int, size: int) -
     for name in [*(f"{_NAME}-{number:05d}.parquet" for number in range(result.shards)), f"{_NAME}.json"]:
         (folder / name).replace(extraction.shard_folder(dump) / name)
     shutil.rmtree(folder)
+    return result
 
 
 def _try_sample(extraction: Extraction, dump: Dump, count: int, size: int, folder: Path) -> ExtractionResult | None:
@@ -56,19 +56,16 @@ def _try_sample(extraction: Extraction, dump: Dump, count: int, size: int, folde
             complete &= props_complete
             items = str(folder / "items")
             build_item_table(props, dump.wiki, "props", Path(items), partial=not props_complete)
-        prefixes = READERS[dump.dump_format].read_hidden_prefixes(path)
+        file_range = FileRange(str(path))
         result = extract(
-            ExtractionTask(
-                dump.dump_format, FileRange(str(path)), dump.wiki, items, prefixes, str(folder), _NAME,
-                extraction.shard_bytes, limit=count,
-            )
-        )  # fmt: skip
+            ExtractionTask(dump.dump_format, file_range, dump.wiki, items, str(folder), _NAME, limit=count)
+        )
     except CorpusError:
         if complete:
             raise
         return None
-    if complete and result.cut:
-        raise Cr5Error(result.cut)
+    if complete and result.stopped_because:
+        raise Cr5Error(result.stopped_because)
     return result if complete or result.documents >= count else None
 
 
@@ -91,7 +88,6 @@ def _fetch_beginning(extraction: Extraction, dump: Dump, file: DumpFile, size: i
             digest=file.digest,
             user_agent=extraction.user_agent,
             progress=extraction.progress,
-            retry_delay=extraction.retry_delay,
             should_stop=should_stop,
         )
     except StoppedError:

@@ -7,12 +7,12 @@ action with the page's id, then the fields of the page in any order.
 
 import json
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from cr5.corpus.documents import Document
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, quoted
 from cr5.sources.files import ErrorHandler, corpus_errors, lines, open_source, raise_error
 from cr5.sources.wikipedia import wikitext
 from cr5.sources.wikipedia.dump_reader import (
@@ -37,15 +37,15 @@ class _Line(NamedTuple):
     text: str
 
 
-class _FaultError(Exception):
+class _RecordError(Exception):
     """A damaged record: the reason, and the message without the place."""
 
 
-class _LinesUntilFault:
-    """A stream that ends where the file cannot be read any further; ``fault`` then says why."""
+class _LinesUntilError:
+    """A stream that ends where the file cannot be read any further; ``error`` then says why."""
 
     def __init__(self, stream: IO[bytes], path: str) -> None:
-        self.stream, self.path, self.fault = stream, path, ""
+        self.stream, self.path, self.error = stream, path, ""
 
     def readline(self, size: int) -> bytes:
         try:
@@ -55,17 +55,13 @@ class _LinesUntilFault:
                     raise EOFError  # gzip accepts a file of zero bytes
                 return line
         except CorpusError as error:
-            self.fault = str(error)
+            self.error = str(error)
             return b""
 
 
 def split(path: Path) -> list[FileRange]:
     """One range, the whole file: its compression does not allow more."""
     return [FileRange(str(path))]
-
-
-def read_hidden_prefixes(path: Path) -> None:
-    """Return None: the texts are plain."""
 
 
 def articles(
@@ -75,7 +71,6 @@ def articles(
     *,
     page_counts: PageCounts,
     skip: int = 0,
-    hidden_prefixes: Set[str] | None = None,
     handle_error: ErrorHandler = raise_error,
 ) -> Iterator[tuple[int, Document]]:
     """Yield the articles of a file, each with the number of its record, from 1; see ``DumpReader``.
@@ -113,7 +108,7 @@ def _records(stream: IO[bytes], path: str, handle_error: ErrorHandler) -> Iterat
     def report_missing_fields(action: _Line) -> None:
         handle_error("missing line", f"{path}:{action.number}: the line with the page is missing; download it again")
 
-    readable = _LinesUntilFault(stream, path)
+    readable = _LinesUntilError(stream, path)
     for number, text in enumerate(lines(cast(IO[bytes], readable), path, handle_error), 1):
         if text is not None and (not text or text.isspace()):
             continue
@@ -134,8 +129,8 @@ def _records(stream: IO[bytes], path: str, handle_error: ErrorHandler) -> Iterat
                 message = f"{path}:{number}: neither an action nor the page after one; download it again"
                 handle_error("stray line", message)
             action_lost = True
-    if readable.fault:
-        handle_error("unreadable file", readable.fault)
+    if readable.error:
+        handle_error("unreadable file", readable.error)
     elif action:
         report_missing_fields(action)
         yield action, None
@@ -150,8 +145,8 @@ def _fields(action: _Line, source: _Line, path: str, handle_error: ErrorHandler)
         fields = _parsed(source.text)
         texts = {name: _string(fields, name) for name in ("title", "text")}
         if not texts["title"]:
-            raise _FaultError("missing title", "the page has no title; download it again")
-    except _FaultError as error:
+            raise _RecordError("missing title", "the page has no title; download it again")
+    except _RecordError as error:
         reason, message = error.args
         handle_error(reason, f"{path}:{line.number}: {message}")
         return None
@@ -186,7 +181,7 @@ def _page_id(action: str) -> int:
     parameters = next(iter(_parsed(action).values()))
     page_id = parameters.get("_id") if isinstance(parameters, dict) else None
     if not _PAGE_ID.fullmatch(str(page_id)):
-        raise _FaultError("no page id", f"{_shown(page_id)} is not a page id; download it again")
+        raise _RecordError("no page id", f"{_shown(page_id)} is not a page id; download it again")
     return int(str(page_id))
 
 
@@ -196,12 +191,12 @@ def _parsed(line: str) -> dict[str, Any]:
         value = json.loads(line)
     except json.JSONDecodeError as error:
         message = f"broken JSON, {error.msg.lower().removesuffix(' at')} at column {error.colno}; download it again"
-        raise _FaultError("broken JSON", message) from None
+        raise _RecordError("broken JSON", message) from None
     except (ValueError, RecursionError):
         message = "broken JSON, nested too deeply or a number too long; download it again"
-        raise _FaultError("broken JSON", message) from None
+        raise _RecordError("broken JSON", message) from None
     if not isinstance(value, dict):
-        raise _FaultError("broken JSON", f"{_shown(value)} is not a JSON object; download it again")
+        raise _RecordError("broken JSON", f"{_shown(value)} is not a JSON object; download it again")
     return value
 
 
@@ -211,12 +206,12 @@ def _string(fields: dict[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise _FaultError("wrong type", f"the {name} is not a string but {_shown(value)}; download it again")
+        raise _RecordError("wrong type", f"the {name} is not a string but {_shown(value)}; download it again")
     try:
         value.encode()
     except UnicodeEncodeError as error:
         code = f"\\u{ord(value[error.start]):04x}"
-        raise _FaultError("lone surrogate", f"the {name} contains half a character, {code}; remove it") from None
+        raise _RecordError("lone surrogate", f"the {name} contains half a character, {code}; remove it") from None
     return value
 
 
@@ -232,5 +227,4 @@ def _shown(value: object) -> str:
     """A value as it appears in messages, shortened."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
-    written = json.dumps(value)
-    return written if len(written) <= 40 else f"{written[:37]}..."
+    return quoted(value) if isinstance(value, str) else json.dumps(value)[:40]

@@ -15,15 +15,16 @@ from cr5.sources.files import corpus_errors
 
 Value: TypeAlias = str | int | float | bytes | None
 
-MAX_ROW_CHARACTERS = 2**26  # a server with default settings refuses longer rows
+MAX_ROW_CHARACTERS = 2**26  # MySQL does not accept longer rows by default
 CHUNK_BYTES = 2**15  # larger chunks fall out of the cache and keep the garbage collector busy
+_LONG_ROW_CHARACTERS = 2**15
 _MAX_HEADER_CHARACTERS = 2**17  # of a statement before its first row
 
 # Every quantifier is possessive, so that no expression backtracks.
 _NAME = r"(?:`(?:[^`]|``)++`|[\w$]++)"
 _QUOTED = r"'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+'"
 _VALUE = rf"(?:[-+.0-9A-Za-z]++|{_QUOTED}|_\w++\s*+{_QUOTED})"  # _binary 'x'
-# What an incomplete row at the end of a chunk may look like, up to the comma after it.
+# The beginning of a row, where a chunk ends before the comma after the row.
 _CUT_VALUE = r"(?:(?:_\w*+\s*+)?'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+(?:\\|')?|[-+.0-9A-Za-z_]*+\s*+)"
 _CUT_ROW = re.compile(rf"(?:\((?:{_VALUE}, ?+)*+{_CUT_VALUE}(?:\)\s*+,?)?)?\s*+\Z", re.DOTALL)
 
@@ -55,8 +56,6 @@ def read_rows(
     source: str = "",
     *,
     where: Mapping[str, Collection[str]] | None = None,
-    chunk_bytes: int = CHUNK_BYTES,
-    max_row_characters: int = MAX_ROW_CHARACTERS,
 ) -> Iterator[tuple[Value, ...]]:
     """Yield the rows of a table, with the named columns in the given order.
 
@@ -65,7 +64,7 @@ def read_rows(
     could. ``source`` names the file in messages, by default the stream's name. Memory does not grow with the file.
     """
     source = source or str(getattr(stream, "name", "") or "the dump")
-    dump = _Dump(stream, table, list(columns), dict(where or {}), source, chunk_bytes, max_row_characters)
+    dump = _Dump(stream, table, list(columns), dict(where or {}), source)
     return chain.from_iterable(dump.batches())
 
 
@@ -73,17 +72,9 @@ class _Dump:
     """A dump while it is read; ``text`` has been read but not parsed yet."""
 
     def __init__(
-        self,
-        stream: BinaryIO,
-        table: str,
-        columns: list[str],
-        where: dict[str, Collection[str]],
-        source: str,
-        chunk_bytes: int,
-        max_row_characters: int,
+        self, stream: BinaryIO, table: str, columns: list[str], where: dict[str, Collection[str]], source: str
     ) -> None:
-        self.stream, self.table, self.columns, self.where = stream, table, columns, where
-        self.source, self.chunk_bytes, self.max_row_characters = source, chunk_bytes, max_row_characters
+        self.stream, self.table, self.columns, self.where, self.source = stream, table, columns, where, source
         self.decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self.text, self.ended = "\n", False  # a line break, because a line begins here
         self.columns_of: dict[str, list[str]] = {}
@@ -104,8 +95,8 @@ class _Dump:
         if self.ended:
             return False
         with corpus_errors(self.source):
-            # A row longer than a chunk is read in doubling steps, or it would be scanned too many times.
-            data = self.stream.read(max(self.chunk_bytes, len(self.text) - CHUNK_BYTES))
+            # A long row is read in doubling steps, or it would be scanned too many times.
+            data = self.stream.read(max(CHUNK_BYTES, len(self.text) - _LONG_ROW_CHARACTERS))
         self.ended = not data
         self.text += self.decoder.decode(data, final=self.ended)
         return True
@@ -172,7 +163,7 @@ class _Dump:
             if rest.startswith(";"):
                 self.text = rest[1:]
                 return
-            if not _CUT_ROW.match(rest) or len(rest) > self.max_row_characters:
+            if not _CUT_ROW.match(rest) or len(rest) > MAX_ROW_CHARACTERS:
                 raise self.unreadable(rest)
             if not self.read_more():
                 raise CorpusError(f"{self.source}: truncated within the rows of `{self.table}`; download it again")

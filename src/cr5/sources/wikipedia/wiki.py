@@ -22,6 +22,6 @@ class Wiki(NamedTuple):
         path = urllib.parse.quote(title.replace(" ", "_"), safe="/:@!$*(),;'~-._")
         return f"https://{self.code}.wikipedia.org/wiki/{path}"
 
-    def document(self, concept: str, title: str, text: str) -> Document:
+    def document(self, item: str, title: str, text: str, url: str = "") -> Document:
         """Make a document of a page; its concept is a Wikidata item ("Q42")."""
-        return Document(concept, self.lang, text, title, self.url(title))
+        return Document(item, self.lang, text, title, url or self.url(title))

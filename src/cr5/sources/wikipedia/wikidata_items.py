@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cr5.errors import CorpusError, reason
-from cr5.sources.files import ErrorHandler, open_source, raise_error
+from cr5.sources.files import open_source
 from cr5.sources.wikipedia.sql_dump import read_rows
 from cr5.storage.atomic import sync
 
@@ -32,16 +32,15 @@ MERGE_BLOCK_ROWS = 1 << 16
 
 
 class ItemTable:
-    """An item table on disk; when it is pickled, only its folder is sent, and the other process opens it there."""
+    """An item table on disk."""
 
-    def __init__(self, folder: Path, header: dict[str, Any], keys: _Column, values: _Column) -> None:
-        self.folder, self.header = folder, header
+    def __init__(self, header: dict[str, Any], keys: _Column, values: _Column) -> None:
+        self.header = header
         self._keys, self._values, self._by_title = keys, values, header["kind"] == "sitelinks"
 
     @classmethod
     def open(cls, folder: Path) -> "ItemTable":
         """Map the table in a folder into memory."""
-        folder = folder.absolute()  # a worker may have another working directory
         try:
             header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
             if header["format"] != _FORMAT:
@@ -49,7 +48,7 @@ class ItemTable:
             keys, values = (_mapped(folder / name, header["rows"]) for name in (_KEYS, _VALUES))
         except (OSError, ValueError, TypeError, KeyError):
             raise CorpusError(f"{folder}: not an item table; delete this folder and build it again") from None
-        return cls(folder, header, keys, values)
+        return cls(header, keys, values)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -64,9 +63,6 @@ class ItemTable:
         """The largest key, or -1 if there is none: a partial table knows nothing about larger page ids."""
         return int(self._keys[-1]) if len(self._keys) else -1
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ItemTable.open, (self.folder,)
-
     def find(self, page: int, title: str) -> tuple[str, bool] | None:
         """Return a page's item ("Q42", or "" if it has none) and whether it is a disambiguation page, or None."""
         key = title_key(title) if self._by_title else page
@@ -79,34 +75,24 @@ class ItemTable:
         return f"Q{number}" if number else "", bool(is_disambiguation)
 
 
-def from_page_props(
-    path: Path,
-    folder: Path,
-    *,
-    partial: bool = False,
-    handle_error: ErrorHandler = raise_error,
-    block_rows: int = MERGE_BLOCK_ROWS,
-) -> ItemTable:
+def from_page_props(path: Path, folder: Path, *, partial: bool = False) -> ItemTable:
     """Build a table by page ids from a wiki's page_props.sql.gz; it also marks disambiguation pages.
 
     If a page has two items, the last one is used. A file that is truncated or damaged is an error, unless ``partial``
     is true: then the rows before the cut are used. Takes 28 bytes of memory per row.
     """
     with open_source(path) as stream:
-        entries = _page_props_entries(stream, str(path), handle_error)
-        return _build(entries, folder, path, partial, {"kind": "page_props"}, block_rows)
+        return _build(_page_props_entries(stream, str(path)), folder, path, partial, {"kind": "page_props"})
 
 
-def from_sitelinks(
-    path: Path, site: str, folder: Path, *, partial: bool = False, handle_error: ErrorHandler = raise_error
-) -> ItemTable:
+def from_sitelinks(path: Path, site: str, folder: Path) -> ItemTable:
     """Build a table by titles for a site ("dawiki") from Wikidata's wb_items_per_site.sql.gz.
 
-    It does not mark disambiguation pages; otherwise as ``from_page_props``.
+    It does not mark disambiguation pages. A file that is truncated or damaged is an error.
     """
     with open_source(path) as stream:
-        entries = _sitelinks_entries(stream, site, str(path), handle_error)
-        return _build(entries, folder, path, partial, {"kind": "sitelinks", "site": site}, MERGE_BLOCK_ROWS)
+        entries = _sitelinks_entries(stream, site, str(path))
+        return _build(entries, folder, path, False, {"kind": "sitelinks", "site": site})
 
 
 def title_key(title: str) -> int:
@@ -117,37 +103,33 @@ def title_key(title: str) -> int:
     return int.from_bytes(blake2b(name, digest_size=8).digest(), "little") >> 1
 
 
-def _page_props_entries(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[tuple[int, int]]:
+def _page_props_entries(stream: IO[bytes], source: str) -> Iterator[tuple[int, int]]:
     columns = ["pp_page", "pp_propname", "pp_value"]
     names = {"pp_propname": ["wikibase_item", "disambiguation"]}
     for page, name, value in read_rows(cast(Any, stream), "page_props", columns, source, where=names):
         if not isinstance(page, int) or not 0 <= page < 2**63:
-            handle_error("no page id", f"{source}: {page!r} is not a page id; download it again")
-        elif name == "disambiguation":
+            raise CorpusError(f"{source}: {page!r} is not a page id; download it again")
+        if name == "disambiguation":
             yield page, 1
         elif isinstance(value, str) and (item := _ITEM.fullmatch(value)):
             yield page, 2 * int(item[1])
         else:
-            handle_error("no item", f"{source}: {value!r} of page {page} is not a Wikidata item; download it again")
+            raise CorpusError(f"{source}: {value!r} of page {page} is not a Wikidata item; download it again")
 
 
-def _sitelinks_entries(
-    stream: IO[bytes], site: str, source: str, handle_error: ErrorHandler
-) -> Iterator[tuple[int, int]]:
+def _sitelinks_entries(stream: IO[bytes], site: str, source: str) -> Iterator[tuple[int, int]]:
     columns, sites = ["ips_item_id", "ips_site_page"], {"ips_site_id": [site]}
     for item, title in read_rows(cast(Any, stream), "wb_items_per_site", columns, source, where=sites):
         if not isinstance(item, int) or not 0 < item < 10**18:
-            handle_error("no item", f"{source}: {item!r} is not the number of a Wikidata item; download it again")
-        elif isinstance(title, str):  # bytes, if the title was cut within a character
+            raise CorpusError(f"{source}: {item!r} is not the number of a Wikidata item; download it again")
+        if isinstance(title, str):  # bytes, if the title was cut within a character
             yield title_key(title), 2 * item
 
 
 # Building and opening
 
 
-def _build(
-    entries: _Entries, folder: Path, path: Path, partial: bool, header: dict[str, Any], block_rows: int
-) -> ItemTable:
+def _build(entries: _Entries, folder: Path, path: Path, partial: bool, header: dict[str, Any]) -> ItemTable:
     """Write a table to a temporary folder, and rename it when it is complete and on disk."""
     folder = folder.absolute()
     if folder.exists() and not (folder / _HEADER).exists():
@@ -159,7 +141,7 @@ def _build(
         temporary.mkdir(parents=True)
         rows = 0
         with (temporary / _KEYS).open("wb") as key_file, (temporary / _VALUES).open("wb") as value_file:
-            for block_keys, block_values in _sorted_blocks(keys, values, block_rows):
+            for block_keys, block_values in _sorted_blocks(keys, values):
                 key_file.write(block_keys.astype("<i8").tobytes())
                 value_file.write(block_values.astype("<i8").tobytes())
                 rows += len(block_keys)
@@ -199,13 +181,13 @@ def _collect(entries: _Entries, partial: bool) -> tuple[_Column, _Column]:
     return np.asarray(keys), np.asarray(values)  # views of the same memory
 
 
-def _sorted_blocks(keys: _Column, values: _Column, block_rows: int) -> Iterator[tuple[_Column, _Column]]:
+def _sorted_blocks(keys: _Column, values: _Column) -> Iterator[tuple[_Column, _Column]]:
     """Blocks of the table sorted by key, each key once, with its last item and with the flag if any row has it."""
     order = np.argsort(keys, kind="stable")
     # The last row of a block is held back, because the next block may continue its key.
     held_key, held_value = np.empty(0, np.int64), np.empty(0, np.int64)
-    for start in range(0, len(order), block_rows):
-        block = order[start : start + block_rows]
+    for start in range(0, len(order), MERGE_BLOCK_ROWS):
+        block = order[start : start + MERGE_BLOCK_ROWS]
         block_keys, block_values = _merged(np.append(held_key, keys[block]), np.append(held_value, values[block]))
         yield block_keys[:-1], block_values[:-1]
         held_key, held_value = block_keys[-1:], block_values[-1:]

@@ -1,7 +1,7 @@
 """Reader of XML dumps (pages-articles): the pages of a wiki as MediaWiki exports them, and the articles among them.
 
-No XML parser is needed: every < and > within a page's text is escaped, so a page is what stands between its tags, and
-finding them is as fast as reading memory. Of a page that is not an article, only its header is looked at.
+No XML parser is needed: every < and > within a page's text is escaped, so that a page is all that is between its tags,
+and searching for these is as fast as reading memory. Of a page that is not an article, only its header is looked at.
 
 A multistream file is a sequence of bz2 streams: the header, groups of a hundred pages, the end. Each can be
 decompressed without the others, so several workers can share a file, and a damaged stream costs no other.
@@ -12,7 +12,7 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
@@ -34,6 +34,9 @@ from cr5.sources.wikipedia.wiki import Wiki
 from cr5.sources.wikipedia.wikitext import HIDDEN_PREFIXES, is_disambiguation, is_redirect, plain_text
 
 RANGE_BYTES = 64 << 20
+MAX_PAGE_BYTES = 64 << 20
+TEXT_CHUNK_BYTES = 1 << 20
+PACKED_CHUNK_BYTES = 1 << 16  # of bz2
 _MAX_BLOCK_BYTES = 64 << 20  # no bz2 block is larger, so none is returned before its checksum was verified
 _MAX_HEADER_BYTES = 1 << 20
 
@@ -51,28 +54,6 @@ _TEXT = re.compile(rb"<text(?:[\s/][^<>]*+)?+>")
 _NAMESPACE_NAME = re.compile(r"""<namespace\s[^<>]*?\bkey=["'](?:6|14)["'][^<>]*+>([^<]*+)</namespace>""")
 _ENTITY = re.compile(r"&(?:#([0-9]{1,7}|x[0-9a-fA-F]{1,6})|(lt|gt|quot|apos|amp));")
 _ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
-
-
-class ReadSizes(NamedTuple):
-    """How many bytes are read at a time, of text and of bz2, and how long a page may be."""
-
-    text_bytes: int = 1 << 20
-    packed_bytes: int = 1 << 16
-    max_page_bytes: int = 64 << 20
-
-
-READ_SIZES = ReadSizes()
-
-
-class Page(NamedTuple):
-    """The last revision of a page; ``model`` names the markup of its text."""
-
-    id: int
-    namespace: int
-    title: str
-    redirect: bool
-    model: str
-    text: str
 
 
 def split(path: Path, range_bytes: int = RANGE_BYTES) -> list[FileRange]:
@@ -93,7 +74,7 @@ def read_hidden_prefixes(path: Path) -> frozenset[str]:
     with open_source(path) as stream:
         while b"</siteinfo>" not in header and len(header) < _MAX_HEADER_BYTES:
             try:
-                part = cast(io.BufferedIOBase, stream).read1(READ_SIZES.packed_bytes)
+                part = cast(io.BufferedIOBase, stream).read1(PACKED_CHUNK_BYTES)
             except (EOFError, OSError, zlib.error, lzma.LZMAError):
                 break  # reported when the pages are read
             if not part:
@@ -103,16 +84,6 @@ def read_hidden_prefixes(path: Path) -> frozenset[str]:
     return HIDDEN_PREFIXES | {_unescape(name).replace("_", " ").strip().casefold() for name in names}
 
 
-def read_pages(
-    file_range: FileRange, *, handle_error: ErrorHandler = raise_error, sizes: ReadSizes = READ_SIZES
-) -> Iterator[Page]:
-    """Every page of a range, of any namespace."""
-    for raw in _raw_pages(file_range, handle_error, sizes):
-        header = _page_header(raw, file_range, handle_error)
-        if header and (content := _page_content(raw, header.title, file_range, handle_error)):
-            yield Page(*header, *content)
-
-
 def articles(
     file_range: FileRange,
     wiki: Wiki,
@@ -120,22 +91,17 @@ def articles(
     *,
     page_counts: PageCounts,
     skip: int = 0,
-    hidden_prefixes: Set[str] | None = None,
     handle_error: ErrorHandler = raise_error,
-    sizes: ReadSizes = READ_SIZES,
 ) -> Iterator[tuple[int, Document]]:
-    """Yield the articles of a range, each with the number of its page in the range, from 1; see ``DumpReader``.
-
-    Without ``hidden_prefixes`` they are read from the file's header.
-    """
+    """Yield the articles of a range, each with the number of its page in the range, from 1; see ``DumpReader``."""
     number = 0
 
     def handle_new_error(reason: str, message: str) -> None:
         if number >= skip:
             handle_error(reason, message)
 
-    prefixes = read_hidden_prefixes(Path(file_range.path)) if hidden_prefixes is None else hidden_prefixes
-    for number, raw in enumerate(_raw_pages(file_range, handle_new_error, sizes), 1):
+    prefixes = read_hidden_prefixes(Path(file_range.path))
+    for number, raw in enumerate(_raw_pages(file_range, handle_new_error), 1):
         if number <= skip:
             continue
         page_counts[PAGES] += 1
@@ -235,11 +201,11 @@ def _character(match: re.Match[str]) -> str:
     return chr(code) if 0 < code < 0xD800 or 0xE000 <= code <= 0x10FFFF else "\ufffd"
 
 
-def _raw_pages(file_range: FileRange, handle_error: ErrorHandler, sizes: ReadSizes) -> Iterator[bytes]:
+def _raw_pages(file_range: FileRange, handle_error: ErrorHandler) -> Iterator[bytes]:
     """Every page from its opening to its closing tag."""
     buffer = last = b""
     is_dump, at_end, too_large = file_range.begin > 0, False, False
-    for part in _text_parts(file_range, handle_error, sizes):
+    for part in _text_parts(file_range, handle_error):
         if part is None:
             buffer, is_dump, at_end, too_large = b"", True, True, False
             continue
@@ -256,9 +222,9 @@ def _raw_pages(file_range: FileRange, handle_error: ErrorHandler, sizes: ReadSiz
                 position = max(position, len(buffer) - len(_DUMP_END))
                 break
             end, at_end = buffer.find(_PAGE_END, max(begin, searched)), False
-            if not too_large and (len(buffer) if end < 0 else end) - begin > sizes.max_page_bytes:
+            if not too_large and (len(buffer) if end < 0 else end) - begin > MAX_PAGE_BYTES:
                 too_large, last = True, buffer[begin : begin + 4096]
-                size = f"more than {sizes.max_page_bytes >> 20} MB"
+                size = f"more than {MAX_PAGE_BYTES >> 20} MB"
                 message = f"{file_range.path}: the page {_title(last)!r} has {size}; download it again"
                 handle_error("page too large", message)
             if end < 0:
@@ -288,31 +254,29 @@ def _cut_place(unfinished: bytes, last: bytes) -> str:
 # Files
 
 
-def _text_parts(file_range: FileRange, handle_error: ErrorHandler, sizes: ReadSizes) -> Iterator[bytes | None]:
+def _text_parts(file_range: FileRange, handle_error: ErrorHandler) -> Iterator[bytes | None]:
     """The text of a range in parts, and None where some is missing, which has been reported.
 
     A file that is truncated just ends; ``_raw_pages`` sees it by the text.
     """
     if Path(file_range.path).suffix.lower() == ".bz2":
         with corpus_errors(file_range.path), Path(file_range.path).open("rb") as file:
-            yield from _decompressed(file, file_range, handle_error, sizes)
+            yield from _decompressed(file, file_range, handle_error)
         return
     with open_source(file_range.path) as stream:
         try:
-            while part := cast(io.BufferedIOBase, stream).read1(sizes.text_bytes):
+            while part := cast(io.BufferedIOBase, stream).read1(TEXT_CHUNK_BYTES):
                 yield part
         except EOFError:
             return
 
 
-def _decompressed(
-    file: IO[bytes], file_range: FileRange, handle_error: ErrorHandler, sizes: ReadSizes
-) -> Iterator[bytes | None]:
+def _decompressed(file: IO[bytes], file_range: FileRange, handle_error: ErrorHandler) -> Iterator[bytes | None]:
     """The text of the bz2 streams that begin in a range."""
     size = file.seek(0, io.SEEK_END)
     end = size if file_range.end is None else min(file_range.end, size)
-    position = _next_stream(file, file_range.begin, size, sizes) if file_range.begin else 0
-    if position == 0 < size and not _is_stream_start(file, 0) and _next_stream(file, 0, size, sizes) == size:
+    position = _next_stream(file, file_range.begin, size) if file_range.begin else 0
+    if position == 0 < size and not _is_stream_start(file, 0) and _next_stream(file, 0, size) == size:
         raise CorpusError(f"{file_range.path}: neither a pages-articles dump nor any bz2 file; check the name")
     if position == size > 0:
         yield _DUMP_END  # no stream begins here; damage before it is reported with the range before
@@ -320,7 +284,7 @@ def _decompressed(
         file.seek(position)
         stream = bz2.BZ2Decompressor()
         while not stream.eof:
-            packed = file.read(sizes.packed_bytes) if stream.needs_input else b""
+            packed = file.read(PACKED_CHUNK_BYTES) if stream.needs_input else b""
             if stream.needs_input and not packed:
                 return
             try:
@@ -336,12 +300,12 @@ def _decompressed(
         message = f"{file_range.path}: damaged in the bz2 stream at byte {damaged}; download it again"
         handle_error("damaged stream", message)
         yield None
-        position = _next_stream(file, damaged + 1, size, sizes)
+        position = _next_stream(file, damaged + 1, size)
     if size - position >= _STREAM_START_BYTES:
         yield _DUMP_END  # the end of this range
 
 
-def _next_stream(file: IO[bytes], position: int, size: int, sizes: ReadSizes) -> int:
+def _next_stream(file: IO[bytes], position: int, size: int) -> int:
     """The position of the next stream at or after ``position``, or the size of the file.
 
     The bytes of a stream's start may occur by chance. A true start follows the end of another stream, or can be
@@ -349,10 +313,10 @@ def _next_stream(file: IO[bytes], position: int, size: int, sizes: ReadSizes) ->
     """
     while True:
         file.seek(position)
-        window = file.read(sizes.text_bytes)
+        window = file.read(TEXT_CHUNK_BYTES)
         for match in _STREAM_START.finditer(window):
             candidate = position + match.start()
-            if _follows_stream_end(file, candidate) or _can_decompress(file, candidate, sizes):
+            if _follows_stream_end(file, candidate) or _can_decompress(file, candidate):
                 return candidate
         if position + len(window) >= size:
             return size
@@ -370,12 +334,12 @@ def _follows_stream_end(file: IO[bytes], position: int) -> bool:
     return any(bits >> (32 + unused) & (2**48 - 1) == _STREAM_END for unused in range(8))
 
 
-def _can_decompress(file: IO[bytes], position: int, sizes: ReadSizes) -> bool:
+def _can_decompress(file: IO[bytes], position: int) -> bool:
     """Whether a first block can be decompressed from here."""
     file.seek(position)
     stream = bz2.BZ2Decompressor()
     try:
-        while not stream.eof and (packed := file.read(sizes.packed_bytes)):
+        while not stream.eof and (packed := file.read(PACKED_CHUNK_BYTES)):
             if stream.decompress(packed, 1):
                 return True
     except OSError:
@@ -392,7 +356,7 @@ def _is_multistream(path: Path) -> bool:
         return False
     header, stream = b"", bz2.BZ2Decompressor()
     with corpus_errors(str(path)), path.open("rb") as file:
-        while not stream.eof and len(header) < _MAX_HEADER_BYTES and (packed := file.read(READ_SIZES.packed_bytes)):
+        while not stream.eof and len(header) < _MAX_HEADER_BYTES and (packed := file.read(PACKED_CHUNK_BYTES)):
             try:
                 header += stream.decompress(packed, _MAX_HEADER_BYTES)
             except OSError:
