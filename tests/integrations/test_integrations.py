@@ -207,4 +207,7 @@ def test_a_missing_library_says_what_to_install(
     assert spec
     assert spec.loader
     loader, module = spec.loader, importlib.util.module_from_spec(spec)
-    assert refused(lambda: loader.exec_module(module)) == message
+    with pytest.raises(ImportError) as caught:
+        loader.exec_module(module)
+    assert isinstance(caught.value, Cr5Error)
+    assert str(caught.value) == message

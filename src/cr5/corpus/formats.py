@@ -86,7 +86,6 @@ def _parse_block(block: bytes) -> pa.RecordBatch | None:
 
 
 def _is_utf8(data: bytes) -> bool:
-    """Whether bytes are valid UTF-8, without decoding them."""
     offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
     try:
         pa.Array.from_buffers(pa.large_string(), 1, [None, offsets, pa.py_buffer(data)]).validate(full=True)

@@ -122,7 +122,6 @@ def _add_modifier(tag: str, modifier: str) -> str:
 
 
 def _canonical(tag: str) -> str:
-    """A lower-case tag in its canonical form."""
     subtags = tag.split("-")
     for size in (3, 2, 1):
         if replacement := _REPLACED_PREFIXES.get("-".join(subtags[:size])):

@@ -238,7 +238,6 @@ def parquet_batches(
 
 
 def _split_by_size(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The batch in parts of at most ``max_bytes``, or of one row."""
     if batch.nbytes <= max_bytes or batch.num_rows == 1:
         yield batch
     else:

@@ -105,7 +105,6 @@ def _sentences(text: str) -> list[tuple[int, int]]:
 
 
 def _sum_of_values(occurrences: Sequence[tuple[int, str, float]], begin: int, size: int) -> float:
-    """The sum of the values of the different words that occur within ``size`` characters."""
     first, last = (bisect_left(occurrences, limit, key=lambda found: found[0]) for limit in (begin, begin + size))
     values = {word: value for start, word, value in occurrences[first:last] if start + len(word) <= begin + size}
     return sum(values.values())

@@ -145,7 +145,6 @@ def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, Languag
 
 
 def _move_to_content_name(part: Path, path: Path, lang: str) -> _File:
-    """Move a finished file to the name that follows from its content."""
     with part.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     sync(part)
@@ -281,7 +280,6 @@ def _check_size(path: Path, file: _File) -> None:
 
 
 def _open_checked(path: Path, file: _File) -> BinaryIO:
-    """Open a file after verifying that its content is what was saved."""
     _check_size(path, file)
     opened = (path / file.name).open("rb")
     # Memory-mapped, because reading the bytes into a buffer first takes a fifth longer.
