@@ -52,8 +52,8 @@ def read_dictionary(path: str | Path) -> list[tuple[str, str]]:
         fields = [part.strip() for part in text.split("\t")] if "\t" in text.strip() else text.split()
         if len(fields) != 2:
             noun = "word" if all(fields) else "column"
-            found = f"{len(fields)} {noun}" + ("" if len(fields) == 1 else "s")
-            raise CorpusError(f"{path}, line {number}: {found} instead of 2; write a word, a tab and its translation")
+            count = f"{len(fields)} {noun}" + ("" if len(fields) == 1 else "s")
+            raise CorpusError(f"{path}, line {number}: {count} instead of 2; write a word, a tab and its translation")
         pairs.append(fields)
     if not pairs:
         raise CorpusError(f"{path}: no word pairs in this file; write a word, a tab and its translation on each line")

@@ -115,11 +115,11 @@ class Report:
 
     def pairs(self, regime: str | None = None) -> list[LanguagePair]:
         """The language pairs, of one regime or all, each in the order in which it first appears in the run."""
-        found: dict[frozenset[str], LanguagePair] = {}
+        pairs: dict[frozenset[str], LanguagePair] = {}
         for score in self.run.scores:
-            found.setdefault(frozenset((score.source, score.target)), (score.source, score.target))
+            pairs.setdefault(frozenset((score.source, score.target)), (score.source, score.target))
         wanted = {frozenset((s.source, s.target)) for s in self.run.scores if regime in (None, s.regime)}
-        return [pair for key, pair in found.items() if key in wanted]
+        return [pair for key, pair in pairs.items() if key in wanted]
 
     @cached_property
     def has_many_pairs(self) -> bool:
@@ -171,7 +171,7 @@ class Report:
                 for first, second in pairs:
                     directions = ((first, second), (second, first))
                     of_pair = {m: [scores.get((regime, system, m, *way)) for way in directions] for m in MEASURES}
-                    shared = next((s.shared for found in of_pair.values() for s in found if s), None)
+                    shared = next((s.shared for both in of_pair.values() for s in both if s), None)
                     cosine, csls = ((_cell(of_pair[m][0]), _cell(of_pair[m][1])) for m in ("cosine", "csls"))
                     rows.append(DetailRow(first, second, cosine, csls, shared))
                 of_system = {m: means[regime, system, m] for m in MEASURES if (regime, system, m) in means}

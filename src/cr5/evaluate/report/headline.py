@@ -67,7 +67,7 @@ def _context(run: Run, system: MeanScore, competitor: MeanScore | None, gap: Dif
     if run.task == "words":
         directions = _by_direction(run, system)
         scores = {mean.system: _by_direction(run, mean) for mean in (system, competitor) if mean}
-        sentences.append(_vocabulary({name: [found[way] for way in directions] for name, found in scores.items()}))
+        sentences.append(_vocabulary({name: [by_way[way] for way in directions] for name, by_way in scores.items()}))
     if competitor and gap:
         sentences.append(_verdict(gap))
         if competitor.directions > system.directions:

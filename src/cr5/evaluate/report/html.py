@@ -201,8 +201,8 @@ def _directions(report: Report, styles: dict[str, SystemStyle]) -> Values | None
     tables = []
     for regime in report.regimes:
         systems = [system for system in styles if system in report.systems(regime)]
-        found = [s for s in report.run.scores if (s.regime, s.measure) == (regime, report.measures[0])]
-        scores = {(s.system, s.source, s.target): s.precision(1) for s in found}
+        of_regime = [s for s in report.run.scores if (s.regime, s.measure) == (regime, report.measures[0])]
+        scores = {(s.system, s.source, s.target): s.precision(1) for s in of_regime}
         rows = []
         for source, target in [way for a, b in report.pairs(regime) for way in ((a, b), (b, a))]:
             keys = {system: (system, source, target) for system in systems}
@@ -257,10 +257,10 @@ def _failures(report: Report) -> Values | None:
     return {"properties": [_property(each) for each in report.failures.properties]}
 
 
-def _property(found: QueryProperty) -> Values:
-    title, description, unit = PROPERTY_TEXTS[found.name]
+def _property(values: QueryProperty) -> Values:
+    title, description, unit = PROPERTY_TEXTS[values.name]
     quartiles = []
-    for quartile in found.quartiles:
+    for quartile in values.quartiles:
         ends = dict.fromkeys(_short(end) for end in (quartile.low, quartile.high))
         quartiles.append(quartile._asdict() | {"range": "–".join(ends)})
     return {
@@ -268,8 +268,8 @@ def _property(found: QueryProperty) -> Values:
         "description": description,
         "unit": unit,
         "quartiles": quartiles,
-        "median_answered": _short(found.median_answered),
-        "median_failed": _short(found.median_failed),
+        "median_answered": _short(values.median_answered),
+        "median_failed": _short(values.median_failed),
     }
 
 

@@ -30,10 +30,10 @@ def shared_tokens(training: Mapping[str, TokenisedTexts], *, rank: int, seed: in
 
     A word that no training text has gets the IDF of document frequency 0.
     """
-    found = merge_frequencies(word_frequencies(texts.counts) for texts in training.values())
-    features = make_vocabulary(found, Weighting(min_documents=0, max_words=len(found.words)))
+    frequencies = merge_frequencies(word_frequencies(texts.counts) for texts in training.values())
+    features = make_vocabulary(frequencies, Weighting(min_documents=0, max_words=len(frequencies.words)))
     report = {"words": len(features.words)}
-    return _SharedTokens(dict(features.index), features.idf, np.log(1 + found.documents) + 1, report)
+    return _SharedTokens(dict(features.index), features.idf, np.log(1 + frequencies.documents) + 1, report)
 
 
 @dataclass(frozen=True)
