@@ -31,7 +31,7 @@ from cr5.corpus.reading import read_batches
 Rows = list[pa.RecordBatch]
 
 
-def made_up(documents: int, words: int = 150, seed: int = 0) -> Iterator[Document]:
+def synthetic(documents: int, words: int = 150, seed: int = 0) -> Iterator[Document]:
     rng = np.random.default_rng(seed)
     vocabulary = np.array(["".join(map(chr, rng.integers(97, 123, length))) for length in rng.integers(2, 10, 5_000)])
     weights = 1 / np.arange(1, len(vocabulary) + 1)
@@ -79,19 +79,19 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=50_000, help="to make up")
     parser.add_argument("--sample", type=int, default=2_000)
     parser.add_argument("--threshold", type=float, default=0.8)
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    found = read_batches(given.corpus) if given.corpus else in_batches(made_up(given.documents))
+    found = read_batches(given.corpus) if given.corpus else in_batches(synthetic(given.documents))
     rows = [batch.rows for batch in found]
     sample = head(rows, given.sample)
     ours(sample, given.threshold)  # compiled
 
-    turns = []
-    for _ in range(given.turns):
+    rounds = []
+    for _ in range(given.rounds):
         began = time.process_time()
         marks, duplicates = ours(rows, given.threshold)
-        turns.append(time.process_time() - began)
-    seconds = float(np.median(turns))
+        rounds.append(time.process_time() - began)
+    seconds = float(np.median(rounds))
     began = time.process_time()
     their_marks, _ = theirs(sample, given.threshold)
     their_seconds = time.process_time() - began
@@ -112,13 +112,13 @@ def main() -> None:
                 "documents": documents,
                 "megabytes": megabytes,
                 "marked": sum(marks) / documents,
-                "turns": given.turns,
-                "megabytes_a_second": megabytes / seconds,
+                "rounds": given.rounds,
+                "mb_per_second": megabytes / seconds,
                 "documents_a_second": documents / seconds,
                 "bytes_a_document": duplicates.nbytes / (documents - sum(marks)),
                 "datasketch": importlib.metadata.version("datasketch"),
                 "datasketch_documents": sampled,
-                "datasketch_megabytes_a_second": sampled_megabytes / their_seconds,
+                "datasketch_mb_per_second": sampled_megabytes / their_seconds,
                 "datasketch_documents_a_second": sampled / their_seconds,
                 "datasketch_bytes_a_document": their_bytes / (sampled - sum(their_marks)),
                 "similar": sum(marks[:sampled]) / sampled,

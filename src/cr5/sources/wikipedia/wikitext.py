@@ -29,8 +29,8 @@ _TAG_REPLACEMENTS = dict.fromkeys(_BLOCK_TAGS.split(), "\n") | dict.fromkeys(
 _TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*+)(?![^\s/>])[^<>]*+>")
 _TAG_OR_COMMENT = re.compile(r"<(?:!--|([a-zA-Z]++)(?=[\s/>])[^<>]*+>)")
 
-# A run of braces is one token, for {{{parameters}}}. The end of a table must begin a line, because {{templates|}} end
-# in the same characters.
+# A run of braces is one token: {{{1|{{a}}}}} opens with three braces and closes with five. The end of a table, |},
+# must begin a line, because a template such as {{a|}} ends in the same characters.
 _BRACES = re.compile(r"(\{\{++|\}\}++|\{\||\n[ \t]*+\|\}++)")
 _PLAIN_LINK = re.compile(r"\[\[(?:[^\[\]|:]*+\|)?+([^\[\]|:]++)\]\]")
 _BRACKETS = re.compile(r"(\[\[|\]\](?!\](?!\])))")  # the first bracket of ]]] belongs to other markup
