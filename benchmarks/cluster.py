@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import signal
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -20,9 +21,12 @@ from scipy.linalg import subspace_angles
 
 from cr5.progress import Progress
 from cr5.training.engines import BlockInfo
-from cr5.training.engines.dask import REPLACEMENT_FACTOR, DaskEngine, ReceivedRows, bytes_per_step
+from cr5.training.engines.dask import REPLACEMENT_FACTOR, DaskEngine
 from cr5.training.solver import Fit, memory_needed, reduced_rank_ridge
 from data import europarl, say, synthetic
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
+from dask_traffic import ReceivedRows, bytes_per_step, received_rows
 
 
 def received(dask_worker: Any) -> int:
@@ -51,7 +55,7 @@ def agreement(problem: Any, expected: Fit, workers: int, shard_bytes: int, optio
             steps.append({**columns, "total": [totals[worker] for worker in engine.workers.slots]})
 
         fit = reduced_rank_ridge(*problem, engine=engine, progress=count, **options)
-        moved, shards = engine.received_rows(), len(engine.shards)
+        moved, shards = received_rows(engine), len(engine.shards)
     show(
         "agreement",
         workers=workers,
@@ -113,8 +117,8 @@ def estimate(
     """
     each = documents // machines
     away, cut = each * (machines - 1) // machines, words * (machines - 1) // machines
-    received_rows = ReceivedRows(concepts=away, sums=away, words=cut, products=cut)
-    size = bytes_per_step(received_rows, columns, columns, columns, itemsize=4)
+    rows = ReceivedRows(concepts=away, sums=away, words=cut, products=cut)
+    size = bytes_per_step(rows, columns, columns, columns, itemsize=4)
     blocks = [
         BlockInfo(i, documents // languages, words, nonzeros * documents // languages, "float32")
         for i in range(languages)

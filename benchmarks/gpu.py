@@ -201,17 +201,17 @@ def products(cupy: Any, engine: GpuEngine) -> None:
     facts = engine.block_info()
     nonzeros = sum(block.nonzeros for block in facts)
     random = cupy.random.default_rng(0)
-    for store, block in zip(engine.words.stores, facts, strict=True):
-        store["V"] = random.standard_normal((block.words, WIDTH), dtype=np.float32)
+    for named, block in zip(engine.words.arrays, facts, strict=True):
+        named["V"] = random.standard_normal((block.words, WIDTH), dtype=np.float32)
     engine.multiply("V")
-    kept = [store["V"] for store in engine.documents.stores]
+    kept = [named["V"] for named in engine.documents.arrays]
 
     def multiply() -> None:
         engine.multiply("V")
 
     def multiply_transposed() -> None:
-        for store, U in zip(engine.documents.stores, kept, strict=True):
-            store["U"] = U
+        for named, U in zip(engine.documents.arrays, kept, strict=True):
+            named["U"] = U
         engine.multiply_transposed("U", "W")
 
     def concept_sums() -> None:
@@ -229,7 +229,7 @@ def products(cupy: Any, engine: GpuEngine) -> None:
                 "gflops": 2 * nonzeros * WIDTH / seconds / 1e9,
             }
         show("product", name=name, columns=WIDTH, **line)
-    V, X = engine.words.stores[0]["V"], engine.blocks[0].X.rows
+    V, X = engine.words.arrays[0]["V"], engine.blocks[0].X.rows
     share = facts[0].nonzeros / nonzeros
     with suppress(ImportError):
         import torch
@@ -253,9 +253,9 @@ def products(cupy: Any, engine: GpuEngine) -> None:
     seconds = timed(cupy, lambda: A @ V, repeats=1)
     show("comparison", name="cupyx csr @ dense", columns=WIDTH, ms_for_all_languages=1e3 * seconds / share)
     for partition in (engine.words, engine.documents, engine.concepts):
-        for store in partition.stores:
-            for name in {"V", "U", "W"} & set(store):
-                del store[name]
+        for named in partition.arrays:
+            for name in {"V", "U", "W"} & set(named):
+                del named[name]
 
 
 EIGH = """

@@ -14,9 +14,9 @@ from pathlib import Path
 import numba
 
 from cr5 import __version__, reduced_rank_ridge
+from cr5.cli.options import parse_bytes
 from cr5.progress import Progress
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.engines.registry import parse_bytes
 from cr5.training.solver import solve
 from data import first, peak_gb, say, synthetic
 

@@ -111,7 +111,7 @@ def test_a_cluster_that_is_lost_leaves_a_checkpoint_that_any_engine_goes_on_from
     settings = madeup.SETTINGS | {"tol": 1e-3}
 
     with DaskEngine(workers=1) as engine:
-        engine.workers.patience = 1
+        engine.workers.timeout_seconds = 1
 
         def lose(progress: Progress) -> None:
             if progress.stage == "fit" and progress.done == 2 and engine.workers.local_cluster:

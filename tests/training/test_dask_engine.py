@@ -19,6 +19,7 @@ from scipy.linalg import subspace_angles
 pytest.importorskip("distributed")
 
 import dask
+from dask_traffic import bytes_per_step, received_rows
 from distributed.diagnostics.plugin import SchedulerPlugin
 from problems import Problem, problem
 
@@ -28,7 +29,7 @@ from cr5.errors import Cr5Error
 from cr5.progress import Progress
 from cr5.training.engines import dask_tasks
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.engines.dask import DaskEngine, bytes_per_step, shares
+from cr5.training.engines.dask import DaskEngine, shares
 from cr5.training.engines.dask_workers import reassigned
 from cr5.training.solver import Fit, reduced_rank_ridge
 
@@ -255,7 +256,7 @@ def test_rows_moved_in_a_step_are_those_of_the_formula(pair: DaskEngine) -> None
     reduced_rank_ridge(*data, engine=pair, rank=30, ridge=1.0, tol=0, max_steps=4, progress=count)
     assert len({shard.info.language for shard in pair.shards if shard.slot == 0}) == 2
     for ((columns, active, older), before), (_, after) in pairwise(seen[1:]):
-        for place, moved in enumerate(pair.received_rows()):
+        for place, moved in enumerate(received_rows(pair)):
             expected = bytes_per_step(moved, columns, active, older, itemsize=4, matrices=place > 0)
             assert after[place] - before[place] == pytest.approx(expected, rel=0.01)
 
@@ -338,9 +339,9 @@ def test_a_cluster_without_workers_ends_in_an_error(data: Problem, tmp_path: Pat
                 worker.kill()
                 worker.wait()
 
-        with DaskEngine(address, patience=120, shard_bytes=SMALL) as engine:
+        with DaskEngine(address, timeout_seconds=120, shard_bytes=SMALL) as engine:
             assert engine.workers.wait_for_workers() == 1
-            engine.workers.patience = 1
+            engine.workers.timeout_seconds = 1
             with pytest.raises(Cr5Error) as caught:
                 reduced_rank_ridge(
                     *data,
@@ -353,7 +354,7 @@ def test_a_cluster_without_workers_ends_in_an_error(data: Problem, tmp_path: Pat
         assert "`checkpoint`" in str(caught.value)
         assert len(saved) == 2  # what a checkpoint would have been written from
         with DaskEngine(address) as engine:
-            engine.workers.patience = 0.3
+            engine.workers.timeout_seconds = 0.3
             with pytest.raises(Cr5Error, match=r"has had no worker for 0\.3 s"):
                 engine.map_items(_square, [1])
 
@@ -395,7 +396,7 @@ def test_a_worker_that_stays_out_of_memory_ends_in_an_error(
     pair: DaskEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(dask_tasks, "worker_status", _always_paused)
-    pair.workers.patience = 0.5
+    pair.workers.timeout_seconds = 0.5
     with pytest.raises(Cr5Error) as caught:
         pair.call(_add, pair.map_items(partial(_wait, end=tmp_path / "end"), [1]), [2])
     (tmp_path / "end").touch()
@@ -425,7 +426,7 @@ def test_languages_are_put_once_and_before_the_first_use(pair: DaskEngine, data:
 
 def test_a_scheduler_that_does_not_answer_is_named() -> None:
     with pytest.raises(Cr5Error) as caught:
-        DaskEngine("tcp://127.0.0.1:9", patience=0.5)
+        DaskEngine("tcp://127.0.0.1:9", timeout_seconds=0.5)
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in str(caught.value)
 
 

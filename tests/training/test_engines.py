@@ -594,7 +594,7 @@ def test_a_panel_of_any_height_gives_the_same_rows(rows: int) -> None:
 
 @pytest.mark.parametrize("memory", [0, 1, 2 * SCRATCH_BYTES - 1])
 def test_a_budget_that_is_too_small_is_refused(memory: int) -> None:
-    with pytest.raises(Cr5Error, match=f"`memory={memory / 1e9:.2f}GB` is too small"):
+    with pytest.raises(Cr5Error, match=f"`memory={memory:_}` is too small"):
         CpuEngine(memory)
 
 
@@ -693,7 +693,7 @@ def test_no_verb_leaves_the_pages_of_its_arrays_in_memory(verb: str, tmp_path: P
     array = 50_000 * 100 * 8
     VERBS[verb](engine)
     assert resident(tmp_path) < array / 20
-    assert engine.words.stores[0]["V"].sum() in (array / 8, array / 4)  # who reads it has it in memory
+    assert engine.words.arrays[0]["V"].sum() in (array / 8, array / 4)  # who reads it has it in memory
     assert resident(tmp_path) > array / 2
 
 
@@ -707,7 +707,7 @@ def test_what_memory_cannot_hold_is_refused_with_a_budget_to_try(
         CpuEngine().check_memory(12_340_000_000)
     assert str(caught.value) == (
         f"the fit needs 12.3 GB of memory, {free / 1e9:.1f} GB are free; "
-        f"set a budget with `memory={advice}GB`, or lower `rank` or `max_words`"
+        f"set a budget with `memory={advice * 10**9:_}`, or lower `rank` or `max_words`"
     )
     CpuEngine(memory=2 * SCRATCH_BYTES).check_memory(12_340_000_000)  # what is on the disk needs no memory
 

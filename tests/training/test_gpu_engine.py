@@ -19,7 +19,7 @@ from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.engines.gpu import GpuEngine
 from cr5.training.engines.gpu_device import LANES, VECTORS, GpuSizes
-from cr5.training.engines.gpu_matrix import Pieces, cut_rows
+from cr5.training.engines.gpu_matrix import Pieces, cut_into_pieces
 from cr5.training.solver import reduced_rank_ridge
 
 # A stand-in for CuPy: NumPy, with the two kernels in Python. It has all of the engine but CUDA.
@@ -230,7 +230,7 @@ def everything(engine: Engine, width: int) -> list[Array]:
 
 
 def cut(X: Sparse, indices: Any) -> Pieces:
-    return cut_rows(X.indptr.astype(np.int64), indices, X.shape[1], sys.modules["cupy"], SMALL)
+    return cut_into_pieces(X.indptr.astype(np.int64), indices, X.shape[1], sys.modules["cupy"], SMALL)
 
 
 @pytest.mark.usefixtures("cupy")
@@ -349,7 +349,7 @@ def test_map_sends_arrays_keeps_what_is_assigned_and_adds_up_the_panels(cupy: An
     assert len(sent) == 2
     np.testing.assert_allclose(total, (V * factor + each).sum(axis=0))
     np.testing.assert_array_equal(engine.concepts.get("new")[0], V * factor + each)
-    assert set(engine.concepts.stores[0]) == {"id", "new"}  # type: ignore[attr-defined]
+    assert set(engine.concepts.arrays[0]) == {"id", "new"}  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("cupy")

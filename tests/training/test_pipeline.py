@@ -120,7 +120,7 @@ def test_a_fit_that_memory_cannot_hold_is_refused_before_it_begins(
     monkeypatch.setattr(pipeline, "_fit", None)
     with pytest.raises(Cr5Error) as caught:
         train(corpus, chosen())
-    for fact in ("98.8 GB", "4.2 GB", "`memory=2GB`", "`rank`"):
+    for fact in ("98.8 GB", "4.2 GB", "`memory=2_000_000_000`", "`rank`"):
         assert fact in str(caught.value)
 
 

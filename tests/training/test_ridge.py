@@ -136,8 +136,8 @@ def test_a_path_leaves_nothing_but_the_best_basis_in_the_partitions() -> None:
     given = signal(60, 30)
     engine = filled(given)
     ridge_path(engine, given.concepts, embed, rank=4)
-    assert [sorted(store) for store in engine.words.stores] == [["D", "Z", "mean"]] * 2
-    assert engine.documents.stores == [{}, {}]
+    assert [sorted(store) for store in engine.words.arrays] == [["D", "Z", "mean"]] * 2
+    assert engine.documents.arrays == [{}, {}]
 
 
 def test_a_fit_goes_on_from_the_basis_that_a_path_leaves() -> None:

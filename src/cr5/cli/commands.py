@@ -22,6 +22,7 @@ from cr5.cli.options import (
     Rank,
     Ridge,
     changes_of,
+    parse_bytes,
     read_corpora,
     ridge_of,
 )
@@ -33,7 +34,7 @@ from cr5.errors import Cr5Error
 from cr5.model import Cr5
 from cr5.storage import vector_files
 from cr5.storage.model_files import check_model_folder
-from cr5.training.engines.registry import EngineName, open_engine, parse_bytes
+from cr5.training.engines.registry import EngineName, open_engine
 from cr5.training.pipeline import NotConverged
 
 app = typer.Typer(

@@ -1,5 +1,6 @@
 """Arguments and options that several commands share, and how their values are parsed."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -7,6 +8,7 @@ import typer
 
 from cr5.corpus.reading import CorpusReader, read_batches
 from cr5.corpus.skipped import Skipped
+from cr5.errors import Cr5Error
 from cr5.settings import PRESETS, Settings, make_settings
 
 Corpora = Annotated[
@@ -68,6 +70,14 @@ def ridge_of(text: str | None) -> float | str | None:
         return float(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is neither a number nor auto", param_hint="--ridge") from None
+
+
+def parse_bytes(text: str) -> int:
+    """Parse a number of bytes: 4GB, 800 MB, 1.5g."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", text.lower())
+    if not match:
+        raise Cr5Error(f"{text!r} is not an amount of memory; write it like 4GB or 800MB")
+    return int(float(match[1]) * 1000 ** " kmgt".index(match[2] or " "))
 
 
 def _setting(item: str) -> tuple[str, Any]:

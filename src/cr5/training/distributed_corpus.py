@@ -53,12 +53,12 @@ class DistributedCorpus(CountedCorpus):
         documents = self.languages[lang]
         counts = documents.counts
         assert isinstance(counts, DistributedCounts)
-        members = [np.flatnonzero(counts.handle == i) for i in range(len(self.handles))]
-        used = [i for i, rows in enumerate(members) if len(rows)]
-        handles, rows = [self.handles[i] for i in used], [counts.row[members[i]] for i in used]
+        documents_of = [np.flatnonzero(counts.handle == i) for i in range(len(self.handles))]
+        used = [i for i, chosen in enumerate(documents_of) if len(chosen)]
+        handles, rows = [self.handles[i] for i in used], [counts.row[documents_of[i]] for i in used]
         frequencies = self.cluster.call(partial(_frequencies, lang=lang), handles, rows)
         vocabulary = make_vocabulary(merge_frequencies(frequencies), weighting)
-        concepts = [number[documents.concepts[members[i]]] for i in used]
+        concepts = [number[documents.concepts[documents_of[i]]] for i in used]
         [shared] = self.cluster.map_items(_identity, [vocabulary])  # sent to a worker once, not with every piece
         pieces = [(*piece, shared) for piece in zip(handles, rows, concepts, strict=True)]
         self.cluster.put_shards(lang, partial(_weighted_rows, lang=lang), pieces)

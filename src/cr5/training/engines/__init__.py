@@ -133,7 +133,7 @@ class DistributedEngine(Engine, Protocol):
     """An engine of several machines, whose workers also read and count: handles stand for results they hold."""
 
     def map_items(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Call ``function(item)`` for every item on some worker; returns handles of the results, which stay there."""
+        """Call ``function(item)`` for every item on some worker, neighbours together; returns handles of results."""
         ...
 
     def call(self, function: Callable[..., Any], handles: Sequence[Any], *arguments: Sequence[Any]) -> list[Any]:

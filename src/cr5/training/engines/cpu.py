@@ -1,12 +1,12 @@
 """The engine of one machine: arrays in memory, or in scratch files within a budget, and kernels on all cores."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numba
 import numpy as np
@@ -15,35 +15,41 @@ from scipy.sparse import csr_array
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.machine import available_memory
-from cr5.progress import ProgressCallback, no_progress
 from cr5.storage.scratch import ScratchArrays
 from cr5.training.engines import BlockInfo
 from cr5.training.engines.kernels import Matrix
-
-if TYPE_CHECKING:
-    from cr5.corpus.documents import Batch, Document
-    from cr5.features.tokeniser import Tokeniser
-    from cr5.training.counted_corpus import CountedCorpus
+from cr5.training.engines.local import LocalEngine, LocalPartition
 
 PANEL_ROWS = 2048  # that a function is called with at a time: they stay in the cache between its operations
+NONZEROS_AT_ONCE = 2**22  # in passes over a sparse matrix, so that temporary arrays stay small
 ONE_THREAD_SIZE = 10**6  # numbers that one thread adds up before a second one has started
 SCRATCH_BYTES = 2**28  # of a memory budget, for temporary arrays, whatever the data
 
 
-def _add_rows(indptr: Ints, members: Ints, G: Array, S: Array) -> None:
-    """S[c] += the sum of G over the members of c."""
+def _add_rows(indptr: Ints, documents: Ints, G: Array, S: Array) -> None:
+    """S[c] += the sum of G over the documents of concept c."""
     for c in numba.prange(len(S)):
         for k in range(indptr[c], indptr[c + 1]):
-            S[c] += G[members[k]]
+            S[c] += G[documents[k]]
 
 
-_add_few = numba.njit(cache=True, nogil=True)(_add_rows)
-_add_many = numba.njit(cache=True, nogil=True, parallel=True)(_add_rows)
+_add_rows_serial = numba.njit(cache=True, nogil=True)(_add_rows)
+_add_rows_parallel = numba.njit(cache=True, nogil=True, parallel=True)(_add_rows)
+
+
+def add_column_sums(total: Array, X: Sparse, power: int, release: Callable[..., None] = lambda *arrays: None) -> None:
+    """total += the sum of every column of X, or of its squares, in double precision."""
+    for begin in range(0, X.nnz, NONZEROS_AT_ONCE):
+        part = slice(begin, begin + NONZEROS_AT_ONCE)
+        total += np.bincount(X.indices[part], X.data[part].astype(np.float64) ** power, minlength=len(total))
+        release(X.data, X.indices)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _pick(first: int, last: int, begin: int, indptr: Ints, indices: Ints, data: Array,
-          places: Ints, rows: Ints, values: Array) -> None:  # fmt: skip
+def _copy_columns(
+    first: int, last: int, begin: int, indptr: Ints, indices: Ints, data: Array, places: Ints, rows: Ints,
+    values: Array,
+) -> None:  # fmt: skip
     """Copy the nonzeros of columns ``first`` to ``last`` to ``places``, row by row from ``begin`` on."""
     for i in range(len(indptr) - 1):
         for k in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
@@ -56,24 +62,24 @@ def _pick(first: int, last: int, begin: int, indptr: Ints, indices: Ints, data: 
 def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
     """X' by rows, as many of its rows at a time as a budget allows, each in one pass over X."""
     sizes = np.zeros(X.shape[1], np.int64)
-    for begin in range(0, X.nnz, 2**22):
-        sizes += np.bincount(X.indices[begin : begin + 2**22], minlength=X.shape[1])
+    for begin in range(0, X.nnz, NONZEROS_AT_ONCE):
+        sizes += np.bincount(X.indices[begin : begin + NONZEROS_AT_ONCE], minlength=X.shape[1])
         scratch.release(X.indices)
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(X.indptr.dtype)
     budget, entry_bytes = scratch.budget_bytes, X.dtype.itemsize + X.indices.itemsize
-    most = X.nnz if budget is None else budget // 4 // entry_bytes
+    max_nonzeros = X.nnz if budget is None else budget // 4 // entry_bytes
     step = len(X.indptr) if budget is None else PANEL_ROWS
 
     def parts() -> Iterator[Sparse]:
         first = 0
         while first < X.shape[1]:
-            last = max(first + 1, int(np.searchsorted(indptr, indptr[first] + most, side="right")) - 1)
+            last = max(first + 1, int(np.searchsorted(indptr, indptr[first] + max_nonzeros, side="right")) - 1)
             places = indptr[first : last + 1] - indptr[first]
             rows, values = np.empty(places[-1], X.indices.dtype), np.empty(places[-1], X.dtype)
             for begin in range(0, X.shape[0], step):
-                some = X.indptr[begin : begin + step + 1]
-                few = slice(some[0], some[-1])
-                _pick(first, last, begin, some, X.indices[few], X.data[few], places, rows, values)
+                ends = X.indptr[begin : begin + step + 1]
+                part = slice(ends[0], ends[-1])
+                _copy_columns(first, last, begin, ends, X.indices[part], X.data[part], places, rows, values)
                 scratch.release(X.indices, X.data)
             bounds = indptr[first : last + 1] - indptr[first]
             yield csr_array((values, rows, bounds), shape=(last - first, X.shape[0]), copy=False)
@@ -82,39 +88,24 @@ def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
     return scratch.stack_rows(parts(), (X.shape[1], X.shape[0]), X.nnz, X.dtype, X.indices.dtype)
 
 
-class CpuEngine:
+class CpuEngine(LocalEngine):
     """All blocks in this process, one after another, each product on all cores.
 
     With ``memory``, a number of bytes, arrays are in files under ``scratch_folder`` and are mapped into
     memory a few rows or columns at a time, so that the fit stays within that budget.
     """
 
+    scratch: ScratchArrays
+    blocks: list["_Block"]
+
     def __init__(
         self, memory: int | None = None, scratch_folder: Path | None = None, *, panel_rows: int = PANEL_ROWS
     ) -> None:
         if memory is not None and memory < 2 * SCRATCH_BYTES:
-            raise Cr5Error(
-                f"`memory={memory / 1e9:.2f}GB` is too small; give at least {2 * SCRATCH_BYTES / 1e9:.1f} GB"
-            )
+            raise Cr5Error(f"`memory={memory:_}` is too small; use `memory>={2 * SCRATCH_BYTES:_}`")
         self.memory, self.panel_rows = memory, panel_rows
         self.scratch = ScratchArrays(memory, scratch_folder)
-        self.langs: list[str] = []
-        self.blocks: list[_Block] = []
-        self.words, self.documents, self.concepts = (CpuPartition(self.scratch, panel_rows) for _ in range(3))
-
-    def count_words(
-        self,
-        documents: "Iterable[Document] | Iterable[Batch]",
-        tokeniser: "Tokeniser",
-        *,
-        threads: int | None = None,
-        progress: ProgressCallback = no_progress,
-    ) -> "CountedCorpus":
-        from cr5.corpus.documents import in_batches
-        from cr5.training.counted_corpus import count_corpus
-
-        batches = in_batches(documents)
-        return count_corpus(batches, tokeniser, threads=threads, scratch=self.scratch, progress=progress)
+        super().__init__(lambda: CpuPartition(self.scratch, panel_rows))
 
     def put(self, lang: str, X: Sparse, concepts: Ints) -> None:
         self.langs.append(lang)
@@ -122,16 +113,10 @@ class CpuEngine:
         self._add(_Block(len(self.langs) - 1, X, concepts, self.scratch))
 
     def _add(self, block: "_Block") -> None:
-        self.blocks.append(block)
-        self.documents.add(block.X.X.shape[0])
-        count = 1 + max(int(block.concepts.max(initial=-1)) for block in self.blocks)
-        if not self.concepts.stores or count > len(self.concepts.stores[0]["id"]):
-            self.concepts.stores, self.concepts.sizes = [], []
-            self.concepts.add(count)
-            self.concepts.set("id", [np.arange(count)[:, None]])
+        self._add_block(block, documents=block.X.shape[0], concepts=1 + int(block.concepts.max(initial=-1)))
 
     def block_info(self) -> list[BlockInfo]:
-        matrices = [(block.language, block.X.X) for block in self.blocks]
+        matrices = [(block.language, block.X) for block in self.blocks]
         return [BlockInfo(lang, X.shape[0], X.shape[1], int(X.nnz), str(X.dtype)) for lang, X in matrices]
 
     def compute(self, function: Callable[..., Any], *arrays: Array) -> Any:
@@ -142,7 +127,7 @@ class CpuEngine:
         if self.memory is None and needed > free:
             raise Cr5Error(
                 f"the fit needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free; "
-                f"set a budget with `memory={max(1, int(free / 2e9))}GB`, or lower `rank` or `max_words`"
+                f"set a budget with `memory={max(1, int(free / 2e9)) * 10**9:_}`, or lower `rank` or `max_words`"
             )
 
     def subset(self, selected: Mask) -> "CpuEngine":
@@ -151,57 +136,52 @@ class CpuEngine:
         for block in self.blocks:
             rows = np.flatnonzero(selected[block.concepts])
             result._add(
-                _Block(block.language, self.scratch.select_rows(block.X.X, rows), block.concepts[rows], self.scratch)
+                _Block(block.language, self.scratch.select_rows(block.X, rows), block.concepts[rows], self.scratch)
             )
         return result
 
     def fetch_documents(self, selected: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
         rows = [np.flatnonzero(selected[block.concepts]) for block in self.blocks]
         parts = list(zip(self.langs, self.blocks, rows, strict=True))
-        return {lang: b.X.X[r] for lang, b, r in parts}, {lang: b.concepts[r] for lang, b, r in parts}
+        return {lang: b.X[r] for lang, b, r in parts}, {lang: b.concepts[r] for lang, b, r in parts}
 
     def multiply(self, name: str) -> None:
-        for block, V, store in zip(self.blocks, self.words.stores, self.documents.stores, strict=True):
-            store[name] = self._multiply(block.X, V[name])
+        for block, V, named in zip(self.blocks, self.words.arrays, self.documents.arrays, strict=True):
+            named[name] = self._multiply(block.rows, V[name])
 
     def multiply_transposed(self, source: str, target: str) -> None:
-        for block, U, store in zip(self.blocks, self.documents.stores, self.words.stores, strict=True):
-            store[target] = self._multiply(block.transposed, U[source])
+        for block, U, named in zip(self.blocks, self.documents.arrays, self.words.arrays, strict=True):
+            named[target] = self._multiply(block.columns, U[source])
             del U[source]
 
     def concept_sums(self, name: str) -> None:
-        [store] = self.concepts.stores
-        first = self.documents.stores[0][name]
-        sums = store[name] = self.scratch.empty((len(store["id"]), first.shape[1]), first.dtype)
+        [named] = self.concepts.arrays
+        first = self.documents.arrays[0][name]
+        sums = named[name] = self.scratch.empty((len(named["id"]), first.shape[1]), first.dtype)
         for begin in range(0, max(len(sums), 1), self._rows(len(sums))):
             rows = slice(begin, begin + self._rows(len(sums)))
             sums[rows] = 0
-            for block, G in zip(self.blocks, self.documents.stores, strict=True):
-                indptr, members = block.members(len(sums))
-                add = _add_few if G[name].size < ONE_THREAD_SIZE else _add_many
-                add(indptr[begin : rows.stop + 1], members, G[name], sums[rows])
+            for block, G in zip(self.blocks, self.documents.arrays, strict=True):
+                indptr, documents = block.documents_by_concept(len(sums))
+                add_rows = _add_rows_serial if G[name].size < ONE_THREAD_SIZE else _add_rows_parallel
+                add_rows(indptr[begin : rows.stop + 1], documents, G[name], sums[rows])
                 self.scratch.release(G[name])
             self.scratch.release(sums)
 
     def broadcast_concepts(self, source: str, target: str) -> None:
-        S = self.concepts.stores[0][source]
-        for block, store in zip(self.blocks, self.documents.stores, strict=True):
-            U = store[target] = self.scratch.empty((len(block.concepts), S.shape[1]), S.dtype)
+        S = self.concepts.arrays[0][source]
+        for block, named in zip(self.blocks, self.documents.arrays, strict=True):
+            U = named[target] = self.scratch.empty((len(block.concepts), S.shape[1]), S.dtype)
             for begin in range(0, len(U), self._rows(len(U))):
                 rows = slice(begin, begin + self._rows(len(U)))
                 np.take(S, block.concepts[rows], axis=0, out=U[rows])
                 self.scratch.release(S, U)
 
     def column_sums(self, target: str, power: int) -> None:
-        for block, store in zip(self.blocks, self.words.stores, strict=True):
-            X = block.X.X
-            total = np.zeros(X.shape[1])
-            for begin in range(0, X.nnz, 2**22):
-                part = slice(begin, begin + 2**22)
-                weights = X.data[part].astype(np.float64) ** power
-                total += np.bincount(X.indices[part], weights, minlength=X.shape[1])
-                self.scratch.release(X.data, X.indices)
-            store[target] = total[:, None]
+        for block, named in zip(self.blocks, self.words.arrays, strict=True):
+            total = np.zeros(block.X.shape[1])
+            add_column_sums(total, block.X, power, self.scratch.release)
+            named[target] = total[:, None]
 
     def _rows(self, count: int) -> int:
         """The number of rows between two releases of scratch arrays."""
@@ -240,40 +220,33 @@ class _Block:
 
     def __init__(self, language: int, X: Sparse, concepts: Ints, scratch: ScratchArrays) -> None:
         self.language, self.concepts, self.scratch = language, concepts, scratch
-        self.X = Matrix(scratch.store_matrix(X))
-        self._transposed: Matrix | None = None
-        self._members: tuple[Ints, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self.X = scratch.store_matrix(X)
+        self.rows = Matrix(self.X)
+        self._documents: tuple[Ints, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
-    @property
-    def transposed(self) -> Matrix:
+    @cached_property
+    def columns(self) -> Matrix:
         """X' by rows."""
-        if self._transposed is None:
-            self._transposed = Matrix(_transpose(self.X.X, self.scratch))
-        return self._transposed
+        return Matrix(_transpose(self.X, self.scratch))
 
-    def members(self, count: int) -> tuple[Ints, Ints]:
+    def documents_by_concept(self, count: int) -> tuple[Ints, Ints]:
         """The documents of every concept: indptr, and the documents' numbers."""
-        if len(self._members[0]) != count + 1:
+        if len(self._documents[0]) != count + 1:
             sizes = np.bincount(self.concepts, minlength=count)
-            self._members = np.concatenate([[0], np.cumsum(sizes)]), np.argsort(self.concepts, kind="stable")
-        return self._members
+            self._documents = np.concatenate([[0], np.cumsum(sizes)]), np.argsort(self.concepts, kind="stable")
+        return self._documents
 
 
-class CpuPartition:
-    """A dictionary of arrays for every block."""
+class CpuPartition(LocalPartition):
+    """Arrays in memory or in scratch files, mapped over panel by panel on all cores."""
 
     def __init__(self, scratch: ScratchArrays, panel_rows: int) -> None:
+        super().__init__()
         self.scratch, self.panel_rows = scratch, panel_rows
-        self.sizes: list[int] = []
-        self.stores: list[dict[str, Array]] = []
-
-    def add(self, rows: int) -> None:
-        self.sizes.append(rows)
-        self.stores.append({})
 
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
-        blocks = zip(self.sizes, self.stores, *arguments, strict=True)
-        tasks = [_Task(partial(_call, function, each), size, store, self.scratch) for size, store, *each in blocks]
+        blocks = zip(self.sizes, self.arrays, *arguments, strict=True)
+        tasks = [_Task(function, each, size, named, self.scratch) for size, named, *each in blocks]
         work = [
             (task, slice(begin, begin + self.panel_rows))
             for task in tasks
@@ -299,26 +272,31 @@ class CpuPartition:
 
     def get(self, name: str) -> list[Array]:
         results = []
-        for store in self.stores:
-            result = np.empty_like(store[name])
+        for named in self.arrays:
+            result = np.empty_like(named[name])
             for begin in range(0, len(result), self.panel_rows):
-                result[begin : begin + self.panel_rows] = store[name][begin : begin + self.panel_rows]
-                self.scratch.release(store[name])
+                result[begin : begin + self.panel_rows] = named[name][begin : begin + self.panel_rows]
+                self.scratch.release(named[name])
             results.append(result)
         return results
 
     def set(self, name: str, arrays: Sequence[Array]) -> None:
-        for store, array in zip(self.stores, arrays, strict=True):
-            store[name] = array.copy() if self.scratch.budget_bytes is None else self.scratch.store(array)
+        for named, array in zip(self.arrays, arrays, strict=True):
+            named[name] = array.copy() if self.scratch.budget_bytes is None else self.scratch.store(array)
 
 
 class _Task:
     """A function that is being mapped over the rows of one block, some rows at a time."""
 
     def __init__(
-        self, function: Callable[..., Any], size: int, store: dict[str, Array], scratch: ScratchArrays
+        self,
+        function: Callable[..., Any],
+        arguments: list[Any],
+        size: int,
+        named: dict[str, Array],
+        scratch: ScratchArrays,
     ) -> None:
-        self.function, self.size, self.store, self.scratch = function, size, store, scratch
+        self.function, self.arguments, self.size, self.named, self.scratch = function, arguments, size, named, scratch
         self.fresh: dict[str, Array] = {}
         self.deleted: set[str] = set()
         self.total: Any = None
@@ -326,9 +304,9 @@ class _Task:
 
     def run(self, rows: slice) -> Any:
         """Call the function on some rows and store what it assigned."""
-        given = {name: array[rows] for name, array in self.store.items()}
+        given = {name: array[rows] for name, array in self.named.items()}
         seen = dict(given)
-        result = self.function(seen)
+        result = self.function(seen, *self.arguments)
         new = {name: value for name, value in seen.items() if value is not given.get(name)}
         for name, value in new.items():  # a view of a given array must not change with it
             if any(np.may_share_memory(value, other) for other in given.values()):
@@ -336,14 +314,14 @@ class _Task:
         for name, value in new.items():
             self._target(name, value)[rows] = value
         self.deleted = given.keys() - seen.keys()
-        self.scratch.release(*self.store.values(), *self.fresh.values())
+        self.scratch.release(*self.named.values(), *self.fresh.values())
         return result
 
     def _target(self, name: str, value: Array) -> Array:
         """The array that rows of a name are written to: the present one if shape and dtype fit."""
         with self.lock:
             if name not in self.fresh:
-                old, shape = self.store.get(name), (self.size, value.shape[1])
+                old, shape = self.named.get(name), (self.size, value.shape[1])
                 fits = old is not None and (old.shape, old.dtype) == (shape, value.dtype)
                 self.fresh[name] = old if old is not None and fits else self.scratch.empty(shape, value.dtype)
             return self.fresh[name]
@@ -354,11 +332,7 @@ class _Task:
 
     def finish(self) -> Any:
         """Store the new arrays and delete the old ones; returns the sum of the results."""
-        self.store |= self.fresh
+        self.named |= self.fresh
         for name in self.deleted:
-            del self.store[name]
+            del self.named[name]
         return self.total
-
-
-def _call(function: Callable[..., Any], arguments: list[Any], rows: dict[str, Array]) -> Any:
-    return function(rows, *arguments)

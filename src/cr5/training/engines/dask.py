@@ -2,8 +2,9 @@
 
 Every array is a Dask future, computed by a pure task from other futures and from small matrices, and never
 written into: what is lost with a worker is computed again, to the same bits, from what the others still have.
-The engine decides once where everything is: shards in order, so that a language is on few workers; the words of
-a language where most of its shards are; concepts in ranges, one for each worker.
+A *slot* is the number of a worker, which another one takes over when that is lost; a *handle* is a result that
+stays on a worker, with its slot. The engine assigns everything to a slot once: shards in order, so that a language
+is on few workers; the words of a language where most of its shards are; concepts in ranges, one for each slot.
 """
 
 import copy
@@ -28,12 +29,12 @@ from cr5.training.engines import BlockInfo
 try:
     from cr5.training.engines import dask_tasks
     from cr5.training.engines.dask_partition import DaskPartition
-    from cr5.training.engines.dask_tasks import ArrayType
+    from cr5.training.engines.dask_tasks import ArrayType, identity
     from cr5.training.engines.dask_workers import Future, Workers
 except ModuleNotFoundError as error:
     raise MissingPackageError("the dask engine needs Dask; install it with pip install 'cr5[dask]'") from error
 
-SNAP_FRACTION = 0.1  # of a worker's share of the data: a language is not cut for less than that
+MIN_CUT_FRACTION = 0.1  # of a worker's share of the data: a smaller part of a language is not cut off
 REPLACEMENT_FACTOR = 1.5  # of the memory of a fit: arrays are not written into, so old and new ones exist together
 
 
@@ -45,48 +46,27 @@ class Handle:
     slot: int
 
 
-class ReceivedRows(NamedTuple):
-    """Rows that one worker receives in a step of the solver."""
-
-    concepts: int  # rows of concepts, for its documents
-    sums: int  # concept sums of other workers' documents
-    words: int  # rows of words that other workers hold, for its shards
-    products: int  # partial sums of X'U, for the words that it holds
-
-
-def bytes_per_step(
-    received: ReceivedRows, columns: int, active: int, older: int, itemsize: int, matrices: bool = True
-) -> int:
-    """Bytes per worker and step: (columns (concepts + products) + active (sums + words)) itemsize, and V.
-
-    columns: of Z; active: of W; older: of P. V are the small matrices of the step, columns x (columns +
-    older + active + 1), which every worker receives except the one that holds them (``matrices=False``).
-    """
-    rows = columns * (received.concepts + received.products) + active * (received.sums + received.words)
-    return itemsize * (rows + matrices * columns * (columns + older + active + 1))
-
-
 class DaskEngine:
     """Shards on the workers of a scheduler, or of a cluster of processes on this machine.
 
     ``workers`` is the number of processes to start where no scheduler is given. Shards have at most
-    ``shard_bytes`` of CSR. When no worker is left, the engine waits ``patience`` seconds for one.
+    ``shard_bytes`` of CSR. When no worker is left, the engine waits ``timeout_seconds`` for one.
     """
 
     def __init__(
         self,
         scheduler: str | None = None,
         workers: int | None = None,
-        patience: float = 60.0,
+        timeout_seconds: float = 60.0,
         shard_bytes: int = 256_000_000,
     ) -> None:
-        self.workers = Workers(scheduler, workers, patience)
+        self.workers = Workers(scheduler, workers, timeout_seconds)
         self.shard_bytes = shard_bytes
         self.langs: list[str] = []
         self.pending: list[_LocalDocuments | _RemoteDocuments] = []
         self.shards: list[_Shard] = []
         self.bounds: list[int] = []  # where the ranges of concepts begin and end
-        self.members: list[Future] = []  # for every range, which of its concepts occur in every shard
+        self.occurring: list[Future] = []  # for every range, which of its concepts occur in every shard
         self.words, self.documents, self.concepts = (DaskPartition(self.workers, self._load_shards) for _ in range(3))
 
     def __enter__(self) -> "DaskEngine":
@@ -107,7 +87,7 @@ class DaskEngine:
         threads: int | None = None,
         progress: ProgressCallback = no_progress,
     ) -> CountedCorpus:
-        """Files are read and counted by the workers, documents in memory here."""
+        """Count words on the workers if the corpus is in files, else in this process."""
         if isinstance(documents, CorpusReader):
             return count_corpus_on_workers(self, documents, tokeniser, progress=progress)
         return count_corpus(in_batches(documents), tokeniser, threads=threads, progress=progress)
@@ -166,11 +146,11 @@ class DaskEngine:
         """Add shards, and find out which concepts occur in them."""
         for slot, (begin, end) in enumerate(itertools.pairwise(self.bounds)):
             parts = self.workers.submit_all(
-                dask_tasks.members, [(shard.slot, shard.future, begin, end) for shard in shards]
+                dask_tasks.occurring_concepts, [(shard.slot, shard.future, begin, end) for shard in shards]
             )
-            self.members.append(self.workers.submit(dask_tasks.as_list, parts, slot=slot))
+            self.occurring.append(self.workers.submit(identity, parts, slot=slot))
         counts = self.workers.run(
-            dask_tasks.count_members, [(shard.slot, shard.future, self.bounds) for shard in shards]
+            dask_tasks.count_occurring, [(shard.slot, shard.future, self.bounds) for shard in shards]
         )
         for shard, sizes in zip(shards, counts, strict=True):
             self.documents.add(shard.info.documents, shard.slot)
@@ -193,14 +173,14 @@ class DaskEngine:
 
     def subset(self, selected: Mask) -> "DaskEngine":
         self._load_shards()
-        mask = self.workers.submit_large(dask_tasks.identity, selected)
+        mask = self.workers.submit_large(identity, selected)
         futures = self.workers.submit_all(
             dask_tasks.select_shard, [(shard.slot, shard.future, mask) for shard in self.shards]
         )
         tasks = [(shard.slot, future) for shard, future in zip(self.shards, futures, strict=True)]
         described = self.workers.run(dask_tasks.describe_shard, tasks)
         result = copy.copy(self)
-        result.documents, result.shards, result.members = DaskPartition(self.workers, self._load_shards), [], []
+        result.documents, result.shards, result.occurring = DaskPartition(self.workers, self._load_shards), [], []
         result._add([
             _Shard(future, shard.slot, BlockInfo(shard.info.language, *info[:-1]))
             for future, shard, info in zip(futures, self.shards, described, strict=True)
@@ -209,12 +189,12 @@ class DaskEngine:
 
     def fetch_documents(self, selected: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
         self._load_shards()
-        mask = self.workers.submit_large(dask_tasks.identity, selected)
-        found: list[list[tuple[Sparse, Ints]]] = [[] for _ in self.langs]
+        mask = self.workers.submit_large(identity, selected)
+        fetched: list[list[tuple[Sparse, Ints]]] = [[] for _ in self.langs]
         for shard in self.shards:
             rows = self.workers.submit(dask_tasks.select_rows, shard.future, mask, slot=shard.slot)
-            found[shard.info.language] += self.workers.gather([rows])
-        named = dict(zip(self.langs, found, strict=True))
+            fetched[shard.info.language] += self.workers.gather([rows])
+        named = dict(zip(self.langs, fetched, strict=True))
         return (
             {lang: csr_array(vstack([X for X, _ in parts], format="csr")) for lang, parts in named.items()},
             {lang: np.concatenate([concepts for _, concepts in parts]) for lang, parts in named.items()},
@@ -240,10 +220,10 @@ class DaskEngine:
         slots = len(self.workers.slots)
         if slots < 2:
             return
-        V, homes = self.words.arrays[name], self.words.slots
-        others = [(slot + 1) % slots for slot in homes]
-        copies = self.workers.submit_all(dask_tasks.identity, list(zip(others, V, strict=True)))
-        self.words.arrays[name] = self.workers.submit_all(dask_tasks.identity, list(zip(homes, copies, strict=True)))
+        V, word_slots = self.words.arrays[name], self.words.slots
+        others = [(slot + 1) % slots for slot in word_slots]
+        copies = self.workers.submit_all(identity, list(zip(others, V, strict=True)))
+        self.words.arrays[name] = self.workers.submit_all(identity, list(zip(word_slots, copies, strict=True)))
         self.workers.replicas = [(V, self.workers.slots[slot]) for V, slot in zip(copies, others, strict=True)]
 
     def multiply_transposed(self, source: str, target: str) -> None:
@@ -270,25 +250,27 @@ class DaskEngine:
         self._load_shards()
         array_type, pairs = self.documents.types[name], self._pairs()
         both = zip(self.shards, self.documents.arrays[name], strict=True)
-        sums = self.workers.submit_all(dask_tasks.member_sums, [(shard.slot, shard.future, G) for shard, G in both])
+        sums = self.workers.submit_all(
+            dask_tasks.shard_concept_sums, [(shard.slot, shard.future, G) for shard, G in both]
+        )
         cuts = [(self.shards[i].slot, sums[i], *self.shards[i].first[slot : slot + 2]) for i, slot in pairs]
-        parts = dict(zip(pairs, self.workers.submit_all(dask_tasks.cut_rows, cuts), strict=True))
+        parts = dict(zip(pairs, self.workers.submit_all(dask_tasks.slice_rows, cuts), strict=True))
         tasks = []
         for slot, size in enumerate(self.concepts.sizes):
             shards = [i for i, where in pairs if where == slot]
-            tasks.append((slot, (size, *array_type), self.members[slot], shards, [parts[i, slot] for i in shards]))
+            tasks.append((slot, (size, *array_type), self.occurring[slot], shards, [parts[i, slot] for i in shards]))
         self.concepts.put(name, self.workers.submit_all(dask_tasks.concept_sums, tasks), array_type)
 
     def broadcast_concepts(self, source: str, target: str) -> None:
         self._load_shards()
         S, array_type, pairs = self.concepts.arrays[source], self.concepts.types[source], self._pairs()
         taken = self.workers.submit_all(
-            dask_tasks.take_members, [(slot, S[slot], self.members[slot], i) for i, slot in pairs]
+            dask_tasks.take_concepts, [(slot, S[slot], self.occurring[slot], i) for i, slot in pairs]
         )
         parts: list[list[Future]] = [[] for _ in self.shards]
         for (i, _), rows in zip(pairs, taken, strict=True):
             parts[i].append(rows)
-        tasks = [(shard.slot, shard.future, own, array_type) for shard, own in zip(self.shards, parts, strict=True)]
+        tasks = [(shard.slot, shard.future, rows, array_type) for shard, rows in zip(self.shards, parts, strict=True)]
         self.documents.put(target, self.workers.submit_all(dask_tasks.document_rows, tasks), array_type)
 
     def _pairs(self) -> list[tuple[int, int]]:
@@ -296,35 +278,14 @@ class DaskEngine:
         slots = range(len(self.bounds) - 1)
         return [(i, slot) for i, shard in enumerate(self.shards) for slot in slots if shard.occurring(slot)]
 
-    def received_rows(self) -> list[ReceivedRows]:
-        """The rows that every worker receives in a step of the solver."""
-        self._load_shards()
-        result = []
-        for here in range(len(self.workers.slots)):
-            own = [shard for shard in self.shards if shard.slot == here]
-            others = [shard for shard in self.shards if shard.slot != here]
-            pairs = {(shard.info.language, shard.slot) for shard in self.shards}
-            homes = list(zip(self.words.slots, self.words.sizes, strict=True))
-            result.append(
-                ReceivedRows(
-                    concepts=sum(int(shard.first[-1]) - shard.occurring(here) for shard in own),
-                    sums=sum(shard.occurring(here) for shard in others),
-                    words=sum(homes[lang][1] for lang, slot in pairs if slot == here != homes[lang][0]),
-                    products=sum(homes[lang][1] for lang, slot in pairs if slot != here == homes[lang][0]),
-                )
-            )
-        return result
-
     # Other work on the workers, such as counting words.
 
     def map_items(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Handle]:
-        """Call ``function(item)`` for every item on some worker, neighbours together; the results stay there."""
         slots = [i * self.workers.wait_for_workers() // len(items) for i in range(len(items))]
         futures = self.workers.submit_all(function, list(zip(slots, items, strict=True)))
         return [Handle(future, slot) for future, slot in zip(futures, slots, strict=True)]
 
     def call(self, function: Callable[..., Any], handles: Sequence[Handle], *arguments: Sequence[Any]) -> list[Any]:
-        """Call ``function(result, *one of each argument)`` where every handle's result is; the results come here."""
         given = zip(handles, *arguments, strict=True)
         return self.workers.run(function, [(handle.slot, handle.future, *each) for handle, *each in given])
 
@@ -385,5 +346,5 @@ def shares(edges: Ints, slots: int) -> Ints:
     share = edges[-1] / slots
     bounds = share * np.arange(1, slots)
     nearest = edges[np.abs(bounds[:, None] - edges).argmin(axis=1)]
-    near = np.abs(nearest - bounds) < SNAP_FRACTION * share
+    near = np.abs(nearest - bounds) < MIN_CUT_FRACTION * share
     return np.asarray(np.where(near, nearest, bounds))

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.machine import available_memory
-from cr5.training.engines.cpu import PANEL_ROWS
+from cr5.training.engines.cpu import PANEL_ROWS, add_column_sums
 from cr5.training.engines.kernels import Matrix
 
 ArrayType: TypeAlias = tuple[int, Any]  # columns and dtype
@@ -32,7 +32,7 @@ def _multiply_on_worker_threads(matrix: Matrix, V: Array) -> Array:
 class ShardData:
     """A shard: its documents by rows and by columns, and the concepts that occur, in order.
 
-    members: occurring concepts x documents, one-hot; concept_rows: the row of every document's concept in it.
+    sums: occurring concepts x documents, one-hot; concept_rows: the row of every document's concept in it.
     """
 
     def __init__(self, X: Sparse, concepts: Ints) -> None:
@@ -43,10 +43,10 @@ class ShardData:
         order = np.argsort(self.concept_rows, kind="stable")
         indptr = np.searchsorted(self.concepts, self.occurring, sorter=order)
         arrays = np.ones(count, X.dtype), order.astype(index), np.append(indptr, count).astype(index)
-        self.members = Matrix(csr_array(arrays, shape=(len(self.occurring), count)))
+        self.sums = Matrix(csr_array(arrays, shape=(len(self.occurring), count)))
 
     def __sizeof__(self) -> int:
-        matrices = [matrix.X for matrix in (self.rows, self.columns, self.members)]
+        matrices = [matrix.X for matrix in (self.rows, self.columns, self.sums)]
         arrays = [array for X in matrices for array in (X.data, X.indices, X.indptr)]
         return sum(array.nbytes for array in [*arrays, self.concepts, self.occurring, self.concept_rows])
 
@@ -70,19 +70,15 @@ def describe_shard(documents: ShardData) -> tuple[int, int, int, str, int]:
     return *X.shape, int(X.nnz), str(X.dtype), int(documents.concepts.max(initial=-1))
 
 
-def count_members(documents: ShardData, bounds: list[int]) -> Ints:
+def count_occurring(documents: ShardData, bounds: list[int]) -> Ints:
     """How many concepts of every range occur."""
     return np.diff(np.searchsorted(documents.occurring, bounds))
 
 
-def members(documents: ShardData, begin: int, end: int) -> Ints:
+def occurring_concepts(documents: ShardData, begin: int, end: int) -> Ints:
     """The concepts of a range that occur, counted from its beginning."""
     first, last = np.searchsorted(documents.occurring, [begin, end])
     return documents.occurring[first:last] - begin
-
-
-def as_list(parts: list[Ints]) -> list[Ints]:
-    return parts
 
 
 def concept_numbers(begin: int, end: int) -> Ints:
@@ -97,7 +93,7 @@ def item(parts: Sequence[Any], i: int) -> Any:
     return parts[i]
 
 
-def cut_rows(rows: Array, begin: int, end: int) -> Array:
+def slice_rows(rows: Array, begin: int, end: int) -> Array:
     return rows[begin:end]
 
 
@@ -113,9 +109,7 @@ def multiply_transposed(documents: ShardData, U: Array, before: Array | None) ->
 def column_sums(documents: ShardData, power: int, before: Array | None) -> Array:
     X = documents.rows.X
     total = np.zeros(X.shape[1]) if before is None else before[:, 0].copy()
-    for begin in range(0, X.nnz, 2**22):
-        part = slice(begin, begin + 2**22)
-        total += np.bincount(X.indices[part], X.data[part].astype(np.float64) ** power, minlength=X.shape[1])
+    add_column_sums(total, X, power)
     return total[:, None]
 
 
@@ -128,22 +122,22 @@ def sum_arrays(parts: list[Array]) -> Array:
     return total
 
 
-def member_sums(documents: ShardData, G: Array) -> Array:
+def shard_concept_sums(documents: ShardData, G: Array) -> Array:
     """The sum of G over the documents of every concept that occurs."""
-    return _multiply_on_worker_threads(documents.members, G)
+    return _multiply_on_worker_threads(documents.sums, G)
 
 
-def concept_sums(shape: tuple[int, int, Any], members: list[Ints], shards: list[int], parts: list[Array]) -> Array:
+def concept_sums(shape: tuple[int, int, Any], occurring: list[Ints], shards: list[int], parts: list[Array]) -> Array:
     """The sums of a range of concepts, from those of its shards."""
     total = np.zeros(shape[:2], shape[2])
     for shard, part in zip(shards, parts, strict=True):
-        total[members[shard]] += part
+        total[occurring[shard]] += part
     return total
 
 
-def take_members(S: Array, members: list[Ints], shard: int) -> Array:
+def take_concepts(S: Array, occurring: list[Ints], shard: int) -> Array:
     """The rows of the concepts that occur in a shard."""
-    return S[members[shard]]
+    return S[occurring[shard]]
 
 
 def document_rows(documents: ShardData, parts: list[Array], array_type: ArrayType) -> Array:

@@ -41,8 +41,8 @@ class Workers:
     preference: a task whose worker is lost runs on another.
     """
 
-    def __init__(self, scheduler: str | None, workers: int | None, patience: float) -> None:
-        self.patience = patience
+    def __init__(self, scheduler: str | None, workers: int | None, timeout_seconds: float) -> None:
+        self.timeout_seconds = timeout_seconds
         self.local_cluster: Any = None
         if scheduler is None:
             with dask.config.set(FIXED_PLACEMENT):
@@ -55,7 +55,7 @@ class Workers:
                     silence_logs=logging.CRITICAL,  # lost workers are handled here
                 )
         self.address = self.local_cluster.scheduler_address if self.local_cluster else str(scheduler)
-        self.client = connect_to_scheduler(self.address, timeout_seconds=min(patience, 10))
+        self.client = connect_to_scheduler(self.address, timeout_seconds=min(timeout_seconds, 10))
         self.slots: list[str] = []
         self.replicas: list[tuple[Future, str]] = []  # copies of arrays, and the workers that hold them
         self.no_workers_since: float | None = None
@@ -153,14 +153,14 @@ class Workers:
     def refresh(self) -> None:
         """Find out which workers are alive, and give the slots of lost ones to others."""
         try:
-            alive = sorted(_start(self.client.nthreads).result(max(self.patience, 5)))
+            alive = sorted(_start(self.client.nthreads).result(max(self.timeout_seconds, 5)))
         except (OSError, TimeoutError, Cancelled, CancelledError) as error:
             raise self._scheduler_lost() from error
         if not alive:
             self.no_workers_since = self.no_workers_since or time.monotonic()
-            if time.monotonic() - self.no_workers_since > self.patience:
+            if time.monotonic() - self.no_workers_since > self.timeout_seconds:
                 raise Cr5Error(
-                    f"the cluster at {self.address} has had no worker for {self.patience:g} s; "
+                    f"the cluster at {self.address} has had no worker for {self.timeout_seconds:g} s; "
                     f"start workers, {RESUME_ADVICE}"
                 )
             return
@@ -172,17 +172,21 @@ class Workers:
     def _check_memory(self) -> None:
         """Raise if a worker stays paused, as Dask does to workers that are nearly out of memory."""
         now = time.monotonic()
-        if now - self.memory_checked < self.patience / 4:
+        if now - self.memory_checked < self.timeout_seconds / 4:
             return
         self.memory_checked = now
         try:
-            states = _start(partial(self.client.run, dask_tasks.worker_status, on_error="ignore")).result(self.patience)
+            states = _start(partial(self.client.run, dask_tasks.worker_status, on_error="ignore")).result(
+                self.timeout_seconds
+            )
         except (OSError, TimeoutError, Cancelled, CancelledError):
             return  # busy, or lost: ``refresh`` finds out
         self.paused_since = {w: self.paused_since.get(w, now) for w, state in states.items() if state == "paused"}
         for worker, since in self.paused_since.items():
-            if now - since >= self.patience:
-                raise Cr5Error(f"worker {worker} has been out of memory for {self.patience:g} s; {MEMORY_ADVICE}")
+            if now - since >= self.timeout_seconds:
+                raise Cr5Error(
+                    f"worker {worker} has been out of memory for {self.timeout_seconds:g} s; {MEMORY_ADVICE}"
+                )
 
     def _scheduler_lost(self) -> Cr5Error:
         return Cr5Error(f"the scheduler at {self.address} is lost; start it and its workers, {RESUME_ADVICE}")
@@ -190,8 +194,8 @@ class Workers:
 
 def reassigned(slots: list[str], alive: list[str]) -> list[str]:
     """The worker of every slot: shared evenly among those that are alive, with as few changes as possible."""
-    most = -(-len(slots) // len(alive))
-    workers = [name if name in alive and slots[:i].count(name) < most else "" for i, name in enumerate(slots)]
+    max_slots = -(-len(slots) // len(alive))
+    workers = [name if name in alive and slots[:i].count(name) < max_slots else "" for i, name in enumerate(slots)]
     for i, name in enumerate(workers):
         workers[i] = name or min(alive, key=workers.count)
     return workers

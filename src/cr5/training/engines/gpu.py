@@ -1,51 +1,33 @@
 """The engine of one NVIDIA GPU: every array is in its memory, and the products are kernels of our own."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
-from cr5.progress import ProgressCallback, no_progress
 from cr5.training.engines import BlockInfo
 from cr5.training.engines.gpu_device import Device, GpuSizes
-from cr5.training.engines.gpu_matrix import Block, Rows
-
-if TYPE_CHECKING:
-    from cr5.corpus.documents import Batch, Document
-    from cr5.features.tokeniser import Tokeniser
-    from cr5.training.counted_corpus import CountedCorpus
+from cr5.training.engines.gpu_matrix import Block, GpuCsr
+from cr5.training.engines.local import LocalEngine, LocalPartition
 
 
-class GpuEngine:
+class GpuEngine(LocalEngine):
     """All blocks on one GPU, one after another."""
+
+    blocks: list[Block]
 
     def __init__(self, *, sizes: GpuSizes | None = None, device: Device | None = None) -> None:
         self.device = device or Device(sizes)
-        self.langs: list[str] = []
-        self.blocks: list[Block] = []
-        self.words, self.documents, self.concepts = (GpuPartition(self.device) for _ in range(3))
-
-    def count_words(
-        self,
-        documents: "Iterable[Document] | Iterable[Batch]",
-        tokeniser: "Tokeniser",
-        *,
-        threads: int | None = None,
-        progress: ProgressCallback = no_progress,
-    ) -> "CountedCorpus":
-        from cr5.corpus.documents import in_batches
-        from cr5.training.counted_corpus import count_corpus
-
-        return count_corpus(in_batches(documents), tokeniser, threads=threads, progress=progress)
+        super().__init__(lambda: GpuPartition(self.device))
 
     def put(self, lang: str, X: Any, concepts: Any) -> None:
         """Add documents x words: SciPy's CSR, or anything with its arrays, on the host or on the GPU already."""
         with self.device.memory_errors():
             cupy = self.device.cupy
-            rows = Rows(
+            rows = GpuCsr(
                 cupy.asarray(X.indptr, dtype=np.int64), cupy.asarray(X.indices, dtype=np.int32),
                 cupy.asarray(X.data), X.shape,
             )  # fmt: skip
@@ -54,13 +36,7 @@ class GpuEngine:
             self._add(Block(self.device, len(self.langs) - 1, rows, cupy.asarray(concepts, dtype=np.int64)))
 
     def _add(self, block: Block) -> None:
-        self.blocks.append(block)
-        self.documents.add(block.X.shape[0])
-        count = max(block.sums.shape[0] for block in self.blocks)
-        if not self.concepts.stores or count > self.concepts.sizes[0]:
-            self.concepts.stores, self.concepts.sizes = [], []
-            self.concepts.add(count)
-            self.concepts.set("id", [np.arange(count)[:, None]])
+        self._add_block(block, documents=block.X.shape[0], concepts=block.sums.shape[0])
 
     def block_info(self) -> list[BlockInfo]:
         return [
@@ -104,70 +80,65 @@ class GpuEngine:
 
     def multiply(self, name: str) -> None:
         with self.device.memory_errors():
-            for block, V, store in zip(self.blocks, self.words.stores, self.documents.stores, strict=True):
-                store.pop(name, None)
-                store[name] = block.X.multiply(V[name])
+            for block, V, named in zip(self.blocks, self.words.arrays, self.documents.arrays, strict=True):
+                named.pop(name, None)
+                named[name] = block.X.multiply(V[name])
 
     def multiply_transposed(self, source: str, target: str) -> None:
         with self.device.memory_errors():
-            for block, U, store in zip(self.blocks, self.documents.stores, self.words.stores, strict=True):
-                store.pop(target, None)
-                store[target] = block.transposed.multiply(U.pop(source))
+            for block, U, named in zip(self.blocks, self.documents.arrays, self.words.arrays, strict=True):
+                named.pop(target, None)
+                named[target] = block.transposed.multiply(U.pop(source))
 
     def concept_sums(self, name: str) -> None:
         with self.device.memory_errors():
-            first = self.documents.stores[0][name]
+            first = self.documents.arrays[0][name]
             shape = self.concepts.sizes[0], first.shape[1]
-            self.concepts.stores[0].pop(name, None)
-            sums = self.concepts.stores[0][name] = self.device.cupy.zeros(shape, first.dtype)
-            for block, G in zip(self.blocks, self.documents.stores, strict=True):
+            self.concepts.arrays[0].pop(name, None)
+            sums = self.concepts.arrays[0][name] = self.device.cupy.zeros(shape, first.dtype)
+            for block, G in zip(self.blocks, self.documents.arrays, strict=True):
                 block.sums.add_product(G[name], sums)
 
     def broadcast_concepts(self, source: str, target: str) -> None:
         with self.device.memory_errors():
-            S = self.concepts.stores[0][source]
-            for block, store in zip(self.blocks, self.documents.stores, strict=True):
-                store.pop(target, None)
-                store[target] = S.take(block.concepts, axis=0)
+            S = self.concepts.arrays[0][source]
+            for block, named in zip(self.blocks, self.documents.arrays, strict=True):
+                named.pop(target, None)
+                named[target] = S.take(block.concepts, axis=0)
 
     def column_sums(self, target: str, power: int) -> None:
         with self.device.memory_errors():
-            for block, store in zip(self.blocks, self.words.stores, strict=True):
+            for block, named in zip(self.blocks, self.words.arrays, strict=True):
                 ones = self.device.cupy.ones((block.X.shape[0], 1))
-                store[target] = block.transposed.multiply(ones, power)
+                named[target] = block.transposed.multiply(ones, power)
 
 
-class GpuPartition:
+class GpuPartition(LocalPartition):
     """A dictionary of arrays on the GPU for every block."""
 
     def __init__(self, device: Device) -> None:
+        super().__init__()
         self.device = device
-        self.sizes: list[int] = []
-        self.stores: list[dict[str, Any]] = []
-
-    def add(self, rows: int) -> None:
-        self.sizes.append(rows)
-        self.stores.append({})
 
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
         with self.device.memory_errors():
             function = self.device.send(function)
-            blocks = zip(self.sizes, self.stores, *arguments, strict=True)
+            blocks = zip(self.sizes, self.arrays, *arguments, strict=True)
             results = [
-                self._map_one(function, size, store, map(self.device.send, each)) for size, store, *each in blocks
+                self._map_one(function, size, named, map(self.device.send, each)) for size, named, *each in blocks
             ]
             return [self.device.fetch(result) for result in results]  # after all have been started
 
-    def _map_one(self, function: Callable[..., Any], size: int, store: dict[str, Any], given: Iterable[Any]) -> Any:
+    def _map_one(self, function: Callable[..., Any], size: int, named: dict[str, Any], given: Iterable[Any]) -> Any:
         arguments = list(given)
         panel = self.device.sizes.panel_rows
         if size <= panel:
-            return function(store, *arguments)
+            return function(named, *arguments)
         total = None
         fresh: dict[str, Any] = {}
         for begin in range(0, size, panel):
             rows = slice(begin, begin + panel)
-            before = {name: array[rows] for name, array in store.items()}
+            before = {name: array[rows] for name, array in named.items()}
             seen = dict(before)
             result = function(seen, *arguments)
             total = result if total is None else total + result
@@ -175,19 +146,19 @@ class GpuPartition:
                 if value is before.get(name):
                     continue
                 if name not in fresh:
-                    fits = name in store and (store[name].shape[1], store[name].dtype) == (value.shape[1], value.dtype)
+                    fits = name in named and (named[name].shape[1], named[name].dtype) == (value.shape[1], value.dtype)
                     shape = size, value.shape[1]
-                    fresh[name] = store[name] if fits else self.device.cupy.empty(shape, value.dtype)
+                    fresh[name] = named[name] if fits else self.device.cupy.empty(shape, value.dtype)
                 fresh[name][rows] = value
-        store |= fresh
+        named |= fresh
         for name in before.keys() - seen.keys():
-            del store[name]
+            del named[name]
         return total
 
     def get(self, name: str) -> list[Array]:
-        return [self.device.copy(store[name]) for store in self.stores]
+        return [self.device.copy(named[name]) for named in self.arrays]
 
     def set(self, name: str, arrays: Sequence[Array]) -> None:
         with self.device.memory_errors():
-            for store, array in zip(self.stores, arrays, strict=True):
-                store[name] = self.device.cupy.array(array, order="C")
+            for named, array in zip(self.arrays, arrays, strict=True):
+                named[name] = self.device.cupy.array(array, order="C")

@@ -22,8 +22,8 @@ from cr5._typing import Array
 from cr5.errors import Cr5Error, MissingPackageError
 from cr5.machine import available_cores
 
-THREADS = 256  # of a thread block
-LANES, VECTORS = 8, 1  # threads that fetch a row of a panel, 16 bytes each, and how often
+THREADS = 256  # in a thread block
+LANES, VECTORS = 8, 1  # threads that fetch a row of a panel, 16 bytes each, and how often each of them does
 BATCH = 2  # rows that they fetch before they add the first
 
 
@@ -31,11 +31,11 @@ BATCH = 2  # rows that they fetch before they add the first
 class GpuSizes:
     """How work is divided on the GPU: results differ in rounding only, memory and speed depend on it.
 
-    panel_rows: that a mapped function is called with at a time: sums in single precision and temporary arrays stay
-    small. range_rows: of V whose part of a panel, 128 bytes each, fits into a first-level cache with others.
-    min_piece: nonzeros in a range that are worth a piece of their own. max_piece: nonzeros of any piece, which one
-    warp processes alone. task_nonzeros: of a thread block. copy_bytes: that are worth a thread of their own on the way
-    to the host.
+    A mapped function is called with ``panel_rows`` rows at a time, so that sums in single precision and temporary
+    arrays stay small. ``range_rows`` rows of a panel of V, 128 bytes each, fit into a first-level cache beside others.
+    A row's nonzeros in a range become a piece of their own if there are ``min_piece``; a piece has at most
+    ``max_piece``, which one warp processes alone, and a thread block about ``task_nonzeros``. Every ``copy_bytes`` of
+    an array get a thread of their own on the way to the host.
     """
 
     panel_rows: int = 2**17

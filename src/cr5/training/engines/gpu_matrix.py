@@ -8,7 +8,7 @@ from cr5._typing import Ints, Mask
 from cr5.training.engines.gpu_device import LANES, THREADS, VECTORS, Device, GpuSizes
 
 
-class Rows(NamedTuple):
+class GpuCsr(NamedTuple):
     """A sparse matrix by rows, on the GPU: indptr int64, indices int32."""
 
     indptr: Any
@@ -20,17 +20,17 @@ class Rows(NamedTuple):
 class Block:
     """One language's documents by rows and by columns, and the matrix that sums them by concept."""
 
-    def __init__(self, device: Device, language: int, rows: Rows, concepts: Any) -> None:
+    def __init__(self, device: Device, language: int, rows: GpuCsr, concepts: Any) -> None:
         self.device, self.language, self.concepts = device, language, concepts
         self.X = Matrix(device, rows)
         self.transposed = Matrix(device, _transposed(device.cupy, rows), in_order=True)
         documents = len(concepts)
         one_each = device.cupy.arange(documents + 1), concepts.astype(np.int32), device.cupy.ones(documents, np.float32)
-        one_hot = Rows(*one_each, (documents, int(concepts.max()) + 1 if documents else 0))
+        one_hot = GpuCsr(*one_each, (documents, int(concepts.max()) + 1 if documents else 0))
         self.sums = Matrix(device, _transposed(device.cupy, one_hot), in_order=True)
         self.nbytes = sum(matrix.nbytes for matrix in (self.X, self.transposed, self.sums))
 
-    def select(self, selected: Mask) -> tuple[Rows, Any]:
+    def select(self, selected: Mask) -> tuple[GpuCsr, Any]:
         """The documents of the selected concepts: their rows and their concepts."""
         cupy, X = self.device.cupy, self.X.rows
         rows = cupy.flatnonzero(cupy.asarray(selected)[self.concepts])
@@ -38,16 +38,16 @@ class Block:
         indptr = cupy.concatenate([cupy.zeros(1, np.int64), cupy.cumsum(X.indptr[rows + 1] - begins)])
         owner = _owners(cupy, indptr)
         place = cupy.arange(len(owner)) + (begins - indptr[:-1])[owner]
-        return Rows(indptr, X.indices[place], X.data[place], (len(rows), X.shape[1])), self.concepts[rows]
+        return GpuCsr(indptr, X.indices[place], X.data[place], (len(rows), X.shape[1])), self.concepts[rows]
 
 
 class Matrix:
     """A sparse matrix on the GPU that multiplies a dense block; ``in_order``: its rows' indices ascend."""
 
-    def __init__(self, device: Device, rows: Rows, in_order: bool = False) -> None:
+    def __init__(self, device: Device, rows: GpuCsr, in_order: bool = False) -> None:
         self.device, self.rows, self.shape = device, rows, rows.shape
         indices = rows.indices if in_order else None
-        pieces = cut_rows(device.cupy.asnumpy(rows.indptr), indices, rows.shape[1], device.cupy, device.sizes)
+        pieces = cut_into_pieces(device.cupy.asnumpy(rows.indptr), indices, rows.shape[1], device.cupy, device.sizes)
         self.pieces, self.partials = Pieces(*map(device.cupy.asarray, pieces)), int(pieces.slots[-1])
         self.nbytes = sum(array.nbytes for array in (*rows[:3], *self.pieces))
 
@@ -97,7 +97,7 @@ class Pieces(NamedTuple):
     slots: Any
 
 
-def cut_rows(indptr: Ints, indices: Any, columns: int, xp: Any, sizes: GpuSizes) -> Pieces:
+def cut_into_pieces(indptr: Ints, indices: Any, columns: int, xp: Any, sizes: GpuSizes) -> Pieces:
     """Cut rows with enough nonzeros where their columns leave a range, and pieces that are still long evenly.
 
     ``indices`` are those of the matrix, on the GPU, or None where they do not ascend within a row.
@@ -159,8 +159,8 @@ def _owners(xp: Any, indptr: Any) -> Any:
     return (xp.searchsorted(indptr, xp.arange(int(indptr[-1])), side="right") - 1).astype(np.int32)
 
 
-def _transposed(xp: Any, rows: Rows) -> Rows:
+def _transposed(xp: Any, rows: GpuCsr) -> GpuCsr:
     """The same matrix by columns."""
     order = xp.argsort(rows.indices, kind="stable")
     begins = xp.searchsorted(rows.indices[order], xp.arange(rows.shape[1] + 1, dtype=np.int32))
-    return Rows(begins.astype(np.int64), _owners(xp, rows.indptr)[order], rows.data[order], rows.shape[::-1])
+    return GpuCsr(begins.astype(np.int64), _owners(xp, rows.indptr)[order], rows.data[order], rows.shape[::-1])

@@ -1,0 +1,72 @@
+"""What engines within one process share: a block of documents for every language, and arrays by block and name."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cr5._typing import Array
+from cr5.progress import ProgressCallback, no_progress
+
+if TYPE_CHECKING:
+    from cr5.corpus.documents import Batch, Document
+    from cr5.features.tokeniser import Tokeniser
+    from cr5.storage.scratch import ScratchArrays
+    from cr5.training.counted_corpus import CountedCorpus
+
+
+class LocalPartition(ABC):
+    """The number of rows of every block, and its arrays by name."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.arrays: list[dict[str, Any]] = []
+
+    def add(self, rows: int) -> None:
+        """Add a block without arrays."""
+        self.sizes.append(rows)
+        self.arrays.append({})
+
+    @abstractmethod
+    def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]: ...
+
+    @abstractmethod
+    def get(self, name: str) -> list[Array]: ...
+
+    @abstractmethod
+    def set(self, name: str, arrays: Sequence[Array]) -> None: ...
+
+
+class LocalEngine:
+    """Languages, blocks and partitions; word counts are arrays in memory, or ``scratch`` arrays."""
+
+    scratch: "ScratchArrays | None" = None
+
+    def __init__(self, make_partition: Callable[[], LocalPartition]) -> None:
+        self.langs: list[str] = []
+        self.blocks: list[Any] = []
+        self.words, self.documents, self.concepts = (make_partition() for _ in range(3))
+
+    def count_words(
+        self,
+        documents: "Iterable[Document] | Iterable[Batch]",
+        tokeniser: "Tokeniser",
+        *,
+        threads: int | None = None,
+        progress: ProgressCallback = no_progress,
+    ) -> "CountedCorpus":
+        from cr5.corpus.documents import in_batches
+        from cr5.training.counted_corpus import count_corpus
+
+        batches = in_batches(documents)
+        return count_corpus(batches, tokeniser, threads=threads, scratch=self.scratch, progress=progress)
+
+    def _add_block(self, block: Any, documents: int, concepts: int) -> None:
+        """Add a block of documents, whose concepts have numbers below ``concepts``."""
+        self.blocks.append(block)
+        self.documents.add(documents)
+        if not self.concepts.sizes or concepts > self.concepts.sizes[0]:
+            self.concepts.sizes, self.concepts.arrays = [], []
+            self.concepts.add(concepts)
+            self.concepts.set("id", [np.arange(concepts)[:, None]])
