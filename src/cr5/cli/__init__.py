@@ -4,11 +4,11 @@ import os
 import sys
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from cr5.cli.commands import app
 from cr5.cli.messages import in_command_line_terms
+from cr5.cli.render.console import err
 from cr5.errors import Cr5Error
 
 
@@ -19,20 +19,19 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command with these arguments and return its exit code."""
-    console = Console(stderr=True, highlight=False)
     try:
         code = app(arguments, prog_name="cr5", standalone_mode=False)
         if code == 130:  # newer versions of typer return this for an interrupt
             raise KeyboardInterrupt
     except (typer.Abort, KeyboardInterrupt):
-        console.print("stopped; nothing was written", style="yellow")
+        err.print("stopped", style="yellow")
         return 130
     except SystemExit as end:  # raised by a command, or by typer and rich when standard output is closed
         return int(end.code or 0)
     except (Cr5Error, OSError, MemoryError) as error:
         if os.environ.get("CR5_DEBUG"):
             raise
-        console.print(Text.assemble(("error: ", "bold red"), _message(error)), soft_wrap=True)
+        err.print(Text.assemble(("error: ", "bold red"), _message(error)), soft_wrap=True)
         return 1
     except Exception as error:
         # Errors of usage, which typer raises, know how to print themselves.

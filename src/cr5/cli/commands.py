@@ -11,7 +11,6 @@ import typer
 from cr5 import __version__
 from cr5.cli import corpora, demo, evaluation, reproduction, search
 from cr5.cli.options import (
-    Changes,
     Corpora,
     Json,
     Lang,
@@ -21,10 +20,11 @@ from cr5.cli.options import (
     Preset,
     Rank,
     Ridge,
-    changes_of,
+    SettingChanges,
     parse_bytes,
+    parse_changes,
+    parse_ridge,
     read_corpora,
-    ridge_of,
 )
 from cr5.cli.render import console, models
 from cr5.cli.render.console import out
@@ -75,7 +75,7 @@ def train(
     rank: Rank = None,
     ridge: Ridge = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", show_default="0")] = None,
-    setting: Changes = None,
+    setting: SettingChanges = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from an interrupted run's checkpoint.")] = False,
     on_error: OnError = "raise",
     threads: Annotated[
@@ -113,7 +113,7 @@ def train(
 
         cr5 train corpus/ -o model --engine dask --scheduler tcp://10.0.0.1:8786
     """
-    model = Cr5(preset, **changes_of(setting, rank=rank, seed=seed, ridge=ridge_of(ridge)))
+    model = Cr5(preset, **parse_changes(setting, rank=rank, seed=seed, ridge=parse_ridge(ridge)))
     check_model_folder(output)
     checkpoint = Path(f"{output}.checkpoint" if output.name else f"{output.resolve()}.checkpoint")
     if resume and not checkpoint.exists():

@@ -10,7 +10,17 @@ from typing import Annotated, Literal
 import typer
 
 from cr5 import __version__
-from cr5.cli.options import Changes, Corpora, Json, Langs, OnError, Preset, comma_separated, read_corpora, settings_of
+from cr5.cli.options import (
+    Corpora,
+    Json,
+    Langs,
+    OnError,
+    Preset,
+    SettingChanges,
+    comma_separated,
+    parse_settings,
+    read_corpora,
+)
 from cr5.cli.render import console
 from cr5.cli.render import corpora as rendering
 from cr5.cli.render.console import err
@@ -147,7 +157,7 @@ def inspect(
     corpora: Corpora,
     langs: Langs = None,
     preset: Preset = "default",
-    setting: Changes = None,
+    setting: SettingChanges = None,
     on_error: OnError = "raise",
     json: Json = False,
 ) -> None:
@@ -157,7 +167,7 @@ def inspect(
 
         cr5 corpus inspect corpus/
     """
-    chosen = settings_of(preset, setting)
+    chosen = parse_settings(preset, setting)
     skipped = Skipped()
     with console.progress_bars(json) as progress:
         inspection = inspect_corpus(

@@ -8,7 +8,6 @@ import typer
 
 from cr5 import evaluate
 from cr5.cli.options import (
-    Changes,
     Corpora,
     Json,
     Langs,
@@ -17,9 +16,10 @@ from cr5.cli.options import (
     Preset,
     Rank,
     Ridge,
+    SettingChanges,
     comma_separated,
-    ridge_of,
-    settings_of,
+    parse_ridge,
+    parse_settings,
 )
 from cr5.cli.render import console, scores
 from cr5.corpus.skipped import Skipped
@@ -127,7 +127,7 @@ def documents(
     preset: Preset = "default",
     rank: Rank = None,
     ridge: Ridge = None,
-    setting: Changes = None,
+    setting: SettingChanges = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the split.", show_default="0")] = None,
     queries: Annotated[
         int | None,
@@ -201,7 +201,7 @@ def documents(
     """
     skipped = Skipped()
     split_options: dict[str, Any] = {
-        "settings": settings_of(preset, setting, rank=rank, ridge=ridge_of(ridge)), "langs": comma_separated(langs),
+        "settings": parse_settings(preset, setting, rank=rank, ridge=parse_ridge(ridge)), "langs": comma_separated(langs),
         "seed": seed, "queries": queries, "candidates": candidates, "split": split, "comparable": comparable,
         "mask_shared": mask_shared, "on_error": on_error, "skipped": skipped,
     }  # fmt: skip

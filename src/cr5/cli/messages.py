@@ -32,6 +32,8 @@ def in_command_line_terms(message: str, app: Any) -> str:
 
 
 def _shown(options: Mapping[str, str], name: str, operator: str, value: str) -> str:
+    if name == "memory" and value.replace("_", "").isdigit():
+        value = f"{int(value) / 1e9:g}GB"
     if name in options:
         if operator == "=":
             return f"{options[name]} {value}" if value not in ("True", "None") else options[name]

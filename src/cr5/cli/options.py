@@ -14,7 +14,7 @@ from cr5.settings import PRESETS, Settings, make_settings
 Corpora = Annotated[
     list[str],
     typer.Argument(
-        help="Files, folders or globs (.jsonl, .csv, .tsv, each also .gz or .xz; .parquet), "
+        help="Files, folders or globs (.jsonl, .csv, .tsv, each also .gz, .bz2 or .xz; .parquet), "
         "- for JSONL on standard input, or builtin for the built-in encyclopedia.",
         metavar="CORPUS",
         show_default=False,
@@ -25,26 +25,30 @@ OnError = Annotated[
     Literal["raise", "skip"], typer.Option(help="Input that cannot be used: stop with an error, or skip and count it.")
 ]
 Preset = Annotated[str, typer.Option(help=f"Settings to start from: {', '.join(PRESETS)} (as in the paper).")]
-Changes = Annotated[
+SettingChanges = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any other setting, e.g. min_documents=5; may be repeated.", metavar="NAME=VALUE"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Model = Annotated[Path, typer.Argument(help="A folder that cr5 train wrote.", metavar="MODEL")]
 Lang = Annotated[str, typer.Option(help="Language of the text, e.g. it.", metavar="CODE")]
+Store = Annotated[
+    str | None,
+    typer.Option(help="Documents are in PostgreSQL with pgvector: postgresql://USER@HOST/DATABASE.", metavar="URL"),
+]
 Rank = Annotated[int | None, typer.Option(min=1, help="Dimensions of the vectors.", show_default="300")]
 Ridge = Annotated[
     str | None, typer.Option(help="Strength of the ridge penalty.", show_default="auto", metavar="NUMBER|auto")
 ]
 
 
-def settings_of(preset: str, setting: list[str] | None, **given: Any) -> Settings:
-    """Return the settings of a preset, changed by --set and by other options."""
-    return make_settings(preset, **changes_of(setting, **given))
+def parse_settings(preset: str, setting: list[str] | None, **given: Any) -> Settings:
+    """The settings of a preset, changed by --set and by other options."""
+    return make_settings(preset, **parse_changes(setting, **given))
 
 
-def changes_of(setting: list[str] | None, **given: Any) -> dict[str, Any]:
-    """Return what --set and other options change; an option that was not given changes nothing."""
+def parse_changes(setting: list[str] | None, **given: Any) -> dict[str, Any]:
+    """What --set and other options change; an option that was not given changes nothing."""
     changes = dict(_setting(item) for item in setting or [])
     return changes | {name: value for name, value in given.items() if value is not None}
 
@@ -62,7 +66,7 @@ def read_corpora(
     return read_batches(corpora, langs=comma_separated(langs), on_error=on_error, skipped=skipped)
 
 
-def ridge_of(text: str | None) -> float | str | None:
+def parse_ridge(text: str | None) -> float | str | None:
     """Parse a number or auto."""
     if text is None or text == "auto":
         return text
@@ -70,6 +74,14 @@ def ridge_of(text: str | None) -> float | str | None:
         return float(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is neither a number nor auto", param_hint="--ridge") from None
+
+
+def decode_utf8(data: bytes, source: str) -> str:
+    """Decode a text; ``source`` names it in the error."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Cr5Error(f"{source} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
 
 
 def parse_bytes(text: str) -> int:

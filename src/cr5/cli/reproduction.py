@@ -8,7 +8,7 @@ import typer
 
 from cr5 import evaluate
 from cr5.cli.evaluation import Output, written
-from cr5.cli.options import Changes, Json, Langs, OnError, Rank, changes_of, comma_separated
+from cr5.cli.options import Json, Langs, OnError, Rank, SettingChanges, comma_separated, parse_changes
 from cr5.cli.render import console, scores
 from cr5.corpus.skipped import Skipped
 from cr5.evaluate.preparation import check_output
@@ -26,7 +26,7 @@ def reproduce(
     output: Output = None,
     langs: Langs = None,
     rank: Rank = None,
-    setting: Changes = None,
+    setting: SettingChanges = None,
     queries: Annotated[
         int,
         typer.Option(min=1, help="Test queries of a language pair, at most a tenth of the concepts that it shares."),
@@ -72,7 +72,7 @@ def reproduce(
             candidates_train=candidates_train,
             low_resource=low_resource,
             seed=seed,
-            overrides=changes_of(setting, rank=rank),
+            overrides=parse_changes(setting, rank=rank),
             on_error=on_error,
             skipped=skipped,
             progress=progress,

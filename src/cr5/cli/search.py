@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cr5.cli.options import Json, Langs, OnError, comma_separated, read_corpora
+from cr5.cli.options import Json, Langs, OnError, Store, comma_separated, decode_utf8, read_corpora
 from cr5.cli.render import console
 from cr5.cli.render import search as render
 from cr5.cli.render.console import err, out
@@ -20,10 +20,6 @@ from cr5.retrieval.top_k import Measure
 WORD_PAIRS = 5  # that explain a hit
 
 Folder = Annotated[Path, typer.Argument(help="A folder that cr5 index wrote.", metavar="INDEX")]
-Store = Annotated[
-    str | None,
-    typer.Option(help="PostgreSQL server with pgvector: postgresql://USER@HOST/DATABASE.", metavar="URL"),
-]
 
 
 def index(
@@ -42,14 +38,7 @@ def index(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of the index, new or existing.", metavar="INDEX")
     ],
-    store: Annotated[
-        str | None,
-        typer.Option(
-            help="Keep documents in PostgreSQL with pgvector: postgresql://USER@HOST/DATABASE.",
-            metavar="URL",
-            show_default="in the folder",
-        ),
-    ] = None,
+    store: Store = None,
     langs: Langs = None,
     on_error: OnError = "raise",
     reindex: Annotated[
@@ -165,7 +154,7 @@ def search(
     hits = []
     for hit, reason in zip(result.hits, reasons, strict=True):
         fields = render.document_fields(hit, reason) | {"score": hit.score, "cosine": hit.cosine}
-        hits.append(fields | ({"pairs": [list(pair) for pair in reason.pairs]} if explain else {}))
+        hits.append(fields | ({"pairs": reason.pairs} if explain else {}))
     console.as_json(
         {
             "query": text,
@@ -210,17 +199,11 @@ def pairs(
             "cosine": pair.cosine,
             "a": render.document_fields(pair.a),
             "b": render.document_fields(pair.b),
-            "words": [list(words) for words in reason.pairs],
+            "words": reason.pairs,
         }
         for pair, reason in zip(closest, reasons, strict=True)
     ]
     console.as_json({"between": langs, "pairs": rows})
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands to an app."""
-    for command in (index, search, pairs):
-        app.command()(command)
 
 
 def _check_arguments(
@@ -255,10 +238,7 @@ def _open_index(
 def _query_text(query: str | None, like: Path | None) -> str:
     if (query is None) == (like is None):
         raise Cr5Error("give either a text to search for or --like FILE")
-    try:
-        text = query or "" if like is None else like.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise Cr5Error(f"{like} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
+    text = query or "" if like is None else decode_utf8(like.read_bytes(), str(like))
     if not any(letter.isalnum() for letter in text):
         source = "the query" if like is None else like
         raise Cr5Error(f"{source} has no letter or digit; give words to search for")

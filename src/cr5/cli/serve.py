@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cr5.cli.options import Store
 from cr5.cli.render import console
 from cr5.errors import Cr5Error, MissingPackageError
 from cr5.index import Index
@@ -26,10 +27,7 @@ def serve(
         list[str] | None,
         typer.Option(help="Another host name that the server answers to; may be repeated.", metavar="NAME"),
     ] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(help="Address of the index's PostgreSQL server, if it needs a password.", metavar="URL"),
-    ] = None,
+    store: Store = None,
 ) -> None:
     """Serve an index over HTTP: a search page for people, and an API for programs, described at /docs.
 

@@ -21,7 +21,7 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="File to write: .parquet, .jsonl, .csv or .tsv, the last three also .gz or .xz; - for JSONL on standard "
+        help="File to write: .parquet, .jsonl, .csv or .tsv, the last three also .gz, .bz2 or .xz; - for JSONL on standard "
         "output.",
         metavar="FILE",
     ),
@@ -37,16 +37,16 @@ TRAIN_ON_SHORT = "train with a lower --set min_unique=N"
 
 def add_source_command(app: typer.Typer, source: Source, panel: str) -> None:
     """Add the command of a source: its input, --output, the options of its reader, and those of every source."""
-    (input_name, described), *options = source.parameters.items()
+    (input_name, input_parameter), *options = source.parameters.items()
 
     def command(**given: Any) -> None:
         inputs = given.pop(input_name)
-        own = {name: _parsed(given.pop(name), name, *parameter) for name, parameter in options}
-        _run(app, source, inputs, own, **given)
+        values = {name: _parse_option(given.pop(name), name, *parameter) for name, parameter in options}
+        _run(app, source, inputs, values, **given)
 
     common = list(inspect.signature(_run).parameters.values())[4:]
     parameters = [
-        _typer_parameter(input_name, *described),
+        _typer_parameter(input_name, *input_parameter),
         common[0],
         *(_typer_parameter(name, *parameter) for name, parameter in options),
         *common[1:],
@@ -94,38 +94,39 @@ def _run(
         console.warn(f"no document is in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}")
 
 
-def _typer_parameter(name: str, parameter: inspect.Parameter, described: ParameterHelp) -> inspect.Parameter:
+def _typer_parameter(name: str, parameter: inspect.Parameter, description: ParameterHelp) -> inspect.Parameter:
     """The parameter of a reader as typer declares it: an argument if it is positional, else an option."""
-    kind, default = get_args(parameter.annotation)[0], parameter.default
-    if get_origin(kind) is Sequence:
-        kind = list[get_args(kind)[0]]  # type: ignore[misc]
+    value_type, default = get_args(parameter.annotation)[0], parameter.default
+    if get_origin(value_type) is Sequence:
+        value_type = list[get_args(value_type)[0]]  # type: ignore[misc]
         default = [default] if isinstance(default, str) else default
-    elif _is_mapping(kind):
-        kind = list[str] | None
-    shown: dict[str, Any] = {"help": described.help, "metavar": described.metavar}
+    elif _is_mapping(value_type):
+        value_type = list[str] | None
+    texts: dict[str, Any] = {"help": description.help, "metavar": description.metavar}
     if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-        return parameter.replace(annotation=Annotated[kind, typer.Argument(**shown, show_default=False)])
+        return parameter.replace(annotation=Annotated[value_type, typer.Argument(**texts, show_default=False)])
     option = typer.Option(
-        f"--{name.replace('_', '-')}", **shown, min=described.minimum, show_default=described.show_default or True
+        f"--{name.replace('_', '-')}", **texts, min=description.minimum, show_default=description.show_default or True
     )
-    return parameter.replace(annotation=Annotated[kind, option], default=default)
+    return parameter.replace(annotation=Annotated[value_type, option], default=default)
 
 
-def _parsed(value: Any, name: str, parameter: inspect.Parameter, described: ParameterHelp) -> Any:
+def _parse_option(given: Any, name: str, parameter: inspect.Parameter, description: ParameterHelp) -> Any:
     """The value of an option as the reader takes it: KEY=VALUE, given several times, becomes a mapping."""
     if not _is_mapping(get_args(parameter.annotation)[0]):
-        return value
-    if not value:
+        return given
+    if not given:
         return None
-    pairs = [item.partition("=") for item in value]
-    for key, equals, meaning in pairs:
-        if not (key and equals and meaning):
+    values = {}
+    for item in given:
+        key, _, value = item.partition("=")
+        if not (key and value):
             raise typer.BadParameter(
-                f"{key + equals + meaning!r} is not of the form {described.metavar}",
-                param_hint=f"--{name.replace('_', '-')}",
+                f"{item!r} is not of the form {description.metavar}", param_hint=f"--{name.replace('_', '-')}"
             )
-    return {key: meaning for key, _, meaning in pairs}
+        values[key] = value
+    return values
 
 
-def _is_mapping(kind: Any) -> bool:
-    return any(get_origin(one) is Mapping for one in (kind, *get_args(kind)))
+def _is_mapping(value_type: Any) -> bool:
+    return any(get_origin(part) is Mapping for part in (value_type, *get_args(value_type)))

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,12 +27,17 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
-def plain_table(title: str, *columns: str, left: tuple[str, ...] = ()) -> Table:
+def plain_table(title: str, *columns: str, left: Sequence[str] = ()) -> Table:
     """A table without a frame; columns hold numbers and align right, except those in ``left``."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title or None, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for name in columns:
-        table.add_column(name, justify="left" if name in left else "right")
+        table.add_column(Text(name), justify="left" if name in left else "right")
     return table
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: 1 step, 2 steps."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 @contextmanager

@@ -27,8 +27,8 @@ def inspection_tables(inspection: Inspection) -> None:
     out.print(shared)
     out.print(f"{inspection.concepts:,} concepts, {inspection.concepts_shared:,} of them in two languages or more")
     out.print(
-        "words: different ones; repeated: texts that were there before; short, long, alone: documents that training "
-        "would leave out for too few or too many different words, or because no other language has their concept",
+        "words: vocabulary size; repeated: exact duplicates; short, long, alone: documents that training leaves out, for "
+        "too few or too many different words, or because no other language has their concept",
         style="dim",
     )
     for lang, facts in inspection.languages.items():
@@ -57,9 +57,11 @@ def source_summary(
     columns = {
         "docs": {lang: f"{facts.documents:,}" for lang, facts in figures.items()},
         "guessed": {lang: f"{facts.guessed:,}" for lang, facts in figures.items() if facts.guessed},
-        "sure": {lang: f"{facts.confidence:.0%}" for lang, facts in figures.items() if facts.confidence is not None},
+        "confidence": {
+            lang: f"{facts.confidence:.0%}" for lang, facts in figures.items() if facts.confidence is not None
+        },
         "foreign": {lang: f"{sum(facts.foreign.values()):,}" for lang, facts in figures.items() if facts.foreign},
-        "similar": {lang: f"{facts.duplicates:,}" for lang, facts in figures.items() if facts.duplicates},
+        "near-dup": {lang: f"{facts.duplicates:,}" for lang, facts in figures.items() if facts.duplicates},
         "short": {lang: f"{facts.short:.0%}" for lang, facts in figures.items() if (facts.short or 0) >= 0.005},
     }
     shown = {name: cells for name, cells in columns.items() if cells}
@@ -76,7 +78,7 @@ def source_summary(
         to.print(line, style="dim")
     if "short" in shown:
         to.print(
-            f"short: fewer different words than the {min_unique} that training asks for, by a sample; {longer}",
+            f"short: fewer than {min_unique} different words, the minimum for training; estimated from a sample; {longer}",
             style="dim",
         )
     if not summary.shared:
@@ -91,7 +93,7 @@ def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterat
         first = [f"{code} is {lang}" for code, lang in sorted(summary.renamed.items())]
         yield f"codes: {', '.join(first[:5])}" + (f" and {len(first) - 5:,} more" if len(first) > 5 else "")
     if summary.guessed:
-        yield "guessed: the source names no language; sure: how sure the guesses are, on average"
+        yield "guessed: the source names no language; confidence: of the guesses, on average"
     if summary.foreign:
         (lang, other), count = summary.foreign.most_common(1)[0]
         done = "left out" if drop_foreign else "leave them out with --drop-foreign"
@@ -99,12 +101,12 @@ def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterat
         yield f"foreign: evidently in another language ({lang}: {count:,} in {other}, such as {example}); {done}"
     if summary.duplicates:
         done = "left out" if dedupe else "leave them out with --dedupe"
-        yield f"similar: nearly repeat a text of another concept; {done}"
+        yield f"near-dup: nearly repeat a text of another concept; {done}"
 
 
 def wikipedia_report(built: WikipediaCorpus, seconds: float) -> None:
     """Print what became of every Wikipedia."""
-    columns = ("lang", "dump", "pages", "articles", "foreign", "similar", "alone", "docs")
+    columns = ("lang", "dump", "pages", "articles", "foreign", "near-dup", "alone", "docs")
     table = plain_table(f"Corpus {built.output}", *columns, left=columns[:2])
     for lang, language in built.languages.items():
         published = language.published
@@ -118,7 +120,7 @@ def wikipedia_report(built: WikipediaCorpus, seconds: float) -> None:
     out.print(f"{total:,} documents, {built.shared_concepts:,} concepts in two languages or more, {seconds:,.1f} s")
     out.print(
         "articles: pages that are no redirect or disambiguation and have an item of Wikidata; foreign: evidently in "
-        "another language; similar: nearly repeat another; alone: of a concept that no other language has",
+        "another language; near-dup: nearly repeat another; alone: of a concept that no other language has",
         style="dim",
     )
     for lang, language in built.languages.items():

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from cr5.cli.render.console import out, plain_table
+from cr5.cli.render.console import out, plain_table, plural
 from cr5.model import Cr5
 from cr5.retrieval.explanations import Explanation
 
@@ -39,7 +39,8 @@ def training_report(model: Cr5, path: Path, seconds: float | None) -> None:
     state = "converged" if report["converged"] else "not converged"
     out.print(
         f"preset {chosen.preset}, rank {chosen.rank}, ridge {report['ridge']:g}, {report['concepts']:,} concepts; "
-        f"energy {report['energy']:.2f}, residual {report['residual']:.3g} after {report['steps']} steps ({state}), "
+        f"energy {report['energy']:.2f}, residual {report['residual']:.3g} "
+        f"after {plural(report['steps'], 'step')} ({state}), "
         f"{report['seconds']:.1f} s"
     )
     if seconds is not None:

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from cr5.cli.render.console import out
+from cr5.cli.render.console import out, plain_table
 from cr5.evaluate.comparison import Comparison
 from cr5.evaluate.published.table1 import COLUMNS, PUBLISHED, PublishedRow
 from cr5.evaluate.report.contents import (
@@ -172,9 +171,10 @@ def _extremes(rows: Sequence[DetailRow]) -> list[Sequence[DetailRow]]:
 
 def _table(columns: Sequence[str]) -> Table:
     """A table whose first column is text and whose others are numbers; no line of it is broken."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for i, name in enumerate(columns):
-        table.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
+    table = plain_table("", *columns, left=columns[:1])
+    table.show_edge, table.padding = False, (0, 1, 0, 0)
+    for column in table.columns:
+        column.no_wrap = True
     return table
 
 

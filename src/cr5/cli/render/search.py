@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from cr5.cli.render import console
-from cr5.cli.render.console import out
+from cr5.cli.render.console import out, plain_table
 from cr5.index import DOCUMENT_COLUMNS, DocumentPair, IndexedDocument, IngestCounts, Query, RecallEstimate, SearchHit
 from cr5.retrieval.passages import LongTextExplanation, passage
 from cr5.retrieval.top_k import Measure
@@ -34,7 +33,7 @@ def index_report(folder: Path, about: dict[str, Any], store_label: str, seconds:
 
 def ingest_report(action: str, counts: IngestCounts) -> None:
     """Print what became of documents, with a warning for those that were left out."""
-    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} renewed, {counts.unchanged:,} unchanged")
+    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} replaced, {counts.unchanged:,} unchanged")
     if counts.blank.total():
         console.warn(f"{_by_lang(counts.blank)} have no word that the model knows; they cannot be found")
     if counts.unknown.total():
@@ -55,7 +54,7 @@ def recall_report(estimate: RecallEstimate) -> None:
     recall = f"recall@{estimate.k} {estimate.recall:.3f}"
     out.print(f"{recall} over {estimate.queries:,} queries, approximate against exact search")
     if estimate.recall < MIN_RECALL:
-        console.warn(f"recall is below {MIN_RECALL}; build the index again, or report your figures")
+        console.warn(f"recall is below {MIN_RECALL}; build the index again")
 
 
 def search_report(
@@ -65,8 +64,8 @@ def search_report(
     if hits:
         out.print(_hit_table(hits, reasons, measure, explain))
     if query.guessed and query.coverage:
-        language = f"{query.lang} ({query.confidence:.0%} sure)"
-        out.print(f"the query was read as {language}; set another language with --lang", style="dim")
+        language = f"{query.lang} (confidence {100 * query.confidence:.0f} %)"
+        out.print(f"language of the query: {language}; set another with --lang", style="dim")
     if not hits:
         console.warn(_why_no_hits(query))
 
@@ -119,14 +118,10 @@ def _by_lang(counts: Counter[str]) -> str:
 
 def _table(title: str, *columns: str, left: Sequence[str] = ()) -> Table:
     """A table whose last column takes the remaining width."""
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        table.add_column(
-            name,
-            justify="left" if name in left else "right",
-            no_wrap=name != columns[-1],
-            max_width=TITLE_COLUMNS if name.startswith("title") else None,
-        )
+    table = plain_table(title, *columns, left=left)
+    for column in table.columns:
+        column.no_wrap = column is not table.columns[-1]
+        column.max_width = TITLE_COLUMNS if str(column.header).startswith("title") else None
     return table
 
 
