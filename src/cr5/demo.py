@@ -1,12 +1,14 @@
 """The demo: train on the built-in encyclopedia, evaluate on held-out concepts, and search."""
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from cr5 import __version__
 from cr5.corpus.documents import Document, in_batches
 from cr5.corpus.reading import read
 from cr5.data import FOLDER
@@ -41,6 +43,57 @@ class ArticleMatch:
     lang: str
     title: str
     score: float
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demo computed: the trials on held-out concepts, a model of all documents, and its searches."""
+
+    documents: list[Document]
+    runs: list[Run]
+    model: Cr5
+    searches: list[tuple[str, str, list[ArticleMatch]]]
+    seconds: float
+
+    @property
+    def mean(self) -> dict[str, float]:
+        """The mean of every figure over the trials."""
+        return mean_precision(self.runs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        first, fit = self.runs[0].trained[0].report, self.model.report
+        trials = [
+            {"seed": seed} | precision_at_1(run) | {"scores": [score.to_json() for score in run.scores]}
+            for seed, run in enumerate(self.runs)
+        ]
+        return {
+            "version": __version__,
+            "documents": len(self.documents),
+            "held_out": HELD_OUT,
+            "seeds": len(self.runs),
+            "settings": self.model.settings.to_json(),
+            "ridge": first["ridge"],
+            "ridge_path": first["ridge_path"],
+            "mean": self.mean,
+            "trials": trials,
+            "fit": {key: fit[key] for key in ("energy", "residual", "steps", "products", "seconds", "converged")},
+            "searches": [
+                {"lang": lang, "query": text, "hits": [asdict(hit) for hit in hits]}
+                for lang, text, hits in self.searches
+            ],
+            "seconds": self.seconds,
+        }
+
+
+def run_demo(seeds: int = SEEDS, progress: ProgressCallback = no_progress) -> Demo:
+    """Evaluate on held-out concepts, train on all documents with the ridge of the first trial, and search."""
+    start = time.perf_counter()
+    documents = encyclopedia()
+    runs = evaluate_splits(documents, seeds, progress)
+    model = Cr5(ridge=runs[0].trained[0].report["ridge"], **SETTINGS).fit(documents, progress=progress)
+    searches = [(lang, text, search_documents(model, documents, text, lang)) for lang, text in QUERIES]
+    return Demo(documents, runs, model, searches, time.perf_counter() - start)
 
 
 def encyclopedia() -> list[Document]:

@@ -1,7 +1,7 @@
 """The model, Cr5: turns texts of any language into vectors of one space."""
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -22,9 +22,10 @@ from cr5.progress import ProgressCallback, no_progress, stop_on_interrupt
 from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
 from cr5.retrieval.vectors import document_vectors, row_products
 from cr5.settings import Settings, make_settings
-from cr5.storage.model_files import ModelFolder, open_model, save
+from cr5.storage.model_files import ModelFolder, check_model_folder, open_model, save
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
+from cr5.training.engines.registry import EngineName, open_engine
 from cr5.training.pipeline import train
 
 CHUNK_TEXTS = 1024  # encoded at a time, to bound the memory for their tokens and counts
@@ -228,6 +229,39 @@ class Cr5:
         vector = summands.sum(axis=0) - language.offset if X.nnz else np.zeros(self.settings.rank, np.float32)
         norm = float(np.linalg.norm(vector)) or 1.0
         return VectorParts([language.words[i] for i in X.indices], summands / norm, vector / norm)
+
+
+def checkpoint_path(output: Path) -> Path:
+    """The checkpoint that ``train_model`` writes beside the folder of a model."""
+    return Path(f"{output if output.name else output.resolve()}.checkpoint")
+
+
+def train_model(
+    model: Cr5,
+    documents: Iterable[Document] | Iterable[Batch],
+    output: Path,
+    *,
+    resume: bool = False,
+    engine: EngineName = "cpu",
+    engine_options: Mapping[str, Any] | None = None,
+    **fit_options: Any,
+) -> None:
+    """Fit a model on the engine of a name, and save it to a folder.
+
+    During the fit a checkpoint is written beside the folder; ``resume`` continues from that of an interrupted run.
+    ``engine_options`` are those of ``open_engine``, ``fit_options`` those of ``Cr5.fit``.
+    """
+    check_model_folder(output)
+    checkpoint = checkpoint_path(output)
+    if resume and not checkpoint.exists():
+        raise Cr5Error(f"there is no checkpoint {checkpoint} to continue from; leave out `resume`")
+    if checkpoint.exists() and not resume:
+        raise Cr5Error(f"{checkpoint} is from an interrupted run; continue it with `resume=True`, or delete the file")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with open_engine(engine, scratch_folder=output.parent, **(engine_options or {})) as opened:
+        model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
+        model.save(output)
+    checkpoint.unlink(missing_ok=True)
 
 
 def _texts(texts: Sequence[str]) -> Sequence[str]:

@@ -211,7 +211,7 @@ def test_an_interrupt_leaves_nothing_behind(
     before = sorted(tmp_path.iterdir())
     monkeypatch.setattr("cr5.sources.make_corpus.clean", interrupted)
     assert command(name, *arguments, "-o", "corpus.parquet") == 130
-    assert capsys.readouterr().err == "stopped; nothing was written\n"
+    assert capsys.readouterr().err == "stopped\n"
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -283,7 +283,7 @@ def test_languages_that_the_source_does_not_name_are_guessed_with_their_confiden
     for lang in {d.lang for d in articles}:
         count = sum(d.lang == lang for d in articles)
         assert re.search(rf"^ {lang} +{count} +{count} +\d+%", printed, re.MULTILINE)
-    assert "guessed: the source names no language; sure: how sure the guesses are, on average" in words(printed)
+    assert "guessed: the source names no language; confidence: of the guesses, on average" in words(printed)
 
 
 ADVICE = {
@@ -301,7 +301,10 @@ def test_documents_too_short_to_train_on_come_with_advice(
 ) -> None:
     assert command(name, *SOURCES[name][0](tmp_path), "-o", "corpus.tsv") == 0
     told = words(capsys.readouterr().out)
-    assert f"short: fewer different words than the 50 that training asks for, by a sample; {ADVICE[name]}" in told
+    assert (
+        f"short: fewer than 50 different words, the minimum for training; estimated from a sample; {ADVICE[name]}"
+        in told
+    )
 
 
 def test_normalised_language_codes_are_printed(

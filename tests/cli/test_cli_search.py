@@ -94,13 +94,13 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
 ) -> None:
     out, err = printed("index", model_folder, corpus, "-o", tmp_path / "index")
     assert "120 documents, rank 60" in out
-    assert "added: 120 new, 0 renewed, 0 unchanged" in out
+    assert "added: 120 new, 0 replaced, 0 unchanged" in out
     assert "Next: cr5 search" in out
     assert err == ""
     more = [Document("Q000", "aa", FEW[3].text), Document("Q1", "fr", "le chien"), Document("Q2", "cc", "zzz")]
     write(tmp_path / "more.jsonl", more)
     out, err = printed("index", model_folder, tmp_path / "more.jsonl", "-o", tmp_path / "index")
-    assert "added: 0 new, 1 renewed, 0 unchanged" in out
+    assert "added: 0 new, 1 replaced, 0 unchanged" in out
     assert "1 documents (cc 1) have no word that the model knows; they cannot be found" in err
     assert "1 documents (fr 1) are in languages that the model does not know; they are left out" in err
     out, _ = printed("index", "-o", tmp_path / "index", "--delete", "aa:Q000", "--delete", "nothing", "--check")
@@ -189,7 +189,7 @@ def test_a_search_shows_rank_language_title_score_and_text(folder: Path, printed
     rows = [line.split() for line in out.splitlines() if re.match(r" *\d ", line)]
     assert [row[0] for row in rows] == ["1", "2", "3"]
     assert all(row[1] in madeup.LANGS and row[2] == row[1] for row in rows)  # titles are "aa 7"
-    assert re.search(r"the query was read as bb \(\d+% sure\); set another language with --lang", out)
+    assert re.search(r"language of the query: bb \(confidence \d+ %\); set another with --lang", out)
     assert err == ""
     assert "read as" not in printed("search", folder, QUERY, "--lang", "bb")[0]
 

@@ -16,6 +16,7 @@ from cr5.cli.messages import in_command_line_terms
         ("pass `mask_shared=True`", "pass --mask-shared"),
         ("lower `min_unique`", "lower --set min_unique"),
         ("use `min_unique=1`", "use --set min_unique=1"),
+        ("set `memory=2_000_000_000`", "set --memory 2GB"),
         ("`unknown_name=3` stays", "unknown_name=3 stays"),
         ("nothing in backticks: rank=3", "nothing in backticks: rank=3"),
         ("text with ` a single backtick", "text with ` a single backtick"),

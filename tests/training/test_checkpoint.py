@@ -44,7 +44,7 @@ def never() -> Basis:
 
 
 def kept(fingerprint: str = "abc") -> Checkpoint:
-    return Checkpoint(Path("fit.checkpoint"), fingerprint, written=1000.0)
+    return Checkpoint(Path("fit.checkpoint"), fingerprint, last_save=1000.0)
 
 
 def message(at: Checkpoint) -> str:
@@ -58,7 +58,7 @@ UNREADABLE = "fit.checkpoint cannot be read as a checkpoint; delete it to start 
 
 def test_a_basis_and_its_state_come_back() -> None:
     state = {"path": {"ridge": 0.3, "points": [1, None, "x"]}}
-    kept().save(basis, state, now=True)
+    kept().save(basis, state, force=True)
     found = kept().load()
     assert found is not None
     assert found[1] == state
@@ -70,7 +70,7 @@ def test_a_basis_and_its_state_come_back() -> None:
 
 def test_arrays_in_any_memory_order_come_back() -> None:
     Z = basis()["en"]
-    kept().save(lambda: {"f": np.asfortranarray(Z), "slice": np.hstack([Z, Z])[:, ::2]}, {}, now=True)
+    kept().save(lambda: {"f": np.asfortranarray(Z), "slice": np.hstack([Z, Z])[:, ::2]}, {}, force=True)
     found = kept().load()
     assert found is not None
     np.testing.assert_array_equal(found[0]["f"], Z)
@@ -104,9 +104,9 @@ def test_a_basis_is_fetched_only_where_it_is_written(clock: Clock) -> None:
 
 
 def test_a_fetch_that_fails_leaves_the_last_file_whole() -> None:
-    kept().save(partial(basis, 1), {"step": 1}, now=True)
+    kept().save(partial(basis, 1), {"step": 1}, force=True)
     with pytest.raises(AssertionError, match="not to be fetched"):
-        kept().save(never, {"step": 2}, now=True)
+        kept().save(never, {"step": 2}, force=True)
     found = kept().load()
     assert found is not None
     assert found[1] == {"step": 1}
@@ -115,7 +115,7 @@ def test_a_fetch_that_fails_leaves_the_last_file_whole() -> None:
 
 def test_what_must_be_kept_now_is_and_counts_as_fresh(clock: Clock) -> None:
     at = kept()
-    at.save(basis, {"step": 1}, now=True)
+    at.save(basis, {"step": 1}, force=True)
     clock.now += 29
     at.save(basis, {"step": 2})
     found = at.load()
@@ -124,7 +124,7 @@ def test_what_must_be_kept_now_is_and_counts_as_fresh(clock: Clock) -> None:
 
 
 def test_other_documents_or_settings_are_refused() -> None:
-    kept("abc").save(basis, {}, now=True)
+    kept("abc").save(basis, {}, force=True)
     assert message(kept("xyz")).startswith("fit.checkpoint belongs to other documents or settings; ")
     assert Path("fit.checkpoint").exists()
 
@@ -136,7 +136,7 @@ def test_a_file_of_something_else_is_refused(content: bytes) -> None:
 
 
 def test_a_file_that_was_cut_short_is_refused_wherever_the_cut() -> None:
-    kept().save(basis, {}, now=True)
+    kept().save(basis, {}, force=True)
     whole = Path("fit.checkpoint").read_bytes()
     for size in range(0, len(whole), 7):
         Path("fit.checkpoint").write_bytes(whole[:size])
@@ -160,7 +160,7 @@ def test_a_folder_in_its_place_is_refused() -> None:
 
 
 def test_a_write_that_fails_leaves_the_last_file_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept().save(partial(basis, 1), {"step": 1}, now=True)
+    kept().save(partial(basis, 1), {"step": 1}, force=True)
 
     def fails(tensors: object, path: Path, metadata: object) -> None:
         path.write_bytes(b"half")
@@ -168,7 +168,7 @@ def test_a_write_that_fails_leaves_the_last_file_whole(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(checkpoint, "save_file", fails)
     with pytest.raises(OSError, match="no space"):
-        kept().save(partial(basis, 2), {"step": 2}, now=True)
+        kept().save(partial(basis, 2), {"step": 2}, force=True)
     found = kept().load()
     assert found is not None
     assert found[1] == {"step": 1}
@@ -177,5 +177,5 @@ def test_a_write_that_fails_leaves_the_last_file_whole(monkeypatch: pytest.Monke
 
 def test_a_finished_write_leaves_one_file() -> None:
     at = kept()
-    at.save(basis, {}, now=True)
+    at.save(basis, {}, force=True)
     assert [path.name for path in Path().iterdir()] == ["fit.checkpoint"]

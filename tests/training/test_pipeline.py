@@ -220,8 +220,8 @@ def test_a_fit_that_has_not_converged_warns(documents: list[Document]) -> None:
     with pytest.warns(NotConverged) as caught:
         model = Cr5(**madeup.SETTINGS | {"max_steps": 1, "tol": 1e-9}).fit(documents)
     message = (
-        f"the fit stopped after 1 steps at residual {model.report['residual']:.3g}, above the tolerance 1e-09; "
-        "raise max_steps or tol"
+        f"the fit stopped after 1 step at residual {model.report['residual']:.3g}, above the tolerance 1e-09; "
+        "raise `max_steps` or `tol`"
     )
     assert [str(warning.message) for warning in caught] == [message]
     assert caught[0].filename == __file__  # it points at whoever called fit

@@ -16,7 +16,7 @@ from cr5.progress import Progress
 from cr5.training import ridge, solver
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.ridge import RIDGES, RidgePath, held_out, ridge_path, score
+from cr5.training.ridge import RIDGES, RidgePath, held_out, score, select_ridge
 from cr5.training.solver import Fit, reduced_rank_ridge
 
 RANK = 8
@@ -52,7 +52,7 @@ def filled(given: Problem, memory: int | None = None) -> CpuEngine:
 
 
 def walk(given: Problem, embed: Embed = embed, **options: Any) -> RidgePath:
-    return ridge_path(filled(given), given.concepts, embed, **options)
+    return select_ridge(filled(given), given.concepts, embed, **options)
 
 
 class Spy:
@@ -116,15 +116,15 @@ def test_the_path_scores_and_chooses_as_independent_fits_would(seed: int) -> Non
     best = max(precision for precision, _ in slow.values())
     assert best > 0.3  # chance: 1 in 30
     noise = np.sqrt(best * (1 - best) / path.queries)
-    assert slow[path.ridge][0] >= best - 2 * noise
+    assert slow[path.best_ridge][0] >= best - 2 * noise
 
 
 def test_the_best_point_of_the_path_is_chosen_and_the_engine_holds_its_basis(monkeypatch: pytest.MonkeyPatch) -> None:
     spy, given = Spy(monkeypatch), signal()
     engine = filled(given)
-    path = ridge_path(engine, given.concepts, embed, rank=RANK)
+    path = select_ridge(engine, given.concepts, embed, rank=RANK)
     best = max(path.points, key=lambda point: (point.precision, point.reciprocal_rank))
-    assert path.ridge == best.ridge
+    assert path.best_ridge == best.ridge
     assert best is not path.points[-1]  # or any engine would hold it
     kept = spy.after[path.points.index(best)]
     assert all(np.array_equal(Z, other) for Z, other in zip(engine.words.get("Z"), kept, strict=True))
@@ -135,7 +135,7 @@ def test_the_best_point_of_the_path_is_chosen_and_the_engine_holds_its_basis(mon
 def test_a_path_leaves_nothing_but_the_best_basis_in_the_partitions() -> None:
     given = signal(60, 30)
     engine = filled(given)
-    ridge_path(engine, given.concepts, embed, rank=4)
+    select_ridge(engine, given.concepts, embed, rank=4)
     assert [sorted(store) for store in engine.words.arrays] == [["D", "Z", "mean"]] * 2
     assert engine.documents.arrays == [{}, {}]
 
@@ -143,8 +143,8 @@ def test_a_path_leaves_nothing_but_the_best_basis_in_the_partitions() -> None:
 def test_a_fit_goes_on_from_the_basis_that_a_path_leaves() -> None:
     given = signal(concepts=300)
     engine = filled(given)
-    path = ridge_path(engine, given.concepts, embed, rank=RANK)
-    options: dict[str, Any] = {"rank": RANK, "ridge": path.ridge, "tol": 1e-3}
+    path = select_ridge(engine, given.concepts, embed, rank=RANK)
+    options: dict[str, Any] = {"rank": RANK, "ridge": path.best_ridge, "tol": 1e-3}
     warm = solver.solve(engine, start="engine", **options)
     cold = reduced_rank_ridge(*given, **options)
     np.testing.assert_allclose(warm.eigenvalues, cold.eigenvalues, rtol=1e-3)
@@ -217,7 +217,7 @@ def test_the_walk_ends_once_two_ridges_in_a_row_are_no_better(
     seen: list[Progress] = []
     path = walk(signal(60, 30), rank=4, progress=seen.append)
     assert [point.precision for point in path.points] == list(precisions[:walked])
-    assert path.ridge == RIDGES[chosen]
+    assert path.best_ridge == RIDGES[chosen]
     assert [(p.stage, p.done, p.total) for p in seen] == [("choose the ridge", i, 6) for i in range(walked)]
     assert seen[1].note == f"ridge 30: P@1 {100 * precisions[0]:.1f}"
 
@@ -225,14 +225,14 @@ def test_the_walk_ends_once_two_ridges_in_a_row_are_no_better(
 def test_equal_precision_is_decided_by_reciprocal_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([(0.5, 0.6, 40), (0.5, 0.7, 40), (0.5, 0.65, 40), (0.4, 0.9, 40)])
     monkeypatch.setattr(ridge, "score", lambda vectors, concepts: next(scores))
-    assert walk(signal(60, 30), rank=4).ridge == RIDGES[1]
+    assert walk(signal(60, 30), rank=4).best_ridge == RIDGES[1]
 
 
 def test_a_walk_that_is_stopped_keeps_what_it_has() -> None:
     given = signal()
     engine = filled(given)
-    path = ridge_path(engine, given.concepts, embed, rank=RANK, should_stop=lambda: True)
-    assert [point.ridge for point in path.points] == [path.ridge] == [RIDGES[0]]
+    path = select_ridge(engine, given.concepts, embed, rank=RANK, should_stop=lambda: True)
+    assert [point.ridge for point in path.points] == [path.best_ridge] == [RIDGES[0]]
     assert [Z.shape for Z in engine.words.get("Z")] == [(120, RANK + solver.OVERSAMPLING)] * 2
 
 
@@ -246,7 +246,7 @@ def test_the_same_seed_walks_the_same_path() -> None:
 def test_a_path_within_a_memory_budget_is_the_same_path() -> None:
     given = signal()
     engine, scarce = filled(given), filled(given, 2**29)
-    one, other = (ridge_path(each, given.concepts, embed, rank=RANK) for each in (engine, scarce))
+    one, other = (select_ridge(each, given.concepts, embed, rank=RANK) for each in (engine, scarce))
     assert [replace(p, seconds=0) for p in one.points] == [replace(p, seconds=0) for p in other.points]
     for Z, same in zip(engine.words.get("Z"), scarce.words.get("Z"), strict=True):
         np.testing.assert_array_equal(Z, same)

@@ -3,13 +3,17 @@
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cr5 import __version__
-from cr5.cli import corpora, demo, evaluation, reproduction, search
+from cr5.cli import corpora as corpus_commands
+from cr5.cli import evaluation, search
+from cr5.cli.demo import run_demo
+from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import (
     Corpora,
     Json,
@@ -21,20 +25,21 @@ from cr5.cli.options import (
     Rank,
     Ridge,
     SettingChanges,
+    decode_utf8,
     parse_bytes,
     parse_changes,
     parse_ridge,
     read_corpora,
 )
 from cr5.cli.render import console, models
-from cr5.cli.render.console import out
+from cr5.cli.render.console import err, out
+from cr5.cli.reproduction import reproduce
 from cr5.cli.serve import serve
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
-from cr5.model import Cr5
+from cr5.model import Cr5, checkpoint_path, train_model
 from cr5.storage import vector_files
-from cr5.storage.model_files import check_model_folder
-from cr5.training.engines.registry import EngineName, open_engine
+from cr5.training.engines.registry import EngineName
 from cr5.training.pipeline import NotConverged
 
 app = typer.Typer(
@@ -45,7 +50,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(corpora.app, name="corpus")
+app.add_typer(corpus_commands.app, name="corpus")
 app.add_typer(evaluation.app, name="eval")
 
 
@@ -63,12 +68,8 @@ def _root(version: Version = False) -> None:
     pass
 
 
-app.command("demo")(demo.run_demo)
-
-
-@app.command()
 def train(
-    corpus: Corpora,
+    corpora: Corpora,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the model to.", metavar="MODEL")],
     langs: Langs = None,
     preset: Preset = "default",
@@ -114,39 +115,28 @@ def train(
         cr5 train corpus/ -o model --engine dask --scheduler tcp://10.0.0.1:8786
     """
     model = Cr5(preset, **parse_changes(setting, rank=rank, seed=seed, ridge=parse_ridge(ridge)))
-    check_model_folder(output)
-    checkpoint = Path(f"{output}.checkpoint" if output.name else f"{output.resolve()}.checkpoint")
-    if resume and not checkpoint.exists():
-        raise Cr5Error(f"there is no checkpoint {checkpoint} to continue from; leave out --resume")
-    if checkpoint.exists() and not resume:
-        raise Cr5Error(f"{checkpoint} is from an interrupted run; continue it with --resume, or delete the file")
     skipped = Skipped()
     start = time.perf_counter()
-    batches = read_corpora(corpus, langs, on_error, skipped)
-    output.parent.mkdir(parents=True, exist_ok=True)
     budget = None if memory is None else parse_bytes(memory)
-    options: dict[str, Any] = {
-        "memory": budget,
-        "scheduler": scheduler,
-        "workers": workers,
-    }
-    with (
-        open_engine(engine, scratch_folder=output.parent, **options) as opened,
-        warnings.catch_warnings(),
-        console.progress_bars(json) as progress,
-    ):
-        warnings.simplefilter("ignore", NotConverged)
-        model.fit(
-            batches,
-            engine=opened,
-            on_error=on_error,
-            skipped=skipped,
-            checkpoint=checkpoint,
-            threads=threads,
-            progress=progress,
-        )
-        model.save(output)
-    checkpoint.unlink(missing_ok=True)
+    try:
+        with warnings.catch_warnings(), console.progress_bars(json) as progress:
+            warnings.simplefilter("ignore", NotConverged)  # it is in the report
+            train_model(
+                model,
+                read_corpora(corpora, langs, on_error, skipped),
+                output,
+                resume=resume,
+                engine=engine,
+                engine_options={"memory": budget, "scheduler": scheduler, "workers": workers},
+                on_error=on_error,
+                skipped=skipped,
+                threads=threads,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        advice = "; run the same command with --resume to continue" if checkpoint_path(output).exists() else ""
+        err.print(f"stopped{advice}", style="yellow", soft_wrap=True)
+        sys.exit(130)
     seconds = time.perf_counter() - start
     if json:
         console.as_json({"model": str(output), "seconds": seconds, "skipped": skipped.counts, "report": model.report})
@@ -154,13 +144,14 @@ def train(
         console.skipped_lines(skipped)
         models.training_report(model, output, seconds)
     if model.report["warning"]:
-        console.warn(model.report["warning"])
+        console.warn(in_command_line_terms(model.report["warning"], app))
     if model.report["interrupted"]:
-        console.warn(f"interrupted after {model.report['steps']} steps; the model saved is the best so far")
+        console.warn(
+            f"interrupted after {console.plural(model.report['steps'], 'step')}; the model saved is the best so far"
+        )
         sys.exit(130)
 
 
-@app.command()
 def encode(
     model: Model,
     lang: Lang,
@@ -184,13 +175,8 @@ def encode(
     if output is None and sys.stdout.isatty():
         raise Cr5Error("standard output is a terminal; redirect the vectors with > vectors.npy, or name a file with -o")
     loaded = Cr5.load(model, langs=[lang])
-    try:
-        # Not splitlines(): a form feed, for example, does not end a line.
-        texts = sys.stdin.buffer.read().decode().replace("\r\n", "\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise Cr5Error(
-            f"standard input is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv"
-        ) from error
+    # Not splitlines(): a form feed, for example, does not end a line.
+    texts = decode_utf8(sys.stdin.buffer.read(), "standard input").replace("\r\n", "\n").split("\n")
     if not texts[-1]:
         texts.pop()
     vectors = loaded.encode(texts, lang)
@@ -205,7 +191,6 @@ def encode(
         )
 
 
-@app.command()
 def similar(
     model: Model,
     word: Annotated[str, typer.Argument(help="A word.", metavar="WORD")],
@@ -226,19 +211,12 @@ def similar(
     targets = to.split(",") if to else [other for other in loaded.langs if other != lang]
     neighbours = {target: loaded.similar_words(word, lang, target, k) for target in targets}
     if json:
-        console.as_json(
-            {
-                "word": word,
-                "lang": lang,
-                "similar": {to: list(map(list, words)) for to, words in neighbours.items()},
-            }
-        )
+        console.as_json({"word": word, "lang": lang, "similar": neighbours})
         return
     for target, words in neighbours.items():
         models.similar_words(word, lang, target, words)
 
 
-@app.command()
 def explain(
     model: Model,
     text_a: Annotated[str, typer.Argument(help="A text, or @FILE.", metavar="TEXT_A")],
@@ -256,21 +234,11 @@ def explain(
     """
     explanation = Cr5.load(model).explain(_text(text_a), lang_a, _text(text_b), lang_b, k)
     if json:
-        console.as_json(
-            {
-                "similarity": explanation.similarity,
-                "words_a": [list(item) for item in explanation.words_a],
-                "words_b": [list(item) for item in explanation.words_b],
-                "pairs": [list(item) for item in explanation.pairs],
-                "rest_a": explanation.rest_a,
-                "rest_b": explanation.rest_b,
-            }
-        )
+        console.as_json(explanation._asdict())
         return
     models.explanation(explanation, lang_a, lang_b)
 
 
-@app.command()
 def info(model: Model, json: Json = False) -> None:
     """Show the languages and settings of a model, and how its training ended.
 
@@ -288,12 +256,21 @@ def info(model: Model, json: Json = False) -> None:
 def _text(given: str) -> str:
     if not given.startswith("@"):
         return given
-    try:
-        return Path(given[1:]).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise Cr5Error(f"{given[1:]} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
+    return decode_utf8(Path(given[1:]).read_bytes(), given[1:])
 
 
-search.register(app)
-app.command()(serve)
-app.command()(reproduction.reproduce)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": run_demo,
+    "train": train,
+    "encode": encode,
+    "similar": similar,
+    "explain": explain,
+    "info": info,
+    "index": search.index,
+    "search": search.search,
+    "pairs": search.pairs,
+    "serve": serve,
+    "reproduce": reproduce,
+}
+for name, command in COMMANDS.items():
+    app.command(name)(command)

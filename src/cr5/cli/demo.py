@@ -2,13 +2,12 @@
 
 import socket
 import tempfile
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cr5 import __version__, demo
+from cr5 import demo
 from cr5.cli.options import Json
 from cr5.cli.render import console
 from cr5.cli.render.console import out
@@ -31,45 +30,14 @@ def run_demo(
 
         cr5 demo
     """
-    start = time.perf_counter()
-    documents = demo.encyclopedia()
     with console.progress_bars(json) as progress:
-        runs = demo.evaluate_splits(documents, seeds, progress)
-        first = runs[0].trained[0].report
-        model = Cr5(ridge=first["ridge"], **demo.SETTINGS).fit(documents, progress=progress)
-    searches = [(lang, text, demo.search_documents(model, documents, text, lang)) for lang, text in demo.QUERIES]
-    mean = demo.mean_precision(runs)
+        result = demo.run_demo(seeds, progress)
     if json:
-        console.as_json(
-            {
-                "version": __version__,
-                "documents": len(documents),
-                "held_out": demo.HELD_OUT,
-                "seeds": seeds,
-                "settings": model.settings.to_json(),
-                "ridge": first["ridge"],
-                "ridge_path": first["ridge_path"],
-                "mean": mean,
-                "trials": [
-                    {"seed": seed}
-                    | demo.precision_at_1(trial)
-                    | {"scores": [score.to_json() for score in trial.scores]}
-                    for seed, trial in enumerate(runs)
-                ],
-                "fit": {
-                    key: model.report[key]
-                    for key in ("energy", "residual", "steps", "products", "seconds", "converged")
-                },
-                "searches": [
-                    {"lang": a, "query": b, "hits": [hit.__dict__ for hit in hits]} for a, b, hits in searches
-                ],
-                "seconds": time.perf_counter() - start,
-            }
-        )
+        console.as_json(result.to_json())
         return
-    demo_report(documents, runs, model, mean, searches, time.perf_counter() - start)
+    demo_report(result)
     if not no_serve:
-        _serve_demo(model, documents)
+        _serve_demo(result.model, result.documents)
 
 
 def _serve_demo(model: Cr5, documents: list[Document]) -> None:

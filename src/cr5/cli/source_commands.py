@@ -21,8 +21,8 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="File to write: .parquet, .jsonl, .csv or .tsv, the last three also .gz, .bz2 or .xz; - for JSONL on standard "
-        "output.",
+        help="File to write: .parquet, .jsonl, .csv or .tsv, the last three also .gz, .bz2 or .xz; "
+        "- for JSONL on standard output.",
         metavar="FILE",
     ),
 ]

@@ -23,27 +23,27 @@ class Checkpoint:
     path: Path
     fingerprint: str
     interval_seconds: float = 30.0
-    written: float = field(default_factory=time.monotonic)
+    last_save: float = field(default_factory=time.monotonic)
 
-    def save(self, fetch: Callable[[], dict[str, Array]], state: dict[str, Any], *, now: bool = False) -> None:
-        """Write the basis that ``fetch`` returns, unless the last one is recent."""
-        if not now and time.monotonic() - self.written < self.interval_seconds:
+    def save(self, fetch: Callable[[], dict[str, Array]], state: dict[str, Any], *, force: bool = False) -> None:
+        """Write the Z that ``fetch`` returns; unless ``force`` is set, only if the last save is not recent."""
+        if not force and time.monotonic() - self.last_save < self.interval_seconds:
             return
         metadata = {"cr5": json.dumps({"fingerprint": self.fingerprint, **state})}
         # Safetensors writes an array's memory as it is, whatever the order of its axes.
         arrays = {lang: np.ascontiguousarray(Z) for lang, Z in fetch().items()}
         with atomic_path(self.path, temporary=self.path.with_name(self.path.name + ".part")) as part:
             save_file(arrays, part, metadata)
-        self.written = time.monotonic()
+        self.last_save = time.monotonic()
 
     def load(self) -> tuple[dict[str, Array], dict[str, Any]] | None:
-        """The basis and state of an earlier run, or None if there is no file."""
+        """Z and the state of an earlier run, or None if there is no file."""
         if not self.path.exists():
             return None
         try:
             with safe_open(self.path, framework="numpy") as file:
                 state = dict(json.loads((file.metadata() or {})["cr5"]))
-                basis = {lang: file.get_tensor(lang) for lang in file.keys()}  # noqa: SIM118
+                Z = {lang: file.get_tensor(lang) for lang in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise Cr5Error(f"{self.path} cannot be read as a checkpoint; delete it to start again") from error
         if state.pop("fingerprint", None) != self.fingerprint:
@@ -51,4 +51,4 @@ class Checkpoint:
                 f"{self.path} belongs to other documents or settings; delete it to start again, "
                 "or give the documents and settings of the interrupted fit"
             )
-        return basis, state
+        return Z, state

@@ -34,8 +34,8 @@ class LanguageFacts:
 class Inspection:
     """A corpus in figures.
 
-    Of a language: different words over all documents, running words, the vocabulary that training
-    would use; ``several`` concepts have more than one document (their rows are summed into the
+    Of a language: different words (``unique_words``) and tokens (``words``) of all documents, the vocabulary that
+    training would use; ``several`` concepts have more than one document (their rows are summed into the
     concept), ``duplicates`` repeat the text of an earlier document; then what training would drop:
     documents with too few or too many different words, and of those left, documents of concepts that no
     other language has (``alone``); ``trained`` documents remain. ``shared``: concepts that two languages both have.

@@ -23,7 +23,7 @@ from cr5.training.checkpoint import Checkpoint
 from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.ridge import RIDGES, RidgePath, ridge_path
+from cr5.training.ridge import RIDGES, RidgePath, select_ridge
 from cr5.training.solver import Fit, memory_needed, solve
 
 
@@ -64,30 +64,34 @@ def train(
     used = np.flatnonzero(chosen.document_counts().sum(axis=1))
     number = np.zeros(len(chosen.concepts), np.int64)
     number[sorted(used.tolist(), key=chosen.concepts.__getitem__)] = np.arange(len(used))
-    features = chosen.load_into(engine, settings.weighting, number)
+    vocabularies = chosen.load_into(engine, settings.weighting, number)
     concepts = {lang: number[documents.concepts] for lang, documents in chosen.languages.items()}
-    _check_words(features, settings.rank, settings.weighting.min_documents)
+    _check_words(vocabularies, settings.rank, settings.weighting.min_documents)
     blocks = engine.block_info()
     needed = memory_needed(blocks, len(used), settings.rank)
     engine.check_memory(needed)
     lengths = {lang: documents.unique_words for lang, documents in chosen.languages.items()}
     saved = None
     if checkpoint:
-        digest = fingerprint(features, concepts, lengths, settings)
+        digest = fingerprint(vocabularies, concepts, lengths, settings)
         saved = Checkpoint(checkpoint, digest, checkpoint_interval_seconds)
-    fit, path = _fit(engine, concepts, settings, saved, ridges, progress, should_stop)
+    fit, ridge_path = _fit(engine, concepts, settings, saved, ridges, progress, should_stop)
     warning = ""
     if not fit.converged and not should_stop():
+        steps = "1 step" if fit.steps == 1 else f"{fit.steps} steps"
+        exhausted = fit.steps < settings.max_steps
+        advice = "raise `tol`: float32 goes no further" if exhausted else "raise `max_steps` or `tol`"
         warning = (
-            f"the fit stopped after {fit.steps} steps at residual {fit.residual:.3g}, above the tolerance "
-            f"{settings.tol:g}; "
-            + ("raise max_steps or tol" if fit.steps >= settings.max_steps else "raise tol: float32 goes no further")
+            f"the fit stopped after {steps} at residual {fit.residual:.3g}, above the tolerance "
+            f"{settings.tol:g}; {advice}"
         )
         warnings.warn(warning, NotConverged, stacklevel=3)
     maps = metric_maps(fit, settings, max_documents_per_concept(concepts))
     languages = {
-        lang: LanguageMap(features[lang].words, features[lang].idf, maps[lang], _offset(fit, maps, lang, settings))
-        for lang in features
+        lang: LanguageMap(
+            vocabularies[lang].words, vocabularies[lang].idf, maps[lang], _offset(fit, maps, lang, settings)
+        )
+        for lang in vocabularies
     }
     report = {
         "concepts": len(used),
@@ -95,21 +99,21 @@ def train(
             lang: {
                 "documents": len(chosen.languages[lang]),
                 "documents_read": len(corpus.languages[lang]),
-                "words": len(features[lang].words),
+                "words": len(vocabularies[lang].words),
                 "nonzeros": sum([block.nonzeros for block in blocks if engine.langs[block.language] == lang]),
             }
-            for lang in features
+            for lang in vocabularies
         },
-        "ridge": path.ridge if path else settings.ridge,
-        "ridge_path": [asdict(point) for point in path.points] if path else [],
-        "ridge_queries": path.queries if path else 0,
+        "ridge": ridge_path.best_ridge if ridge_path else settings.ridge,
+        "ridge_path": [asdict(point) for point in ridge_path.points] if ridge_path else [],
+        "ridge_queries": ridge_path.queries if ridge_path else 0,
         "energy": fit.energy,
         "eigenvalues": [float(value) for value in fit.eigenvalues],
         "residual": fit.residual,
         "steps": fit.steps,
         "products": fit.products,
         "seconds": fit.seconds,
-        "path_seconds": sum(point.seconds for point in path.points) if path else 0.0,
+        "path_seconds": sum(point.seconds for point in ridge_path.points) if ridge_path else 0.0,
         "converged": fit.converged,
         "interrupted": should_stop(),
         "memory_predicted": needed,
@@ -137,29 +141,32 @@ def _fit(
     }
     loaded = checkpoint.load() if checkpoint else None
     start: Mapping[str, Array] | Literal["engine"] | None = loaded[0] if loaded else None
-    path = None
+    ridge_path = None
     if loaded and settings.ridge == "auto":
-        path = RidgePath.from_json(loaded[1]["path"])
+        ridge_path = RidgePath.from_json(loaded[1]["path"])
     elif settings.ridge == "auto":
-        embed = partial(_embed, settings=settings, most=max_documents_per_concept(concepts))
-        path = ridge_path(engine, concepts, embed, ridges=ridges, progress=progress, should_stop=should_stop, **options)
+        embed = partial(_embed, settings=settings, max_documents=max_documents_per_concept(concepts))
+        ridge_path = select_ridge(
+            engine, concepts, embed, ridges=ridges, progress=progress, should_stop=should_stop, **options
+        )
         start = "engine"
-    state = {"path": path.to_json()} if path else {}
-    if checkpoint and path and not loaded and not should_stop():  # an interrupted path is repeated from its beginning
-        checkpoint.save(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)), state, now=True)
+    state = {"path": ridge_path.to_json()} if ridge_path else {}
+    # An interrupted path is repeated from its beginning.
+    if checkpoint and ridge_path and not loaded and not should_stop():
+        checkpoint.save(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)), state, force=True)
     save = (lambda fetch: checkpoint.save(fetch, state)) if checkpoint else None
-    ridge = path.ridge if path else float(settings.ridge)
-    watch: dict[str, Any] = {"save_checkpoint": save, "progress": progress, "should_stop": should_stop}
-    fit = solve(engine, ridge=ridge, start=start, **watch, **options)
-    return fit, path
+    ridge = ridge_path.best_ridge if ridge_path else float(settings.ridge)
+    callbacks: dict[str, Any] = {"save_checkpoint": save, "progress": progress, "should_stop": should_stop}
+    fit = solve(engine, ridge=ridge, start=start, **callbacks, **options)
+    return fit, ridge_path
 
 
-def metric_maps(fit: Fit, settings: Settings, most: int) -> dict[str, Array]:
+def metric_maps(fit: Fit, settings: Settings, max_documents: int) -> dict[str, Array]:
     """A fit's maps in the metric that documents are compared in, words x rank."""
     if settings.metric == "orthonormal":
         return fit.maps
-    theta = np.clip(fit.eigenvalues, 0, most * (1 - 1e-6))
-    small = (fit.eigenvectors * np.sqrt(theta / (most - theta))).astype(np.float32)
+    theta = np.clip(fit.eigenvalues, 0, max_documents * (1 - 1e-6))
+    small = (fit.eigenvectors * np.sqrt(theta / (max_documents - theta))).astype(np.float32)
     return {lang: Z @ small for lang, Z in fit.maps.items()}
 
 
@@ -169,23 +176,26 @@ def max_documents_per_concept(concepts: Mapping[str, Ints]) -> int:
 
 
 def fingerprint(
-    features: Mapping[str, Vocabulary], concepts: Mapping[str, Ints], lengths: Mapping[str, Ints], settings: Settings
+    vocabularies: Mapping[str, Vocabulary],
+    concepts: Mapping[str, Ints],
+    lengths: Mapping[str, Ints],
+    settings: Settings,
 ) -> str:
     """A digest of the settings and the data that a fit depends on, whatever the order of documents and the engine.
 
     Every document is represented by its concept and its number of different words.
     """
     digest = hashlib.sha256(json.dumps(settings.to_json(), sort_keys=True).encode())
-    for lang in features:
-        digest.update(json.dumps([lang, features[lang].words]).encode())
+    for lang in vocabularies:
+        digest.update(json.dumps([lang, vocabularies[lang].words]).encode())
         documents = np.stack([concepts[lang], lengths[lang]]).astype(np.int64)
-        for part in (features[lang].idf, documents[:, np.lexsort(documents)]):
+        for part in (vocabularies[lang].idf, documents[:, np.lexsort(documents)]):
             digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
 
 
-def _embed(fit: Fit, blocks: Mapping[str, Sparse], settings: Settings, most: int) -> dict[str, Array]:
-    maps = metric_maps(fit, settings, most)
+def _embed(fit: Fit, blocks: Mapping[str, Sparse], settings: Settings, max_documents: int) -> dict[str, Array]:
+    maps = metric_maps(fit, settings, max_documents)
     return {lang: document_vectors(X, maps[lang], _offset(fit, maps, lang, settings)) for lang, X in blocks.items()}
 
 
@@ -214,15 +224,15 @@ def _check(corpus: CountedCorpus, chosen: CountedCorpus, settings: Settings) -> 
     shared = int((chosen.document_counts().sum(axis=1) > 0).sum())
     if settings.rank >= shared:
         raise CorpusError(
-            f"`rank={settings.rank}` is more than the {shared} concepts that two languages share can give; "
+            f"`rank={settings.rank}` must be below the number of shared concepts, {shared}; "
             f"use `rank<={shared - 1}`, or add documents"
         )
 
 
-def _check_words(features: Mapping[str, Vocabulary], rank: int, min_documents: int) -> None:
-    for lang, feature in features.items():
-        if not feature.words:
+def _check_words(vocabularies: Mapping[str, Vocabulary], rank: int, min_documents: int) -> None:
+    for lang, vocabulary in vocabularies.items():
+        if not vocabulary.words:
             raise CorpusError(f"no word of language {lang} occurs in {min_documents} documents; lower `min_documents`")
-    words = sum(len(feature.words) for feature in features.values())
+    words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
     if rank > words:
         raise CorpusError(f"`rank={rank}` is more than the {words} words of all vocabularies; use `rank<={words}`")

@@ -35,12 +35,12 @@ class RidgePath:
     """The ridges in the order in which they were fitted, and the best of them."""
 
     points: list[PathPoint]
-    ridge: float
+    best_ridge: float
     queries: int
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {"points": [asdict(point) for point in self.points], "ridge": self.ridge, "queries": self.queries}
+        return {"points": [asdict(point) for point in self.points], "ridge": self.best_ridge, "queries": self.queries}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "RidgePath":
@@ -48,7 +48,7 @@ class RidgePath:
         return cls([PathPoint(**point) for point in values["points"]], values["ridge"], values["queries"])
 
 
-def ridge_path(
+def select_ridge(
     engine: Engine,
     concepts: Mapping[str, Ints],
     embed: Callable[[Fit, Mapping[str, Sparse]], dict[str, Array]],
@@ -127,11 +127,11 @@ def held_out(concepts: Mapping[str, Ints], seed: int) -> Mask:
 
 def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> tuple[float, float, int]:
     """P@1 and mean reciprocal rank by CSLS over every ordered pair of languages, and the number of queries."""
-    found = [
+    ranks_of_pairs = [
         counterpart_ranks(vectors[a], concepts[a], vectors[b], concepts[b], measure="csls")
         for a in vectors
         for b in vectors
         if a != b
     ]
-    rank = np.concatenate(found)
-    return float((rank == 1).mean()), float((1 / rank).mean()), len(rank)
+    ranks = np.concatenate(ranks_of_pairs)
+    return float((ranks == 1).mean()), float((1 / ranks).mean()), len(ranks)

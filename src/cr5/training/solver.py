@@ -28,23 +28,23 @@ from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.training.engines import BlockInfo, Engine
 from cr5.training.engines.cpu import CpuEngine
 
-OVERSAMPLING = 20  # columns beyond the rank, so that the last of the rank converge as fast as the first
+OVERSAMPLING = 20  # columns beyond the rank: without them, the last eigenvectors of the rank converge slowly
 RESTART_STEPS = 12  # between two restarts from fresh products: updates accumulate rounding errors
-LOCK_FRACTION = 0.3  # of a column's share of ``tol``: a column with a smaller residual is not corrected
+LOCK_FRACTION = 0.3  # of a column's share of ``tol``; soft locking: a smaller residual is not corrected
 
-Rows: TypeAlias = dict[str, Array]
+NamedArrays: TypeAlias = dict[str, Array]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A solution and how well it ended.
+    """A solution with its convergence statistics.
 
     maps: per language words x rank, float32; stacked over the languages, the columns are
     orthonormal. means: per language the mean document that centring subtracts. eigenvalues: of the
     returned maps, from fresh products; energy is their sum. eigenvectors: rank x rank, the
     coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B z| over the
     rank columns, relative, in the norm of the preconditioner; if it is above ``tol``, ``max_steps``
-    or ``should_stop`` ended the run. products: the number of columns that X or X' was multiplied with.
+    or ``should_stop`` ended the run. products: the columns that X or X' was multiplied with, in all.
     """
 
     maps: dict[str, Array]
@@ -102,16 +102,16 @@ def solve(
         problem = _Problem(engine, ridge, intercept)
         width = min(rank + oversampling, problem.word_count)
         if start is None:
-            problem.begin(width, seed)
+            problem.start_randomly(width, seed)
         elif start != "engine":
-            problem.begin_with([start[lang] for lang in engine.langs], width, seed)
+            problem.start_from([start[lang] for lang in engine.langs], width, seed)
         theta = problem.restart()
         steps, last, best = 0, np.inf, (np.inf, 0)
         while True:
-            residual = problem.correct(theta, rank, tol)
+            residual = problem.compute_residual(theta, rank, tol)
             converged = residual <= tol
             total = _expected_steps(steps, residual, last, tol, max_steps)
-            note = f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}, {problem.products:,} products"
+            note = f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}, {problem.products:,} columns multiplied"
             progress(Progress("fit", steps, total, note))
             best = min(best, (residual, steps))
             exhausted = steps - best[1] >= RESTART_STEPS  # no progress for long: the precision of the data is exhausted
@@ -169,16 +169,16 @@ class _Problem:
     """
 
     def __init__(self, engine: Engine, ridge: float, intercept: Intercept) -> None:
-        self.engine, self.ridge, self.shared = engine, ridge, intercept == "shared"
+        self.engine, self.ridge, self.shared_intercept = engine, ridge, intercept == "shared"
         self.partitions = engine.words, engine.documents, engine.concepts
         self.products = 0
-        facts = engine.block_info()
-        self.owners = [block.language for block in facts]
-        self.dtype = np.result_type(*(block.dtype for block in facts))
-        self.word_count = sum({block.language: block.words for block in facts}.values())
-        documents = self._by_language([np.array(block.documents) for block in facts])
+        blocks = engine.block_info()
+        self.language_of_block = [block.language for block in blocks]
+        self.dtype = np.result_type(*(block.dtype for block in blocks))
+        self.word_count = sum({block.language: block.words for block in blocks}.values())
+        documents = self._by_language([np.array(block.documents) for block in blocks])
         self.divisors = [np.array(max(n, 1)) for n in documents]
-        if self.shared:
+        if self.shared_intercept:
             self.divisors = [_total(documents)] * len(documents)
         engine.column_sums("mean", 1)
         engine.column_sums("D", 2)
@@ -193,15 +193,15 @@ class _Problem:
     def _by_language(self, parts: Sequence[Array]) -> list[Array]:
         """The sum over the shards of each language."""
         return [
-            _total([part for part, owner in zip(parts, self.owners, strict=True) if owner == language])
+            _total([part for part, owner in zip(parts, self.language_of_block, strict=True) if owner == language])
             for language in range(len(self.engine.langs))
         ]
 
     def _centres(self, name: str) -> list[Array]:
         """Column means of a documents x m array, for every shard: its language's, or those of all documents."""
         sums = self._by_language(self.engine.documents.map(partial(_column_sums, name=name)))
-        sums = [_total(sums)] * len(sums) if self.shared else sums
-        return [sums[owner] / self.divisors[owner] for owner in self.owners]
+        sums = [_total(sums)] * len(sums) if self.shared_intercept else sums
+        return [sums[language] / self.divisors[language] for language in self.language_of_block]
 
     def _image(self, name: str) -> None:
         """G = C X V for the words' columns V of a name, and their concept sums S = Y'G."""
@@ -216,25 +216,25 @@ class _Problem:
         V, G, S = (_total(partition.map(partial(_cross, name=name, others=others))) for partition in self.partitions)
         return S, G + self.ridge * V
 
-    def begin(self, width: int, seed: int) -> None:
+    def start_randomly(self, width: int, seed: int) -> None:
         """Z = (D^-1 A)^2 R for random signs R, up to scale: two steps of power iteration, without small matrices."""
         columns, bits = np.arange(-(-width // 64), dtype=np.uint64), np.arange(64, dtype=np.uint64)
         columns += np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
         signs = partial(_random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
         self.engine.concepts.map(signs)
-        self.correct(None, width, 0)
+        self.compute_residual(None, width, 0)
         self._map_words(_correction_as_Z)
         self._image("Z")
         scale = np.sqrt(_total(self.engine.concepts.map(_squares)))
         self.engine.concepts.map(partial(_divide, scale=np.where(scale > 0, scale, 1)))
-        self.correct(None, width, 0)
+        self.compute_residual(None, width, 0)
         self._map_words(_correction_as_Z)
 
-    def begin_with(self, Z: list[Array], width: int, seed: int) -> None:
+    def start_from(self, Z: list[Array], width: int, seed: int) -> None:
         """Z = the columns of an earlier fit, and random ones up to ``width``."""
         more = width - Z[0].shape[1]
         if more > 0:
-            self.begin(more, seed)
+            self.start_randomly(more, seed)
             Z = [np.hstack([a, b]) for a, b in zip(Z, self.engine.words.get("Z"), strict=True)]
         self.engine.words.set("Z", [a.astype(self.dtype) for a in Z])
 
@@ -249,10 +249,10 @@ class _Problem:
         self.gram_A, self.gram_B, self.columns = np.diag(theta), np.eye(len(theta)), len(theta)
         return theta
 
-    def correct(self, theta: Array | None, rank: int, tol: float) -> float:
+    def compute_residual(self, theta: Array | None, rank: int, tol: float) -> float:
         """W = D^-1 (A Z - B Z theta): one product with X'. Returns the relative residual.
 
-        Columns well within their share of ``tol`` are left out of W.
+        Columns well within their share of ``tol`` are left out of W (soft locking).
         """
         engine = self.engine
         engine.broadcast_concepts("Z", "U")
@@ -317,7 +317,7 @@ class _Problem:
 # Functions that are mapped over the rows of a partition: they use operators only, row by row, and write into no array.
 
 
-def _prepare(rows: Rows, documents: Array, ridge: float) -> None:
+def _prepare(rows: NamedArrays, documents: Array, ridge: float) -> None:
     """The mean document, and D = diag(B), the Jacobi preconditioner."""
     mean, squares = rows["mean"] / documents, rows["D"]
     rows["mean"] = mean
@@ -325,7 +325,7 @@ def _prepare(rows: Rows, documents: Array, ridge: float) -> None:
     rows["D"] = spread * (spread > 0) + ridge
 
 
-def _random_signs(rows: Rows, columns: Array, bits: Array, width: int, dtype: str) -> None:
+def _random_signs(rows: NamedArrays, columns: Array, bits: Array, width: int, dtype: str) -> None:
     """Z = random signs: the bits of a hash of a concept's number, independent of its position and the engine."""
     hashed = rows["id"].astype("uint64") * 0x9E3779B97F4A7C15 + columns * 0xA0761D6478BD642F
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -340,29 +340,29 @@ def _sums(V: Array) -> Array:
     return (np.ones_like(V, shape=len(V)) @ V).astype("float64")
 
 
-def _column_sums(rows: Rows, name: str) -> Any:
+def _column_sums(rows: NamedArrays, name: str) -> Any:
     return _sums(rows[name])
 
 
-def _squares(rows: Rows) -> Any:
+def _squares(rows: NamedArrays) -> Any:
     return _sums(rows["Z"] ** 2)
 
 
-def _divide(rows: Rows, scale: Array) -> None:
+def _divide(rows: NamedArrays, scale: Array) -> None:
     rows["Z"] = rows["Z"] / scale.astype(rows["Z"].dtype)
 
 
-def _subtract(rows: Rows, centre: Array, name: str) -> None:
+def _subtract(rows: NamedArrays, centre: Array, name: str) -> None:
     rows[name] = rows[name] - centre.astype(rows[name].dtype)
 
 
-def _residual(rows: Rows, centre: Array, theta: Array | None) -> None:
+def _residual(rows: NamedArrays, centre: Array, theta: Array | None) -> None:
     """U = Y S - centre - G theta."""
     U = rows["U"] - centre.astype(rows["U"].dtype)
     rows["U"] = U if theta is None else U - rows["Z"] * theta.astype(U.dtype)
 
 
-def _precondition(rows: Rows, theta: Array | None, ridge: float) -> Any:
+def _precondition(rows: NamedArrays, theta: Array | None, ridge: float) -> Any:
     """W = D^-1 R, R = X'U - ridge Z theta; the squared length of each column in D^-1."""
     R = rows["W"]
     if theta is not None:
@@ -371,16 +371,16 @@ def _precondition(rows: Rows, theta: Array | None, ridge: float) -> Any:
     return _sums(R * rows["W"])
 
 
-def _choose(rows: Rows, active: Mask) -> None:
+def _choose(rows: NamedArrays, active: Mask) -> None:
     rows["W"] = rows["W"][:, active]
 
 
-def _cross(rows: Rows, name: str, others: tuple[str, ...]) -> Array:
+def _cross(rows: NamedArrays, name: str, others: tuple[str, ...]) -> Array:
     """[others]'V."""
     return np.concatenate([rows[other].T @ rows[name] for other in others]).astype("float64")
 
 
-def _combine(rows: Rows, from_Z: Array, from_P: Array, from_W: Array, length: Array) -> None:
+def _combine(rows: NamedArrays, from_Z: Array, from_P: Array, from_W: Array, length: Array) -> None:
     """P = P from_P + W from_W, Z = Z from_Z + P diag(length)."""
     P = rows["W"] @ from_W
     if len(from_P):
@@ -389,23 +389,23 @@ def _combine(rows: Rows, from_Z: Array, from_P: Array, from_W: Array, length: Ar
     del rows["W"]
 
 
-def _rotate(rows: Rows, V: Array) -> None:
+def _rotate(rows: NamedArrays, V: Array) -> None:
     rows["Z"] = rows["Z"] @ V
     _delete_work_arrays(rows)
 
 
-def _as_maps(rows: Rows, V: Array) -> None:
+def _as_maps(rows: NamedArrays, V: Array) -> None:
     """The maps, rounded to float32 as they are returned, so that the eigenvalues are those of the returned maps."""
     Z = rows["Z"][:, : len(V)] @ V
     _delete_work_arrays(rows)
     rows["map"] = Z.astype("float32").astype(Z.dtype)
 
 
-def _correction_as_Z(rows: Rows) -> None:
+def _correction_as_Z(rows: NamedArrays) -> None:
     rows["Z"] = rows.pop("W")
 
 
-def _delete_work_arrays(rows: Rows) -> None:
+def _delete_work_arrays(rows: NamedArrays) -> None:
     for name in {*rows} & {"P", "W", "map"}:
         del rows[name]
 
@@ -454,7 +454,7 @@ def _ritz_step(
 
 
 def _rayleigh_ritz(A: Array, B: Array, cuts: list[int], width: int | None, dtype: str) -> tuple[Array, Array]:
-    """The eigenpairs of A v = theta B v with theta > 0, largest first, in the directions that B's precision carries."""
+    """Eigenpairs of A v = theta B v, theta > 0, largest first, in directions that are numerically independent in B."""
     N = _orthonormal(B, cuts, _PRECISION[dtype])
     M = N.T @ A @ N
     theta, V = _eigh(M.astype(dtype))  # in the precision of the data, then made orthonormal in double precision
@@ -480,8 +480,8 @@ def _orthonormal(B: Array, cuts: list[int], precision: float) -> Array:
     for begin, end in zip([0, *cuts], [*cuts, len(B)], strict=True):
         C = N.T @ B[:, begin:end]
         size, Q = _eigh(B[begin:end, begin:end] - C.T @ C)
-        carried = size > precision * np.maximum(size[-1:], 1)
-        new = Q[:, carried] / np.sqrt(size[carried])
+        independent = size > precision * np.maximum(size[-1:], 1)
+        new = Q[:, independent] / np.sqrt(size[independent])
         more = -N @ (C @ new)
         more[begin:end] += new
         N = np.hstack([N, more])

@@ -27,8 +27,8 @@ def inspection_tables(inspection: Inspection) -> None:
     out.print(shared)
     out.print(f"{inspection.concepts:,} concepts, {inspection.concepts_shared:,} of them in two languages or more")
     out.print(
-        "words: vocabulary size; repeated: exact duplicates; short, long, alone: documents that training leaves out, for "
-        "too few or too many different words, or because no other language has their concept",
+        "words: vocabulary size; repeated: exact duplicates; short, long, alone: documents that training leaves out, "
+        "for too few or too many different words, or because no other language has their concept",
         style="dim",
     )
     for lang, facts in inspection.languages.items():
@@ -78,7 +78,8 @@ def source_summary(
         to.print(line, style="dim")
     if "short" in shown:
         to.print(
-            f"short: fewer than {min_unique} different words, the minimum for training; estimated from a sample; {longer}",
+            f"short: fewer than {min_unique} different words, the minimum for training; estimated from a sample; "
+            f"{longer}",
             style="dim",
         )
     if not summary.shared:

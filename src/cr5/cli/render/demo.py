@@ -2,11 +2,9 @@
 
 from cr5.cli.render.console import out, plain_table
 from cr5.cli.render.models import path_table
-from cr5.corpus.documents import Document
-from cr5.demo import BASELINE_NAME, HELD_OUT, MODEL_NAME, ArticleMatch
+from cr5.demo import BASELINE_NAME, HELD_OUT, MODEL_NAME, Demo
 from cr5.evaluate.runs import Run
 from cr5.evaluate.statistics import CUTOFFS
-from cr5.model import Cr5
 
 
 def demo_table(run: Run) -> None:
@@ -34,17 +32,11 @@ def demo_table(run: Run) -> None:
     )
 
 
-def demo_report(
-    documents: list[Document],
-    runs: list[Run],
-    model: Cr5,
-    mean: dict[str, float],
-    searches: list[tuple[str, str, list[ArticleMatch]]],
-    seconds: float,
-) -> None:
+def demo_report(result: Demo) -> None:
     """Print the results of the demo."""
-    concepts = len({document.concept for document in documents})
-    out.print(f"{len(documents):,} articles on {concepts} concepts in {', '.join(model.langs)}; none is a translation.")
+    runs, mean = result.runs, result.mean
+    concepts, langs = len({document.concept for document in result.documents}), ", ".join(result.model.langs)
+    out.print(f"{len(result.documents):,} articles on {concepts} concepts in {langs}; none is a translation.")
     out.print(f"Trained on {concepts - HELD_OUT} concepts, tested on the other {HELD_OUT}.\n")
     path_table(runs[0].trained[0].report)
     out.print()
@@ -56,12 +48,12 @@ def demo_report(
     )
     columns = ("query", "in", "article", "cosine")
     table = plain_table("Searches: the best article of each other language", *columns, left=columns[:3])
-    for lang, text, hits in searches:
+    for lang, text, hits in result.searches:
         for i, hit in enumerate(hits):
             table.add_row(f"{text} ({lang})" if i == 0 else "", hit.lang, hit.title, f"{hit.score:.2f}")
         table.add_section()
     out.print(table)
-    out.print(f"\nDone in {seconds:.0f} s. Next:")
+    out.print(f"\nDone in {result.seconds:.0f} s. Next:")
     for command, purpose in (
         ("cr5 train builtin -o model --rank 200 --set min_documents=2", "the same model, kept"),
         ("cr5 similar model birra --lang it", "a word's neighbours in other languages"),

@@ -32,9 +32,9 @@ _MIN_PIECE = 16  # nonzeros that are worth a cut, for which the row of U is load
 class Tuning:
     """How a product is divided: the result does not depend on it, to the bit; speed does.
 
-    one_thread: multiplications that one thread finishes before a second has started. reuse: nonzeros for each row of
-    V and U from which on it pays to copy V, and to visit U, panel by panel. panel_bytes: of panels beside the first
-    that are copied at once.
+    one_thread: multiplications that one thread finishes before a second has started. reuse: V is copied to panels if
+    X has at least that many nonzeros for each row of V and U. panel_bytes: the memory of the panels that are copied at
+    once, beside the first. parts_per_thread: the parts of X for each thread; slower threads process fewer of them.
     """
 
     one_thread: int = 1_000_000
@@ -130,11 +130,11 @@ def _adder(size: int) -> Any:
 
     def add(
         begin: int, end: int, indices: Ints, data: Array, V: Array, step: int, column: int, U: Array, place: int,
-        fresh: bool,
+        from_zero: bool,
     ) -> None:  # fmt: skip
-        """U[place], ... += data[k] V[indices[k], column], ... for all k; a fresh U starts from zero."""
+        """U[place], ... += data[k] V[indices[k], column], ... for all k; ``from_zero`` starts from zero."""
         number, nothing = U.dtype.type, _zeros(U, size)
-        row = nothing if fresh else _load(nothing, U, place)
+        row = nothing if from_zero else _load(nothing, U, place)
         for k in range(begin, end):
             row = _multiply_add(number(data[k]), _load(nothing, V, indices[k] * step + column), row)
         _store(row, U, place)
@@ -157,8 +157,8 @@ _pack_wide, _pack_narrow = _packer(_WIDE), _packer(_NARROW)
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _multiply_rows(
-    first: int, last: int, columns: Ints, wides: Mask, indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int,
-    width: int, U: Array, U_step: int,
+    first: int, last: int, columns: Ints, is_wide: Mask, indptr: Ints, indices: Ints, data: Array, V: Array,
+    V_step: int, width: int, U: Array, U_step: int,
 ) -> None:  # fmt: skip
     """Rows first to last of U = X V, without copying V."""
     number = U.dtype.type
@@ -166,7 +166,7 @@ def _multiply_rows(
         begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
         for p in range(len(columns)):
             place = i * U_step + columns[p]
-            if wides[p]:
+            if is_wide[p]:
                 _add_wide(begin, end, indices, data, V, V_step, columns[p], U, place, True)
             else:
                 _add_narrow(begin, end, indices, data, V, V_step, columns[p], U, place, True)
@@ -181,7 +181,7 @@ def _multiply_rows(
 
 @numba.njit  # type: ignore[untyped-decorator]
 def _work(
-    counters: Ints, columns: Ints, wides: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints, ends: Ints,
+    counters: Ints, columns: Ints, is_wide: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints, ends: Ints,
     indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, U: Array, U_step: int,
 ) -> None:  # fmt: skip
     """Process parts of panels until none is left: first copy (pack) them, then multiply with packed ones.
@@ -193,10 +193,10 @@ def _work(
     task = _count(counters, 0, 1)
     while task < 2 * tasks:
         p, t = task % tasks // parts, task % parts
-        column, panel, step = columns[p], panels[p].reshape(-1), (_WIDE if wides[p] else _NARROW) // U.itemsize
+        column, panel, step = columns[p], panels[p].reshape(-1), (_WIDE if is_wide[p] else _NARROW) // U.itemsize
         if task < tasks:
             first, last = t * height // parts, (t + 1) * height // parts
-            if wides[p]:
+            if is_wide[p]:
                 _pack_wide(first, last, V, V_step, column, panel, step)
             else:
                 _pack_narrow(first, last, V, V_step, column, panel, step)
@@ -207,18 +207,18 @@ def _work(
                 pass
             for piece in range(bounds[t], bounds[t + 1]):
                 i, begin, end = rows[piece], begins[piece], ends[piece]
-                place, fresh = i * U_step + column, begin == indptr[i]
-                if wides[p]:
-                    _add_wide(begin, end, indices, data, panel, step, 0, U, place, fresh)
+                place, from_zero = i * U_step + column, begin == indptr[i]
+                if is_wide[p]:
+                    _add_wide(begin, end, indices, data, panel, step, 0, U, place, from_zero)
                 else:
-                    _add_narrow(begin, end, indices, data, panel, step, 0, U, place, fresh)
+                    _add_narrow(begin, end, indices, data, panel, step, 0, U, place, from_zero)
             _count(counters, finished + t, 1)
         task = _count(counters, 0, 1)
 
 
 @numba.njit(parallel=True, cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _multiply(
-    threads: int, counters: Ints, columns: Ints, wides: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints,
+    threads: int, counters: Ints, columns: Ints, is_wide: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints,
     ends: Ints, indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, width: int, U: Array, U_step: int,
 ) -> None:  # fmt: skip
     """U = X V on all threads, which process part after part: slower ones process fewer.
@@ -229,14 +229,14 @@ def _multiply(
     for _ in numba.prange(threads):
         if len(panels):
             _work(
-                counters, columns, wides, panels, bounds, rows, begins, ends, indptr, indices, data, V, V_step, U,
+                counters, columns, is_wide, panels, bounds, rows, begins, ends, indptr, indices, data, V, V_step, U,
                 U_step,
             )  # fmt: skip
         else:
             t = _count(counters, 0, 1)
             while t < len(bounds) - 1:
                 first, last = bounds[t], bounds[t + 1]
-                _multiply_rows(first, last, columns, wides, indptr, indices, data, V, V_step, width, U, U_step)
+                _multiply_rows(first, last, columns, is_wide, indptr, indices, data, V, V_step, width, U, U_step)
                 t = _count(counters, 0, 1)
 
 
@@ -291,17 +291,17 @@ class Matrix:
             return
         V, V_step = _flat(V if _has_whole_rows(V) else V.copy(order="C"))
         U, U_step = _flat(U)
-        columns, wides = _panels(width, V.itemsize)
+        columns, is_wide = _panels(width, V.itemsize)
         arrays, dense = (X.indptr, X.indices, X.data), (V, V_step, width, U, U_step)
         if X.nnz * width < self.tuning.one_thread:
-            _multiply_rows(0, X.shape[0], columns, wides, *arrays, *dense)
+            _multiply_rows(0, X.shape[0], columns, is_wide, *arrays, *dense)
             return
         if self.threads != numba.get_num_threads():
             self._divide_rows()
         if not len(columns) or X.nnz < self.tuning.reuse * sum(X.shape):
             panels, none = np.empty((0, 0, 1), V.dtype), np.empty(0, np.uint64)
             rows = self.starts, none.astype(np.int64), none, none
-            _multiply(self.threads, np.zeros(1, np.int64), columns, wides, panels, *rows, *arrays, *dense)
+            _multiply(self.threads, np.zeros(1, np.int64), columns, is_wide, panels, *rows, *arrays, *dense)
             return
         pieces = self.pieces = self.pieces or self._cut_up()
         at_once = min(len(columns), 1 + self.tuning.panel_bytes // (1 + X.shape[1] * _WIDE))
@@ -309,7 +309,7 @@ class Matrix:
             _panel_buffer(at_once * X.shape[1] * _WIDE).view(V.dtype).reshape(at_once, X.shape[1], _WIDE // V.itemsize)
         )
         for p in range(0, len(columns), at_once):
-            some = columns[p : p + at_once], wides[p : p + at_once]
+            some = columns[p : p + at_once], is_wide[p : p + at_once]
             counters = np.zeros(1 + at_once + len(self.starts), np.int64)
             _multiply(self.threads, counters, *some, panels, *pieces, *arrays, *dense)
 
@@ -338,15 +338,15 @@ def _panels(width: int, itemsize: int) -> tuple[Ints, Mask]:
     """The first column of every panel and whether it is wide, none if V is too narrow; the last ends where V does."""
     wide, narrow = _WIDE // itemsize, _NARROW // itemsize
     columns = [*range(0, width - wide + 1, wide)]
-    wides = [True] * len(columns)
+    is_wide = [True] * len(columns)
     rest = width % wide
     if rest > narrow and columns:
-        columns, wides = [*columns, width - wide], [*wides, True]
+        columns, is_wide = [*columns, width - wide], [*is_wide, True]
     elif rest > narrow:
-        columns, wides = [0, width - narrow], [False, False]
+        columns, is_wide = [0, width - narrow], [False, False]
     elif rest and width >= narrow:
-        columns, wides = [*columns, width - narrow], [*wides, False]
-    return np.array(columns, np.int64), np.array(wides, bool)
+        columns, is_wide = [*columns, width - narrow], [*is_wide, False]
+    return np.array(columns, np.int64), np.array(is_wide, bool)
 
 
 def _has_whole_rows(A: Array) -> bool:
