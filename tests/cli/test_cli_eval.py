@@ -255,7 +255,7 @@ def test_a_failed_run_writes_nothing(corpus: Path, tmp_path: Path, fails: Callab
         tmp_path / "out",
     )
     assert message == (
-        "cr5, joint: --rank 9999 is more than the 180 concepts that two languages share can give; "
+        "cr5, joint: --rank 9999 must be below the number of shared concepts, 180; "
         "use --rank <= 179, or add documents"
     )
     assert not list((tmp_path / "out").iterdir())

@@ -244,7 +244,7 @@ def test_a_fit_that_has_not_converged_warns_and_is_saved(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--rank", "150"], "--rank 150 is more than the 150 concepts that two languages share can give; "
+        (["--rank", "150"], "--rank 150 must be below the number of shared concepts, 150; "
          "use --rank <= 149, or add documents"),
         (["--set", "rnak=5"], "there is no setting 'rnak'; did you mean rank?"),
         (["--set", "tol=abc"], "--set tol=abc must be a number"),

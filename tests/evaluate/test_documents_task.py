@@ -380,7 +380,7 @@ def test_a_failed_training_is_noted_and_the_others_are_evaluated(held_out: HeldO
     )
     assert {score.regime for score in run.scores} == {"joint"}
     assert run.notes == [
-        "cr5, low-resource aa-bb: `rank=40` is more than the 30 concepts that two languages share can give; "
+        "cr5, low-resource aa-bb: `rank=40` must be below the number of shared concepts, 30; "
         "use `rank<=29`, or add documents (and 2 more like it)"
     ]
 

@@ -80,7 +80,7 @@ def test_a_language_that_shares_no_concept_is_named(documents: list[Document]) -
 def test_a_rank_beyond_the_concepts_is_refused(corpus: CountedCorpus, rank: int) -> None:
     assert_refused(
         corpus,
-        f"`rank={rank}` is more than the 150 concepts that two languages share can give; ",
+        f"`rank={rank}` must be below the number of shared concepts, 150; ",
         "`rank<=149`",
         rank=rank,
     )
@@ -90,7 +90,7 @@ def test_the_largest_rank_that_is_offered_works(documents: list[Document]) -> No
     few = counted([d for d in documents if int(d.concept[1:]) < 20])
     assert_refused(
         few,
-        "`rank=20` is more than the 20 concepts",
+        "`rank=20` must be below the number of shared concepts, 20",
         "`rank<=19`",
         rank=20,
     )
