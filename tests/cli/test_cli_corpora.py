@@ -526,6 +526,7 @@ def wikipedia(mirror: Mirror, *options: object) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 def test_wikipedia_becomes_a_corpus_with_a_printed_report(
     wikipedias: Mirror, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -542,6 +543,7 @@ def test_wikipedia_becomes_a_corpus_with_a_printed_report(
     assert printed.endswith("Next: cr5 corpus inspect wiki; cr5 train wiki -o model\n")
 
 
+@pytest.mark.slow
 def test_wikipedia_prints_its_report_as_json(
     wikipedias: Mirror, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -159,6 +159,7 @@ def test_texts_can_be_encoded_elsewhere_and_evaluated(
     assert means["shared tokens (floor)", "cosine"] < 5
 
 
+@pytest.mark.slow
 def test_a_trained_model_is_evaluated_on_sentences_and_words(
     model_folder: Path, corpus: Path, tmp_path: Path, done: Callable[..., str]
 ) -> None:
@@ -255,8 +256,7 @@ def test_a_failed_run_writes_nothing(corpus: Path, tmp_path: Path, fails: Callab
         tmp_path / "out",
     )
     assert message == (
-        "cr5, joint: --rank 9999 must be below the number of shared concepts, 180; "
-        "use --rank <= 179, or add documents"
+        "cr5, joint: --rank 9999 must be below the number of shared concepts, 180; use --rank <= 179, or add documents"
     )
     assert not list((tmp_path / "out").iterdir())
 

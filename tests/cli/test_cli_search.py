@@ -89,6 +89,7 @@ def test_the_help_has_an_example_and_fits_the_terminal(command: str, printed: An
 # Indexing
 
 
+@pytest.mark.slow
 def test_an_index_is_built_updated_and_documents_are_deleted(
     tmp_path: Path, model_folder: Path, corpus: Path, printed: Any, run_json: Any
 ) -> None:

@@ -521,7 +521,7 @@ def test_an_interrupt_while_reading_writes_nothing(tmp_path: Path, monkeypatch: 
 
 def test_debugging_shows_the_traceback_of_a_mistake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CR5_DEBUG", "1")
-    with pytest.raises(ValueError, match="check the path or save a model there first"):
+    with pytest.raises(ValueError, match="check the path, or save a model there first"):
         run(["info", str(tmp_path / "nope")])
 
 
@@ -579,6 +579,7 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError(f"{path} never came")
 
 
+@pytest.mark.slow
 def test_the_installed_command_works_and_ends_as_it_should(model_folder: Path, tmp_path: Path) -> None:
     assert command("--version").stdout == f"cr5 {__version__}\n"
     missing = command("info", tmp_path / "nope")
@@ -592,6 +593,7 @@ def test_the_installed_command_works_and_ends_as_it_should(model_folder: Path, t
 
 
 @pytest.mark.parametrize("arguments", ["corpus convert builtin -o -", "info MODEL", "info MODEL --json"])
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error(arguments: str, model_folder: Path) -> None:
     given = f"{COMMAND} {arguments} | head -c 1".replace("MODEL", str(model_folder))
     done = subprocess.run(given, shell=True, capture_output=True, text=True, timeout=300, check=False)
@@ -621,6 +623,7 @@ def slowly(arguments: list[str], pause: float) -> subprocess.Popen[bytes]:
     return subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_the_fit_saves_the_model(
     corpus_file: Path, tmp_path: Path, processes: list[subprocess.Popen[bytes]]
 ) -> None:
@@ -639,6 +642,7 @@ def test_ctrl_c_during_the_fit_saves_the_model(
     assert Cr5.load(model).encode([text("aa", range(9))], "aa").any()
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_the_old_model_and_can_be_resumed(
     corpus_file: Path,
     small_model: Cr5,
@@ -660,7 +664,7 @@ def test_a_killed_run_leaves_the_old_model_and_can_be_resumed(
     expected = f"{checkpoint} is from an interrupted run; continue it with --resume, or delete the file"
     assert fails(*given) == expected
     refused = fails(*given, "--resume", "--seed", "1")
-    assert refused.startswith(f"{checkpoint} was made from other documents or settings")
+    assert refused.startswith(f"{checkpoint} belongs to other documents or settings")
     assert_same(Cr5.load(model), small_model)
     resumed = run_json(*given, "--resume", "--json")["report"]
     assert not checkpoint.exists()

@@ -22,6 +22,8 @@ from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.training.ridge import RIDGES
 
+pytestmark = pytest.mark.slow
+
 LANGS = ["da", "en", "it", "vi"]
 
 
@@ -164,6 +166,7 @@ def test_searching_finds_an_article_by_its_own_text(articles: list[Document]) ->
     assert {hit.title for hit in hits} & same
 
 
+@pytest.mark.services
 def test_the_demo_ends_by_serving_a_page_until_it_is_interrupted() -> None:
     command = [sys.executable, "-c", "from cr5.cli import main; main()", "demo", "--seeds", "1"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:

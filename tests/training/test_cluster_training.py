@@ -23,6 +23,8 @@ from cr5.progress import Progress
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.engines.dask import DaskEngine
 
+pytestmark = pytest.mark.dask
+
 SMALL_SHARDS = ReadLimits(shard_bytes=6000)
 
 

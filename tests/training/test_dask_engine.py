@@ -33,6 +33,8 @@ from cr5.training.engines.dask import DaskEngine, shares
 from cr5.training.engines.dask_workers import reassigned
 from cr5.training.solver import Fit, reduced_rank_ridge
 
+pytestmark = pytest.mark.dask
+
 OPTIONS: dict[str, Any] = {"rank": 4, "ridge": 1.0, "tol": 0.02}
 SMALL = 3_000  # bytes of a shard: every language of these problems has two
 

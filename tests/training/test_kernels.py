@@ -154,6 +154,7 @@ def test_the_nonzeros_of_a_row_may_be_in_any_order(tuning: Tuning) -> None:
     np.testing.assert_allclose(Matrix(mixed, tuning) @ V, X @ V, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_matrix_may_be_mapped_from_read_only_files(tmp_path: Path) -> None:
     X, V = sparse("square"), dense(40, 40)
     for name in ("data", "indices", "indptr"):

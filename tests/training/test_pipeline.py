@@ -86,6 +86,7 @@ def test_a_rank_beyond_the_concepts_is_refused(corpus: CountedCorpus, rank: int)
     )
 
 
+@pytest.mark.slow
 def test_the_largest_rank_that_is_offered_works(documents: list[Document]) -> None:
     few = counted([d for d in documents if int(d.concept[1:]) < 20])
     assert_refused(
@@ -205,6 +206,7 @@ def test_the_report_tells_what_was_used(documents: list[Document]) -> None:
     assert report["products"] > report["steps"] * 60
 
 
+@pytest.mark.slow
 def test_the_report_tells_the_path_to_the_ridge(corpus: CountedCorpus) -> None:
     seen: list[Progress] = []
     _, report = train(corpus, chosen(ridge="auto"), progress=seen.append)

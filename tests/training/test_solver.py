@@ -183,6 +183,7 @@ def encyclopedia() -> CpuEngine:
     return engine
 
 
+@pytest.mark.slow
 def test_a_fit_of_real_text_takes_few_products_and_finds_nearly_all_energy(encyclopedia: CpuEngine) -> None:
     rank = 100
     width = rank + solver.OVERSAMPLING
