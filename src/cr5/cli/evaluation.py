@@ -202,8 +202,8 @@ def documents(
     skipped = Skipped()
     split_options: dict[str, Any] = {
         "settings": parse_settings(preset, setting, rank=rank, ridge=parse_ridge(ridge)),
-        "langs": comma_separated(langs), "seed": seed, "queries": queries, "candidates": candidates, "split": split, "comparable": comparable,
-        "mask_shared": mask_shared, "on_error": on_error, "skipped": skipped,
+        "langs": comma_separated(langs), "seed": seed, "queries": queries, "candidates": candidates,
+        "split": split, "comparable": comparable, "mask_shared": mask_shared, "on_error": on_error, "skipped": skipped,
     }  # fmt: skip
     if held_out_texts:
         if output or json:
