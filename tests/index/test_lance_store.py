@@ -152,10 +152,7 @@ def test_a_damaged_ivf_index_is_named_and_can_be_rebuilt(tmp_path: Path, kind: s
 def test_after_random_writes_the_ivf_index_agrees_with_a_dictionary(tmp_path: Path, seed: int) -> None:
     limits = LanceLimits(ann_min_rows=100, max_unindexed_rows=5, max_small_files=3, in_memory_bytes=0)
     rng, expected = np.random.default_rng(seed), dict[str, tuple[Floats, list[float]]]()
-    stores = [
-        create(tmp_path, limits),
-        LanceStore.open(Location(tmp_path), limits=limits),
-    ]
+    stores = [create(tmp_path, limits), LanceStore.open(Location(tmp_path), limits=limits)]
     for _ in range(40):
         store, reader = rng.permutation(np.array(stores, object))
         chosen = rng.choice(300, rng.integers(1, 60), replace=False).tolist()

@@ -180,16 +180,7 @@ HARD = ["", " ", "'; DROP TABLE documents; --", '" OR 1=1 --', "$1 %s %(id)s {do
 
 def test_texts_with_special_characters_are_stored_literally(store: Store) -> None:
     n = len(HARD)
-    given = rows(
-        range(n),
-        id=HARD,
-        lang=HARD,
-        text=HARD,
-        title=HARD,
-        url=HARD,
-        concept=HARD,
-        digest=HARD,
-    )
+    given = rows(range(n), id=HARD, lang=HARD, text=HARD, title=HARD, url=HARD, concept=HARD, digest=HARD)
     store.upsert(given)
     assert all_rows(store) == by_id(given)
     assert ids(store.get(HARD)) == HARD

@@ -45,11 +45,7 @@ def test_an_invalid_search_is_explained(client: TestClient, query: str, facts: s
         ("id=aa:Q001&q=a&of=aa:Q002", 422, "either q|of"),
         ("q=a", 422, "id is missing"),
         ("q=a&id=x", 404, "there is no document 'x' in the index"),
-        (
-            "of=x%00&id=aa:Q001",
-            404,
-            r"there is no document 'x\x00' in the index",
-        ),
+        ("of=x%00&id=aa:Q001", 404, r"there is no document 'x\x00' in the index"),
         ("q=a&lang=zz&id=aa:Q001", 422, "the index has no language 'zz'|aa, bb, cc"),
     ],
 )
@@ -96,10 +92,7 @@ def test_an_invalid_body_is_explained(client: TestClient, body: bytes, status: i
         ({"text": "\t\n"}, "documents.0.text is blank"),
         ({"concept": "a\0b"}, "documents.0.concept contains a NUL character"),
         ({"concept": "x" * 201}, "documents.0.concept has 201 characters|at most 200"),
-        (
-            {"url": "javascript:alert(1)"},
-            "documents.0.url is 'javascript:alert(1)'|http://|https://",
-        ),
+        ({"url": "javascript:alert(1)"}, "documents.0.url is 'javascript:alert(1)'|http://|https://"),
     ],
 )
 def test_an_invalid_document_is_explained(start_server: StartServer, change: dict[str, str], facts: str) -> None:

@@ -20,14 +20,7 @@ from cr5.index.examples import ExampleQuery, choose_examples, existing_examples
 from cr5.index.ingest import IngestCounts, IngestSettings
 from cr5.index.pairs import closest_pairs
 from cr5.index.query import Query
-from cr5.index.results import (
-    DOCUMENT_COLUMNS,
-    DocumentPair,
-    IndexedDocument,
-    RecallEstimate,
-    SearchHit,
-    SearchResult,
-)
+from cr5.index.results import DOCUMENT_COLUMNS, DocumentPair, IndexedDocument, RecallEstimate, SearchHit, SearchResult
 from cr5.index.snapshot import INDEX_FILE, Snapshot
 from cr5.index.stores.base import Stamp, Store
 from cr5.model import Cr5
@@ -254,13 +247,7 @@ class Index:
         return self._read(lambda active: search.similar(active, document_id, k, langs, measure))
 
     def nearest(
-        self,
-        vectors: Array,
-        lang: str,
-        *,
-        k: int = 10,
-        langs: Collection[str] | None = None,
-        measure: Measure = "csls",
+        self, vectors: Array, lang: str, *, k: int = 10, langs: Collection[str] | None = None, measure: Measure = "csls"
     ) -> list[list[SearchHit]]:
         """The k documents nearest to each row of ``vectors`` (queries x rank), which encode texts in ``lang``."""
         return self._read(lambda active: search.search_vectors(active, vectors, lang, k, langs, measure))

@@ -34,12 +34,7 @@ def encode_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Qu
 
 
 def search(
-    snapshot: Snapshot,
-    query: str | Query,
-    lang: str | None,
-    k: int,
-    langs: Collection[str] | None,
-    measure: Measure,
+    snapshot: Snapshot, query: str | Query, lang: str | None, k: int, langs: Collection[str] | None, measure: Measure
 ) -> SearchResult:
     """The documents nearest to a query, best first."""
     encoded = encode_query(snapshot, query, lang)

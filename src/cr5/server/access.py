@@ -15,11 +15,7 @@ class RateLimiter:
     """
 
     def __init__(
-        self,
-        per_minute: int,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        max_clients: int = REMEMBERED_CLIENTS,
+        self, per_minute: int, clock: Callable[[], float] = time.monotonic, *, max_clients: int = REMEMBERED_CLIENTS
     ) -> None:
         self.per_minute, self._clock, self._max_clients = per_minute, clock, max_clients
         self._buckets: dict[str, tuple[float, float]] = {}  # client -> (tokens, time); least recently seen first
