@@ -11,8 +11,9 @@ import pytest
 from store_places import LANGS, LANGUAGES, RANK, all_rows, ids, refused, rows, unit
 
 from cr5.index.stores.base import Floats, Location
-from cr5.index.stores.lance import LanceLimits, LanceStore, writer_lock
+from cr5.index.stores.lance import LOCK_FILE, LanceLimits, LanceStore
 from cr5.index.stores.lance_reader import TableReader
+from cr5.storage.locks import locked
 
 
 def create(folder: Path, limits: LanceLimits | None = None) -> LanceStore:
@@ -23,7 +24,7 @@ def create(folder: Path, limits: LanceLimits | None = None) -> LanceStore:
 def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
     store = create(tmp_path)
     store.upsert(rows([1]))
-    with writer_lock(tmp_path):
+    with locked(tmp_path / LOCK_FILE):
         waiting = threading.Thread(target=store.upsert, args=[rows([2])])
         waiting.start()
         assert all_rows(store).keys() == {"d1"}

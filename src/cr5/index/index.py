@@ -250,7 +250,7 @@ class Index:
         self, vectors: Array, lang: str, *, k: int = 10, langs: Collection[str] | None = None, measure: Measure = "csls"
     ) -> list[list[SearchHit]]:
         """The k documents nearest to each row of ``vectors`` (queries x rank), which encode texts in ``lang``."""
-        return self._read(lambda active: search.search_vectors(active, vectors, lang, k, langs, measure))
+        return self._read(lambda active: search.nearest(active, vectors, lang, k, langs, measure))
 
     def explain(self, query: Query, document: IndexedDocument, k: int = 10) -> LongTextExplanation:
         """The k words, and pairs of words, that contribute most to the similarity of a query and a document."""

@@ -25,15 +25,13 @@ class Query:
     model: Cr5 = field(compare=False, repr=False)
 
 
-def make_query(model: Cr5, text: str, lang: str | None = None) -> Query:
-    """Tokenise and encode a text in ``lang``, or in the language that the model guesses if it is None."""
-    language, confidence = (lang, 1.0) if lang is not None else model.guess_language(text)
-    tokens, vector, coverage = model.encode_text(text, language)
-    return Query(text, language, confidence, lang is None, tokens, vector, coverage, model)
+def make_query(model: Cr5, query: str | Query, lang: str | None = None) -> Query:
+    """Tokenise and encode a text in ``lang``, or in the language that the model guesses if it is None.
 
-
-def remake_query(model: Cr5, query: Query) -> Query:
-    """The same query for ``model``, which is encoded again only if another model has encoded it."""
-    if query.model is model:
-        return query
-    return make_query(model, query.text, None if query.guessed else query.lang)
+    A query is returned as it is, unless another model has encoded it.
+    """
+    if isinstance(query, Query):
+        return query if query.model is model else make_query(model, query.text, None if query.guessed else query.lang)
+    language, confidence = (lang, 1.0) if lang is not None else model.guess_language(query)
+    tokens, vector, coverage = model.encode_text(query, language)
+    return Query(query, language, confidence, lang is None, tokens, vector, coverage, model)

@@ -7,7 +7,7 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.errors import Cr5Error, quoted
-from cr5.index.query import Query, make_query, remake_query
+from cr5.index.query import Query, make_query
 from cr5.index.results import DOCUMENT_COLUMNS, RecallEstimate, SearchHit, SearchResult
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import hash_texts, to_matrix
@@ -28,8 +28,6 @@ def require_languages(snapshot: Snapshot, langs: Iterable[str]) -> None:
 def encode_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Query:
     """A text in ``lang``, guessed if None, as a query; a query that another model encoded is encoded again."""
     require_languages(snapshot, [] if lang is None else [lang])
-    if isinstance(query, Query):
-        return remake_query(snapshot.model, query)
     return make_query(snapshot.model, query, lang)
 
 
@@ -38,29 +36,20 @@ def search(
 ) -> SearchResult:
     """The documents nearest to a query, best first."""
     encoded = encode_query(snapshot, query, lang)
-    [hits] = search_vectors(snapshot, encoded.vector[None], encoded.lang, k, langs, measure)
+    [hits] = nearest(snapshot, encoded.vector[None], encoded.lang, k, langs, measure)
     return SearchResult(encoded, hits, snapshot.background)
-
-
-def search_vectors(
-    snapshot: Snapshot, vectors: Array, lang: str, k: int, langs: Collection[str] | None, measure: Measure
-) -> list[list[SearchHit]]:
-    """For every row of ``vectors`` (queries x rank), which encode texts in ``lang``, the nearest documents."""
-    require_languages(snapshot, [lang, *(langs or ())])
-    return nearest(snapshot, vectors, snapshot.background.hubness(vectors), lang, k, langs, measure)
 
 
 def similar(
     snapshot: Snapshot, document_id: str, k: int, langs: Collection[str] | None, measure: Measure
 ) -> SearchResult:
     """The documents nearest to one of the index, which is the query and is left out."""
-    require_languages(snapshot, langs or ())
     row = snapshot.store.get([document_id], ("lang", "text", "vector", "hubness"))
     if not row.num_rows:
         raise Cr5Error(f"there is no document {quoted(document_id)} in the index; check the id")
     vectors, hubness = to_matrix(row["vector"]), to_matrix(row["hubness"])
     lang, text = row["lang"][0].as_py(), row["text"][0].as_py()
-    [hits] = nearest(snapshot, vectors, hubness, lang, k + 1, langs, measure)
+    [hits] = nearest(snapshot, vectors, lang, k + 1, langs, measure, hubness)
     tokens, _, coverage = snapshot.model.encode_text(text, lang)
     query = Query(text, lang, 1.0, False, tokens, vectors[0], coverage, snapshot.model)
     return SearchResult(query, [hit for hit in hits if hit.id != document_id][:k], snapshot.background)
@@ -69,16 +58,19 @@ def similar(
 def nearest(
     snapshot: Snapshot,
     vectors: Array,
-    hubness: Array,
     lang: str,
     k: int,
     langs: Collection[str] | None,
     measure: Measure,
+    hubness: Array | None = None,
 ) -> list[list[SearchHit]]:
     """For every row of ``vectors`` (queries x rank), texts in ``lang``, the k nearest documents, best first.
 
-    ``hubness`` (queries x languages) are the neighbourhood means r(q) of CSLS. A row of zeros has no hits.
+    ``hubness`` (queries x languages) is that of the queries, if it is known already. A row of zeros has no hits.
     """
+    require_languages(snapshot, [lang, *(langs or ())])
+    if hubness is None:
+        hubness = snapshot.background.hubness(vectors)
     column = {name: j for j, name in enumerate(snapshot.model.langs)}
     known = np.flatnonzero(vectors.any(axis=1))
     depth = k if measure == "cosine" else max(MIN_RERANK_DEPTH, RERANK_FACTOR * k)

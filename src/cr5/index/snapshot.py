@@ -8,8 +8,8 @@ atomically: a new snapshot is built beside the active one and then becomes activ
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -153,12 +153,10 @@ def model_digest(model: Path) -> str:
         raise Cr5Error(f"{model}: there is no model in this folder; check the path, or train one first") from None
 
 
-@contextmanager
-def writer_lock(index_folder: Path) -> Iterator[None]:
+def writer_lock(index_folder: Path) -> AbstractContextManager[None]:
     """Hold the writer lock of an index, or raise an error if another process holds it."""
     busy = IndexBusyError(f"{index_folder}: another process is writing this index; wait until it ends")
-    with locked(index_folder / LOCK_FILE, error_if_locked=busy):
-        yield
+    return locked(index_folder / LOCK_FILE, error_if_locked=busy)
 
 
 def activate(index_folder: Path, record: Mapping[str, Any]) -> None:

@@ -20,37 +20,18 @@ from starlette.routing import Match
 from cr5.corpus.identification import guess
 from cr5.errors import CorpusError, Cr5Error, quoted
 from cr5.index import Index
-from cr5.server import handlers
-from cr5.server.errors import HttpError
-from cr5.server.messages import INVALID_JSON, validation_message
+from cr5.server import handlers, schemas
+from cr5.server.errors import INVALID_JSON, HttpError, validation_message
 from cr5.server.metrics import CONTENT_TYPE, Metrics
 from cr5.server.middleware import AccessMiddleware, too_busy
 from cr5.server.reference import render_reference
-from cr5.server.schemas import (
-    AddResponse,
-    DeleteResponse,
-    DocumentResponse,
-    EmbeddingsRequest,
-    EmbeddingsResponse,
-    EmbedRequest,
-    EmbedResponse,
-    ErrorResponse,
-    ExplainRequest,
-    ExplainResponse,
-    HealthResponse,
-    InfoResponse,
-    NewDocuments,
-    SearchRequest,
-    SearchResponse,
-    SimilarRequest,
-)
 from cr5.server.settings import ServerSettings
 from cr5.server.state import ServerState
 from cr5.server.static_files import StaticFiles
 
 HEALTH_SECONDS = 10  # within which /health answers
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorResponse, "description": description}
+    status: {"model": schemas.ErrorResponse, "description": description}
     for status, description in {
         400: "The body is not valid JSON", 401: "The API key is missing or wrong", 403: "The server is read-only",
         404: "No such document", 408: "The body arrived too slowly", 413: "The body is too large",
@@ -107,52 +88,52 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
         work = partial(state.write, handler, lock_timeout_seconds=settings.timeout_seconds / 2)
         return await _respond(pools.writer, settings.timeout_seconds, work)
 
-    @app.get("/search", response_model=SearchResponse)
-    async def search(request: Annotated[SearchRequest, Query()]) -> Response:
+    @app.get("/search", response_model=schemas.SearchResponse)
+    async def search(request: Annotated[schemas.SearchRequest, Query()]) -> Response:
         """Find documents in any language for a text in any language."""
         return await read(partial(handlers.search, request=request))
 
-    @app.get("/similar", response_model=SearchResponse)
-    async def similar(request: Annotated[SimilarRequest, Query()]) -> Response:
+    @app.get("/similar", response_model=schemas.SearchResponse)
+    async def similar(request: Annotated[schemas.SimilarRequest, Query()]) -> Response:
         """Find documents similar to a document of the index."""
         return await read(partial(handlers.similar, request=request))
 
-    @app.get("/explain", response_model=ExplainResponse)
-    async def explain(request: Annotated[ExplainRequest, Query()]) -> Response:
+    @app.get("/explain", response_model=schemas.ExplainResponse)
+    async def explain(request: Annotated[schemas.ExplainRequest, Query()]) -> Response:
         """Name the words that make a document similar to a text, or to another document."""
         return await read(partial(handlers.explain, request=request))
 
-    @app.get("/documents/{id:path}", response_model=DocumentResponse)
+    @app.get("/documents/{id:path}", response_model=schemas.DocumentResponse)
     async def document(id: str) -> Response:  # noqa: A002
         """Get a document."""
         return await read(partial(handlers.document, document_id=id))
 
-    @app.post("/documents", response_model=AddResponse)
-    async def add(request: NewDocuments) -> Response:
+    @app.post("/documents", response_model=schemas.AddResponse)
+    async def add(request: schemas.NewDocuments) -> Response:
         """Add documents to the index, or replace them."""
         return await write(partial(handlers.add, request=request))
 
-    @app.delete("/documents/{id:path}", response_model=DeleteResponse)
+    @app.delete("/documents/{id:path}", response_model=schemas.DeleteResponse)
     async def delete(id: str) -> Response:  # noqa: A002
         """Delete a document from the index."""
         return await write(partial(handlers.delete, document_id=id))
 
-    @app.post("/embed", response_model=EmbedResponse)
-    async def embed(request: EmbedRequest) -> Response:
+    @app.post("/embed", response_model=schemas.EmbedResponse)
+    async def embed(request: schemas.EmbedRequest) -> Response:
         """Turn texts of one language into vectors."""
         return await encode(partial(handlers.embed, request=request))
 
-    @app.post("/v1/embeddings", response_model=EmbeddingsResponse)
-    async def embeddings(request: EmbeddingsRequest) -> Response:
+    @app.post("/v1/embeddings", response_model=schemas.EmbeddingsResponse)
+    async def embeddings(request: schemas.EmbeddingsRequest) -> Response:
         """Turn texts into vectors, compatible with clients of OpenAI's API."""
         return await encode(partial(handlers.embeddings, request=request))
 
-    @app.get("/info", response_model=InfoResponse)
+    @app.get("/info", response_model=schemas.InfoResponse)
     async def info() -> Response:
         """Describe the contents of the index."""
         return await read(partial(handlers.info, version=release, writable=not settings.read_only))
 
-    @app.get("/health", response_model=HealthResponse)
+    @app.get("/health", response_model=schemas.HealthResponse)
     async def health() -> Response:
         """Tell whether the server can answer."""
         seconds = min(HEALTH_SECONDS, settings.timeout_seconds)

@@ -1,6 +1,11 @@
-"""The exception that becomes an HTTP error response."""
+"""Error responses: the exception that becomes one, and the messages for requests that fail validation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cr5.errors import quoted
+
+INVALID_JSON = "the body is not valid JSON; send a JSON object encoded as UTF-8"
 
 
 class HttpError(Exception):
@@ -9,3 +14,61 @@ class HttpError(Exception):
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status, self.message, self.headers = status, message, dict(headers or {})
+
+
+def validation_message(errors: Sequence[Mapping[str, Any]]) -> str:
+    """The message for the first of pydantic's errors.
+
+    Where a parameter accepts two types, pydantic reports an error for each; that of the type which was sent is used.
+    """
+    specific = [error for error in errors if error["type"] not in ("string_type", "list_type")] or errors
+    error = specific[0]
+    kind, value, context = error["type"], error.get("input"), error.get("ctx", {})
+    parts = [str(part) for part in error["loc"] if not str(part).startswith(("list[", "str", "constrained-str"))]
+    name = ".".join(parts[1:]) or "the body"
+    if parts[1:2] == ["input"] and kind in ("string_type", "list_type"):
+        return f"{name} is not a string; send a string or a list of strings (lists of token ids are not supported)"
+    match kind:
+        case "missing":
+            return f"{name} is missing; it is required"
+        case "extra_forbidden":
+            return f"{quoted(name)} is not a known name here; remove it, or see /docs"
+        case "json_invalid":
+            return INVALID_JSON
+        case "string_too_long":
+            return f"{name} has {len(value or ''):,} characters; send at most {context['max_length']:,}"
+        case "too_long":
+            return f"{name} has {len(value or ''):,} items; send at most {context['max_length']:,}"
+        case "string_too_short":
+            return f"{name} is empty; send at least one character"
+        case "too_short":
+            return f"{name} is empty; send at least one item"
+        case "less_than_equal":
+            return f"{name} is {value}; it must be at most {context['le']}"
+        case "greater_than_equal":
+            return f"{name} is {value}; it must be at least {context['ge']}"
+        case "int_parsing" | "int_type" | "int_from_float" | "int_parsing_size":
+            return f"{name} is {_show(value)}; it must be a whole number"
+        case "string_type":
+            return f"{name} is {_show(value)}; it must be a string"
+        case "string_unicode":
+            return f"{name} contains an unpaired surrogate; send valid Unicode"
+        case "string_pattern_mismatch" if "http" in context["pattern"]:
+            return f"{name} is {_show(value)}; it must begin with http:// or https://"
+        case "string_pattern_mismatch":
+            return f"{name} contains a NUL character; remove it"
+        case "literal_error":
+            return f"{name} is {_show(value)}; it must be {context['expected']}"
+        case "list_type":
+            return f"{name} is {_show(value)}; it must be a list"
+        case _:
+            return f"{name} is {_show(value)}; see /docs for its format"
+
+
+def _show(value: Any) -> str:
+    """A value as a message shows it: short, and without control characters."""
+    if isinstance(value, str):
+        return quoted(value).encode(errors="replace").decode()
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return {None: "null", True: "true", False: "false"}.get(value) or quoted(str(value))[1:-1]

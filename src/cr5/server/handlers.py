@@ -13,41 +13,21 @@ from cr5.corpus.documents import Document
 from cr5.errors import quoted
 from cr5.index import Index, IndexedDocument, Query, SearchResult
 from cr5.retrieval.passages import passage
+from cr5.server import schemas
 from cr5.server.errors import HttpError
 from cr5.server.metrics import Metrics
-from cr5.server.schemas import (
-    AddResponse,
-    DeleteResponse,
-    DocumentFields,
-    DocumentResponse,
-    EmbeddingItem,
-    EmbeddingsRequest,
-    EmbeddingsResponse,
-    EmbedRequest,
-    EmbedResponse,
-    ExampleResponse,
-    ExplainRequest,
-    ExplainResponse,
-    HealthResponse,
-    HitResponse,
-    InfoResponse,
-    NewDocuments,
-    SearchRequest,
-    SearchResponse,
-    SimilarRequest,
-    Usage,
-)
 from cr5.server.settings import MAX_TEXT_CHARS
 from cr5.server.state import ServerState
 
 Point: TypeAlias = tuple[float, float]
+RankedRequest: TypeAlias = schemas.SearchRequest | schemas.SimilarRequest
 
 SNIPPET_CHARS = 300  # of the beginning of a text, shown with a hit
 PASSAGE_CHARS, PASSAGE_CONTEXT_CHARS = 200, 60  # of the passage that explains a hit, and before its first match
 EXAMPLE_CHARS = 80
 
 
-def search(state: ServerState, request: SearchRequest) -> SearchResponse:
+def search(state: ServerState, request: schemas.SearchRequest) -> schemas.SearchResponse:
     """The documents nearest to a text; none for a text without a letter or digit, which has no language either."""
     started, index = time.perf_counter(), state.index
     langs = _parse_languages(index, request.search_in)
@@ -58,7 +38,7 @@ def search(state: ServerState, request: SearchRequest) -> SearchResponse:
     return _result_response(state, request, started, request.q, result)
 
 
-def similar(state: ServerState, request: SimilarRequest) -> SearchResponse:
+def similar(state: ServerState, request: schemas.SimilarRequest) -> schemas.SearchResponse:
     """The documents nearest to a document of the index."""
     started, index = time.perf_counter(), state.index
     langs, document = _parse_languages(index, request.search_in), _get(index, request.id)
@@ -66,7 +46,7 @@ def similar(state: ServerState, request: SimilarRequest) -> SearchResponse:
     return _result_response(state, request, started, document.title or snippet(document.text), result)
 
 
-def explain(state: ServerState, request: ExplainRequest) -> ExplainResponse:
+def explain(state: ServerState, request: schemas.ExplainRequest) -> schemas.ExplainResponse:
     """The words that make a document similar to a text or to another document."""
     index = state.index
     if bool(request.q) == bool(request.of):
@@ -80,7 +60,7 @@ def explain(state: ServerState, request: ExplainRequest) -> ExplainResponse:
     else:
         query = index.query(request.q or "", request.lang or None)
     explanation = index.explain(query, document)
-    return ExplainResponse(
+    return schemas.ExplainResponse(
         similarity=explanation.similarity,
         snippet=passage(
             document.text, explanation.words_b, PASSAGE_CHARS, PASSAGE_CONTEXT_CHARS, explanation.begin, explanation.end
@@ -91,38 +71,38 @@ def explain(state: ServerState, request: ExplainRequest) -> ExplainResponse:
     )
 
 
-def document(state: ServerState, document_id: str) -> DocumentResponse:
+def document(state: ServerState, document_id: str) -> schemas.DocumentResponse:
     """A document by its id."""
     found = _get(state.index, document_id)
-    return DocumentResponse(**_document_fields(found), text=found.text)
+    return schemas.DocumentResponse(**_document_fields(found), text=found.text)
 
 
-def add(index: Index, request: NewDocuments) -> AddResponse:
+def add(index: Index, request: schemas.NewDocuments) -> schemas.AddResponse:
     """Add documents to the index, or replace them."""
     for number, item in enumerate(request.documents):
         for name in ("concept", "lang", "text"):
             if not getattr(item, name).strip():
                 raise HttpError(422, f"documents.{number}.{name} is blank; send more than white space")
     added = index.add(Document(**item.model_dump()) for item in request.documents)
-    return AddResponse(**vars(added))
+    return schemas.AddResponse(**vars(added))
 
 
-def delete(index: Index, document_id: str) -> DeleteResponse:
+def delete(index: Index, document_id: str) -> schemas.DeleteResponse:
     """Delete a document from the index."""
-    return DeleteResponse(deleted=index.delete([document_id]))
+    return schemas.DeleteResponse(deleted=index.delete([document_id]))
 
 
-def embed(state: ServerState, request: EmbedRequest) -> EmbedResponse:
+def embed(state: ServerState, request: schemas.EmbedRequest) -> schemas.EmbedResponse:
     """The vectors of texts in one language."""
     _check_languages(state.index, [request.lang])
     model = state.index.model
-    return EmbedResponse(
+    return schemas.EmbedResponse(
         vectors=model.encode(request.texts, request.lang).tolist(),
         known=model.coverage(request.texts, request.lang).tolist(),
     )
 
 
-def embeddings(state: ServerState, request: EmbeddingsRequest) -> EmbeddingsResponse:
+def embeddings(state: ServerState, request: schemas.EmbeddingsRequest) -> schemas.EmbeddingsResponse:
     """The vectors of texts in any language, in the format of OpenAI's API."""
     model, texts = state.index.model, [request.input] if isinstance(request.input, str) else request.input
     rank = model.settings.rank
@@ -136,17 +116,19 @@ def embeddings(state: ServerState, request: EmbeddingsRequest) -> EmbeddingsResp
     for lang in {guess.lang for guess in guesses}:
         texts_in_lang = [text for text, guess in zip(texts, guesses, strict=True) if guess.lang == lang]
         words += len(model.settings.tokeniser(texts_in_lang, lang).ids)
+    as_base64 = request.encoding_format == "base64"
     data = [
-        EmbeddingItem(index=i, embedding=to_base64(row) if request.encoding_format == "base64" else row.tolist())
+        schemas.EmbeddingItem(index=i, embedding=to_base64(row) if as_base64 else row.tolist())
         for i, row in enumerate(vectors)
     ]
-    return EmbeddingsResponse(data=data, model=request.model, usage=Usage(prompt_tokens=words, total_tokens=words))
+    usage = schemas.Usage(prompt_tokens=words, total_tokens=words)
+    return schemas.EmbeddingsResponse(data=data, model=request.model, usage=usage)
 
 
-def info(state: ServerState, version: str, writable: bool) -> InfoResponse:
+def info(state: ServerState, version: str, writable: bool) -> schemas.InfoResponse:
     """What the index contains."""
     index = state.index
-    return InfoResponse(
+    return schemas.InfoResponse(
         version=version,
         documents=index.count(),
         languages=index.langs,
@@ -154,16 +136,16 @@ def info(state: ServerState, version: str, writable: bool) -> InfoResponse:
         measures=["csls", "cosine"],
         writable=writable,
         examples=[
-            ExampleResponse(lang=example.lang, text=snippet(example.title, EXAMPLE_CHARS))
+            schemas.ExampleResponse(lang=example.lang, text=snippet(example.title, EXAMPLE_CHARS))
             for example in index.example_queries()
         ],
     )
 
 
-def health(state: ServerState, version: str) -> HealthResponse:
+def health(state: ServerState, version: str) -> schemas.HealthResponse:
     """Read from the index, to see that it can be read."""
     state.index.get(["health"])
-    return HealthResponse(version=version, generation=state.index.snapshot_number)
+    return schemas.HealthResponse(version=version, generation=state.index.snapshot_number)
 
 
 def exposition(state: ServerState, metrics: Metrics) -> str:
@@ -191,28 +173,30 @@ def web_url(url: str) -> str:
 
 
 def _result_response(
-    state: ServerState, request: SearchRequest | SimilarRequest, started: float, text: str, result: SearchResult
-) -> SearchResponse:
+    state: ServerState, request: RankedRequest, started: float, text: str, result: SearchResult
+) -> schemas.SearchResponse:
     """The response for the result of a search; ``text`` is what the page shows as its query."""
     query, projection = result.query, state.projection(result.background)
     query_point, *hit_points = projection.transform(np.stack([query.vector, *(hit.vector for hit in result.hits)]))
     hits = [
-        HitResponse(**_document_fields(hit), snippet=snippet(hit.text), score=hit.score, cosine=hit.cosine, x=x, y=y)
+        schemas.HitResponse(
+            **_document_fields(hit), snippet=snippet(hit.text), score=hit.score, cosine=hit.cosine, x=x, y=y
+        )
         for hit, (x, y) in zip(result.hits, hit_points, strict=True)
     ]
     return _search_response(request, started, text, query.lang, query, hits, query_point)
 
 
 def _search_response(
-    request: SearchRequest | SimilarRequest,
+    request: RankedRequest,
     started: float,
     text: str,
     lang: str,
     query: Query | None = None,
-    hits: Sequence[HitResponse] = (),
+    hits: Sequence[schemas.HitResponse] = (),
     query_point: Point = (0.0, 0.0),
-) -> SearchResponse:
-    return SearchResponse(
+) -> schemas.SearchResponse:
+    return schemas.SearchResponse(
         query=text,
         lang=lang,
         guessed=query is not None and query.guessed,
@@ -226,7 +210,7 @@ def _search_response(
 
 
 def _document_fields(document: IndexedDocument) -> dict[str, str]:
-    fields = {name: getattr(document, name) for name in DocumentFields.model_fields}
+    fields = {name: getattr(document, name) for name in schemas.DocumentFields.model_fields}
     return fields | {"url": web_url(document.url)}
 
 

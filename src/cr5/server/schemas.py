@@ -5,33 +5,26 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from cr5.retrieval.top_k import Measure
-from cr5.server.settings import (
-    MAX_CONCEPT_CHARS,
-    MAX_HITS,
-    MAX_LANGUAGE_CHARS,
-    MAX_QUERY_CHARS,
-    MAX_TEXT_CHARS,
-    MAX_TEXTS,
-    MAX_TITLE_CHARS,
-    MAX_URL_CHARS,
-)
+from cr5.server import settings as limits
 
 _NO_NUL_PATTERN = r"^[^\x00]*$"  # stores cannot hold NUL characters
 _URL_PATTERN = r"^(https?://[^\x00-\x20]*)?$"
 Id: TypeAlias = Annotated[
-    str, Field(min_length=1, max_length=MAX_QUERY_CHARS, description="The id of a document, as in a hit.")
+    str, Field(min_length=1, max_length=limits.MAX_QUERY_CHARS, description="The id of a document, as in a hit.")
 ]
-QueryText: TypeAlias = Annotated[str, Field(max_length=MAX_QUERY_CHARS)]
+QueryText: TypeAlias = Annotated[str, Field(max_length=limits.MAX_QUERY_CHARS)]
 Lang: TypeAlias = Annotated[
     str | None,
-    Field(max_length=MAX_LANGUAGE_CHARS, description="Language of the query; identified if missing or empty."),
+    Field(max_length=limits.MAX_LANGUAGE_CHARS, description="Language of the query; identified if missing or empty."),
 ]
 SearchIn: TypeAlias = Annotated[
     str | None,
-    Field(max_length=MAX_QUERY_CHARS, alias="in", description="Languages to search, e.g. da,en; all by default."),
+    Field(
+        max_length=limits.MAX_QUERY_CHARS, alias="in", description="Languages to search, e.g. da,en; all by default."
+    ),
 ]
-Text: TypeAlias = Annotated[str, Field(max_length=MAX_TEXT_CHARS)]
-Count: TypeAlias = Annotated[int, Field(ge=1, le=MAX_HITS, description="The number of hits.")]
+Text: TypeAlias = Annotated[str, Field(max_length=limits.MAX_TEXT_CHARS)]
+Count: TypeAlias = Annotated[int, Field(ge=1, le=limits.MAX_HITS, description="The number of hits.")]
 
 
 class StrictRequest(BaseModel):
@@ -68,34 +61,34 @@ class ExplainRequest(StrictRequest):
     id: Id
     q: Annotated[QueryText | None, Field(description="A text; give this or `of`.")] = None
     lang: Lang = None
-    of: Annotated[str | None, Field(max_length=MAX_QUERY_CHARS, description="Another document; give this or `q`.")] = (
-        None
-    )
+    of: Annotated[
+        str | None, Field(max_length=limits.MAX_QUERY_CHARS, description="Another document; give this or `q`.")
+    ] = None
 
 
 class NewDocument(StrictRequest):
     """A document to add; it replaces the document with the same concept and language, if there is one."""
 
-    concept: Annotated[str, Field(min_length=1, max_length=MAX_CONCEPT_CHARS, pattern=_NO_NUL_PATTERN)]
-    lang: Annotated[str, Field(min_length=1, max_length=MAX_LANGUAGE_CHARS, pattern=_NO_NUL_PATTERN)]
+    concept: Annotated[str, Field(min_length=1, max_length=limits.MAX_CONCEPT_CHARS, pattern=_NO_NUL_PATTERN)]
+    lang: Annotated[str, Field(min_length=1, max_length=limits.MAX_LANGUAGE_CHARS, pattern=_NO_NUL_PATTERN)]
     text: Annotated[Text, Field(min_length=1)]
-    title: Annotated[str, Field(max_length=MAX_TITLE_CHARS)] = ""
+    title: Annotated[str, Field(max_length=limits.MAX_TITLE_CHARS)] = ""
     url: Annotated[
-        str, Field(max_length=MAX_URL_CHARS, pattern=_URL_PATTERN, description="An http or https address.")
+        str, Field(max_length=limits.MAX_URL_CHARS, pattern=_URL_PATTERN, description="An http or https address.")
     ] = ""
 
 
 class NewDocuments(StrictRequest):
     """Documents to add to the index."""
 
-    documents: Annotated[list[NewDocument], Field(min_length=1, max_length=MAX_TEXTS)]
+    documents: Annotated[list[NewDocument], Field(min_length=1, max_length=limits.MAX_TEXTS)]
 
 
 class EmbedRequest(StrictRequest):
     """Texts of one language to embed."""
 
-    texts: Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
-    lang: Annotated[str, Field(max_length=MAX_LANGUAGE_CHARS)]
+    texts: Annotated[list[Text], Field(min_length=1, max_length=limits.MAX_TEXTS)]
+    lang: Annotated[str, Field(max_length=limits.MAX_LANGUAGE_CHARS)]
 
 
 class EmbeddingsRequest(BaseModel):
@@ -106,8 +99,8 @@ class EmbeddingsRequest(BaseModel):
 
     model_config = ConfigDict(extra="ignore")  # clients of OpenAI send more parameters
 
-    input: Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)] | Text
-    model: Annotated[str, Field(max_length=MAX_QUERY_CHARS)] = "cr5"
+    input: Annotated[list[Text], Field(min_length=1, max_length=limits.MAX_TEXTS)] | Text
+    model: Annotated[str, Field(max_length=limits.MAX_QUERY_CHARS)] = "cr5"
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = None
 

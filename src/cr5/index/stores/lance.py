@@ -82,13 +82,6 @@ def _import_lancedb() -> Any:
         raise MissingPackageError("the search index needs LanceDB; install it with pip install 'cr5[search]'") from None
 
 
-@contextmanager
-def writer_lock(folder: Path) -> Iterator[None]:
-    """Hold the folder's writer lock; wait while another process holds it."""
-    with locked(folder / LOCK_FILE):
-        yield
-
-
 class _ReaderState(NamedTuple):
     """The version of the table and the files that a reader was made from."""
 
@@ -113,7 +106,7 @@ class LanceStore(Store):
         """Create an empty store in a folder, which may hold other files."""
         lancedb, columns, folder = _import_lancedb(), make_schema(rank, languages), location.folder
         folder.mkdir(parents=True, exist_ok=True)
-        with writer_lock(folder):
+        with locked(folder / LOCK_FILE):
             if (folder / f"{TABLE}.lance").exists():
                 raise Cr5Error(f"{folder}: there is an index already; open it, or delete the folder")
             columns = columns.append(pa.field("slot", pa.int64(), nullable=False))
@@ -238,7 +231,7 @@ class LanceStore(Store):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with writer_lock(self.folder):
+        with locked(self.folder / LOCK_FILE):
             self._table.checkout_latest()
             yield
 
