@@ -153,6 +153,19 @@ def test_a_held_out_document_finds_its_counterparts_first(full: Index, documents
     assert found >= 0.9 * 3 * len(madeup.split(documents)[1][::5])
 
 
+def test_folders_may_be_named_by_strings(documents: list[Document], model_folder: Path, tmp_path: Path) -> None:
+    folder, model = str(tmp_path / "index"), str(model_folder)
+    assert not Index.exists(folder)
+    Index.create(folder, model).close()
+    index = Index.open(folder)
+    index.add(documents[:3])
+    assert Index.exists(folder)
+    assert index.built_with(model)
+    index.reindex(model)
+    assert sum(index.count().values()) == 3
+    index.close()
+
+
 def test_the_language_of_a_query_is_guessed(full: Index) -> None:
     result = full.search(madeup.word("bb", 17))
     assert (result.query.lang, result.query.guessed) == ("bb", True)

@@ -56,7 +56,7 @@ def serve(
         store=store,
     )
     opened = Index.open(index, store=store)  # reports a problem with the index before the server listens
-    counts = opened.about()["documents"]
+    counts = opened.count()
     opened.close()
     with process.listen(host, port) as listening:
         if not local and api_key is None:
