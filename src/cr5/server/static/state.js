@@ -6,7 +6,8 @@ import { emit } from "./events.js";
 import { hasWord } from "./tokeniser.js";
 
 export const HIT_COUNTS = [10, 20, 50, 100]; // how many hits are shown, each time more are requested
-export const MEASURES = { csls: "Rank by CSLS", cosine: "Rank by cosine" };
+// Short enough for one line of options on a phone.
+export const MEASURES = { csls: "By CSLS", cosine: "By cosine" };
 export const INITIAL_STATE = { q: "", like: "", lang: "", in: "", k: HIT_COUNTS[0], measure: "", doc: "", map: "" };
 
 export let state = parseState(location.search);
