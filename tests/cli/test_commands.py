@@ -247,8 +247,8 @@ def test_a_fit_that_has_not_converged_warns_and_is_saved(
         (["--rank", "150"], "--rank 150 must be below the number of shared concepts, 150; "
          "use --rank <= 149, or add documents"),
         (["--set", "rnak=5"], "there is no setting 'rnak'; did you mean rank?"),
-        (["--set", "tol=abc"], "--set tol=abc must be a number"),
-        (["--set", "min_documents=2.5"], "--set min_documents=2.5 must be a whole number"),
+        (["--set", "tol=abc"], "--set tol=abc must be a number of at least 0"),
+        (["--set", "min_documents=2.5"], "--set min_documents=2.5 must be a whole number of at least 0"),
         (["--set", "lowercase=3"], "--set lowercase=3 must be true or false"),
         (["--set", "idf=rough"], "--set idf=rough must be one of plain, smooth"),
         (["--preset", "nope"], "there is no preset 'nope'; the presets are default, wsdm19"),
