@@ -256,18 +256,18 @@ def test_untranslated_and_repeated_texts_are_counted_and_left_out_on_request(
     assert command("table", corpus, "-o", "all.csv.gz") == 0
     printed = capsys.readouterr().out
     told = words(printed)
-    assert re.search(r"^ lang +docs +foreign +similar", printed, re.MULTILINE)
+    assert re.search(r"^ lang +docs +foreign +near-dup", printed, re.MULTILINE)
     assert (
         "foreign: evidently in another language (da: 1 in en, such as forgotten); leave them out with --drop-foreign"
         in told
     )
-    assert "similar: nearly repeat a text of another concept; leave them out with --dedupe" in told
+    assert "near-dup: nearly repeat a text of another concept; leave them out with --dedupe" in told
     assert len(list(read(tmp_path / "all.csv.gz"))) == len(articles) + 2
 
     assert command("table", corpus, "-o", "clean.csv.gz", "--drop-foreign", "--dedupe") == 0
     told = words(capsys.readouterr().out)
     assert "(da: 1 in en, such as forgotten); left out" in told
-    assert "similar: nearly repeat a text of another concept; left out" in told
+    assert "near-dup: nearly repeat a text of another concept; left out" in told
     assert not {"forgotten", "copied"} & {document.concept for document in read(tmp_path / "clean.csv.gz")}
 
 
