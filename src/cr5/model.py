@@ -246,7 +246,7 @@ def train_model(
     engine_options: Mapping[str, Any] | None = None,
     **fit_options: Any,
 ) -> None:
-    """Fit a model on the engine of a name, and save it to a folder.
+    """Fit a model on the named engine, and save it to a folder.
 
     During the fit a checkpoint is written beside the folder; ``resume`` continues from that of an interrupted run.
     ``engine_options`` are those of ``open_engine``, ``fit_options`` those of ``Cr5.fit``.

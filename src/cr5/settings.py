@@ -55,11 +55,11 @@ class Settings:
     metric: Literal["orthonormal", "signal"] = setting(
         "signal",
         '"orthonormal": maps with orthonormal columns, as in the paper. "signal": eigenvector i is scaled by '
-        "sqrt(theta / (m - theta)), the ratio of what the documents of a concept (at most m) share along it to what "
-        "they do not.",
+        "sqrt(theta / (m - theta)), the square root of the ratio of what the documents of a concept (at most m) share "
+        "along it to what they do not.",
     )
     tol: float = setting(0.05, "The relative residual at which the solver stops; lower it for a more exact solution.")
-    max_steps: int = setting(100, "Steps of the solver at most; raise it if a fit does not converge.")
+    max_steps: int = setting(100, "Maximum number of solver steps; raise it if a fit does not converge.")
     seed: int = setting(0, "The seed of the solver's start and of the concepts held out for the ridge.")
     weighting: Weighting = field(default_factory=lambda: Weighting(tf="log", idf="smooth", idf_power=1.5))
     tokeniser: Tokeniser = field(default_factory=Tokeniser)

@@ -622,7 +622,7 @@ def test_a_missing_or_damaged_index_is_an_error(tmp_path: Path, model_folder: Pa
     index = Index.create(folder, model_folder)
     assert refused(lambda: Index.create(folder, model_folder)).startswith(f"{folder}: there is an index already")
     message = refused(lambda: Index.open(folder, store="postgresql://localhost/x"))
-    assert message == f"{folder}: the documents are in this folder, not in a server; leave out `store`"
+    assert message == f"{folder}: the documents are in this folder, not on a server; leave out `store`"
     record = json.loads((folder / "index.json").read_text())
     for content in ("", "[]", "{}", json.dumps({"format": 1}), json.dumps(record)[:-9]):
         (folder / "index.json").write_text(content)

@@ -1,4 +1,4 @@
-"""The store: the same behaviour in a folder (LanceDB) and in a server (PostgreSQL with pgvector)."""
+"""The store: the same behaviour in a folder (LanceDB) and on a server (PostgreSQL with pgvector)."""
 
 import signal
 import sys

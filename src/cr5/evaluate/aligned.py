@@ -1,4 +1,4 @@
-"""AlignedSentences sentences of two languages: from line-aligned files, or from the columns of a Parquet file."""
+"""Aligned sentences of two languages: from line-aligned files, or from the columns of a Parquet file."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -33,7 +33,7 @@ class Weighting:
     )
     max_words: int = setting(
         200_000,
-        "The size of a vocabulary at most, most frequent words first; lower it to save memory.",
+        "Maximum size of a vocabulary, most frequent words first; lower it to save memory.",
     )
     min_unique: int = setting(50, "Documents with fewer different words are not trained on; lower it for short texts.")
     max_unique: int = setting(1_000, "Documents with more different words are not trained on; raise it for long texts.")

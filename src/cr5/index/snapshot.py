@@ -72,7 +72,7 @@ def open_snapshot(index_folder: Path, record: dict[str, Any], address: str | Non
     model = Cr5.load(folder / "model")
     background = _load_background(folder, record, model)
     if address not in (None, FOLDER_ADDRESS) and record["store"] == FOLDER_ADDRESS:
-        raise Cr5Error(f"{index_folder}: the documents are in this folder, not in a server; leave out `store`")
+        raise Cr5Error(f"{index_folder}: the documents are in this folder, not on a server; leave out `store`")
     store = store_for(record["store"]).open(_location(folder, record, address), rank=record["rank"])
     return Snapshot(record, folder, store, model, background)
 

@@ -54,9 +54,9 @@ class Inspection:
 def inspect(
     batches: Iterable[Batch], tokeniser: Tokeniser, weighting: Weighting, *, progress: ProgressCallback = no_progress
 ) -> Inspection:
-    """Count what a corpus holds, as it streams by."""
+    """Count what a corpus contains, in one pass."""
     copies: Counter[str] = Counter()
-    corpus = count_corpus(_watched(batches, copies), tokeniser, progress=progress)
+    corpus = count_corpus(_count_copies(batches, copies), tokeniser, progress=progress)
     present = corpus.document_counts() > 0
     sized = corpus.with_unique_words(weighting.min_unique, weighting.max_unique)
     trained = sized.with_shared_concepts()
@@ -84,7 +84,7 @@ def inspect(
     return Inspection(languages, shared, len(corpus.concepts), int((present.sum(axis=1) > 1).sum()))
 
 
-def _watched(batches: Iterable[Batch], copies: Counter[str]) -> Iterator[Batch]:
+def _count_copies(batches: Iterable[Batch], copies: Counter[str]) -> Iterator[Batch]:
     """Pass batches on and count, per language, texts that were there before; only digests are kept."""
     seen: set[bytes] = set()
     for batch in batches:

@@ -8,8 +8,8 @@ projector that centres documents (all together, or each language by itself). The
 is spanned by the top r eigenvectors of  A z = theta B z,  A = X'C Y Y'C X,  B = X'C X + ridge I:
 they are B^-1 X'C Y P for the eigenvectors P of the paper's concepts x concepts matrix, with the same
 eigenvalues. Neither A nor B is ever formed, and no linear system is solved: LOBPCG with a
-Jacobi preconditioner needs one product with X and one with X' a step. Where the rows are and who
-multiplies is decided by the engine.
+Jacobi preconditioner needs one product with X and one with X' a step. The engine
+decides where rows are stored and products are computed.
 """
 
 import time
@@ -217,7 +217,7 @@ class _Problem:
         return S, G + self.ridge * V
 
     def start_randomly(self, width: int, seed: int) -> None:
-        """Z = (D^-1 A)^2 R for random signs R, up to scale: two steps of power iteration, without small matrices."""
+        """Z = D^-1 A D^-1 X'C Y R, up to scale, with random signs R, concepts x columns; needs no small matrices."""
         columns, bits = np.arange(-(-width // 64), dtype=np.uint64), np.arange(64, dtype=np.uint64)
         columns += np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
         signs = partial(_random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
@@ -290,7 +290,7 @@ class _Problem:
 
     def finish(self, theta: Array, rank: int) -> tuple[Array, Array]:
         """Turn Z into the paper's maps, with orthonormal columns; their eigenvalues and eigenvectors."""
-        # Phi* = P'Y'X B^-1 has the columns sqrt(theta) z; its singular vectors are the maps.
+        # Phi* = P'Y'C X B^-1 has the rows sqrt(theta) z'; its singular vectors are the maps.
         if len(theta) < rank:
             raise Cr5Error(
                 f"`rank={rank}` is more than the {len(theta)} dimensions that the documents span; lower `rank`"

@@ -27,7 +27,7 @@ def inspection_tables(inspection: Inspection) -> None:
     out.print(shared)
     out.print(f"{inspection.concepts:,} concepts, {inspection.concepts_shared:,} of them in two languages or more")
     out.print(
-        "words: vocabulary size; repeated: exact duplicates; short, long, alone: documents that training leaves out, "
+        "words: different words; repeated: exact duplicates; short, long, alone: documents that training leaves out, "
         "for too few or too many different words, or because no other language has their concept",
         style="dim",
     )

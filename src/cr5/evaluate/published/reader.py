@@ -37,7 +37,7 @@ _LARGEST_COUNT = 2**31 - 1
 
 
 class CountedTexts(TokenisedTexts):
-    """TokenisedTexts whose word counts are given and whose word order is unknown.
+    """Tokenised texts whose word counts are given and whose word order is unknown.
 
     ``frequent`` is the number of frequent words in each document before lower-casing: the authors' limits of 50 and
     1,000 (100 and 700 for queries) apply to it.

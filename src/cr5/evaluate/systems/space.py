@@ -1,4 +1,4 @@
-"""The seam between systems and tasks: a system is trained on texts and returns a space that embeds texts."""
+"""The interface between systems and tasks: a system is trained on texts and returns a space that embeds texts."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol

@@ -1,1 +1,1 @@
-"""Stores for the rows of an index: LanceDB in a folder, PostgreSQL in a server."""
+"""Stores for the rows of an index: LanceDB in a folder, PostgreSQL on a server."""

@@ -1,8 +1,8 @@
 """The store: rows of documents with their vectors, and the rows whose vectors are nearest to a query.
 
-A store knows rows and inner products, nothing of models or CSLS. The base class checks what callers pass; ``lance`` (a
-folder) and ``postgres`` (a server) implement the rest. To add a store, write a subclass and list it in
-``cr5.index.stores.registry``.
+A store knows rows and inner products, nothing of models; of CSLS it only keeps the means of every row. The base
+class checks what callers pass; ``lance`` (a folder) and ``postgres`` (a server) implement the rest. To add a store,
+write a subclass and list it in ``cr5.index.stores.registry``.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ Stamp: TypeAlias = tuple[int, int] | None
 
 
 class Location(NamedTuple):
-    """Where a store is: its own folder, the address that the user passed as ``store``, and the table in a server."""
+    """Where a store is: its own folder, the address that the user passed as ``store``, and the table on a server."""
 
     folder: Path
     address: str = FOLDER_ADDRESS

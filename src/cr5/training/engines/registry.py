@@ -29,7 +29,7 @@ def open_engine(
     workers: int | None = None,
     scratch_folder: Path | None = None,
 ) -> Iterator[Engine]:
-    """The engine of a name; what it starts, such as a local cluster, is stopped with the context.
+    """The engine with this name; what it starts, such as a local cluster, is stopped with the context.
 
     An option of another engine is an error, except for ``scratch_folder``, which only matters with a memory budget.
     """
