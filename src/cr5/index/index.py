@@ -127,9 +127,10 @@ class Index:
     def add(
         self, documents: Iterable[Batch] | Iterable[Document], *, progress: ProgressCallback = no_progress
     ) -> IngestCounts:
-        """Add documents, replacing those with the same language and concept; each batch is one transaction.
+        """Add documents, replacing those of earlier calls with the same id; each batch is one transaction.
 
-        A second document of the same language and concept gets a number: it:Q144, it:Q144#2. Documents that have not
+        An id is the language and concept; within one call, further documents of a concept are numbered: it:Q144,
+        it:Q144#2. Documents that have not
         changed are not encoded again, so that an interrupted run is resumed by repeating it.
         """
         result, taken, settings = IngestCounts(), Counter[str](), self._settings
