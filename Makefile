@@ -4,17 +4,22 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast check bench docs clean
+.PHONY: demo test test-fast coverage check bench docs clean
 
 demo: .venv/serve
 	$(BIN)/cr5 demo
 
 # In two processes that share the work. PYTEST=-n0 runs all tests in one, to debug.
 test: .venv/dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST)
+
+# All tests, and which lines of the package none of them reaches.
+coverage: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(PYTEST)
 
 test-fast: .venv/dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not browser and not services and not dask and not slow" $(PYTEST)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not browser and not services and not dask and not slow" \
+		--hypothesis-profile=quick $(PYTEST)
 
 docs: .venv/dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -201,6 +201,7 @@ def test_a_text_of_any_length_is_taken_whole(model: Cr5) -> None:
     assert (changed != model.encode([long], "aa")[0]).any()  # the end counts as much as the beginning
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=[]), max_size=30), max_size=5), st.sampled_from([*LANGS]))
 def test_no_text_is_too_odd(model: Cr5, odd: list[str], lang: str) -> None:

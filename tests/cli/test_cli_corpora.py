@@ -134,6 +134,7 @@ def words(printed: str) -> str:
 # Every source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_source_becomes_a_corpus_with_a_printed_summary(
     name: str, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
@@ -243,6 +244,7 @@ def test_help_lists_sources_before_commands_for_existing_corpora(
 # What the account tells
 
 
+@pytest.mark.slow
 def test_untranslated_and_repeated_texts_are_counted_and_left_out_on_request(
     tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:

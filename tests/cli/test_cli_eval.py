@@ -124,6 +124,7 @@ def test_a_stored_split_gives_the_same_run_again(corpus: Path, results: Path, do
     assert other["scores"][0]["signature"] != again["scores"][0]["signature"]
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared(corpus: Path, results: Path, tmp_path: Path, done: Callable[..., str]) -> None:
     weak = ["--rank", "2", "--ridge", "0.3", "--set", "min_documents=2", "--set", "min_unique=5"]
     done(
@@ -310,6 +311,7 @@ def test_systems_can_be_compared_by_their_keys(results: Path, done: Callable[...
     assert (rows[0]["system_a"], rows[0]["system_b"]) == ("cr5", "shared tokens (floor)")
 
 
+@pytest.mark.slow
 def test_cr5_trained_as_a_baseline_does_not_replace_the_model(
     model_folder: Path, corpus: Path, tmp_path: Path, done: Callable[..., str], fails: Callable[..., str]
 ) -> None:

@@ -114,6 +114,7 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
     assert (found["deleted"], found["reindexed"], found["skipped"]) == (None, None, {})
 
 
+@pytest.mark.slow
 def test_another_model_needs_the_option_reindex(
     tmp_path: Path, model_folder: Path, other_model: Path, corpus: Path, run_json: Any, fails: Any
 ) -> None:

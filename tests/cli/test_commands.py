@@ -179,6 +179,7 @@ def test_training_on_one_file_per_language_gives_the_same_model(
     assert_same(Cr5.load(tmp_path / "model"), small_model)
 
 
+@pytest.mark.slow
 def test_training_on_standard_input_gives_the_same_model(
     corpus_file: Path, small_model: Cr5, tmp_path: Path, stdin: Any
 ) -> None:

@@ -186,6 +186,7 @@ def some_rows(seed: int, count: int) -> list[Row]:
     return [(f"c{concepts[i]}", langs[i], texts[i]) for i in rng.permutation(count)]
 
 
+@pytest.mark.slow
 @relaxed
 @given(st.lists(st.integers(0, 700), max_size=12), st.integers(0, 3))
 def test_where_batches_end_makes_no_difference(cuts: list[int], seed: int) -> None:

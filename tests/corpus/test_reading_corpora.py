@@ -217,6 +217,7 @@ odd_lines = st.one_of(
 files = st.lists(st.one_of(good_lines, good_lines, odd_lines), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @given(
     files,
     st.sampled_from(["\n", "\r\n"]),

@@ -574,6 +574,7 @@ def test_an_interrupted_reindexing_is_resumed_unless_the_index_was_written(
     index.close()
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_no_committed_batch(index: Index, tmp_path: Path, address: str | None) -> None:
     code = f"""
 import sys
@@ -689,6 +690,7 @@ def test_the_confidence_of_a_guess_is_its_posterior_probability(encyclopedia: Cr
     )
 
 
+@pytest.mark.slow
 def test_sentences_of_all_languages_are_recognised(encyclopedia: Cr5) -> None:
     documents = demo.encyclopedia()[::16]
     for words, least in [(1, 0.85), (3, 0.97), (10, 1.0)]:

@@ -34,6 +34,7 @@ def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
     assert store.count() == {"en": 1, "it": 1}
 
 
+@pytest.mark.slow
 def test_old_versions_of_the_table_are_removed(tmp_path: Path) -> None:
     limits = LanceLimits(version_lifetime=timedelta(milliseconds=1), max_small_files=4)
     store = create(tmp_path, limits)
@@ -149,6 +150,7 @@ def test_a_damaged_ivf_index_is_named_and_can_be_rebuilt(tmp_path: Path, kind: s
     assert ids(store.nearest(unit(400)[7:8], 1)[0]) == ["d7"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_after_random_writes_the_ivf_index_agrees_with_a_dictionary(tmp_path: Path, seed: int) -> None:
     limits = LanceLimits(ann_min_rows=100, max_unindexed_rows=5, max_small_files=3, in_memory_bytes=0)

@@ -403,6 +403,7 @@ def test_two_concurrent_writers_lose_nothing(place: Place) -> None:
     assert len({row["digest"] for row in all_rows(store).values() if row["id"] in {f"d{i}" for i in range(30)}}) == 1
 
 
+@pytest.mark.slow
 def test_threads_can_share_a_store(store: Store) -> None:
     store.upsert(rows(range(100)))
     answers: list[list[str]] = []

@@ -74,6 +74,7 @@ def refused(call: Callable[[], object]) -> str:
 # LangChain
 
 
+@pytest.mark.slow
 def test_langchain_finds_articles_in_all_languages(folder: Path, articles: list[Document]) -> None:
     store = InMemoryVectorStore(Cr5Embeddings(folder))
     store.add_documents([Page(d.text, metadata={"lang": d.lang, "title": d.title}) for d in articles])

@@ -261,6 +261,7 @@ def test_ties_zero_rows_and_empty_sides_are_as_brute_force_has_them(
     check(queries, random.integers(0, 6, n), candidates, random.integers(0, 6, m), k=k, rows=rows)
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10_000),
     sizes=st.builds(BlockSizes, queries=st.integers(1, 12), candidates=st.integers(1, 12), products=st.integers(1, 60)),

@@ -169,6 +169,7 @@ def test_speeches_without_a_chapter_are_kept(tmp_path: Path) -> None:
 # What is written comes back
 
 
+@pytest.mark.slow
 @given(sessions)
 @example([("/", ["&lt;"], [("&amp;", "&#65;/", ["a", "/"])])])
 @relaxed

@@ -226,6 +226,7 @@ def test_any_pattern_matches_completely_or_is_an_error(path: str, pattern: str) 
     assert match is None or all(match)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_pages(tmp_path: Path) -> None:
     page = "<p>" + "parola " * 20_000
     tree(tmp_path, {f"it/{i}.html": f"{page}{i}" for i in range(40)})

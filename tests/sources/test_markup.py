@@ -303,6 +303,7 @@ def test_garbage_is_read_without_an_exception(reader: Callable[[str], tuple[str,
     assert all(line and line == line.strip() for line in text.split("\n")) or not text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_time_is_linear_whatever_is_repeated(reader: Callable[[str], tuple[str, str]]) -> None:
     for piece in PIECES:

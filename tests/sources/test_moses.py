@@ -328,6 +328,7 @@ def test_any_damage_to_a_zip_gives_documents_or_an_error(data: st.DataObject) ->
             return
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_what_a_zip_unpacks_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_LINE_BYTES", 1 << 20)
     path = tmp_path / "x.zip"

@@ -57,6 +57,7 @@ def test_every_reader_names_a_path_that_does_not_exist(source: Source, tmp_path:
         list(source.read(path if is_single else [path]))
 
 
+@pytest.mark.slow
 def test_a_corpus_is_made_with_the_options_of_the_reader(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1:eng:one\n1:it:uno\n2:it:due\nbad\n")
     skipped, reports = Skipped(), list[Progress]()

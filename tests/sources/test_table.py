@@ -264,6 +264,7 @@ def test_garbage_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, su
         assert all(d.concept.strip() and d.text.strip() for d in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_memory_does_not_grow_with_the_table(tmp_path: Path, suffix: str) -> None:
     rows = [{"concept": str(i), "text": "parola " * 300} for i in range(4000)]

@@ -304,6 +304,7 @@ def test_damaged_and_encrypted_zips_are_errors(tmp_path: Path) -> None:
 # Anything else
 
 
+@pytest.mark.slow
 @given(noise, st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_any_tags_give_units_or_an_error(tags: str, dtd: bool) -> None:
@@ -325,6 +326,7 @@ def test_any_bytes_give_units_or_an_error(junk: bytes, place: int) -> None:
             list(read_tmx([put(Path(name), damaged)], handle_error=Skipped().add))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("endless", "explanation"),
     [

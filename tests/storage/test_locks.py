@@ -53,6 +53,7 @@ def test_a_lock_is_free_again_after_the_block_even_if_the_block_fails(tmp_path: 
     assert (tmp_path / "lock").exists()
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(tmp_path / "lock")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:

@@ -598,6 +598,7 @@ print(broken, *sorted(set(seen)))
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_saving_leaves_a_whole_model(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLER, str(tmp_path / "model")]
     environment = os.environ | {

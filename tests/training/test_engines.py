@@ -210,6 +210,7 @@ def test_transposed_times_multiplies_back_and_forgets_its_source(engine: Engine,
     assert set(names(engine.documents)) == {"other"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_concept_sums_add_up_the_documents_of_each_concept_in_all_languages(engine: Engine, dtype: type) -> None:
     given = languages(dtype)
@@ -262,6 +263,7 @@ def test_a_product_takes_the_place_of_what_had_its_name(engine: Engine) -> None:
         assert_close(get_documents(engine, "V"), {k: sums[ids] for k, ids in given.concepts.items()}, np.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products_of_more_rows_than_one_panel_equal_those_of_scipy(engine: Engine, dtype: type) -> None:
     given = many(dtype)
@@ -569,6 +571,7 @@ def test_a_fit_with_all_that_happens_is_that_of_any_other_engine(engine: Engine,
 # Within a budget
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("budget", [2**18, 2**21, 2 * SCRATCH_BYTES])
 def test_a_budget_does_not_change_a_bit_of_a_fit(budget: int, dtype: type) -> None:

@@ -63,6 +63,7 @@ def fitted(budget: int | None, scratch: Path) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells a process how much memory it has used")
 def test_a_fit_stays_within_its_budget_and_finds_the_same(tmp_path: Path) -> None:
     facts = [BlockInfo(i, DOCUMENTS, WORDS, DOCUMENTS * LENGTH, "float32") for i in range(LANGUAGES)]

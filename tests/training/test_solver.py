@@ -198,6 +198,7 @@ def test_a_fit_of_real_text_takes_few_products_and_finds_nearly_all_energy(encyc
     assert fit.products <= (3 + 1 + 2 * 6 + 1) * width + rank
 
 
+@pytest.mark.slow
 def test_columns_that_have_converged_take_no_part_in_products(encyclopedia: CpuEngine) -> None:
     rank = 100
     width = rank + solver.OVERSAMPLING
@@ -240,6 +241,7 @@ def test_the_same_seed_gives_the_same_maps_and_another_the_same_space() -> None:
     assert subspace_angles(stacked(one), stacked(other)).max() < 1e-4
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), intercept=st.sampled_from(["language", "shared"]))
 @examples(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_order_of_documents_and_languages_and_names_of_concepts_do_not_matter(seed: int, intercept: Intercept) -> None:

@@ -135,6 +135,7 @@ def test_a_dropped_chunked_response_is_resumed(server: Server) -> None:
     assert server.ranges[1].startswith("bytes=5")
 
 
+@pytest.mark.slow
 def test_a_request_to_a_silent_server_is_repeated(server: Server) -> None:
     server.planned = [Answer(hang=True), Answer(hang=True, drop=7)]
     assert is_complete(get(server, timeout=1.0))

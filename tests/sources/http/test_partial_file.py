@@ -49,6 +49,7 @@ def test_bytes_that_the_record_does_not_cover_are_downloaded_again(server: Serve
     assert server.ranges[-1] == "bytes=6000-"
 
 
+@pytest.mark.slow
 def test_neither_a_kill_nor_an_interrupt_loses_a_byte(server: Server) -> None:
     for number, kept in ((signal.SIGKILL, 4000), (signal.SIGINT, 7000)):
         server.planned = [Answer(drop=kept if number == signal.SIGKILL else 3000, hang=True)]

@@ -710,6 +710,7 @@ def test_a_local_dump_that_is_also_unpacked_is_read_once(mirror: Mirror, tmp_pat
     assert built.languages["da"].documents == CONCEPTS + 1
 
 
+@pytest.mark.slow
 def test_worker_processes_give_the_same_corpus(xml_mirror: Mirror, tmp_path: Path) -> None:
     with open_executor(workers=2) as executor:
         make(xml_mirror, tmp_path / "corpus", executor=executor)

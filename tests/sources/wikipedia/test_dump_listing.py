@@ -416,6 +416,7 @@ def shared() -> Iterator[Mirror]:
         yield mirror
 
 
+@pytest.mark.slow
 @given(
     states=st.dictionaries(DATES, STATES, max_size=4),
     indexes=st.dictionaries(DATES, st.tuples(st.integers(1, 4), st.booleans()), max_size=3),
@@ -481,6 +482,7 @@ HTML = st.lists(
 ).map(lambda parts: "".join(parts).encode())
 
 
+@pytest.mark.slow
 @given(st.data(), st.sampled_from(["xml", "cirrus", "parquet"]))
 @settings(max_examples=300, deadline=None)
 def test_nonsense_from_a_server_raises_only_cr5_errors(data: st.DataObject, dump_format: DumpFormat) -> None:
@@ -501,6 +503,7 @@ def test_nonsense_from_a_server_raises_only_cr5_errors(data: st.DataObject, dump
             assert file.name.isprintable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["<a", "<a href=", "<a href='", '<a href="20261101/"', "<a href='x'>", " href=' ", "<", "&"]
 )

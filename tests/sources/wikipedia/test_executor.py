@@ -29,6 +29,7 @@ def wait_for_the_end_of(process: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_process_is_reported() -> None:
     with pytest.raises(Cr5Error) as caught, open_executor(workers=1) as executor:
         executor.submit(os.kill, executor.submit(os.getpid).result(), signal.SIGKILL).result()
@@ -37,6 +38,7 @@ def test_a_killed_worker_process_is_reported() -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_error_terminates_the_workers_at_once() -> None:
     workers: list[int] = []
 
@@ -78,6 +80,7 @@ if __name__ == "__main__":
         assert parent.communicate(timeout=120) == ("stopped\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_do_not_outlive_their_parent(signal_number: signal.Signals) -> None:

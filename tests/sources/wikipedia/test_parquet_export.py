@@ -254,6 +254,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     assert error_message(path) == f"{path}: cannot be read, no such file or directory; check the name"
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
     def peak(count: int) -> int:
         page = Page(1, "Side", "lang tekst " * 5000, "Q1")

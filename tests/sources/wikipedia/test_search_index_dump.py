@@ -380,6 +380,7 @@ def test_a_missing_file_is_always_an_error(tmp_path: Path) -> None:
     assert str(caught.value) == f"{tmp_path / 'no.json.gz'}: cannot be read, no such file or directory; check the name"
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_garbage(plain: Path) -> None:
     plain.write_bytes(b"\xff\n" * 50_000)
     skipped = Skipped()

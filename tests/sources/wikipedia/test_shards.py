@@ -55,6 +55,7 @@ def test_a_task_that_lost_a_shard_resumes_after_the_one_before(task: ExtractionT
     assert [shard_path(task, i).read_bytes() for i in range(result.shards)] == before
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
 @given(size=st.integers(300, 9000), stops=st.lists(st.integers(0, 6), max_size=3))
 def test_however_often_a_task_is_stopped_its_result_is_the_same(

@@ -311,6 +311,7 @@ def test_a_read_error_of_the_system_is_reported() -> None:
 # Arbitrary input
 
 
+@pytest.mark.slow
 @given(noise, st.integers(1, 20))
 @settings(max_examples=400, deadline=None)
 def test_arbitrary_text_gives_rows_or_an_error_for_any_chunk_size(text: str, chunk: int) -> None:
@@ -353,6 +354,7 @@ def test_the_time_is_linear_between_statements(unit: str) -> None:
     assert seconds(lambda: read_repeated(40_000), limit) < limit
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file() -> None:
     line = insert(*(f"{n},'wikibase_item','Q{n}',NULL" for n in range(2000))).encode()
 

@@ -195,6 +195,7 @@ def test_footnotes_are_dropped_with_their_content(before: str, inside: str, afte
     assert plain_text(f"{before}.<ref>{inside}</ref>{after}") == f"{before}.{after}"
 
 
+@pytest.mark.slow
 @given(prose, words, words, prose)
 @relaxed
 def test_a_link_is_replaced_by_its_label(before: str, target: str, shown: str, after: str) -> None:
@@ -230,6 +231,7 @@ def test_the_time_is_linear_for_any_text(unit: str, closed: bool) -> None:
     assert seconds(unit, closers, 4) < 10 * seconds(unit, closers, 1) + 0.1  # 4 times would be exact, 16 quadratic
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(SIGNS), min_size=1, max_size=4).map("".join), soup)
 @settings(max_examples=40, deadline=None)
 def test_the_time_is_linear_for_any_repetition(unit: str, after: str) -> None:

@@ -195,6 +195,7 @@ def test_an_item_can_be_looked_up_by_title(tmp_path: Path) -> None:
 # Pages, however the file is written
 
 
+@pytest.mark.slow
 @given(wikis, st.integers(1, 4), st.integers(1, 400), st.integers(1, 300))
 @relaxed
 def test_random_pages_are_read_once_and_unchanged_for_any_compression_and_split(
@@ -351,6 +352,7 @@ def test_the_error_for_a_cut_file_says_where(tmp_path: Path) -> None:
     assert message(path, content[: starts[0] + 99]) == f"{path}: truncated before the first page; download it again"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["xml", "xml.gz", "xml.xz", "xml.bz2", "multistream.bz2"])
 def test_a_file_cut_at_any_byte_gives_the_pages_before_and_an_error(tmp_path: Path, kind: str) -> None:
     wiki = [dumps.Page(n, f"Side {n}", "Ord 𝄞 " * n) for n in range(3)]
