@@ -472,6 +472,7 @@ def test_a_model_may_be_fitted_again(documents: list[Document], model: Cr5) -> N
     assert_same(model, again.fit(training))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["documents", "languages", "concepts", "seed"])
 def test_order_and_names_do_not_matter(documents: list[Document], what: str) -> None:
     plain = cosines(Cr5(**TIGHT).fit(documents), documents)

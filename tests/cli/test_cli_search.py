@@ -131,6 +131,7 @@ def test_another_model_needs_the_option_reindex(
     assert run_json("index", other_model, "-o", index, "--reindex")["reindexed"] is None  # it has that model
 
 
+@pytest.mark.slow
 def test_invalid_lines_are_errors_or_are_counted(tmp_path: Path, model_folder: Path, printed: Any, fails: Any) -> None:
     path = tmp_path / "bad.jsonl"
     write(path, FEW[:6])

@@ -150,6 +150,7 @@ def test_wrong_usage_ends_with_2(
 # Train
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["jsonl", "csv", "tsv", "jsonl.gz", "csv.xz", "parquet"])
 def test_training_on_a_file_of_any_format_gives_the_same_model(
     form: str, documents: list[Document], small_model: Cr5, tmp_path: Path, capsys: pytest.CaptureFixture[str]

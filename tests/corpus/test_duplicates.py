@@ -82,6 +82,7 @@ def test_well_above_the_threshold_is_marked_and_well_below_is_not(lang: str, thr
             assert marks([("a", lang, one), ("b", lang, other)], threshold) == [False, bool(threshold < J)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [100, 300, 1000])
 @pytest.mark.parametrize("similarity", [0.75, 0.8, 0.85])
 def test_around_the_threshold_as_many_are_marked_as_the_binomial_distribution_says(

@@ -489,6 +489,7 @@ class Steps:
             opened.write(content[: len(content) // 2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize("first", [False, True])
 def test_a_crash_at_any_step_leaves_the_old_model_or_the_new_one(tmp_path: Path, first: bool, once: bool) -> None:

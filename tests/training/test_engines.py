@@ -545,6 +545,7 @@ def assert_same_fit(one: Fit, other: Fit) -> None:
     assert_same(one.means, other.means)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_any_number_of_threads_gives_the_same_bits(engine: Engine, dtype: type) -> None:
@@ -686,6 +687,7 @@ VERBS: dict[str, Callable[[Engine], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells what of a file is in memory")
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_verb_leaves_the_pages_of_its_arrays_in_memory(verb: str, tmp_path: Path) -> None:

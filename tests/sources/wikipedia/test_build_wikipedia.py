@@ -29,6 +29,8 @@ from cr5.sources.wikipedia.executor import open_executor
 from cr5.sources.wikipedia.plan import WikipediaRequest
 from cr5.sources.wikipedia.wiki import Wiki
 
+pytestmark = pytest.mark.slow  # every test builds a corpus
+
 DATE = "20261101"
 LANGS = ("da", "en", "it")
 CONCEPTS = 30

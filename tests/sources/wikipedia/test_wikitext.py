@@ -215,6 +215,7 @@ def test_arbitrary_text_becomes_tidy_text(wikitext: str) -> None:
     is_disambiguation(wikitext)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [False, True])
 @pytest.mark.parametrize(
     "unit",
