@@ -63,6 +63,13 @@ def test_settings_come_back_from_json(chosen: Settings) -> None:
     assert Settings.from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
 
 
+def test_settings_of_earlier_versions_segment_by_language() -> None:
+    saved = make_settings(rank=5).to_json()
+    del saved["tokeniser"]["segment_by"]
+    assert Settings.from_json(saved) == make_settings(rank=5, segment_by="language")
+    assert make_settings().tokeniser.segment_by == "script"
+
+
 def test_an_unknown_preset_is_named_beside_the_known_ones() -> None:
     assert message("wsdm20") == "there is no preset 'wsdm20'; the presets are default, wsdm19"
 

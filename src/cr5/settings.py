@@ -80,8 +80,9 @@ class Settings:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Settings":
-        """The settings that ``to_json`` wrote."""
-        parts = {"weighting": Weighting(**values["weighting"]), "tokeniser": Tokeniser(**values["tokeniser"])}
+        """The settings that ``to_json`` wrote; those of earlier versions segment by language."""
+        tokeniser = Tokeniser(**({"segment_by": "language"} | values["tokeniser"]))
+        parts = {"weighting": Weighting(**values["weighting"]), "tokeniser": tokeniser}
         return cls(**(values | parts))
 
 

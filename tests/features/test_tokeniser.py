@@ -2,13 +2,21 @@
 
 import re
 import unicodedata
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cr5.features.tokeniser import STABLE_CHARACTERS, Tokeniser, Tokens, needs_segmenting
+from cr5.features.tokeniser import (
+    STABLE_CHARACTERS,
+    UNSPACED_RUN,
+    Tokeniser,
+    Tokens,
+    may_have_runs,
+    needs_segmenting,
+)
 
 
 def lists(tokens: Tokens) -> list[list[str]]:
@@ -17,7 +25,7 @@ def lists(tokens: Tokens) -> list[list[str]]:
     return [[tokens.words[i] for i in tokens.ids[a:b]] for a, b in ends]
 
 
-def words(text: str, lang: str = "en", **options: bool) -> list[str]:
+def words(text: str, lang: str = "en", **options: Any) -> list[str]:
     return lists(Tokeniser(**options)([text], lang))[0]
 
 
@@ -48,8 +56,9 @@ def test_stable_characters_separate_words_as_all_others_do() -> None:
     ranges = re.findall(r"(.)(?:-(.))?", STABLE_CHARACTERS, flags=re.DOTALL)
     stable = [f"x{chr(c)}y" for first, last in ranges for c in range(ord(first), ord(last or first) + 1)]
     stable = [text for text in stable if is_comparable(text)]
-    plain = lists(Tokeniser()(stable, "en"))
-    assert plain == lists(Tokeniser()([*stable, "\u0e01"], "en"))[:-1]  # a character that calls for the general rule
+    tokeniser = Tokeniser(segment=False)
+    plain = lists(tokeniser(stable, "en"))
+    assert plain == lists(tokeniser([*stable, "\u0e01"], "en"))[:-1]  # a character that calls for the general rule
     assert plain == [slow_words(text) for text in stable]
 
 
@@ -72,13 +81,13 @@ texts = st.text(letters | characters, max_size=30).filter(is_comparable)
 @given(texts)
 @settings(max_examples=120, deadline=None)
 def test_words_are_runs_of_letters_marks_digits_and_joiners_with_a_letter_or_digit_in_them(text: str) -> None:
-    assert words(text) == slow_words(text)
+    assert words(text, segment=False) == slow_words(text)
 
 
 def test_every_character_of_the_basic_plane_separates_or_belongs_as_its_category_says() -> None:
     plane = [f"a{chr(c)}b" for c in range(0x10000) if not 0xD800 <= c < 0xE000 and is_comparable(chr(c))]
     assert len(plane) > 40_000
-    assert lists(Tokeniser()(plane, "en")) == [slow_words(text) for text in plane]
+    assert lists(Tokeniser(segment=False)(plane, "en")) == [slow_words(text) for text in plane]
 
 
 @given(st.lists(texts, max_size=6), st.sampled_from(["en", "zh", "th"]))
@@ -134,7 +143,45 @@ def test_latin_words_inside_chinese_stay_whole() -> None:
     assert words("我喜欢Python 3，和GNU/Linux", "zh") == ["我", "喜欢", "python", "3", "和", "gnu", "linux"]
 
 
-def test_only_the_primary_subtag_decides_about_segmenting() -> None:
+UNSPACED_TEXTS = [
+    "我喜欢喝咖啡。他不喝",
+    "私はコーヒーが好きです。",
+    "ฉันชอบดื่มกาแฟ ๒๕๕๐",
+    "ខ្ញុំចូលចិត្តផឹកកាហ្វេ",
+    "ကျွန်တော်ကော်ဖီကြိုက်တယ်",
+]
+
+
+@pytest.mark.parametrize("text", UNSPACED_TEXTS)
+@pytest.mark.parametrize("lang", ["cmn", "en", "x-own", "jpn", "ZH"])
+def test_the_script_decides_about_segmenting_not_the_language(text: str, lang: str) -> None:
+    by_language = words(text, "zh", segment_by="language")
+    assert words(text, lang) == by_language
+    assert len(by_language) > 3
+
+
+def test_runs_without_spaces_are_cut_from_the_words_around_them() -> None:
+    assert words("Tokyo (東京大学) 2024年にABC社") == ["tokyo", "東京", "大学", "2024", "年", "に", "abc", "社"]
+    assert words("大韓民國은", "ko") == ["大韓民國", "은"]
+    assert words("葛\U000e0100城", "ja") == words("葛\U000e0100城", "ja", segment_by="language")
+
+
+@given(st.lists(st.sampled_from([*UNSPACED_TEXTS, "don't re-read", "한국어", "Ёлка", "3.14", "हिन्दी"]), max_size=5))
+@settings(max_examples=40, deadline=None)
+def test_words_of_other_scripts_do_not_depend_on_the_runs_beside_them(parts: list[str]) -> None:
+    assert words(" ".join(parts)) == [word for part in parts for word in words(part)]
+
+
+def test_the_fast_check_finds_every_character_of_a_script_without_spaces() -> None:
+    every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    unspaced = [character for character in every if re.fullmatch(UNSPACED_RUN, character)]
+    assert len(unspaced) > 90_000
+    assert all(may_have_runs(pa.array([character], pa.large_string())) for character in unspaced[::7])
+    assert not may_have_runs(pa.array(["Straße “été” Ёлка שלום — €"], pa.large_string()))
+
+
+def test_segmentation_by_language_looks_at_the_primary_subtag() -> None:
+    assert words("我喜欢喝咖啡", "cmn", segment_by="language") == ["我喜欢喝咖啡"]  # as models of earlier versions do
     assert all(map(needs_segmenting, ["zh", "zh-TW", "zh_Hans", "JA", "th", "lo", "km", "my", "yue", "wuu"]))
     assert not any(map(needs_segmenting, ["ko", "vi", "en", "zha", "de-ZH", ""]))
 
@@ -192,7 +239,7 @@ def test_each_step_can_be_left_out() -> None:
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
 @pytest.mark.parametrize("options", [{}, {"normalise": False, "lowercase": False}, {"pretokenised": True}])
-def test_a_slice_of_an_arrow_array_gives_its_own_words(kind: pa.DataType, options: dict[str, bool]) -> None:
+def test_a_slice_of_an_arrow_array_gives_its_own_words(kind: pa.DataType, options: dict[str, Any]) -> None:
     array = pa.array(["never seen", "a b", "", "c d"], kind)[1:]
     tokens = Tokeniser(**options)(array, "en")
     assert lists(tokens) == [["a", "b"], [], ["c", "d"]]

@@ -1,15 +1,17 @@
 """Tokeniser: text -> tokens, by Unicode normalisation, segmentation, lower-casing and splitting.
 
 A word is a type, a token its occurrence in a text: a run of letters, marks and digits of any script, with at least one
-letter or digit. Languages written without spaces are segmented by ICU first; after that every language is treated
-alike. Every step works on whole Arrow arrays, so that no Python code runs per token.
+letter or digit. Runs of a script that is written without spaces are segmented by ICU first, whatever the language of
+the text; after that every script is treated alike. Every step works on whole Arrow arrays, so that no Python code runs
+per token.
 """
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +22,17 @@ from cr5.corpus.languages import primary_subtag
 from cr5.features import setting
 
 UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"})
-"""Languages written without spaces between words, as primary subtags."""
+"""Languages written without spaces between words, as primary subtags, for models that segment by language."""
+
+_UNSPACED = (
+    "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"  # Thai, Lao, Myanmar, Khmer
+    "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # Chinese characters, in Japanese too
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
+    "\u3041-\u3096\u3099-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f\U0001aff0-\U0001b16f"  # kana
+)
+_MARKS = "\u0300-\u036f\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"  # of any script, joiners, variants
+UNSPACED_RUN = f"[{_UNSPACED}][{_UNSPACED}{_MARKS}]*"
+"""A regular expression for a run of characters of scripts that are written without spaces between words."""
 
 WORD_CHARACTERS = r"\p{L}\p{M}\p{N}\x{200c}\x{200d}"
 """The characters of words, as inside the brackets of a regular expression: letters, marks, digits, and the zero-width
@@ -44,6 +56,8 @@ STABLE_CHARACTERS = (
 )
 # The separators among the stable characters, except those of ASCII.
 _STABLE_SEPARATORS = "[\xa1\xa7\xa9\xab\xac\xae\xb0\xb1\xb6\xb7\xbb\xbf\xd7\xf7\u2013-\u2022\u20ac\u3001\u3002]+"
+_RUNS = re.compile(f"({UNSPACED_RUN})")
+_BEGINS_UNSPACED = np.isin(np.arange(256), [0xE0, 0xE1, *range(0xE3, 0xEB), 0xEF, 0xF0])  # bytes of UTF-8
 
 
 class Tokens(NamedTuple):
@@ -61,6 +75,11 @@ class Tokeniser:
     normalise: bool = setting(True, "Apply Unicode NFKC normalisation, so that variants of a character agree.")
     lowercase: bool = setting(True, "Convert words to lower case.")
     segment: bool = setting(True, "Split Chinese, Japanese, Thai and other text without spaces by dictionary (ICU).")
+    segment_by: Literal["script", "language"] = setting(
+        "script",
+        '"script": segment text without spaces wherever it occurs; "language": only in languages whose code is that of '
+        "Chinese, Japanese, Thai, Lao, Khmer or Burmese, as models of earlier versions do.",
+    )
     pretokenised: bool = setting(
         False,
         "Words are separated by white space already, and the other settings of the tokeniser have no effect; use it "
@@ -75,7 +94,9 @@ class Tokeniser:
             all_stable = not pc.any(unstable).as_py()
             if self.normalise and not all_stable:
                 array = _normalise(array, unstable)
-            if self.segment and needs_segmenting(lang):
+            if self.segment and self.segment_by == "script":
+                array = _segment_runs(array)
+            elif self.segment and needs_segmenting(lang):
                 array = _segment(array, lang)
             if self.lowercase:
                 array = pc.utf8_lower(array)
@@ -110,7 +131,7 @@ def as_arrow(texts: Sequence[str] | pa.StringArray) -> pa.LargeStringArray:
 
 
 def needs_segmenting(lang: str) -> bool:
-    """Whether a language is written without spaces; only the primary subtag of its code matters."""
+    """Whether ``segment_by="language"`` segments a language; only the primary subtag of its code matters."""
     return primary_subtag(lang) in UNSPACED_LANGUAGES
 
 
@@ -129,8 +150,36 @@ def _blank_ascii(array: pa.LargeStringArray) -> pa.LargeStringArray:
     return pa.Array.from_buffers(array.type, len(array), [None, offsets, blanked], offset=array.offset)
 
 
+def _segment_runs(array: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Separate the words that ICU finds in runs of scripts without spaces, and the runs from what is around them."""
+    if not may_have_runs(array):
+        return array
+    has_run = pc.match_substring_regex(array, f"[{_UNSPACED}]")
+    texts = [_segment_text(text) for text in array.filter(has_run).to_pylist()]
+    return pc.replace_with_mask(array, has_run, pa.array(texts, pa.large_string()))
+
+
+def may_have_runs(array: pa.LargeStringArray) -> bool:
+    """Whether a byte of the texts can begin a character of a script without spaces; a fast check of Latin text."""
+    data = array.buffers()[2]
+    if not data or not len(data):
+        return False
+    view = np.frombuffer(data, np.uint8)
+    return bool(view.max() >= 0xE0 and _BEGINS_UNSPACED[view].any())
+
+
+def _segment_text(text: str) -> str:
+    from icu4py.breakers import WordBreaker
+
+    parts = _RUNS.split(text)  # what is between the runs, and the runs, in turn
+    # One breaker for all runs, which end at line breaks; the dictionaries depend on the script, not on the locale.
+    words = " ".join(WordBreaker("\n".join(parts[1::2]), "en"))
+    parts[1::2] = [f" {run} " for run in words.split("\n")]
+    return "".join(parts)
+
+
 def _segment(array: pa.LargeStringArray, lang: str) -> pa.LargeStringArray:
-    """Separate the words that ICU finds in its dictionaries by spaces."""
+    """Separate the words that ICU finds in whole texts by spaces."""
     from icu4py.breakers import WordBreaker
 
     return pa.array([" ".join(WordBreaker(text, lang)) for text in array.to_pylist()], pa.large_string())

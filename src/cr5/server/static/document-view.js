@@ -128,9 +128,9 @@ function fillPanel(found, header) {
   return (loaded) => {
     if (!loaded) return;
     const { explanation, other } = loaded;
-    title.replaceChildren(highlighted(titleOf(found), found.lang, explanation.document));
+    title.replaceChildren(highlighted(titleOf(found), explanation.document));
     paragraphs.forEach((paragraph, i) => {
-      paragraph.replaceChildren(highlighted(lines[i], found.lang, explanation.document));
+      paragraph.replaceChildren(highlighted(lines[i], explanation.document));
     });
     const text = other ? other.text : queryOf(state.q);
     const lang = other ? other.lang : result?.lang;
@@ -152,7 +152,7 @@ function queryText(text, lang, label, weights) {
     "div",
     { class: "query-text" },
     make("span", { class: "label" }, label),
-    make("div", { class: "query-text-body", dir: "auto", lang, ...scrollable }, highlighted(text, lang, weights)),
+    make("div", { class: "query-text-body", dir: "auto", lang, ...scrollable }, highlighted(text, weights)),
   );
 }
 

@@ -29,11 +29,11 @@ export function wordWeights(words, pairs, side) {
 }
 
 /** The text with its words marked by their weights. */
-export function highlighted(text, lang, weights) {
+export function highlighted(text, weights) {
   const fragment = new DocumentFragment();
   let end = 0; // of the last marked word
   if (weights?.size) {
-    for (const [start, wordEnd, word] of tokenise(text, lang)) {
+    for (const [start, wordEnd, word] of tokenise(text)) {
       const weight = weights.get(word);
       if (!weight || start < end) continue; // one character such as ½ may stand for two words
       const attributes = { "data-strength": weight.strength, "data-tip": weight.tip };

@@ -134,7 +134,7 @@ export function highlightHit(id) {
   const hit = result?.hits.find((other) => other.id === id);
   if (!element || !hit) return;
   const { document: weights, pairs, snippet } = explanationOf(id);
-  element.querySelector("h2 a").replaceChildren(highlighted(titleOf(hit), hit.lang, weights));
-  element.querySelector(".snippet").replaceChildren(highlighted(snippet || hit.snippet || "", hit.lang, weights));
+  element.querySelector("h2 a").replaceChildren(highlighted(titleOf(hit), weights));
+  element.querySelector(".snippet").replaceChildren(highlighted(snippet || hit.snippet || "", weights));
   element.querySelector(".hit-footer .pairs")?.replaceWith(...diversified(pairs).slice(0, 3).map(wordPair));
 }

@@ -23,7 +23,7 @@ export function highlightQuery() {
   byId("clear").hidden = field.value === "";
   const current = result && queryOf(field.value) === queryOf(state.q);
   // The zero-width space gives an empty last line its height.
-  const highlights = highlighted(field.value, result?.lang, current ? queryWeights() : null);
+  const highlights = highlighted(field.value, current ? queryWeights() : null);
   byId("query-highlights").replaceChildren(highlights, "\u200b");
 }
 

@@ -1,9 +1,9 @@
 // Text -> words, in the same way as the model splits it: normalise, segment, split, lower-case.
 //
-// token-rules.js, which the server generates from the model's own rule, has UNSPACED: languages written without spaces
-// between words; WORD: one word; CLUSTER: a character with those after it that NFKC may merge with it.
+// token-rules.js, which the server generates from the model's own rule, has UNSPACED_RUN: a run of characters of scripts
+// without spaces between words; WORD: one word; CLUSTER: a character with those after it that NFKC may merge with it.
 
-import { CLUSTER, SOFT_HYPHEN, UNSPACED, WORD } from "./token-rules.js";
+import { CLUSTER, SOFT_HYPHEN, UNSPACED_RUN, WORD } from "./token-rules.js";
 
 const LETTER_OR_DIGIT = /[\p{L}\p{N}]/u;
 
@@ -11,9 +11,9 @@ const LETTER_OR_DIGIT = /[\p{L}\p{N}]/u;
 export const hasWord = (text) => LETTER_OR_DIGIT.test(text);
 
 /** The words of a text as [start, end, word]: `word` as the model knows it, written as `text.slice(start, end)`. */
-export function* tokenise(text, lang) {
+export function* tokenise(text) {
   const { normalised, startOf, endOf } = normalise(text);
-  for (const [offset, segment] of segments(normalised, lang)) {
+  for (const [offset, segment] of segments(normalised)) {
     for (const match of segment.matchAll(WORD)) {
       if (!hasWord(match[0])) continue; // only marks or joiners
       const start = offset + match.index;
@@ -40,15 +40,17 @@ function normalise(text) {
 
 const simplify = (text) => text.normalize("NFKC").replaceAll(SOFT_HYPHEN, "");
 
-/** The text as [offset, segment]; languages without spaces are segmented into words by the browser's dictionaries. */
-function* segments(text, lang) {
-  const language = (lang ?? "").split(/[-_]/)[0].toLowerCase();
-  if (!UNSPACED.has(language) || !Intl.Segmenter) {
-    yield [0, text];
-    return;
+const segmenter = Intl.Segmenter && new Intl.Segmenter("en", { granularity: "word" });
+
+/** The text as [offset, segment]; scripts without spaces are segmented into words by the browser's dictionaries. */
+function* segments(text) {
+  let end = 0; // of the last run
+  for (const { 0: run, index } of segmenter ? text.matchAll(UNSPACED_RUN) : []) {
+    yield [end, text.slice(end, index)];
+    for (const word of segmenter.segment(run)) yield [index + word.index, word.segment];
+    end = index + run.length;
   }
-  const segmenter = new Intl.Segmenter(language, { granularity: "word" });
-  for (const { segment, index } of segmenter.segment(text)) yield [index, segment];
+  yield [end, text.slice(end)];
 }
 
 /** Lower case character by character, without the rules for special contexts such as the final sigma. */
