@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 
 from cr5 import __version__, reduced_rank_ridge
+from cr5.machine import available_cores
 from data import Data, europarl, first, hold_out, say, synthetic
 
 SIZES = (2_000, 4_000, 8_000, 16_000, 30_000)
@@ -55,7 +55,7 @@ def main() -> None:
     given = parser.parse_args()
     real = given.folder is not None and given.folder.exists()
     source = "europarl-speeches en-it|comparable" if real else "made up"
-    signature = f"{source}|rank {given.rank}|ridge {given.ridge:g}|{numba.get_num_threads()} threads|cr5 {__version__}"
+    signature = f"{source}|rank {given.rank}|ridge {given.ridge:g}|{available_cores()} threads|cr5 {__version__}"
     lines: list[dict[str, Any]] = []
     for size in given.sizes:
         if real:

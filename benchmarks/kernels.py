@@ -28,7 +28,8 @@ from cr5._typing import Array, Sparse
 from cr5.features.counts import count_words
 from cr5.features.tfidf import Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
-from cr5.training.engines.kernels import Matrix
+from cr5.machine import available_cores
+from cr5.training.engines.kernels import Matrix, Tuning
 from data import speeches
 
 WIDTHS = [32, 64, 128, 256, 350, 512]
@@ -127,7 +128,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--quick", action="store_true", help="smaller matrices and fewer widths, about a minute")
-    parser.add_argument("--threads", type=int, default=numba.get_num_threads())
+    parser.add_argument("--threads", type=int, default=available_cores())
     parser.add_argument("--aligned", action="store_true", help="let V and U begin with a cache line")
     given = parser.parse_args()
     offset = 0 if given.aligned else 16
@@ -148,7 +149,9 @@ def main() -> None:
                 A = csr_array(arrays, shape=oriented.shape)
                 A.indices, A.indptr = arrays[1:]  # SciPy chooses an index type of its own
                 for width in [32, 128, 350] if given.quick else WIDTHS:
-                    measured = compare(Matrix(A), Mkl(mkl, A), width, offset, machine, 7 if given.quick else 15)
+                    measured = compare(
+                        Matrix(A, Tuning(given.threads)), Mkl(mkl, A), width, offset, machine, 7 if given.quick else 15
+                    )
                     facts = {"figure": "product", "matrix": name, "shape": A.shape, "nonzeros": int(A.nnz)}
                     facts |= {"product": product, "index": index.__name__, "width": width}
                     print(json.dumps(common | facts | measured), flush=True)

@@ -11,10 +11,9 @@ import json
 import time
 from pathlib import Path
 
-import numba
-
 from cr5 import __version__, reduced_rank_ridge
 from cr5.cli.options import parse_bytes
+from cr5.machine import available_cores
 from cr5.progress import Progress
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.solver import solve
@@ -52,7 +51,7 @@ def main() -> None:
         "benchmark": "paper_scale",
         "signature": f"made up|{given.documents} documents|{given.languages} languages|{given.words} words each|"
         f"rank {given.rank}|ridge {given.ridge:g}|memory {given.memory or 'default'}|"
-        f"{numba.get_num_threads()} threads|cr5 {__version__}",
+        f"{available_cores()} threads|cr5 {__version__}",
         "nonzeros": nonzeros,
         "seconds_generating": made,
         "seconds_fitting": fitted,

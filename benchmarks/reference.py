@@ -22,7 +22,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 from scipy.linalg import eigh, subspace_angles
 from scipy.sparse import block_diag
@@ -30,6 +29,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, cg, eigsh
 
 from cr5 import __version__, reduced_rank_ridge
 from cr5._typing import Array, Intercept, Ints, Sparse
+from cr5.machine import available_cores
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import make_settings
 from cr5.training.pipeline import max_documents_per_concept, metric_maps
@@ -253,7 +253,7 @@ def main() -> None:
         source, data = "made up", hold_out(*synthetic(2 * given.speeches, languages=2, words=30_000))
     say(f"{source}: {data.facts()}")
     facts = data.facts() | {
-        "threads": numba.get_num_threads(),
+        "threads": available_cores(),
         "load": os.getloadavg()[0],
     }  # a busy machine says little
     for found in compare(data, rank=given.rank, ridge=given.ridge, intercept=given.intercept, tolerances=given.tol):

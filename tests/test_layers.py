@@ -12,7 +12,7 @@ SOURCE = Path(cr5.__file__).parent
 
 # From the bottom to the top. A package or module imports only from lower layers; within a package modules are free.
 LAYERS = [
-    ["_typing", "errors", "progress", "machine", "data"],
+    ["_typing", "errors", "progress", "machine", "compiler", "data"],
     ["language_map", "cluster"],
     ["storage"],
     ["corpus"],
@@ -28,7 +28,7 @@ LAYERS = [
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}
 MODULES = {path.relative_to(SOURCE).with_suffix("").parts: path for path in SOURCE.rglob("*.py")}
 HARDWARE = {"numba", "llvmlite", "cupy", "cupyx", "dask", "distributed"}
-KERNELS = {("corpus", "minhash"), ("retrieval", "kernels"), ("cluster",), ("sources", "wikipedia", "executor")}
+KERNELS = {("compiler",), ("cluster",), ("sources", "wikipedia", "executor")}
 LONGEST_MODULE = 500
 
 

@@ -3,10 +3,9 @@
 from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 Array: TypeAlias = NDArray[Any]
 Ints: TypeAlias = NDArray[Any]
 Mask: TypeAlias = NDArray[Any]
-Sparse: TypeAlias = csr_array
+Sparse: TypeAlias = Any  # scipy.sparse.csr_array: SciPy is loaded when a matrix is made
 Intercept: TypeAlias = Literal["language", "shared"]

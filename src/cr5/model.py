@@ -4,12 +4,11 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from cr5._typing import Array, Sparse
-from cr5.corpus.documents import Batch, Document
 from cr5.corpus.identification import Guess
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import Cr5Error
@@ -23,10 +22,11 @@ from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
 from cr5.retrieval.vectors import document_vectors, row_products
 from cr5.settings import Settings, make_settings
 from cr5.storage.model_files import ModelFolder, check_model_folder, open_model, save
-from cr5.training.engines import Engine
-from cr5.training.engines.cpu import CpuEngine
-from cr5.training.engines.registry import EngineName, open_engine
-from cr5.training.pipeline import train
+
+if TYPE_CHECKING:  # encoding needs nothing of this
+    from cr5.corpus.documents import Batch, Document
+    from cr5.training.engines import Engine
+    from cr5.training.engines.registry import EngineName
 
 CHUNK_TEXTS = 1024  # encoded at a time, to bound the memory for their tokens and counts
 
@@ -65,11 +65,11 @@ class Cr5:
 
     def fit(
         self,
-        documents: Iterable[Document] | Iterable[Batch],
+        documents: "Iterable[Document] | Iterable[Batch]",
         *,
         on_error: OnError = "raise",
         skipped: Skipped | None = None,
-        engine: Engine | None = None,
+        engine: "Engine | None" = None,
         checkpoint: Path | None = None,
         threads: int | None = None,
         progress: ProgressCallback = no_progress,
@@ -82,7 +82,10 @@ class Cr5:
         default on all cores of this machine. ``checkpoint`` names a file from which an interrupted fit continues.
         While the solver runs, Ctrl-C stops it and keeps the model as it is at that point.
         """
-        engine = engine or CpuEngine()
+        from cr5.training.engines.cpu import CpuEngine
+        from cr5.training.pipeline import train
+
+        engine = engine or CpuEngine(threads=threads)
         corpus = engine.count_words(documents, self.settings.tokeniser, threads=threads, progress=progress)
         corpus.require_shared((skipped or Skipped()) if on_error == "skip" else None)
         with stop_on_interrupt() as should_stop:
@@ -238,11 +241,11 @@ def checkpoint_path(output: Path) -> Path:
 
 def train_model(
     model: Cr5,
-    documents: Iterable[Document] | Iterable[Batch],
+    documents: "Iterable[Document] | Iterable[Batch]",
     output: Path,
     *,
     resume: bool = False,
-    engine: EngineName = "cpu",
+    engine: "EngineName" = "cpu",
     engine_options: Mapping[str, Any] | None = None,
     **fit_options: Any,
 ) -> None:
@@ -251,6 +254,8 @@ def train_model(
     During the fit a checkpoint is written beside the folder; ``resume`` continues from that of an interrupted run.
     ``engine_options`` are those of ``open_engine``, ``fit_options`` those of ``Cr5.fit``.
     """
+    from cr5.training.engines.registry import open_engine
+
     check_model_folder(output)
     checkpoint = checkpoint_path(output)
     if resume and not checkpoint.exists():

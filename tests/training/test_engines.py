@@ -3,21 +3,18 @@
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numba
 import numpy as np
 import pytest
 from problems import Problem, problem
 from scipy.sparse import csr_array
 
-import cr5.machine
 from cr5._typing import Array
 from cr5.errors import Cr5Error
-from cr5.machine import available_cores, available_memory
 from cr5.training.engines import BlockInfo, Engine, Partition, cpu
 from cr5.training.engines.cpu import SCRATCH_BYTES, CpuEngine
 from cr5.training.solver import Fit, reduced_rank_ridge
@@ -530,13 +527,6 @@ def whole_fit(engine: Engine, **options: Any) -> Fit:
     return reduced_rank_ridge({}, {}, engine=engine, **{"rank": 4, "ridge": 1.0, "tol": 1e-4, **options})
 
 
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = numba.get_num_threads()
-    yield
-    numba.set_num_threads(before)
-
-
 def assert_same_fit(one: Fit, other: Fit) -> None:
     assert one.steps == other.steps
     np.testing.assert_array_equal(one.eigenvalues, other.eigenvalues)
@@ -546,13 +536,13 @@ def assert_same_fit(one: Fit, other: Fit) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("memory", [None, 2 * SCRATCH_BYTES], ids=["memory", "disk"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_any_number_of_threads_gives_the_same_bits(engine: Engine, dtype: type) -> None:
-    put(engine, many(dtype))
+def test_any_number_of_threads_gives_the_same_bits(memory: int | None, dtype: type) -> None:
     fits = []
-    for count in [*range(1, numba.config.NUMBA_NUM_THREADS + 1), 1]:
-        numba.set_num_threads(count)
+    for count in (1, 2, 3):
+        engine = CpuEngine(memory, threads=count)
+        put(engine, many(dtype))
         fits.append(whole_fit(engine, max_steps=3))
     for other in fits[1:]:
         assert_same_fit(fits[0], other)
@@ -715,44 +705,3 @@ def test_what_memory_cannot_hold_is_refused_with_a_budget_to_try(
         f"set a budget with `memory={advice * 10**9:_}`, or lower `rank` or `max_words`"
     )
     CpuEngine(memory=2 * SCRATCH_BYTES).check_memory(12_340_000_000)  # what is on the disk needs no memory
-
-
-# The machine
-
-
-def test_this_machine_has_memory_free() -> None:
-    assert available_memory() > 0
-    assert available_cores() >= 1
-
-
-GB = 2**30
-MEMINFO = {"/proc/meminfo": f"MemTotal: {64 * GB // 1024} kB\nMemAvailable: {32 * GB // 1024} kB\n"}
-CACHE = {"/sys/fs/cgroup/memory.stat": f"anon {2 * GB}\ninactive_file {3 * GB}\n"}
-CONTAINER = {"/sys/fs/cgroup/memory.max": f"{8 * GB}\n", "/sys/fs/cgroup/memory.current": f"{5 * GB}\n"} | CACHE
-UNLIMITED = CONTAINER | {"/sys/fs/cgroup/memory.max": "max\n"}
-
-
-@pytest.mark.parametrize(
-    ("files", "free"),
-    [
-        (MEMINFO, 32 * GB),
-        (MEMINFO | UNLIMITED, 32 * GB),
-        (MEMINFO | CONTAINER, 6 * GB),  # what files left in the cache makes way
-        ({}, None),
-    ],
-    ids=["machine", "unlimited container", "container", "neither says"],
-)
-def test_free_memory_is_what_the_machine_and_its_container_both_allow(
-    files: dict[str, str], free: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Files:
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def read_text(self) -> str:
-            if self.name not in files:
-                raise FileNotFoundError(self.name)
-            return files[self.name]
-
-    monkeypatch.setattr(cr5.machine, "Path", Files)
-    assert available_memory() == free if free is not None else available_memory() > 0

@@ -1,5 +1,6 @@
 """The command ``cr5``: each command parses its arguments, calls one function of the library and prints the result."""
 
+import io
 import os
 import sys
 
@@ -14,6 +15,9 @@ from cr5.errors import Cr5Error
 
 def main() -> None:
     """Run the command and exit: 0 done, 1 an error that the user can correct, 2 wrong usage, 130 interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # what a terminal cannot show becomes a question mark
     sys.exit(run(sys.argv[1:]))
 
 

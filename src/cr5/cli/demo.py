@@ -1,6 +1,7 @@
 """The command ``cr5 demo``."""
 
 import socket
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -42,7 +43,7 @@ def run_demo(
 
 def _serve_demo(model: Cr5, documents: list[Document]) -> None:
     """Serve a search page over the encyclopedia."""
-    with tempfile.TemporaryDirectory(prefix="cr5-demo-") as folder:
+    with tempfile.TemporaryDirectory(prefix="cr5-demo-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         model.save(root / "model")
         try:
@@ -58,7 +59,8 @@ def _serve_demo(model: Cr5, documents: list[Document]) -> None:
 def _free_port(port: int) -> int:
     """Return the port if it is free, otherwise 0, which lets the system choose one."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform != "win32":  # where it would let two servers use the same port
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:

@@ -4,13 +4,12 @@ The model is ``py3langid``, which needs no network. It judges up to three window
 """
 
 from functools import cache
-from typing import NamedTuple
-
-import langcodes
-from langcodes.data_dicts import LIKELY_SUBTAGS
-from py3langid.langid import MODEL_FILE, LanguageIdentifier
+from typing import TYPE_CHECKING, NamedTuple
 
 from cr5.corpus.languages import is_registered, normalise, primary_subtag
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 __all__ = ["MIN_FOREIGN_PROBABILITY", "UNKNOWN", "Guess", "find_foreign_language", "guess", "probabilities"]
 
@@ -116,7 +115,9 @@ def _bytes(window: str) -> bytes:
 
 
 @cache
-def _identifier() -> LanguageIdentifier:
+def _identifier() -> "LanguageIdentifier":
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
@@ -150,6 +151,9 @@ def _contradicts(lang: str, declared: str) -> bool:
 
 def _script(code: str) -> str:
     """The script that a language is usually written in, "" if it is not known."""
+    import langcodes
+    from langcodes.data_dicts import LIKELY_SUBTAGS
+
     if primary_subtag(code) not in LIKELY_SUBTAGS:
         return ""
     return langcodes.Language.get(code).maximize().script or ""

@@ -6,10 +6,10 @@ mixed as in SplitMix64.
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from cr5._typing import Array, Ints, Mask
+from cr5.compiler import compiled
 
 BINS = 128
 SHINGLE = 12  # bytes, which the kernel holds in two 64-bit integers
@@ -21,14 +21,14 @@ _EMPTY = np.uint32(2**32 - 1)
 _A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _mix(word: Any) -> Any:
     word = (word ^ (word >> np.uint64(30))) * _B
     word = (word ^ (word >> np.uint64(27))) * _C
     return word ^ (word >> np.uint64(31))
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _hash(data: Array, seed: np.uint64) -> Any:
     result = _mix(seed + _A)
     for byte in data:
@@ -36,7 +36,7 @@ def _hash(data: Array, seed: np.uint64) -> Any:
     return _mix(result)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def hash_all(data: Array, starts: Ints, seed: np.uint64) -> Array:
     """A hash of each string."""
     hashes = np.empty(len(starts) - 1, np.uint64)
@@ -45,7 +45,7 @@ def hash_all(data: Array, starts: Ints, seed: np.uint64) -> Array:
     return hashes
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _normalise(text: Array, normalisation_table: Array, out: Array) -> int:
     """Write a text without case, numbers and layout to ``out``; return its length, at most that of the text."""
     i, size, last = 0, 0, np.uint32(SPACE)
@@ -89,7 +89,7 @@ def _normalise(text: Array, normalisation_table: Array, out: Array) -> int:
     return size - 1 if size and out[size - 1] == SPACE else size
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _bin_minima(text: Array, seed: np.uint64, minima: Array) -> int:
     """Put the smallest hash of each bin's shingles into ``minima``; return the number of bins that have one."""
     minima[:] = _EMPTY
@@ -109,7 +109,7 @@ def _bin_minima(text: Array, seed: np.uint64, minima: Array) -> int:
     return filled
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def signatures_of(data: Array, starts: Ints, normalisation_table: Array, seed: np.uint64) -> Array:
     """The signature of each text: texts x bins, a byte each."""
     signatures = np.empty((len(starts) - 1, BINS), np.uint8)
@@ -134,7 +134,7 @@ def signatures_of(data: Array, starts: Ints, normalisation_table: Array, seed: n
     return signatures
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _bands_equal(signature: Array, other: Array, start: int, end: int) -> bool:
     bin_ = start
     while bin_ < end and signature[bin_] == other[bin_]:
@@ -142,7 +142,7 @@ def _bands_equal(signature: Array, other: Array, start: int, end: int) -> bool:
     return bin_ == end
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _insert(signatures: Array, number: int, bands: int, rows_per_band: int, table: Array) -> None:
     """Insert a text's number, from 1, into the table once per band, unless enough texts have the same band."""
     mask = np.uint64(len(table) - 1)
@@ -158,13 +158,13 @@ def _insert(signatures: Array, number: int, bands: int, rows_per_band: int, tabl
             table[position] = number + 1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def insert_all(signatures: Array, size: int, bands: int, rows_per_band: int, table: Array) -> None:
     for number in range(size):
         _insert(signatures, number, bands, rows_per_band, table)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _is_repeat(
     signature: Array, concept: np.uint64, min_equal_bins: int, bands: int, rows_per_band: int,
     signatures: Array, concepts: Array, table: Array,
@@ -188,7 +188,7 @@ def _is_repeat(
     return False
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def mark_repeats(
     new: Array, new_concepts: Array, min_equal_bins: int, bands: int, rows_per_band: int,
     signatures: Array, concepts: Array, table: Array, size: int, marked: Mask, done: int,

@@ -4,14 +4,16 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-from scipy.sparse import csr_array
 
 from cr5._typing import Ints, Sparse
 from cr5.features.tokeniser import Tokeniser, Tokens
 from cr5.storage.scratch import ScratchArrays
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class WordCounts:
 
 def count_tokens(tokens: Tokens) -> WordCounts:
     """The counts of each word's tokens in tokenised texts."""
+    from scipy.sparse import csr_array
+
     shape = len(tokens.offsets) - 1, len(tokens.words)
     text = np.repeat(np.arange(shape[0]), np.diff(tokens.offsets))
     keys = np.sort(text * shape[1] + tokens.ids)
@@ -44,7 +48,7 @@ def count_tokens(tokens: Tokens) -> WordCounts:
     return WordCounts(tokens.words, csr_array((counts, word.astype(np.int32), offsets.astype(np.int32)), shape=shape))
 
 
-def count_words(texts: Sequence[str] | pa.StringArray, lang: str, tokeniser: Tokeniser) -> WordCounts:
+def count_words(texts: "Sequence[str] | pa.StringArray", lang: str, tokeniser: Tokeniser) -> WordCounts:
     """Tokenise texts of one language, and count the tokens of each word."""
     return count_tokens(tokeniser(texts, lang))
 
@@ -70,7 +74,7 @@ class WordCounter:
         self._columns: dict[str, int] = {}
         self._parts: list[Sparse] = []
 
-    def add(self, texts: Sequence[str] | pa.StringArray) -> None:
+    def add(self, texts: "Sequence[str] | pa.StringArray") -> None:
         """Add a batch of texts; blocks while too many are pending."""
         self._pending.append(self.pool.submit(count_words, texts, self.lang, self.tokeniser))
         if len(self._pending) > self.max_pending:
@@ -89,6 +93,8 @@ class WordCounter:
 
     def _collect_one(self) -> None:
         """Wait for the oldest batch and renumber its words."""
+        from scipy.sparse import csr_array
+
         counts = self._pending.popleft().result()
         columns = self._columns
         renumbered = np.fromiter(

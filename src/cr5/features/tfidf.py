@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Sparse
 from cr5.features import setting
@@ -132,6 +131,8 @@ def fit_transform(
 
 def remap_columns(matrix: Sparse, columns: Ints, width: int) -> Sparse:
     """Move column j to ``columns[j]``, drop it if that is negative, and sort each row by column."""
+    from scipy.sparse import csr_array
+
     moved = columns[matrix.indices]
     kept = moved >= 0
     offsets = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[matrix.indptr].astype(matrix.indptr.dtype)
@@ -141,6 +142,8 @@ def remap_columns(matrix: Sparse, columns: Ints, width: int) -> Sparse:
 
 def tfidf_rows(counts: Sparse, idf: Array, tf: str) -> Sparse:
     """tf(count) * idf, each row scaled to length 1; an empty row stays empty."""
+    from scipy.sparse import csr_array
+
     data = counts.data.astype(np.float64)
     data = (1 + np.log(data) if tf == "log" else data) * idf[counts.indices]
     squares = np.add.reduceat(np.append(data**2, 0.0), counts.indptr[:-1]) if counts.shape[0] else np.zeros(0)

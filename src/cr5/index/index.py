@@ -27,6 +27,7 @@ from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.passages import LongTextExplanation, explain_texts
 from cr5.retrieval.top_k import Measure
+from cr5.storage.atomic import discard
 
 Result = TypeVar("Result")
 
@@ -197,7 +198,7 @@ class Index:
         self._reload()
         for path in active.folder.glob("background-*.npz"):
             if path.name != self._active.record["background"]:
-                path.unlink()
+                discard(path)
         return self._active
 
     @contextmanager

@@ -23,9 +23,8 @@ import pyarrow as pa
 from cr5._typing import Array, Ints, Mask
 from cr5.index.stores.base import Floats, hash_texts, to_matrix
 from cr5.retrieval import top_k
-from cr5.retrieval.kernels import multiply, multiply_codes
 from cr5.retrieval.vectors import unit_rows
-from cr5.storage.atomic import atomic_write
+from cr5.storage.atomic import atomic_write, discard
 from cr5.storage.json_files import read_json, write_json
 
 MANIFEST = "cells.json"
@@ -137,6 +136,8 @@ class IvfIndex:
         min_scanned_rows: int = MIN_SCANNED_ROWS,
     ) -> tuple[Ints, Floats]:
         """Approximately the k nearest of the ``live`` rows, best first, and their inner products with the vector."""
+        from cr5.retrieval.kernels import multiply, multiply_codes
+
         columns = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
         order = np.argsort(-multiply(self.centroids, vector), kind="stable")
         scanned = np.cumsum(self.list_sizes[:, columns].sum(axis=1)[order])
@@ -245,7 +246,7 @@ def _activate(folder: Path, manifest: dict[str, Any]) -> None:
     write_json(folder / MANIFEST, manifest, temporary=folder / f"{MANIFEST}.part")
     for path in folder.iterdir():
         if path.name not in {MANIFEST, manifest["centres"], *manifest["pieces"]}:
-            path.unlink()
+            discard(path)
 
 
 def _write_segment(folder: Path, table: pa.Table) -> str:

@@ -18,6 +18,7 @@ from cr5.index.background import Background
 from cr5.index.stores.base import FOLDER_ADDRESS, Location, Stamp, Store, file_stamp
 from cr5.index.stores.registry import store_for
 from cr5.model import Cr5
+from cr5.storage.atomic import discard
 from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
 
@@ -108,16 +109,16 @@ def read_unfinished(index_folder: Path, number: int) -> dict[str, Any] | None:
 def remove_stale(index_folder: Path, kept: Collection[int], address: str | None) -> None:
     """Remove all snapshots but some, and temporary files that killed writers left."""
     for path in index_folder.glob(f".{INDEX_FILE}.*"):
-        path.unlink()
+        discard(path)
     for folder in sorted(index_folder.glob(f"{FOLDER_PREFIX}*")):
         if folder.name.removeprefix(FOLDER_PREFIX) in map(str, kept):
             for path in folder.glob(".*.tmp"):
-                path.unlink()
+                discard(path)
             continue
         if (folder / STARTED_FILE).exists():
             record = read_json(folder / STARTED_FILE)
             store_for(record["store"]).drop(_location(folder, record, address))
-        shutil.rmtree(folder)
+        discard(folder)
 
 
 def read_index_file(index_folder: Path) -> dict[str, Any]:

@@ -3,14 +3,12 @@
 A block of products is processed while it is still in the cache, and the full matrix of products never exists.
 """
 
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from scipy.sparse import issparse
 
 from cr5._typing import Array, Ints, Sparse
 from cr5.machine import available_cores, one_blas_thread
@@ -46,7 +44,7 @@ def map_blocks(
     step = max(sizes.candidates, min(sizes.products // max(columns.shape[0], 1), -(-number // sizes.threads)))
     starts = iter(range(0, number, step))  # next() on it is atomic, so that the threads can share it
     right: Any = columns.T
-    right = right.tocsr() if issparse(right) else np.asarray(right, np.float32)
+    right = right.tocsr() if _is_sparse(right) else np.asarray(right, np.float32)
 
     def blocks() -> Blocks:
         memory = np.empty(min(step, number) * right.shape[1], np.float32)
@@ -54,20 +52,20 @@ def map_blocks(
             block = slice(start, min(start + step, number))
             yield block, _product(rows[block if chosen is None else chosen[block]], right, memory)
 
-    # One search at a time: of two that overlap, the second would leave BLAS limited to one thread for good.
-    with _one_search_at_a_time, one_blas_thread():
+    with one_blas_thread():
         if number <= step:
             return [function(blocks())]
         with ThreadPoolExecutor(sizes.threads) as pool:
             return list(pool.map(lambda _: function(blocks()), range(sizes.threads)))
 
 
-_one_search_at_a_time = threading.Lock()
-
-
 def _product(left: Matrix, right: Any, memory: Array) -> Array:
-    if issparse(left) or issparse(right):
+    if _is_sparse(left) or _is_sparse(right):
         product: Any = left @ right
-        return np.ascontiguousarray(product.toarray() if issparse(product) else product, np.float32)
+        return np.ascontiguousarray(product.toarray() if _is_sparse(product) else product, np.float32)
     out = memory[: left.shape[0] * right.shape[1]].reshape(left.shape[0], right.shape[1])
     return np.asarray(np.dot(np.asarray(left, np.float32), right, out=out))
+
+
+def _is_sparse(matrix: Matrix) -> bool:
+    return not isinstance(matrix, np.ndarray)

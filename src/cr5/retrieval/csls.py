@@ -8,7 +8,6 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, map_blocks
-from cr5.retrieval.kernels import keep_largest
 
 NEIGHBOURS = 10
 
@@ -25,6 +24,8 @@ def csls_penalty(candidate_means: Array) -> Array:
 
 def neighbourhood_means(vectors: Matrix, background: Matrix, *, sizes: BlockSizes | None = None) -> Array:
     """r(v): the mean product of each vector with its nearest in ``background``; 0 if that is empty."""
+    from cr5.retrieval.kernels import keep_largest
+
     sizes = sizes or BlockSizes()
     largest = empty_heaps(vectors.shape[0], min(NEIGHBOURS, background.shape[0]))
 
@@ -39,6 +40,8 @@ def neighbourhood_means(vectors: Matrix, background: Matrix, *, sizes: BlockSize
 
 def means_of_largest(products: Array) -> Array:
     """r(v) from the products of each vector with all others: a row each, -inf left out; 0 for a row without any."""
+    from cr5.retrieval.kernels import keep_largest
+
     largest = empty_heaps(len(products), min(NEIGHBOURS, products.shape[1]))
     keep_largest(products, largest)
     return _mean(largest)

@@ -3,15 +3,15 @@
 Products are candidates x queries. The kernels run without the global interpreter lock, on one thread each.
 """
 
-import numba
 import numpy as np
 
 from cr5._typing import Array, Ints, Mask
+from cr5.compiler import compiled
 
 LANES = 64  # products that are compared at a time, which the compiler vectorises
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _replace_worst(scores: Array, indices: Ints, score: float, index: int) -> None:
     """Replace the root of a heap, its worst score; of equal scores the one with the higher index is worse."""
     i, child = 0, 1
@@ -28,7 +28,7 @@ def _replace_worst(scores: Array, indices: Ints, score: float, index: int) -> No
     scores[i], indices[i] = score, index
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def keep_largest(products: Array, best: Array) -> None:
     """Push the products of each row onto that row's heap of its k largest."""
     k = best.shape[1]
@@ -57,7 +57,7 @@ def keep_largest(products: Array, best: Array) -> None:
                         _replace_worst(heap, indices, product, 0)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def keep_top(
     products: Array, weight: float, penalty: Array, start: int, worst: Array, indices: Ints, scores: Array
 ) -> None:
@@ -76,7 +76,7 @@ def keep_top(
                         least[i] = scores[first + i, 0]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def count_no_worse(
     products: Array, weight: float, penalty: Array, least: Array, groups: Ints, starts: Ints, members: Ints,
     counts: Ints,
@@ -90,7 +90,7 @@ def count_no_worse(
             counts[q] -= weight * row[q] - penalty[c] >= least[q]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def best_counterpart_scores(
     products: Array, weight: float, penalty: Array, groups: Ints, starts: Ints, members: Ints, best: Array
 ) -> None:
@@ -100,7 +100,7 @@ def best_counterpart_scores(
             best[q] = max(best[q], weight * products[c, q] - penalty[c])
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@compiled(fastmath={"reassoc", "contract"})
 def multiply(rows: Array, query: Array) -> Array:
     """Products of one query with rows; with several threads, BLAS would mostly wait."""
     products = np.zeros(len(rows), np.float32)
@@ -112,7 +112,7 @@ def multiply(rows: Array, query: Array) -> Array:
     return products
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@compiled(fastmath={"reassoc", "contract"})
 def multiply_codes(
     codes: Array, scales: Array, live: Mask, begins: Ints, ends: Ints, query: Array, products: Array
 ) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, map_blocks
 from cr5.retrieval.csls import empty_heaps, means_of_largest, neighbourhood_means
-from cr5.retrieval.kernels import best_counterpart_scores, count_no_worse, keep_top
 
 Measure: TypeAlias = Literal["cosine", "csls"]
 
@@ -167,6 +166,8 @@ def _no_counterparts(candidates: int) -> _Counterparts:
 def _search_block(
     queries: Matrix, candidates: Matrix, k: int, scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
 ) -> list[Retrieval]:
+    from cr5.retrieval.kernels import count_no_worse, keep_top
+
     n = queries.shape[0]
     thresholds = _thresholds(queries, candidates, scores, counterparts, sizes)
 
@@ -196,6 +197,8 @@ def _thresholds(
     queries: Matrix, candidates: Matrix, scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
 ) -> Array:
     """scores x queries: the score from which on a candidate counts against the counterpart; inf if there is none."""
+    from cr5.retrieval.kernels import best_counterpart_scores
+
     groups, starts, members = counterparts
     relevant = np.flatnonzero(np.diff(starts)[groups])
     scores = [_Score(weight, None if p is None else p[relevant]) for weight, p in scores]

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -85,11 +86,12 @@ def _stable(families: Iterable[Metric]) -> Iterator[Metric]:
 
 
 def resident_memory() -> int:
-    """The resident memory of this process in bytes; where the system does not report it, its maximum so far."""
+    """The resident memory of this process in bytes; where the system does not report it, its maximum so far, or 0."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        import resource  # not on Windows
-
-        maximum = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return maximum if sys.platform == "darwin" else maximum * 1024
+        import resource
+    except ModuleNotFoundError:  # Windows
+        return 0
+    maximum = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return maximum if sys.platform == "darwin" else maximum * 1024

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -47,7 +48,7 @@ class AppFactory:
         """A new application."""
         return_freed_memory()
         if supervisor := multiprocessing.parent_process():
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a terminal that closes sends it to all processes
+            _ignore_hangup()  # a terminal that closes sends it to all processes
             threading.Thread(target=_stop_with, args=(supervisor,), daemon=True).start()
         try:
             return create_app(Index.open(self.folder, store=self.settings.store), self.settings)
@@ -94,7 +95,7 @@ def return_freed_memory() -> bool:
     By default glibc raises its threshold to the largest block ever freed, up to 32 MB, and keeps smaller ones. Every
     search reads vectors into such blocks, and every thread keeps its own, so that a process would grow for minutes.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = None if sys.platform == "win32" else getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and bool(mallopt(_M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES))
 
 
@@ -106,7 +107,8 @@ def listen(host: str, port: int) -> socket.socket:
         raise Cr5Error(f"`host={host}` is not an address; use `host=127.0.0.1` or one of this machine") from None
     family, kind, protocol, _, address = addresses[0]
     listening = socket.socket(family, kind, protocol)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sys.platform != "win32":  # where it would let two servers use the same port
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(address)
         listening.listen(2048)
@@ -155,7 +157,7 @@ def serve(listening: socket.socket, folder: Path, settings: ServerSettings, work
         "timeout_graceful_shutdown": int(settings.timeout_seconds) + 1,
     }  # fmt: skip
     if workers == 1:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        _ignore_hangup()
         server = uvicorn.Server(uvicorn.Config(AppFactory(folder, settings)(), **options))  # type: ignore[arg-type]
 
         def stop(number: int, frame: FrameType | None) -> None:
@@ -175,6 +177,11 @@ def serve(listening: socket.socket, folder: Path, settings: ServerSettings, work
             Supervisor(config, [listening]).run()
         finally:
             del os.environ[SHARED_FOLDER_VARIABLE]
+
+
+def _ignore_hangup() -> None:
+    if hasattr(signal, "SIGHUP"):  # not on Windows
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def _stop_with(supervisor: BaseProcess) -> None:

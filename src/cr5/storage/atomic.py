@@ -2,10 +2,17 @@
 
 import os
 import secrets
+import shutil
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+CAN_REPLACE_MAPPED_FILES = sys.platform != "win32"
+"""Whether a file may be replaced while it is mapped into the memory of a process."""
+_RENAME_PAUSES_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 @contextmanager
@@ -35,7 +42,7 @@ def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
         if temporary.stat().st_mode != mode:
             temporary.chmod(mode)  # some libraries create files that only the owner may read
         sync(temporary)
-        temporary.replace(path)
+        replace(temporary, path)
     except BaseException:
         with suppress(OSError):  # the first error is the one to raise
             temporary.unlink()
@@ -43,9 +50,30 @@ def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
     sync(path.parent)  # the rename must survive a power failure, too
 
 
+def replace(source: Path, target: Path) -> None:
+    """Rename a file; on Windows, wait for processes that are reading the file that it replaces."""
+    for seconds in () if CAN_REPLACE_MAPPED_FILES else _RENAME_PAUSES_SECONDS:
+        with suppress(PermissionError):
+            source.replace(target)
+            return
+        time.sleep(seconds)
+    source.replace(target)
+
+
+def discard(path: Path) -> None:
+    """Delete a file or folder that is not needed any more; on Windows it stays while a process has it open."""
+    with suppress(*(() if CAN_REPLACE_MAPPED_FILES else (OSError,))):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
 def sync(path: Path) -> None:
-    """Flush the content of a file, or the names in a folder, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Flush the content of a file, or the names in a folder, to disk; Windows cannot do that with a folder."""
+    if sys.platform == "win32" and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -16,7 +16,7 @@ def locked(path: Path, *, error_if_locked: Exception | None = None) -> Iterator[
 
     While the lock is held elsewhere, raise ``error_if_locked``; without it, wait.
     """
-    with path.open("a") as file:
+    with path.open("ab") as file:
         if error_if_locked is None:
             lock_descriptor(file.fileno(), poll_interval=_POLL_SECONDS)
         elif not try_lock(file):

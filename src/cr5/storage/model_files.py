@@ -17,12 +17,11 @@ from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from cr5._typing import Array
 from cr5.errors import ModelFileError
 from cr5.language_map import LanguageMap
-from cr5.storage.atomic import atomic_path, sync
+from cr5.storage.atomic import atomic_path, discard, replace, sync
 from cr5.storage.locks import locked
 
 FORMAT = 1
@@ -123,6 +122,8 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
 
 
 def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
+    from safetensors.numpy import save_file
+
     saving = path / _SAVING  # a folder, because the safetensors library creates temporary files itself
     saving.mkdir()
     words, tensors = saving / "words.txt", saving / "tensors.safetensors"
@@ -145,12 +146,19 @@ def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, Languag
 
 
 def _move_to_content_name(part: Path, path: Path, lang: str) -> _File:
-    with part.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = _file_digest(part)
     sync(part)
     result = _File(f"{lang}-{digest[:12]}{part.suffix}", part.stat().st_size, digest)
-    part.replace(path / result.name)
+    target = path / result.name
+    # A file with this content may be that of the model which is being saved: mapped, so that Windows keeps it.
+    if not target.exists() or _file_digest(target) != digest:
+        replace(part, target)
     return result
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _remove_stale_files(path: Path) -> None:
@@ -165,7 +173,7 @@ def _remove_stale_files(path: Path) -> None:
     mentioned = {file.name for entry in entries.values() for file in (entry.tensors, entry.vocabulary)}
     for file in list(path.iterdir()):
         if _FILE_PATTERN.fullmatch(file.name) and file.name not in mentioned and file.is_file():
-            file.unlink()
+            discard(file)
 
 
 def check_model_folder(path: Path) -> None:

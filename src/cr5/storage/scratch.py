@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Sparse
 from cr5.errors import Cr5Error
@@ -61,6 +60,8 @@ class ScratchArrays:
 
     def store_matrix(self, X: Sparse) -> Sparse:
         """A copy of a sparse matrix in scratch files; its row offsets stay in memory."""
+        from scipy.sparse import csr_array
+
         arrays = self.store(X.data), self.store(X.indices), X.indptr
         return csr_array(arrays, shape=X.shape, copy=False)
 
@@ -68,6 +69,8 @@ class ScratchArrays:
         self, parts: Iterable[Sparse], shape: tuple[int, int], max_nonzeros: int, dtype: Any, index_dtype: Any
     ) -> Sparse:
         """Sparse matrices stacked vertically, one at a time; together they have at most ``max_nonzeros`` nonzeros."""
+        from scipy.sparse import csr_array
+
         data, indices = self.empty((max_nonzeros,), dtype), self.empty((max_nonzeros,), index_dtype)
         indptr = np.zeros(shape[0] + 1, np.int32 if max_nonzeros < 2**31 else np.int64)
         row, end = 0, 0

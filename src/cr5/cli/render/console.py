@@ -69,8 +69,9 @@ def progress_bars(quiet: bool = False) -> Iterator[ProgressCallback]:
 
 
 def as_json(values: Any) -> None:
-    """Print values as one JSON object on standard output."""
-    json.dump(values, sys.stdout, ensure_ascii=False, indent=2)
+    """Print values as one JSON object on standard output, with escapes unless that is UTF-8."""
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    json.dump(values, sys.stdout, ensure_ascii=not is_utf8, indent=2)
     sys.stdout.write("\n")
 
 

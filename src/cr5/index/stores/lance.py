@@ -42,7 +42,7 @@ from cr5.index.stores.base import (
     write_header,
 )
 from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
-from cr5.storage.atomic import atomic_write
+from cr5.storage.atomic import CAN_REPLACE_MAPPED_FILES, atomic_write
 from cr5.storage.locks import locked
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class LanceStore(Store):
     def _read_hubness(self) -> Floats:
         """slots x languages: the hubness that was set after the rows were written, NaN elsewhere."""
         try:
-            hubness: Floats = np.load(self.folder / HUBNESS_FILE, mmap_mode="r")
+            hubness: Floats = np.load(self.folder / HUBNESS_FILE, "r" if CAN_REPLACE_MAPPED_FILES else None)
             return hubness
         except FileNotFoundError:
             return np.empty((0, self.languages), np.float32)

@@ -60,6 +60,8 @@ class _UninterruptedPool(ProcessPoolExecutor):
     """A pool whose processes never receive Ctrl-C, not even while they start: only the parent handles it."""
 
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        if not hasattr(signal, "pthread_sigmask"):  # Windows
+            return super().submit(function, *args, **kwargs)
         # A process that is started here inherits the signal mask.
         previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:

@@ -6,35 +6,23 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
-from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
-from cr5.machine import available_memory
+from cr5.machine import available_cores, available_memory
 from cr5.storage.scratch import ScratchArrays
 from cr5.training.engines import BlockInfo
-from cr5.training.engines.kernels import Matrix
 from cr5.training.engines.local import LocalEngine, LocalPartition
+
+if TYPE_CHECKING:  # compiled loops, which are loaded when a fit begins
+    from cr5.training.engines.kernels import Matrix
 
 PANEL_ROWS = 2048  # that a function is called with at a time: they stay in the cache between its operations
 NONZEROS_AT_ONCE = 2**22  # in passes over a sparse matrix, so that temporary arrays stay small
-ONE_THREAD_SIZE = 10**6  # numbers that one thread adds up before a second one has started
 SCRATCH_BYTES = 2**28  # of a memory budget, for temporary arrays, whatever the data
-
-
-def _add_rows(indptr: Ints, documents: Ints, G: Array, S: Array) -> None:
-    """S[c] += the sum of G over the documents of concept c."""
-    for c in numba.prange(len(S)):
-        for k in range(indptr[c], indptr[c + 1]):
-            S[c] += G[documents[k]]
-
-
-_add_rows_serial = numba.njit(cache=True, nogil=True)(_add_rows)
-_add_rows_parallel = numba.njit(cache=True, nogil=True, parallel=True)(_add_rows)
 
 
 def add_column_sums(total: Array, X: Sparse, power: int, release: Callable[..., None] = lambda *arrays: None) -> None:
@@ -45,22 +33,12 @@ def add_column_sums(total: Array, X: Sparse, power: int, release: Callable[..., 
         release(X.data, X.indices)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _copy_columns(
-    first: int, last: int, begin: int, indptr: Ints, indices: Ints, data: Array, places: Ints, rows: Ints,
-    values: Array,
-) -> None:  # fmt: skip
-    """Copy the nonzeros of columns ``first`` to ``last`` to ``places``, row by row from ``begin`` on."""
-    for i in range(len(indptr) - 1):
-        for k in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
-            if first <= indices[k] < last:
-                place = places[indices[k] - first]
-                rows[place], values[place] = begin + i, data[k]
-                places[indices[k] - first] += 1
-
-
 def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
     """X' by rows, as many of its rows at a time as a budget allows, each in one pass over X."""
+    from scipy.sparse import csr_array
+
+    from cr5.training.engines.kernels import copy_columns
+
     sizes = np.zeros(X.shape[1], np.int64)
     for begin in range(0, X.nnz, NONZEROS_AT_ONCE):
         sizes += np.bincount(X.indices[begin : begin + NONZEROS_AT_ONCE], minlength=X.shape[1])
@@ -79,7 +57,7 @@ def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
             for begin in range(0, X.shape[0], step):
                 ends = X.indptr[begin : begin + step + 1]
                 part = slice(ends[0], ends[-1])
-                _copy_columns(first, last, begin, ends, X.indices[part], X.data[part], places, rows, values)
+                copy_columns(first, last, begin, ends, X.indices[part], X.data[part], places, rows, values)
                 scratch.release(X.indices, X.data)
             bounds = indptr[first : last + 1] - indptr[first]
             yield csr_array((values, rows, bounds), shape=(last - first, X.shape[0]), copy=False)
@@ -89,7 +67,7 @@ def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
 
 
 class CpuEngine(LocalEngine):
-    """All blocks in this process, one after another, each product on all cores.
+    """All blocks in this process, one after another, each product on ``threads`` threads, by default all cores.
 
     With ``memory``, a number of bytes, arrays are in files under ``scratch_folder`` and are mapped into
     memory a few rows or columns at a time, so that the fit stays within that budget.
@@ -99,18 +77,26 @@ class CpuEngine(LocalEngine):
     blocks: list["_Block"]
 
     def __init__(
-        self, memory: int | None = None, scratch_folder: Path | None = None, *, panel_rows: int = PANEL_ROWS
+        self,
+        memory: int | None = None,
+        scratch_folder: Path | None = None,
+        *,
+        threads: int | None = None,
+        panel_rows: int = PANEL_ROWS,
     ) -> None:
         if memory is not None and memory < 2 * SCRATCH_BYTES:
             raise Cr5Error(f"`memory={memory:_}` is too small; use `memory>={2 * SCRATCH_BYTES:_}`")
-        self.memory, self.panel_rows = memory, panel_rows
+        self.memory, self.threads, self.panel_rows = memory, threads or available_cores(), panel_rows
         self.scratch = ScratchArrays(memory, scratch_folder)
-        super().__init__(lambda: CpuPartition(self.scratch, panel_rows))
+        super().__init__(lambda: CpuPartition(self.scratch, panel_rows, self.threads))
 
     def put(self, lang: str, X: Sparse, concepts: Ints) -> None:
         self.langs.append(lang)
         self.words.add(X.shape[1])
-        self._add(_Block(len(self.langs) - 1, X, concepts, self.scratch))
+        self._add(self._block(len(self.langs) - 1, X, concepts))
+
+    def _block(self, language: int, X: Sparse, concepts: Ints) -> "_Block":
+        return _Block(language, X, concepts, self.scratch, self.threads)
 
     def _add(self, block: "_Block") -> None:
         self._add_block(block, documents=block.X.shape[0], concepts=1 + int(block.concepts.max(initial=-1)))
@@ -131,13 +117,12 @@ class CpuEngine(LocalEngine):
             )
 
     def subset(self, selected: Mask) -> "CpuEngine":
-        result = CpuEngine(self.memory, self.scratch.folder, panel_rows=self.panel_rows)
+        result = CpuEngine(self.memory, self.scratch.folder, threads=self.threads, panel_rows=self.panel_rows)
         result.langs, result.words, result.concepts = self.langs, self.words, self.concepts
         for block in self.blocks:
             rows = np.flatnonzero(selected[block.concepts])
-            result._add(
-                _Block(block.language, self.scratch.select_rows(block.X, rows), block.concepts[rows], self.scratch)
-            )
+            X = self.scratch.select_rows(block.X, rows)
+            result._add(self._block(block.language, X, block.concepts[rows]))
         return result
 
     def fetch_documents(self, selected: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
@@ -155,6 +140,8 @@ class CpuEngine(LocalEngine):
             del U[source]
 
     def concept_sums(self, name: str) -> None:
+        from cr5.training.engines.kernels import Tuning, add_rows
+
         [named] = self.concepts.arrays
         first = self.documents.arrays[0][name]
         sums = named[name] = self.scratch.empty((len(named["id"]), first.shape[1]), first.dtype)
@@ -163,8 +150,7 @@ class CpuEngine(LocalEngine):
             sums[rows] = 0
             for block, G in zip(self.blocks, self.documents.arrays, strict=True):
                 indptr, documents = block.documents_by_concept(len(sums))
-                add_rows = _add_rows_serial if G[name].size < ONE_THREAD_SIZE else _add_rows_parallel
-                add_rows(indptr[begin : rows.stop + 1], documents, G[name], sums[rows])
+                add_rows(indptr[begin : rows.stop + 1], documents, G[name], sums[rows], Tuning(self.threads))
                 self.scratch.release(G[name])
             self.scratch.release(sums)
 
@@ -187,13 +173,17 @@ class CpuEngine(LocalEngine):
         """The number of rows between two releases of scratch arrays."""
         return self.panel_rows if self.memory else max(count, 1)
 
-    def _multiply(self, matrix: Matrix, V: Array) -> Array:
+    def _multiply(self, matrix: "Matrix", V: Array) -> Array:
         """X V; within a budget column panel by column panel, each for a few rows of X at a time."""
         X = matrix.X
         U = self.scratch.empty((X.shape[0], V.shape[1]), V.dtype)
         if self.memory is None or not U.size:
             matrix.multiply(V, U)
             return U
+        from scipy.sparse import csr_array
+
+        from cr5.training.engines.kernels import Matrix
+
         width = max(16, self.memory // 4 // max(len(V) * V.itemsize, 1) // 16 * 16)
         share = self.memory // 8
         for left in range(0, V.shape[1], width):
@@ -209,8 +199,8 @@ class CpuEngine(LocalEngine):
             for begin, end in zip(cuts[:-1], np.append(cuts[1:-1], X.shape[0]), strict=True):
                 low, high = X.indptr[begin], X.indptr[end]
                 arrays = X.data[low:high], X.indices[low:high], X.indptr[begin : end + 1] - low
-                few = Matrix(csr_array(arrays, shape=(end - begin, X.shape[1]), copy=False))
-                few.multiply(panel, U[begin:end, columns])
+                few = csr_array(arrays, shape=(end - begin, X.shape[1]), copy=False)
+                Matrix(few, matrix.tuning).multiply(panel, U[begin:end, columns])
                 self.scratch.release(X.data, X.indices, U)
         return U
 
@@ -218,16 +208,25 @@ class CpuEngine(LocalEngine):
 class _Block:
     """One language's documents by rows and, from the first use on, by columns: a transposed product would be slow."""
 
-    def __init__(self, language: int, X: Sparse, concepts: Ints, scratch: ScratchArrays) -> None:
-        self.language, self.concepts, self.scratch = language, concepts, scratch
+    def __init__(self, language: int, X: Sparse, concepts: Ints, scratch: ScratchArrays, threads: int) -> None:
+        self.language, self.concepts, self.scratch, self.threads = language, concepts, scratch, threads
         self.X = scratch.store_matrix(X)
-        self.rows = Matrix(self.X)
         self._documents: tuple[Ints, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     @cached_property
-    def columns(self) -> Matrix:
+    def rows(self) -> "Matrix":
+        """X by rows."""
+        return self._matrix(self.X)
+
+    @cached_property
+    def columns(self) -> "Matrix":
         """X' by rows."""
-        return Matrix(_transpose(self.X, self.scratch))
+        return self._matrix(_transpose(self.X, self.scratch))
+
+    def _matrix(self, X: Sparse) -> "Matrix":
+        from cr5.training.engines.kernels import Matrix, Tuning
+
+        return Matrix(X, Tuning(self.threads))
 
     def documents_by_concept(self, count: int) -> tuple[Ints, Ints]:
         """The documents of every concept: indptr, and the documents' numbers."""
@@ -238,11 +237,11 @@ class _Block:
 
 
 class CpuPartition(LocalPartition):
-    """Arrays in memory or in scratch files, mapped over panel by panel on all cores."""
+    """Arrays in memory or in scratch files, mapped over panel by panel on several threads."""
 
-    def __init__(self, scratch: ScratchArrays, panel_rows: int) -> None:
+    def __init__(self, scratch: ScratchArrays, panel_rows: int, threads: int) -> None:
         super().__init__()
-        self.scratch, self.panel_rows = scratch, panel_rows
+        self.scratch, self.panel_rows, self.threads = scratch, panel_rows, threads
 
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
         blocks = zip(self.sizes, self.arrays, *arguments, strict=True)
@@ -254,16 +253,15 @@ class CpuPartition(LocalPartition):
         ]
         # One thread for each panel, instead of all threads for each operation: they need not wait for each
         # other. Results are added in the order of the rows, so that they do not depend on the number of threads.
-        threads = numba.get_num_threads()
-        if threads == 1 or sum(self.sizes) <= self.panel_rows:
+        if self.threads == 1 or sum(self.sizes) <= self.panel_rows:
             for task, rows in work:
                 task.add(task.run(rows))
         else:
             waiting: deque[tuple[_Task, Future[Any]]] = deque()
-            with ThreadPoolExecutor(threads) as pool:
+            with ThreadPoolExecutor(self.threads) as pool:
                 for task, rows in work:
                     waiting.append((task, pool.submit(task.run, rows)))
-                    if len(waiting) > 2 * threads:
+                    if len(waiting) > 2 * self.threads:
                         first, future = waiting.popleft()
                         first.add(future.result())
                 for first, future in waiting:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numba
 import numpy as np
 from distributed import get_worker
 from scipy.sparse import csr_array
@@ -15,17 +14,16 @@ from scipy.sparse import csr_array
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.machine import available_memory
 from cr5.training.engines.cpu import PANEL_ROWS, add_column_sums
-from cr5.training.engines.kernels import Matrix
+from cr5.training.engines.kernels import Matrix, Tuning
 
 ArrayType: TypeAlias = tuple[int, Any]  # columns and dtype
 
-_KERNEL_LOCK = threading.Lock()  # not every threading layer of Numba allows two parallel kernels at once
+_KERNEL_LOCK = threading.Lock()  # one product at a time, which uses all threads of the worker
 
 
 def _multiply_on_worker_threads(matrix: Matrix, V: Array) -> Array:
     """X V on as many cores as the worker has threads."""
     with _KERNEL_LOCK:
-        numba.set_num_threads(min(get_worker().state.nthreads, numba.config.NUMBA_NUM_THREADS))
         return matrix @ V
 
 
@@ -37,13 +35,14 @@ class ShardData:
 
     def __init__(self, X: Sparse, concepts: Ints) -> None:
         self.concepts = np.asarray(concepts)
-        self.rows, self.columns = Matrix(X), Matrix(X.T.tocsr())
+        tuning = Tuning(threads=get_worker().state.nthreads)
+        self.rows, self.columns = Matrix(X, tuning), Matrix(X.T.tocsr(), tuning)
         self.occurring, self.concept_rows = np.unique(self.concepts, return_inverse=True)
         count, index = len(self.concepts), X.indices.dtype
         order = np.argsort(self.concept_rows, kind="stable")
         indptr = np.searchsorted(self.concepts, self.occurring, sorter=order)
         arrays = np.ones(count, X.dtype), order.astype(index), np.append(indptr, count).astype(index)
-        self.sums = Matrix(csr_array(arrays, shape=(len(self.occurring), count)))
+        self.sums = Matrix(csr_array(arrays, shape=(len(self.occurring), count)), tuning)
 
     def __sizeof__(self) -> int:
         matrices = [matrix.X for matrix in (self.rows, self.columns, self.sums)]

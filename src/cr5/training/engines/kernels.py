@@ -1,4 +1,4 @@
-"""The product of a sparse matrix and a dense block, U = X V, on all cores.
+"""The compiled loops of the CPU engine, first of all the product of a sparse matrix and a dense block, U = X V.
 
 The speed is that of loading rows of V, one for every nonzero of X. Three things keep them in the caches: V is
 divided into panels of columns, each copied to rows of whole, aligned cache lines; a panel's row of U stays in
@@ -11,7 +11,9 @@ the nonzeros: the same bits, alone or with other columns, on one core or many.
 """
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numba
@@ -22,6 +24,8 @@ from numba.extending import intrinsic, models, register_model
 from numpy.lib.stride_tricks import as_strided
 
 from cr5._typing import Array, Ints, Mask, Sparse
+from cr5.compiler import compiled
+from cr5.machine import available_cores, run_on_threads
 
 _WIDE, _NARROW = 256, 128  # bytes of a panel's row: 4 or 2 of the widest vector registers, 16 or 8 of the narrowest
 _BLOCK = 4096  # rows of V: 1 MB of a panel
@@ -32,11 +36,13 @@ _MIN_PIECE = 16  # nonzeros that are worth a cut, for which the row of U is load
 class Tuning:
     """How a product is divided: the result does not depend on it, to the bit; speed does.
 
-    one_thread: multiplications that one thread finishes before a second has started. reuse: V is copied to panels if
-    X has at least that many nonzeros for each row of V and U. panel_bytes: the memory of the panels that are copied at
-    once, beside the first. parts_per_thread: the parts of X for each thread; slower threads process fewer of them.
+    threads: all cores by default. one_thread: multiplications that one thread finishes before a second has started.
+    reuse: V is copied to panels if X has at least that many nonzeros for each row of V and U. panel_bytes: the memory
+    of the panels that are copied at once, beside the first. parts_per_thread: the parts of X for each thread; slower
+    threads process fewer of them.
     """
 
+    threads: int = field(default_factory=available_cores)
     one_thread: int = 1_000_000
     reuse: int = 16
     panel_bytes: int = 2**26
@@ -155,7 +161,7 @@ _add_wide, _add_narrow = _adder(_WIDE), _adder(_NARROW)
 _pack_wide, _pack_narrow = _packer(_WIDE), _packer(_NARROW)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _multiply_rows(
     first: int, last: int, columns: Ints, is_wide: Mask, indptr: Ints, indices: Ints, data: Array, V: Array,
     V_step: int, width: int, U: Array, U_step: int,
@@ -216,31 +222,29 @@ def _work(
         task = _count(counters, 0, 1)
 
 
-@numba.njit(parallel=True, cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _multiply(
-    threads: int, counters: Ints, columns: Ints, is_wide: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints,
-    ends: Ints, indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, width: int, U: Array, U_step: int,
+    counters: Ints, columns: Ints, is_wide: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints, ends: Ints,
+    indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, width: int, U: Array, U_step: int,
 ) -> None:  # fmt: skip
-    """U = X V on all threads, which process part after part: slower ones process fewer.
+    """One thread's share of U = X V: the threads process part after part, and slower ones process fewer.
 
     Panel p has the columns from columns[p] on, part t of it the pieces from bounds[t] to bounds[t + 1].
     Without panels to pack V into, part t is the rows from bounds[t] to bounds[t + 1].
     """
-    for _ in numba.prange(threads):
-        if len(panels):
-            _work(
-                counters, columns, is_wide, panels, bounds, rows, begins, ends, indptr, indices, data, V, V_step, U,
-                U_step,
-            )  # fmt: skip
-        else:
+    if len(panels):
+        _work(
+            counters, columns, is_wide, panels, bounds, rows, begins, ends, indptr, indices, data, V, V_step, U, U_step
+        )  # fmt: skip
+    else:
+        t = _count(counters, 0, 1)
+        while t < len(bounds) - 1:
+            first, last = bounds[t], bounds[t + 1]
+            _multiply_rows(first, last, columns, is_wide, indptr, indices, data, V, V_step, width, U, U_step)
             t = _count(counters, 0, 1)
-            while t < len(bounds) - 1:
-                first, last = bounds[t], bounds[t + 1]
-                _multiply_rows(first, last, columns, is_wide, indptr, indices, data, V, V_step, width, U, U_step)
-                t = _count(counters, 0, 1)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _cut(indptr: Ints, indices: Ints, rows: Ints, begins: Ints, blocks: Ints) -> int:
     """Cut every row into pieces: its nonzeros in one block, or in several that have few. Returns their number."""
     count = 0
@@ -264,14 +268,49 @@ def _cut(indptr: Ints, indices: Ints, rows: Ints, begins: Ints, blocks: Ints) ->
     return count
 
 
+@compiled
+def _add_rows(indptr: Ints, documents: Ints, G: Array, S: Array) -> None:
+    """S[c] += the sum of G over the documents of concept c."""
+    for c in range(len(S)):
+        for k in range(indptr[c], indptr[c + 1]):
+            S[c] += G[documents[k]]
+
+
+def add_rows(indptr: Ints, documents: Ints, G: Array, S: Array, tuning: Tuning) -> None:
+    """S[c] += the sum of G over documents[indptr[c]], ..., documents[indptr[c + 1] - 1], on all cores."""
+    if G.size < tuning.one_thread:
+        _add_rows(indptr, documents, G, S)
+        return
+    work = indptr.astype(np.int64) + np.arange(len(indptr))
+    cuts = np.searchsorted(work, np.linspace(work[0], work[-1], tuning.threads * tuning.parts_per_thread + 1))
+    parts = iter([slice(first, last) for first, last in pairwise(cuts.tolist())])  # next() on it is atomic
+
+    def run() -> None:
+        for part in parts:
+            _add_rows(indptr[part.start : part.stop + 1], documents, G, S[part])
+
+    run_on_threads(run, tuning.threads)
+
+
+@compiled
+def copy_columns(
+    first: int, last: int, begin: int, indptr: Ints, indices: Ints, data: Array, places: Ints, rows: Ints,
+    values: Array,
+) -> None:  # fmt: skip
+    """Copy the nonzeros of columns ``first`` to ``last`` to ``places``, row by row from ``begin`` on."""
+    for i in range(len(indptr) - 1):
+        for k in range(indptr[i] - indptr[0], indptr[i + 1] - indptr[0]):
+            if first <= indices[k] < last:
+                place = places[indices[k] - first]
+                rows[place], values[place] = begin + i, data[k]
+                places[indices[k] - first] += 1
+
+
 class Matrix:
     """A sparse matrix that multiplies a dense block on all cores."""
 
     def __init__(self, X: Sparse, tuning: Tuning | None = None) -> None:
         self.X, self.tuning = X, tuning or Tuning()
-        self.threads = 0
-        self.starts: Ints = np.zeros(1, np.int64)
-        self.pieces: tuple[Ints, ...] = ()
 
     def __matmul__(self, V: Array) -> Array:
         """X V as a new array of V's dtype."""
@@ -296,14 +335,11 @@ class Matrix:
         if X.nnz * width < self.tuning.one_thread:
             _multiply_rows(0, X.shape[0], columns, is_wide, *arrays, *dense)
             return
-        if self.threads != numba.get_num_threads():
-            self._divide_rows()
         if not len(columns) or X.nnz < self.tuning.reuse * sum(X.shape):
             panels, none = np.empty((0, 0, 1), V.dtype), np.empty(0, np.uint64)
             rows = self.starts, none.astype(np.int64), none, none
-            _multiply(self.threads, np.zeros(1, np.int64), columns, is_wide, panels, *rows, *arrays, *dense)
+            self._run(np.zeros(1, np.int64), columns, is_wide, panels, *rows, *arrays, *dense)
             return
-        pieces = self.pieces = self.pieces or self._cut_up()
         at_once = min(len(columns), 1 + self.tuning.panel_bytes // (1 + X.shape[1] * _WIDE))
         panels = (
             _panel_buffer(at_once * X.shape[1] * _WIDE).view(V.dtype).reshape(at_once, X.shape[1], _WIDE // V.itemsize)
@@ -311,17 +347,20 @@ class Matrix:
         for p in range(0, len(columns), at_once):
             some = columns[p : p + at_once], is_wide[p : p + at_once]
             counters = np.zeros(1 + at_once + len(self.starts), np.int64)
-            _multiply(self.threads, counters, *some, panels, *pieces, *arrays, *dense)
+            self._run(counters, *some, panels, *self.pieces, *arrays, *dense)
 
-    def _divide_rows(self) -> None:
-        """Cut the rows into parts of equal work: a frequent word's row is thousands of times a rare one's."""
-        threads = numba.get_num_threads()
+    def _run(self, *arguments: Any) -> None:
+        run_on_threads(lambda: _multiply(*arguments), self.tuning.threads)
+
+    @cached_property
+    def starts(self) -> Ints:
+        """Cuts the rows into parts of equal work: a frequent word's row is thousands of times a rare one's."""
         work = self.X.indptr.astype(np.int64) + np.arange(len(self.X.indptr))
-        parts = threads * self.tuning.parts_per_thread
-        self.starts = np.searchsorted(work, np.linspace(0, work[-1], parts + 1)).astype(np.int64)
-        self.threads, self.pieces = threads, ()
+        parts = self.tuning.threads * self.tuning.parts_per_thread
+        return np.searchsorted(work, np.linspace(0, work[-1], parts + 1)).astype(np.int64)
 
-    def _cut_up(self) -> tuple[Ints, ...]:
+    @cached_property
+    def pieces(self) -> tuple[Ints, ...]:
         """bounds, rows, begins, ends: the pieces of all rows, part by part, block by block."""
         X = self.X
         most = X.shape[0] + 2 * X.nnz // _MIN_PIECE

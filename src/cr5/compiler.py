@@ -1,0 +1,36 @@
+"""The compiler of numerical loops: Numba, with a cache wherever there is a folder for one."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, overload
+
+import numba
+
+
+@overload
+def compiled(function: Callable[..., Any]) -> Any: ...
+@overload
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
+
+
+def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function to machine code at its first call; it runs without the global interpreter lock.
+
+    The machine code is cached for later processes: in the folder ``NUMBA_CACHE_DIR`` if that is set, or else beside the
+    source, or else in the user's cache folder. Where none of them is writable, every process compiles anew.
+    ``options`` are those of ``numba.njit``.
+    """
+    if function is None:
+        return partial(compiled, **options)
+    if _user_has_folder():
+        with suppress(RuntimeError):  # "no locator available": none of the folders is writable
+            return numba.njit(cache=True, nogil=True, **options)(function)
+    return numba.njit(nogil=True, **options)(function)
+
+
+def _user_has_folder() -> bool:
+    """Whether Numba can name a cache folder; without a home, it would create one that is called ~."""
+    is_set = {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"} & os.environ.keys()
+    return bool(is_set) or os.path.expanduser("~") != "~"  # noqa: PTH111
