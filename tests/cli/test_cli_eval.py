@@ -14,9 +14,10 @@ from pathlib import Path
 import madeup
 import numpy as np
 import pytest
+from html_tree import parse
 from miniature import write_miniature
 
-from cr5 import Cr5, Document, read, write
+from cr5 import Cr5, Document, evaluate, read, write
 from cr5.cli import run
 from cr5.evaluate.systems.registry import SYSTEMS
 from cr5.evaluate.systems.shared_tokens import shared_tokens
@@ -359,14 +360,48 @@ def test_ctrl_c_keeps_what_was_measured(corpus: Path, tmp_path: Path, capsys: py
     assert "interrupted; what was measured by then is kept" in capsys.readouterr().err
 
 
-def test_a_missing_optional_dependency_is_reported_before_any_work(
-    corpus: Path, monkeypatch: pytest.MonkeyPatch, fails: Callable[..., str]
+def test_a_system_that_could_not_run_stands_in_every_report_with_its_reason(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: Callable[..., str]
 ) -> None:
-    for system, package, module in (("lsi", "scikit-learn", "sklearn"), ("words", "gensim", "gensim")):
+    for module in ("sklearn", "gensim"):
         monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
-        assert fails("eval", "documents", corpus, "--systems", f"cr5,{system}") == (
-            f"the system {system} needs {package}; install it with pip install 'cr5[eval]'"
-        )
+    printed = done("eval", "documents", corpus, *SETTINGS, "--systems", "words,floor,lsi", "-o", tmp_path / "out")
+    reasons = {
+        "word vectors": "it needs gensim; install it with pip install 'cr5[eval]'",
+        "CL-LSI": "it needs scikit-learn; install it with pip install 'cr5[eval]'",
+    }
+    page = parse((tmp_path / "out" / "report.html").read_text())
+    table = next(page.all("table", "summary"))
+    rows = {name.text: row.text for row in table.all("tr") for name in row.all("span", "name")}
+    text = (tmp_path / "out" / "report.md").read_text()
+    for system, reason in reasons.items():
+        assert f"{system}, joint: {reason}" in " ".join(printed.split())
+        assert re.search(rf"^{system} +not installed$", printed, re.MULTILINE)
+        assert f"| {system} | not installed |" in text
+        assert f"- {system}, joint: {reason.replace('[', chr(92) + '[').replace(']', chr(92) + ']')}" in text
+        assert reason in rows[system]
+    again = evaluate.load_run(tmp_path / "out")
+    assert {failed.system: (failed.kind, failed.reason) for failed in again.failed} == {
+        system: ("missing package", reason) for system, reason in reasons.items()
+    }
+    assert list(again.roles) == ["word vectors", "shared tokens (floor)", "CL-LSI"]
+
+
+def test_the_command_fails_at_the_end_if_cr5_itself_could_not_run(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["eval", "documents", str(corpus), "--set", "min_unique=5", "--systems", "cr5,floor", "--rank", "9999"]
+    assert run([*given, "-o", str(tmp_path / "out")]) == 1
+    caught = capsys.readouterr()
+    expected = (
+        "cr5, joint: --rank 9999 must be below the number of shared concepts, 180; use --rank <= 179, or add documents"
+    )
+    assert f"could not run: {expected}" in " ".join(caught.out.split())
+    assert caught.err.strip() == f"error: {expected}. The results of the other systems are complete"
+    assert {p.name for p in (tmp_path / "out").iterdir()} >= {"run.json", "report.html", "report.md", "scores.csv"}
+    plain = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert {score["system"] for score in plain["scores"]} == {"shared tokens (floor)"}
+    assert plain["failed"][0]["reason"].startswith("`rank=9999` must be")
 
 
 @pytest.mark.slow

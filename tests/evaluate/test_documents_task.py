@@ -11,14 +11,16 @@ import pytest
 
 from cr5._typing import Array
 from cr5.corpus.documents import Document, in_batches
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, MissingPackageError
+from cr5.evaluate.report.facts import accounting
+from cr5.evaluate.report.formatting import describe_failures
 from cr5.evaluate.runs import REGIMES, Run
 from cr5.evaluate.splits import Split, make_split, training_rows
 from cr5.evaluate.systems.cr5_system import Cr5Space, cr5_system
 from cr5.evaluate.systems.precomputed import pretrained, read_vectors
 from cr5.evaluate.systems.space import NotApplicableError, Space, System
 from cr5.evaluate.systems.within_language import within_language
-from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, hold_out
+from cr5.evaluate.tasks.documents import HeldOutDocuments, account, evaluate_documents, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
@@ -263,17 +265,16 @@ def test_the_upper_bound_compares_the_same_paragraphs_within_the_query_language(
     assert "|comparable|" in run.scores[0].signature
 
 
-def test_examples_show_a_hit_and_a_miss_and_every_query_has_its_coverage(run: Run) -> None:
+def test_examples_show_their_best_candidates_and_every_query_has_its_coverage(run: Run) -> None:
     for queries in run.queries:
         assert len(queries.concepts) == len(queries.lengths) == len(queries.coverage) == 40
         assert 0 < min(queries.coverage) <= max(queries.coverage) <= 1
-    assert {(e.source, e.target) for e in run.examples} == {(q.source, q.target) for q in run.queries}
+    assert {(e.system, e.regime) for e in run.examples} == {("cr5", "joint")}
+    assert len({(e.source, e.target) for e in run.examples}) > 2
     for example in run.examples:
         assert example.query.startswith(example.source)
         assert all(hit.title.startswith(example.target) for hit in example.hits)
-        assert sum(hit.right for hit in example.hits) == 1
-        assert example.hits[example.rank - 1].right
-        assert example.rank <= 10
+        assert [i for i, hit in enumerate(example.hits, 1) if hit.right] == [example.rank] * (example.rank <= 10)
 
 
 def test_coverage_and_vectors_are_those_of_the_model(
@@ -306,10 +307,10 @@ def test_precomputed_vectors_are_matched_row_by_row(held_out: HeldOutDocuments, 
     assert {score.precision(1) for score in run.scores} == {100.0}
     np.save(tmp_path / "bb.npy", np.ones((3, 8)))
     with pytest.raises(Cr5Error, match=rf"3 vectors for language bb, but {len(held_out.texts['bb'])} texts"):
-        evaluate_documents(held_out, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
+        read_vectors(tmp_path).embed(held_out.texts["bb"], "bb")
     (tmp_path / "bb.npy").unlink()
     with pytest.raises(Cr5Error, match=r"no vectors for language bb; add bb\.npy"):
-        evaluate_documents(held_out, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
+        read_vectors(tmp_path).embed(held_out.texts["bb"], "bb")
     with pytest.raises(Cr5Error, match="nowhere has no vectors"):
         read_vectors(tmp_path / "nowhere")
 
@@ -325,14 +326,37 @@ class OneWay(Space):
         return np.eye(len(queries), 9, dtype=np.float32), np.eye(len(candidates), 9, dtype=np.float32)
 
 
-def test_a_failed_direction_is_noted_and_the_others_are_evaluated(held_out: HeldOutDocuments) -> None:
-    def never(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
-        raise NotApplicableError("it never works")
+def failing(error: Exception) -> System:
+    """A system whose training raises an error."""
 
-    systems: dict[str, System] = {"never": never, "one": lambda training, *, rank, seed: OneWay()}
+    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+        raise error
+
+    return fit
+
+
+def test_systems_that_fail_are_recorded_with_the_reason_and_the_others_are_evaluated(
+    held_out: HeldOutDocuments,
+) -> None:
+    errors = {
+        "never": NotApplicableError("it never works"),
+        "huge": MemoryError(),
+        "extra": MissingPackageError("it needs numerals"),
+        "wrong": KeyError("word"),
+    }
+    systems = {name: failing(error) for name, error in errors.items()}
+    systems["one"] = lambda training, *, rank, seed: OneWay()
     run = evaluate_documents(held_out, systems, title="")
-    assert run.notes == ["never, joint: it never works", "one, joint: it asks in aa only"]
+    assert [(f.system, f.regime, f.kind, f.reason) for f in run.failed[:4]] == [
+        ("never", "joint", "not applicable", "it never works"),
+        ("huge", "joint", "out of memory", "there is not enough memory"),
+        ("extra", "joint", "missing package", "it needs numerals"),
+        ("wrong", "joint", "error", "KeyError: 'word'"),
+    ]
     assert {score.source for score in run.scores} == {"aa"}
+    assert [f.langs for f in run.failed[4:]] == [["bb", "aa"], ["cc", "aa"], ["bb", "cc"], ["cc", "bb"]]
+    assert list(run.not_measured()) == [(name, "joint") for name in errors]
+    assert run.notes == []
 
 
 def test_a_split_of_another_corpus_is_refused(held_out: HeldOutDocuments) -> None:
@@ -349,8 +373,32 @@ def test_a_run_is_plain_json_and_comes_back(run: Run) -> None:
 
 def test_the_facts_include_the_settings(run: Run, split: Split) -> None:
     assert run.facts["split"] == {"seed": 0, "digest": split.digest, "smallest": 5, "largest": 1000}
-    assert run.facts["corpus"]["languages"]["aa"] == {"documents": 400, "held_out": 160, "concepts": 400}
+    nothing = dict.fromkeys(("short", "long", "set_aside", "single"), 0)
+    assert run.facts["corpus"]["languages"]["aa"] == {
+        "read": 400, "trained": 240, "held_out": 160, "documents": 400, "concepts": 400, **nothing,
+    }  # fmt: skip
     assert isinstance(SETTINGS, Settings)
+
+
+def test_every_document_is_accounted_for(documents: list[Document]) -> None:
+    kept = [d for d in documents if (d.lang, d.concept) not in {("cc", "Q001"), ("cc", "Q002")}]
+    short = [Document(f"S{i}", lang, "kalo mi", "") for i in range(7) for lang in ("aa", "bb")]
+    long = [Document("L", "aa", " ".join(f"word{i}" for i in range(1200)), "")]
+    alone = [replace(d, concept=f"A{i}") for i, d in enumerate(documents[:9]) if d.lang == "bb"]
+    corpus = read_texts(in_batches([*kept, *short, *long, *alone]), Tokeniser())
+    split = make_split(corpus, min_unique=5, max_unique=1000)
+    counted = account(hold_out(corpus, split))
+    reasons = ("trained", "held_out", "short", "long", "set_aside", "single")
+    for lang, texts in corpus.languages.items():
+        assert counted[lang]["read"] == len(texts) == sum(counted[lang][reason] for reason in reasons)
+    assert {lang: of_lang["short"] for lang, of_lang in counted.items()} == {"aa": 7, "bb": 7, "cc": 0}
+    assert {lang: of_lang["long"] for lang, of_lang in counted.items()} == {"aa": 1, "bb": 0, "cc": 0}
+    assert counted["bb"]["single"] + counted["bb"]["held_out"] >= len(alone)
+    facts = {"corpus": {"languages": counted}, "split": {"smallest": 5, "largest": 1000}, "skipped": {"bad line": 2}}
+    sentence = accounting(facts)
+    assert sentence.startswith(f"Of {len(kept) + 14 + 1 + len(alone):,} documents, ")
+    assert "14 have fewer than 5 unique words, 1 have more than 1,000 unique words" in sentence
+    assert sentence.endswith("besides, 2 could not be read (2 × bad line).")
 
 
 def test_a_split_of_whole_documents_keeps_all_its_queries_in_the_comparable_corpus() -> None:
@@ -374,12 +422,12 @@ def test_the_upper_bound_has_as_many_candidates_as_the_systems() -> None:
         assert sorted(there.concepts) == sorted(held_out.texts[target].concepts)
 
 
-def test_a_failed_training_is_noted_and_the_others_are_evaluated(held_out: HeldOutDocuments) -> None:
+def test_a_failed_training_is_described_and_the_others_are_evaluated(held_out: HeldOutDocuments) -> None:
     run = evaluate_documents(
         held_out, {"cr5": cr5_system(SETTINGS)}, title="", regimes=["joint", "low-resource"], rank=40, low_resource=30
     )
     assert {score.regime for score in run.scores} == {"joint"}
-    assert run.notes == [
+    assert [describe_failures(failures) for failures in run.failures().values()] == [
         "cr5, low-resource aa-bb: `rank=40` must be below the number of shared concepts, 30; "
         "use `rank<=29`, or add documents (and 2 more like it)"
     ]

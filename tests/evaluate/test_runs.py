@@ -14,6 +14,7 @@ from cr5.errors import Cr5Error
 from cr5.evaluate.comparison import Comparison, compare
 from cr5.evaluate.runs import (
     RUN_FILE,
+    FailedSystem,
     Queries,
     RankedCandidate,
     Regime,
@@ -63,6 +64,9 @@ def small_run() -> Run:
             ReportExample("cr5", "joint", "aa", "bb", "csls", "Ein Titel", 2, [RankedCandidate("wrong\n", 0.5, False)])
         ],
         notes=["low-resource was left out: two languages only"],
+        failed=[FailedSystem("mine", "joint", ["aa", "bb"], "out of memory", "there is not enough memory")],
+        roles={"cr5": "own", "mine": "own", "floor": "baseline"},
+        example_seed=3,
     )
 
 
@@ -129,6 +133,16 @@ def test_groups_scores_and_queries_keep_the_order_of_the_run() -> None:
 def test_a_run_comes_back_from_json() -> None:
     run = small_run()
     assert Run.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+def test_a_run_of_an_older_version_still_opens(tmp_path: Path) -> None:
+    run = replace(small_run(), failed=[], roles={}, example_seed=None)
+    values = run.to_json()
+    for name in ("failed", "roles", "example_seed"):
+        del values[name]
+    (tmp_path / RUN_FILE).write_text(json.dumps(values))
+    assert load_run(tmp_path) == run
+    assert [run.role(system) for system in ("cr5", "floor", "mine")] == ["own", "baseline", "baseline"]
 
 
 def test_an_empty_run_comes_back_from_json() -> None:

@@ -1,6 +1,7 @@
 """The word task: a dictionary whose answers are known, on made-up languages."""
 
 import json
+import re
 from pathlib import Path
 
 import madeup
@@ -191,23 +192,23 @@ def test_a_dictionary_of_unknown_words_scores_nothing(model: Cr5, tmp_path: Path
     path = write(tmp_path / "aa-bb.tsv", [("neverheard", "неслыханно")])
     run = evaluate_words({"cr5": model_space(model)}, [path], tokeniser=TOKENISER)
     assert [score.ranks for score in run.scores] == [[0], [0]]
-    assert run.examples == []
+    assert [(e.query, e.rank, e.hits) for e in run.examples] == [("neverheard", 0, [])]
 
 
 def test_a_background_needs_words_that_are_not_queries(model: Cr5, tmp_path: Path) -> None:
     path = write(tmp_path / "aa-bb.tsv", translations(meanings=range(madeup.MEANINGS)))
-    with pytest.raises(Cr5Error, match=r"background for queries in aa.*`csls_over"):
-        evaluate_words({"cr5": model_space(model)}, [path], tokeniser=TOKENISER, csls_over="background")
+    run = evaluate_words({"cr5": model_space(model)}, [path], tokeniser=TOKENISER, csls_over="background")
+    assert re.search("background for queries in aa.*`csls_over", run.failed[0].reason)
 
 
-def test_systems_without_word_vectors_or_without_a_language_are_skipped_with_a_note(model: Cr5, tmp_path: Path) -> None:
+def test_systems_without_word_vectors_or_without_a_language_are_recorded_as_failed(model: Cr5, tmp_path: Path) -> None:
     seen: list[Progress] = []
     path = write(tmp_path / "aa-bb.tsv", translations())
     spaces = {"texts": Space(), "half": model_space(model, ["aa", "cc"]), "cr5": model_space(model)}
     run = evaluate_words(spaces, [path], tokeniser=TOKENISER, progress=seen.append)
-    assert run.notes[:2] == [
-        "texts, aa>bb: it embeds texts only, and has no vectors of single words",
-        "half, aa>bb: it has no language bb; its languages are aa, cc",
+    assert [(f.system, f.langs, f.reason) for f in run.failed] == [
+        ("texts", ["aa", "bb"], "it embeds texts only, and has no vectors of single words"),
+        ("half", ["aa", "bb"], "it has no language bb; its languages are aa, cc"),
     ]
     assert {score.system for score in run.scores} == {"cr5"}
     assert [trained.system for trained in run.trained] == ["cr5"]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from cr5 import evaluate
+from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import (
     Corpora,
     Json,
@@ -26,6 +27,7 @@ from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.evaluate.api import DOCUMENT_SYSTEMS
 from cr5.evaluate.preparation import DEFAULT_BASELINES, Systems, corpus_name
+from cr5.evaluate.report.formatting import describe_failures
 from cr5.evaluate.runs import REGIMES, CslsOver, Regime, Run
 from cr5.evaluate.splits import LOW_RESOURCE, MAX_CANDIDATES, MAX_QUERIES, MIN_QUERIES
 from cr5.evaluate.systems.registry import KEYS
@@ -334,13 +336,17 @@ def words(
 
 
 def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Skipped | None = None) -> None:
+    """Print a run; then raise an error, for the exit code, if cr5 itself could not run in one of the regimes."""
     if json:
         console.as_json(run.to_json())
-        return
-    if skipped:
-        console.skipped_lines(skipped)
-    scores.run_tables(run, details=details)
-    written(output)
+    else:
+        if skipped:
+            console.skipped_lines(skipped)
+        scores.run_tables(run, details=details, translate=lambda text: in_command_line_terms(text, app))
+        written(output)
+    own = [describe_failures(failures) for (name, _), failures in run.not_measured().items() if run.role(name) == "own"]
+    if own:
+        raise Cr5Error(f"{'; '.join(own)}. The results of the other systems are complete")
 
 
 def written(output: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -28,10 +29,11 @@ from cr5.evaluate.preparation import (
     variant,
 )
 from cr5.evaluate.report.files import write_reports
+from cr5.evaluate.report.formatting import describe_failures
 from cr5.evaluate.runs import CslsOver, Regime, Run
 from cr5.evaluate.splits import LOW_RESOURCE, Split
 from cr5.evaluate.systems.precomputed import pretrained, read_vectors
-from cr5.evaluate.systems.registry import KEYS, SYSTEMS, choose_systems, make_systems
+from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, choose_systems, make_systems
 from cr5.evaluate.tasks.documents import evaluate_documents
 from cr5.evaluate.tasks.sentences import SENTENCE_QUERIES, SEPARATE_SHARE, evaluate_sentences
 from cr5.evaluate.tasks.words import evaluate_words
@@ -171,7 +173,7 @@ def documents(
     )
     if not run.scores and should_stop():
         raise KeyboardInterrupt
-    return _finish(run, started, output, held_out.split)
+    return _finish(run, entries, started, output, held_out.split)
 
 
 def held_out_texts(
@@ -264,7 +266,7 @@ def sentences(
     pairs = read_aligned(paths, None if langs is None else list(langs))
     loaded = model if isinstance(model, Cr5) else Cr5.load(model)
     tested_langs = sorted({lang for pair in pairs for lang in pair.langs})
-    spaces, details = load_spaces(loaded, tested_langs, train, entries, word_pairs, progress)
+    spaces, details, failed = load_spaces(loaded, tested_langs, train, entries, word_pairs, progress)
     run = evaluate_sentences(
         spaces,
         pairs,
@@ -276,9 +278,10 @@ def sentences(
         query_set="validation" if validation else "test",
         title=title(corpus_name(paths), tested_langs),
         training_details=details,
+        failed=failed,
         progress=progress,
     )
-    return _finish(run, started, output)
+    return _finish(run, [SYSTEMS["cr5"], *entries], started, output)
 
 
 def words(
@@ -320,7 +323,7 @@ def words(
         read_dictionary(path)  # fail early
     loaded = model if isinstance(model, Cr5) else Cr5.load(model)
     langs = sorted({lang for path in paths for lang in dictionary_languages(path)})
-    spaces, details = load_spaces(loaded, langs, train, entries, word_pairs, progress)
+    spaces, details, failed = load_spaces(loaded, langs, train, entries, word_pairs, progress)
     run = evaluate_words(
         spaces,
         paths,
@@ -328,15 +331,25 @@ def words(
         csls_over=csls_over,
         title=title(corpus_name(paths), langs),
         training_details=details,
+        failed=failed,
         progress=progress,
     )
-    return _finish(run, started, output)
+    return _finish(run, [SYSTEMS["cr5"], *entries], started, output)
 
 
-def _finish(run: Run, started: float, output: str | Path | None, split: Split | None = None) -> Run:
+def _finish(
+    run: Run,
+    entries: Sequence[SystemEntry],
+    started: float,
+    output: str | Path | None,
+    split: Split | None = None,
+) -> Run:
+    """Add roles and duration to a run, and write its files; raises Cr5Error if nothing could be measured."""
     if not run.scores:
-        raise Cr5Error(run.notes[0] if run.notes else "nothing could be measured")
+        reasons = [*map(describe_failures, run.failures().values()), *run.notes]
+        raise Cr5Error("; ".join(reasons) or "nothing could be measured")
     run.facts["seconds"] = time.perf_counter() - started
+    run = replace(run, roles={entry.name: entry.role for entry in entries})
     if output is not None:
         write_reports(run, Path(output))
         if split is not None:

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 from cr5.corpus.documents import Batch, Document, in_batches
 from cr5.corpus.languages import find_language
@@ -13,7 +13,8 @@ from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import Cr5Error, reason
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.report.formatting import list_languages
-from cr5.evaluate.runs import REGIMES, CslsOver, Regime
+from cr5.evaluate.run_builder import RunBuilder
+from cr5.evaluate.runs import REGIMES, TRAINED_ELSEWHERE, CslsOver, FailedSystem, Regime
 from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES, Split, make_split
 from cr5.evaluate.systems.cr5_system import model_space
 from cr5.evaluate.systems.registry import SystemEntry, choose_systems, make_systems
@@ -154,6 +155,17 @@ def choose_baselines(train: CorpusInput | None, systems: Systems | None, diction
     return choose_systems(DEFAULT_BASELINES if systems is None else systems, bool(path_list(dictionary)))
 
 
+class LoadedSpaces(NamedTuple):
+    """The spaces of a model and of baselines trained beside it.
+
+    ``details`` is what signatures say about the training of the baselines, ``failed`` those that could not be trained.
+    """
+
+    spaces: dict[str, Space]
+    details: dict[str, str]
+    failed: list[FailedSystem]
+
+
 def load_spaces(
     model: Cr5,
     langs: Sequence[str],
@@ -161,8 +173,8 @@ def load_spaces(
     entries: Sequence[SystemEntry],
     dictionaries: Mapping[tuple[str, str], WordPairs],
     progress: ProgressCallback,
-) -> tuple[dict[str, Space], dict[str, str]]:
-    """The spaces of a model and of baselines trained beside it, and what signatures say about their training."""
+) -> LoadedSpaces:
+    """The space of a model, and those of baselines, which are trained on ``train``."""
     known = [lang for lang in model.langs if find_language(lang, langs) is not None]
     if not known:
         raise Cr5Error(
@@ -170,19 +182,20 @@ def load_spaces(
         )
     spaces: dict[str, Space] = {"cr5": model_space(model, known)}
     if train is None:
-        return spaces, {}
+        return LoadedSpaces(spaces, {}, [])
     batches = read_documents(train, known, "raise", Skipped())
     corpus = read_texts(batches, model.settings.tokeniser, langs=known, progress=progress)
     weighting = model.settings.weighting
     texts = corpus.with_unique_words(weighting.min_unique, weighting.max_unique).languages
     systems = make_systems(entries, model.settings, texts, dictionaries, progress)
-    details = {}
-    for system, fit in systems.items():
-        name = f"{system} (trained here)" if system in spaces else system
-        progress(Progress("train", len(spaces) - 1, len(systems), system))
-        spaces[name] = fit(texts, rank=model.settings.rank, seed=model.settings.seed)
-        details[name] = f"trained on {corpus.digest}"
-    return spaces, details
+    builder, details = RunBuilder(), {}
+    for i, (system, fit) in enumerate(systems.items()):
+        name = f"{system} (trained here)" if system == "cr5" else system
+        progress(Progress("train", i, len(systems), system))
+        with builder.record_failure(name, TRAINED_ELSEWHERE, known):
+            spaces[name] = fit(texts, rank=model.settings.rank, seed=model.settings.seed)
+            details[name] = f"trained on {corpus.digest}"
+    return LoadedSpaces(spaces, details, builder.failed)
 
 
 def check_output(output: str | Path | None) -> None:

@@ -1,17 +1,16 @@
 """A run: the scores of one evaluation with everything needed to report and compare them."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cr5._typing import Ints
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, MissingPackageError
 from cr5.evaluate.statistics import (
     CUTOFFS,
     Interval,
@@ -20,7 +19,7 @@ from cr5.evaluate.statistics import (
     mean_reciprocal_rank,
     precision,
 )
-from cr5.retrieval.csls import NEIGHBOURS
+from cr5.evaluate.systems.registry import SystemRole, role_of
 from cr5.retrieval.top_k import Measure
 from cr5.storage.atomic import atomic_write
 
@@ -32,9 +31,9 @@ TRAINED_ELSEWHERE: Regime = "as given"  # the regime of systems that were traine
 LanguagePair: TypeAlias = tuple[str, str]
 CslsOver: TypeAlias = Literal["queries", "background"]
 """The vectors over which CSLS takes a candidate's neighbourhood: the queries, or other texts in their language."""
+FailureKind: TypeAlias = Literal["missing package", "out of memory", "not applicable", "error"]
 RUN_FILE = "run.json"
 FORMAT = 1
-MAX_EXAMPLE_DIRECTIONS = 12
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,32 @@ class TrainedSystem:
 
 
 @dataclass(frozen=True)
+class FailedSystem:
+    """A system that could not be trained, or queried in some direction: the regime, the languages, and the reason."""
+
+    system: str
+    regime: Regime
+    langs: list[str]
+    kind: FailureKind
+    reason: str
+
+    @classmethod
+    def because_of(cls, error: Exception, system: str, regime: Regime, langs: Sequence[str]) -> "FailedSystem":
+        """The failure that an exception means; one that is not foreseen is shown with its class."""
+        kind: FailureKind = "error"
+        reason = str(error)
+        if isinstance(error, MissingPackageError | ImportError):
+            kind = "missing package"
+        elif isinstance(error, MemoryError):
+            kind, reason = "out of memory", reason or "there is not enough memory"
+        elif isinstance(error, Cr5Error):
+            kind = "not applicable"
+        else:
+            reason = f"{type(error).__name__}: {reason}"
+        return cls(system, regime, list(langs), kind, reason)
+
+
+@dataclass(frozen=True)
 class RankedCandidate:
     """A candidate among the first of an example query: its title, its score, and whether it is right."""
 
@@ -133,8 +158,9 @@ class ReportExample:
 class Run:
     """The result of one evaluation.
 
-    ``facts`` are plain values about corpus, split and options. ``notes`` are sentences for the reader: what could not
-    be measured, and why.
+    ``facts`` are plain values about corpus, split and options. ``notes`` are sentences for the reader. ``failed`` are
+    the systems that could not run. ``roles`` are the systems that were to be measured, in order, and their roles.
+    ``example_seed`` is the seed with which the examples were drawn; None in old runs, which did not draw them.
     """
 
     task: Task
@@ -146,6 +172,13 @@ class Run:
     trained: list[TrainedSystem] = field(default_factory=list)
     examples: list[ReportExample] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    failed: list[FailedSystem] = field(default_factory=list)
+    roles: dict[str, SystemRole] = field(default_factory=dict)
+    example_seed: int | None = None
+
+    def role(self, system: str) -> SystemRole:
+        """What a system is in the comparison."""
+        return self.roles.get(system) or role_of(system)
 
     def direction(self, source: str, target: str) -> Queries:
         """The queries of one direction."""
@@ -187,6 +220,18 @@ class Run:
             bootstrap_interval(directions, hit_at(1)),
         )
 
+    def failures(self) -> dict[tuple[str, Regime], list[FailedSystem]]:
+        """The failures of each system in each regime, in the order of ``failed``."""
+        groups: dict[tuple[str, Regime], list[FailedSystem]] = {}
+        for failed in self.failed:
+            groups.setdefault((failed.system, failed.regime), []).append(failed)
+        return groups
+
+    def not_measured(self) -> dict[tuple[str, Regime], list[FailedSystem]]:
+        """The failures of systems that have no score at all in a regime."""
+        measured = {(s.system, s.regime) for s in self.scores}
+        return {group: failures for group, failures in self.failures().items() if group not in measured}
+
     def to_json(self) -> dict[str, Any]:
         """Plain values: everything that ``from_json`` needs, and the figures that follow from it."""
         scores = [score.to_json() for score in self.scores]
@@ -210,6 +255,7 @@ class Run:
             "scores": scores,
             "trained": [TrainedSystem(**t) for t in values["trained"]],
             "examples": examples,
+            "failed": [FailedSystem(**f) for f in values.get("failed", [])],
         }
         return cls(**{k: v for k, v in values.items() if k not in ("format", "means")} | parts)
 
@@ -230,94 +276,6 @@ class MeanScore(NamedTuple):
         return self._asdict() | {"precision": {str(k): v for k, v in self.precision.items()}}
 
 
-class Condition(NamedTuple):
-    """What a score is about: a system, trained in a regime, in one direction."""
-
-    system: str
-    regime: Regime
-    source: str
-    target: str
-
-
-@dataclass
-class RunBuilder:
-    """Collects the results of an evaluation and builds its run."""
-
-    queries: dict[tuple[str, str], Queries] = field(default_factory=dict)
-    scores: list[Score] = field(default_factory=list)
-    trained: list[TrainedSystem] = field(default_factory=list)
-    examples: list[ReportExample] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    grouped_notes: dict[str, dict[str, None]] = field(default_factory=dict)
-
-    def add_scores(
-        self,
-        condition: Condition,
-        ranks: Mapping[Measure, Ints],
-        concepts: Ints,
-        *,
-        candidates: int,
-        shared: int | None,
-        test_set: Sequence[str],
-        system_details: Sequence[str],
-        csls_over: CslsOver,
-    ) -> None:
-        """Add a direction's ranks by each measure, with their signatures.
-
-        A signature is the version, ``test_set``, the number of candidates, ``system_details`` and the measure. Scores
-        may be compared only if their ``test_set`` is the same; ``system_details`` holds all that may differ.
-        """
-        parts = [f"cr5 {version('cr5')}", *test_set, f"{candidates} candidates", *filter(None, system_details)]
-        for measure, measured in ranks.items():
-            similarity = "cosine" if measure == "cosine" else f"csls k={NEIGHBOURS} over {csls_over}"
-            interval = bootstrap_interval([(measured, concepts)], hit_at(1))
-            signature = "|".join([*parts, similarity])
-            self.scores.append(Score(*condition, measure, measured.tolist(), candidates, shared, signature, interval))
-
-    def add_examples(
-        self, condition: Condition, ranks: Ints, describe_query: Callable[[int], tuple[str, list[RankedCandidate]]]
-    ) -> None:
-        """Add one query that was answered right and one near miss, by CSLS, of the first few directions.
-
-        ``describe_query`` returns the title of query i and its best candidates.
-        """
-        if len({(example.source, example.target) for example in self.examples}) >= MAX_EXAMPLE_DIRECTIONS:
-            return
-        for matching in (np.flatnonzero(ranks == 1), np.flatnonzero((ranks > 1) & (ranks <= 10))):
-            if len(matching):
-                i = int(matching[len(matching) // 2])
-                title, candidates = describe_query(i)
-                self.examples.append(ReportExample(*condition, "csls", title, int(ranks[i]), candidates))
-
-    def note_failure(self, system: str, where: str, reason: object) -> None:
-        """Note why a system has no score there."""
-        self.note(f"{system}, {where}: {reason}", group=f"{system}, {where.split()[0]}")
-
-    def note(self, text: str, *, group: str) -> None:
-        """Add a note; of the notes of a group, the run shows the first and the number of the others."""
-        self.grouped_notes.setdefault(group, {})[text] = None
-
-    def build(self, task: Task, title: str, facts: dict[str, Any]) -> Run:
-        """The run; equal notes and equal trainings appear once."""
-        first_notes = [
-            next(iter(texts)) + (f" (and {len(texts) - 1} more like it)" if len(texts) > 1 else "")
-            for texts in self.grouped_notes.values()
-        ]
-        notes = list(dict.fromkeys([*first_notes, *self.notes]))
-        trained = {(t.system, t.regime, *t.langs): t for t in reversed(self.trained)}
-        return Run(
-            task,
-            title,
-            version("cr5"),
-            facts,
-            list(self.queries.values()),
-            self.scores,
-            list(trained.values())[::-1],
-            self.examples,
-            notes,
-        )
-
-
 def merge(runs: Sequence[Run], title: str) -> Run:
     """Several runs over the same queries as one; the facts are those of the first, with the regimes of all."""
     queries = {(q.source, q.target): q for run in reversed(runs) for q in run.queries}
@@ -330,6 +288,7 @@ def merge(runs: Sequence[Run], title: str) -> Run:
         trained=[trained for run in runs for trained in run.trained],
         examples=[example for run in runs for example in run.examples],
         notes=[note for run in runs for note in run.notes],
+        failed=[failed for run in runs for failed in run.failed],
     )
 
 

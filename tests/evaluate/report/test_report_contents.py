@@ -12,8 +12,9 @@ from reports import NASTY, html, make_run, markdown, markdown_cells, partial_run
 
 from cr5.cli.render import scores
 from cr5.evaluate.report.contents import Report
+from cr5.evaluate.report.facts import FactTable, describe_facts
 from cr5.evaluate.report.files import render_csv
-from cr5.evaluate.report.formatting import MISSING, FactTable, format_facts
+from cr5.evaluate.report.formatting import MISSING
 from cr5.evaluate.runs import Run
 
 
@@ -82,7 +83,7 @@ def test_unknown_numbers_of_shared_concepts_have_no_column(
 
 def test_failures_are_counted_by_quartile_of_length_and_coverage() -> None:
     run = make_run(queries=80)
-    found = Report(run).failures
+    found = Report(run).failed_queries
     assert found is not None
     scores = run.select("cr5", "joint", "csls")
     first = np.concatenate([s.rank_array == 1 for s in scores])
@@ -103,31 +104,31 @@ def test_failures_are_counted_by_quartile_of_length_and_coverage() -> None:
 
 
 def test_the_failure_analysis_omits_unknown_coverage_and_needs_a_cr5_system() -> None:
-    found = Report(make_run(coverage=False)).failures
+    found = Report(make_run(coverage=False)).failed_queries
     assert found is not None
     assert [each.name for each in found.properties] == ["unique words"]
     assert "Coverage" not in [h.text.split()[0] for h in parse(html(make_run(coverage=False))).all("h3")]
     other = make_run(systems={"CL-LSI": 0.1})
-    assert Report(other).failures is None
+    assert Report(other).failed_queries is None
     assert "failed queries" not in html(other)
 
 
 def test_facts_with_rows_become_tables(run: Run) -> None:
-    single, tables = format_facts(run.facts)
+    single, tables = describe_facts(run.facts)
     assert single == {"corpus, digest": "5fe1", "seed": "0", "path": NASTY}
     assert tables == [FactTable("corpus, languages", ["documents"], {"da": ["12,345"]})]
 
 
 def test_facts_without_rows_are_shown_as_text(run: Run, words: Run) -> None:
     plain = {"low-resource": 1000, "dropped": {"da": 3, "en": 4}, "tokeniser": "words [x]", "bridge": None, "cut": 0.5}
-    single, tables = format_facts(plain)
+    single, tables = describe_facts(plain)
     assert tables == []
     assert single == {
-        "low-resource": "1000", "dropped": "da: 3, en: 4", "tokeniser": "words [x]", "bridge": MISSING, "cut": "0.5",
+        "low-resource": "1,000", "dropped": "da 3, en 4", "tokeniser": "words [x]", "bridge": MISSING, "cut": "0.5",
     }  # fmt: skip
     page = parse(html(replace(run, facts=plain)))
     assert {name.text: value.text for dl in page.all("dl", "facts") for div in dl.all("div")
             for name, value in [(next(div.all("dt")), next(div.all("dd")))]} == single  # fmt: skip
     row = ["40", "50", "10"]
-    (table,) = format_facts(words.facts)[1]
+    (table,) = describe_facts(words.facts).tables
     assert table == FactTable("known", ["known", "unknown", "unanswered"], {"cr5, en>it": row, "cr5, it>en": row})

@@ -11,6 +11,7 @@ from reports import (
     ARABIC,
     CHINESE,
     NASTY,
+    REPORT,
     as_json,
     big_run,
     expected_rows,
@@ -21,7 +22,10 @@ from reports import (
     partial_run,
 )
 
-from cr5.evaluate.runs import Run
+from cr5._typing import Array
+from cr5.evaluate.runs import Run, TrainedSystem
+from cr5.evaluate.systems.registry import SYSTEMS
+from cr5.settings import make_settings
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +68,7 @@ def test_the_summary_of_the_page_contains_the_means_of_the_json(page: Node, valu
     (body,) = grid.all("tbody")
     found = {}
     for line in body.all("tr"):
-        (name,) = line.all("th")
+        (name,) = line.all("span", "name")
         for cell in line.all("div"):
             if "data-p1" in cell.attributes:
                 key = (name.text, str(cell.attributes["data-regime"]), str(cell.attributes["data-measure"]))
@@ -87,6 +91,117 @@ def test_the_curves_pass_through_the_mean_of_both_directions(page: Node, run: Ru
 def test_a_curve_of_one_direction_says_so() -> None:
     (only,) = parse(html(make_run(directions=[("en", "da")], regimes=["joint"]))).all("figcaption")
     assert only.text == "en → da"
+
+
+def looks(run: Run) -> dict[str, str]:
+    """The swatch of every system in the summary: its classes, dashes and marker."""
+    (table,) = parse(html(run)).all("table", "summary")
+    rows = [row for body in table.all("tbody") for row in body.all("tr")]
+    swatches = {next(row.all("span", "name")).text: next(row.all("svg", "swatch")) for row in rows}
+    return {name: " ".join(str(node.attributes) for node in everything(svg)) for name, svg in swatches.items()}
+
+
+def test_a_system_has_the_same_look_in_every_report() -> None:
+    names = [entry.name for entry in SYSTEMS.values()] + ["cr5 (training IDF)", "e5", "my own vectors"]
+    first = looks(make_run(systems=dict.fromkeys(names, 0.2)))
+    assert set(first) == set(names)
+    for chosen in (names[::-3], names[1:4], names[-3:]):
+        other = make_run(["en", "it"], ["as given"], dict.fromkeys(chosen, 0.2), task="sentences")
+        assert looks(other).items() <= first.items()
+    assert len(set(first.values())) == len(first)
+
+
+def test_own_systems_baselines_and_upper_bounds_look_different() -> None:
+    names = ["CL-ESA", "mine", "ceiling (TF-IDF within the language)", "cr5"]
+    run = replace(make_run(systems=dict.fromkeys(names, 0.2)), roles={"CL-ESA": "baseline", "mine": "own"})
+    found = looks(run)
+    assert list(found) == ["mine", "cr5", "CL-ESA", "ceiling (TF-IDF within the language)"]
+    roles = [next(role for role in ("own", "baseline", "ceiling") if f" {role}'" in look) for look in found.values()]
+    assert roles == ["own", "own", "baseline", "ceiling"]
+    (table,) = parse(html(run)).all("table", "summary")
+    assert [label.text for label in table.all("small", "role")] == ["baseline", "upper bound"]
+
+
+# What people without one kind of cone see (Machado, Oliveira and Fernandes 2009), on linear RGB.
+COLOUR_VISION = {
+    "usual": np.eye(3),
+    "no red": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "no green": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "no blue": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+RGB_TO_XYZ = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
+
+
+def linear_rgb(colours: list[str]) -> Array:
+    values = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in colours])
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def cielab(rgb: Array) -> Array:
+    xyz = np.clip(rgb, 0, 1) @ RGB_TO_XYZ.T / RGB_TO_XYZ.sum(axis=1)
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116).T
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=1)
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_the_colours_of_systems_differ_for_colour_blind_readers(mode: str, page: Node) -> None:
+    css = next(page.all("style")).text
+    part = css[: css.index("@media")] if mode == "light" else css[css.index("prefers-color-scheme:dark") :]
+    found = dict(re.findall(r"--(page|[so]\d):(#[0-9a-f]{3,6})", part))
+    background = linear_rgb(["#ffffff" if found["page"] == "#fff" else found["page"]]) @ RGB_TO_XYZ[1]
+    systems = [found[name] for name in found if name != "page"]
+    assert len(systems) == len(SYSTEMS) + 3
+    luminance = linear_rgb(systems) @ RGB_TO_XYZ[1]
+    brighter, darker = np.maximum(luminance, background), np.minimum(luminance, background)
+    assert ((brighter + 0.05) / (darker + 0.05)).min() >= 3  # WCAG, for graphics
+    for seen_by, matrix in COLOUR_VISION.items():
+        lab = cielab(linear_rgb(systems) @ matrix.T)
+        distances = np.linalg.norm(lab[:, None] - lab[None], axis=2)[np.triu_indices(len(lab), 1)]
+        assert distances.min() > (24 if seen_by == "usual" else 15), seen_by
+
+
+def test_the_page_shows_neither_json_nor_exponents_nor_raw_seconds() -> None:
+    run = make_run()
+    training = {"residual": 5.7e-6, "words": {"da": 1200, "en": 3}, "epochs": [1, 2], "nested": {"a": {"b": [0.25]}}}
+    run = replace(
+        run,
+        facts={"settings": make_settings(rank=77).to_json(), "seconds": 5.7e-06, "skipped": {"no text": 3}},
+        trained=[
+            TrainedSystem("cr5", "joint", ["da", "en"], 5.7e-06, REPORT | {"residual": 5.7e-6}),
+            TrainedSystem("esa", "joint", ["da"], 3725.0, training | {"seconds": 3.3}),
+        ],
+    )
+    shown = parse(html(run))
+    for name in ("style", "script"):
+        for node in everything(shown):
+            node.children = [child for child in node.children if isinstance(child, str) or child.name != name]
+    for text in (shown.text, markdown(replace(run, title="run"))):
+        assert not re.search(r"\de[-+]?\d|[{}]|seconds", text.replace(NASTY, ""))
+        assert "under 1 ms" in text
+        assert re.search(r"rank\W*77\W*300", text)
+    assert "5.7 × 10⁻⁶" in shown.text
+    assert "1 h 2 min" in shown.text
+    assert "words: da 1,200, en 3" in shown.text
+    assert "nested: a (b (0.25))" in shown.text
+
+
+def test_examples_say_how_they_were_drawn_and_how_many_fail() -> None:
+    run = replace(make_run(queries=100), example_seed=4)
+    ranks = [rank for score in run.select("cr5", "joint", "csls") for rank in score.ranks]
+    share = f"{100 * sum(rank != 1 for rank in ranks) / len(ranks):.1f}"
+    sentence = (
+        "3 of 600 queries, drawn at random (seed 4), with failures in proportion: cr5, joint, CSLS, fails for "
+        f"{share} % of all queries and for 2 of these 3."
+    )
+    assert sentence in parse(html(run)).text.replace("\xa0", " ")
+    assert sentence in markdown(run)
+    assert "drawn at random" not in html(replace(run, example_seed=None))  # of an older version
 
 
 def test_the_guide_explains_scores_baseline_and_upper_bound(page: Node) -> None:

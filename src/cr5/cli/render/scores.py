@@ -1,6 +1,6 @@
 """Evaluation results in a terminal: a run, a comparison of two runs, and the reproduction of the paper's table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ from cr5.evaluate.report.contents import (
     DetailTable,
     PrecisionCell,
     Report,
-    SummaryCell,
+    SummaryRow,
 )
+from cr5.evaluate.report.facts import accounting
 from cr5.evaluate.report.formatting import (
     MEASURE_NAMES,
     MISSING,
@@ -36,23 +37,30 @@ MIN_NAME_WIDTH = 16  # of a system's name that has to be broken
 MEASURE_ORDER: tuple[Measure, ...] = ("cosine", "csls")  # as in the paper's table
 
 
-def run_tables(run: Run, details: bool = False) -> None:
-    """Print systems side by side, then the main system, or with ``details`` every system, direction by direction."""
+def run_tables(run: Run, details: bool = False, translate: Callable[[str], str] = str) -> None:
+    """Print systems side by side, then the main system, or with ``details`` every system, direction by direction.
+
+    ``translate`` turns the messages of the library into those of the command line.
+    """
     report = Report(run)
     if report.headline:
         out.print(Text(report.headline.text, "bold"))
         out.print(Text(report.headline.context, "dim"))
+    if sentence := accounting(run.facts):
+        out.print(Text(sentence, "dim"))
     for measure in report.measures:
-        _print_summary(report, report.regimes, measure)
+        _print_summary(report, report.summary_regimes, measure)
     if report.has_partial_means:
         out.print(Text(f"* {PARTIAL_NOTE}", "dim"))
+    for failure in report.failures:
+        out.print(Text.assemble(("could not run: ", "yellow"), translate(failure)))
     shown = [table for table in report.details if details or table.system == report.main_system]
     for table in shown:
         _print_details(table, report.has_many_pairs)
     if len(shown) < len(report.details):
         out.print()
         out.print(Text("-o FOLDER writes the figures of every system, --details prints them", "dim"))
-    _print_notes(run)
+    _print_notes(run, translate)
 
 
 def comparison_table(rows: list[Comparison]) -> None:
@@ -110,14 +118,15 @@ def _summary_table(report: Report, regimes: Sequence[Regime], measure: Measure, 
     columns = ["P@1"] if report.trained_elsewhere else [regime_name(regime) for regime in regimes]
     table = _table(("system", *columns))
     for row in report.summary:
-        cells = [_summary_cell(row.cells.get((regime, measure)), separator) for regime in regimes]
+        cells = [_summary_cell(row, regime, measure, separator) for regime in regimes]
         table.add_row(Text(row.system), *cells)
     return table
 
 
-def _summary_cell(cell: SummaryCell | None, separator: str) -> Text:
+def _summary_cell(row: SummaryRow, regime: Regime, measure: Measure, separator: str) -> Text:
+    cell = row.cells.get((regime, measure))
     if cell is None:
-        return Text(MISSING)
+        return Text(row.failures[regime].label, "dim") if regime in row.failures else Text(MISSING)
     mark = "* " if cell.partial else "● " if cell.best else ""
     value = (mark + format_percent(cell.scores.precision[1]), "bold" if cell.best else "")
     return Text.assemble(value, separator, (format_interval(cell.scores.interval), "dim"))
@@ -192,9 +201,9 @@ def _print_table(title: str, table: Table) -> None:
     out.print(table, crop=False)
 
 
-def _print_notes(run: Run) -> None:
+def _print_notes(run: Run, translate: Callable[[str], str] = str) -> None:
     for note in run.notes:
-        out.print(Text(f"note: {note}", "dim"))
+        out.print(Text(f"note: {translate(note)}", "dim"))
 
 
 SECTIONS: dict[Regime, str] = {

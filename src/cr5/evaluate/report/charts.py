@@ -1,6 +1,7 @@
 """The charts of a report as SVG coordinates; the templates draw them."""
 
 import math
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,23 +10,42 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.evaluate.runs import Score
+from cr5.evaluate.systems.registry import SYSTEMS, SystemRole, registered
 
 LARGEST_K = 50  # where the curves of P@k end
 LABELLED_K = (1, 2, 5, 10, 20, 50)
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2")
-COLOURS = 8  # .s0 to .s7 of the style sheet
+MARKERS = 6
+COLOURS = len(SYSTEMS)  # .s0 and so on in the style sheet, one for each registered system
+OTHER_COLOURS = 3  # .o0 and so on, for all other systems
+VARIANTS = {"training IDF": 1, "trained here": 2}  # of a system that is in a run several times
 
 
 @dataclass(frozen=True)
 class SystemStyle:
-    """The look of a system, the same in all charts: a colour, a dash pattern and a marker, by its number."""
+    """The look of a system: a colour, and a number that determines its dash pattern and its marker.
 
+    It depends on the name and the role of the system alone, so that it is the same in every chart and report.
+    """
+
+    colour: str
     number: int
-    emphasised: bool
+    role: SystemRole
+
+    @classmethod
+    def of(cls, name: str, role: SystemRole) -> "SystemStyle":
+        """The look of a system, given its name in a run; variants of a system have its colour."""
+        entry = registered(name)
+        digest = zlib.crc32(name.encode(errors="replace"))
+        if entry is None:
+            return cls(f"o{digest % OTHER_COLOURS}", digest // OTHER_COLOURS % (len(DASHES) * MARKERS), role)
+        number = list(SYSTEMS).index(entry.key)
+        variant = sum(step for words, step in VARIANTS.items() if words in name)
+        return cls(f"s{number}", number + variant, role)
 
     @property
     def css_class(self) -> str:
-        return f"s{self.number % COLOURS}" + (" main" if self.emphasised else "")
+        return f"{self.colour} {self.role}"
 
     @property
     def dash(self) -> str | None:
@@ -42,7 +62,7 @@ class SystemStyle:
             f"M{x - 2.6:.1f} {y - 2.6:.1f}l5.2 5.2m0 -5.2l-5.2 5.2",
             f"M{x:.1f} {y - 3.3:.1f}v6.6m-3.3 -3.3h6.6",
         )
-        return shapes[self.number % len(shapes)]
+        return shapes[self.number % MARKERS]
 
 
 class GridLine(NamedTuple):

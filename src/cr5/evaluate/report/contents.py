@@ -4,16 +4,37 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from cr5.evaluate.report.failures import FailureAnalysis, analyse_failures
-from cr5.evaluate.report.formatting import MEASURE_NAMES, MEASURES, system_name
+from cr5.evaluate.report.failed_queries import FailureAnalysis, analyse_failures
+from cr5.evaluate.report.formatting import (
+    MEASURE_NAMES,
+    MEASURES,
+    describe_failures,
+    format_percent,
+    system_name,
+)
 from cr5.evaluate.report.headline import Headline, write_headline
-from cr5.evaluate.runs import TRAINED_ELSEWHERE, LanguagePair, MeanScore, Regime, Run, Score
+from cr5.evaluate.runs import (
+    REGIMES,
+    TRAINED_ELSEWHERE,
+    FailedSystem,
+    FailureKind,
+    LanguagePair,
+    MeanScore,
+    Regime,
+    Run,
+    Score,
+)
 from cr5.evaluate.statistics import CUTOFFS, Interval
-from cr5.evaluate.systems.registry import role_of
 from cr5.retrieval.top_k import Measure
 
 MAX_LISTED_PAIRS = 12  # a report on more language pairs shows the means, the best pairs and the worst
 PARTIAL_NOTE = "over fewer directions than other systems, and therefore not compared with them"
+FAILURE_LABELS: dict[FailureKind, str] = {
+    "missing package": "not installed",
+    "out of memory": "out of memory",
+    "not applicable": "could not run",
+    "error": "failed",
+}
 
 
 class PrecisionCell(NamedTuple):
@@ -68,12 +89,20 @@ class SummaryCell(NamedTuple):
     partial: bool
 
 
+class SummaryFailure(NamedTuple):
+    """Why a system has no mean in a regime: in two words, and as the reason of the first failure."""
+
+    label: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class SummaryRow:
-    """One row of the summary: a system and its means by regime and measure."""
+    """One row of the summary: a system, its means by regime and measure, and by regime why it has none."""
 
     system: str
     cells: dict[tuple[Regime, Measure], SummaryCell]
+    failures: dict[Regime, SummaryFailure]
 
     def by_measure(self, regime: Regime) -> dict[Measure, SummaryCell]:
         return {measure: cell for (of_regime, measure), cell in self.cells.items() if of_regime == regime}
@@ -111,7 +140,7 @@ class Report:
     def main_system(self) -> str | None:
         """The system that the run is about: its first cr5, otherwise its first system; None without scores."""
         names = self.systems()
-        return next((name for name in names if role_of(name) == "own"), names[0] if names else None)
+        return next((name for name in names if self.run.role(name) == "own"), names[0] if names else None)
 
     def pairs(self, regime: str | None = None) -> list[LanguagePair]:
         """The language pairs, of one regime or all, each in the order in which it first appears in the run."""
@@ -130,13 +159,30 @@ class Report:
         return write_headline(self.run, self.main_system) if self.main_system else None
 
     @cached_property
+    def summary_regimes(self) -> list[Regime]:
+        """The regimes of the summary: also those in which no system could run, where these are more than one."""
+        failed = [regime for _, regime in self.run.not_measured()]
+        return sorted({*self.regimes, *failed}, key=[*REGIMES, TRAINED_ELSEWHERE].index)
+
+    @cached_property
+    def failures(self) -> list[str]:
+        """A sentence for each system and regime in which it could not be trained, or not be queried everywhere."""
+        return [describe_failures(failures) for failures in self.run.failures().values()]
+
+    @cached_property
+    def partial_failures(self) -> list[str]:
+        """The sentences on systems that could be queried in some directions only."""
+        failures, without_score = self.run.failures(), self.run.not_measured()
+        return [describe_failures(failures[group]) for group in failures if group not in without_score]
+
+    @cached_property
     def summary(self) -> list[SummaryRow]:
-        """Systems by regimes: the means of P@1.
+        """Systems by regimes: the means of P@1, or why a system has none.
 
         The best of a column is a system that answers in as many directions as any other and is not an upper bound.
         """
         means = self.run.means()
-        competing = [mean for mean in means if role_of(mean.system) != "ceiling"]
+        competing = [mean for mean in means if self.run.role(mean.system) != "ceiling"]
         most_directions: dict[tuple[Regime, Measure], int] = {}
         for mean in competing:
             column = (mean.regime, mean.measure)
@@ -146,12 +192,16 @@ class Report:
             column = (mean.regime, mean.measure)
             if mean.directions == most_directions[column]:
                 highest[column] = max(highest.get(column, 0.0), mean.precision[1])
-        rows = {system: SummaryRow(system, {}) for system in self.systems()}
+        names = dict.fromkeys([*self.systems(), *(system for system, _ in self.run.not_measured())])
+        order = [*self.run.roles, *names]
+        rows = {system: SummaryRow(system, {}, {}) for system in sorted(names, key=order.index)}
         for mean in means:
             column = (mean.regime, mean.measure)
             partial = mean.directions < most_directions.get(column, 0)
-            best = not partial and role_of(mean.system) != "ceiling" and mean.precision[1] == highest[column]
+            best = not partial and self.run.role(mean.system) != "ceiling" and mean.precision[1] == highest[column]
             rows[mean.system].cells[column] = SummaryCell(_mean_cell(mean), best, partial)
+        for (system, regime), failures in self.run.not_measured().items():
+            rows[system].failures[regime] = _summary_failure(failures)
         return list(rows.values())
 
     @property
@@ -179,7 +229,23 @@ class Report:
         return tables
 
     @cached_property
-    def failures(self) -> FailureAnalysis | None:
+    def examples_text(self) -> str:
+        """Which queries the examples are, and how many of them fail."""
+        examples = self.run.examples
+        if not examples or self.run.example_seed is None:
+            return "The best answers to some queries."
+        first = examples[0]
+        ranks = [rank for s in self.run.select(first.system, first.regime, first.measure) for rank in s.ranks]
+        failed, shown = (sum(rank != 1 for rank in each) for each in (ranks, [e.rank for e in examples]))
+        condition = f"{system_name(first.system, first.regime)}, {MEASURE_NAMES[first.measure]}"
+        return (
+            f"{len(examples):,} of {len(ranks):,} queries, drawn at random (seed {self.run.example_seed}), with "
+            f"failures in proportion: {condition}, fails for "
+            f"{format_percent(100 * failed / len(ranks))} % of all queries and for {shown} of these {len(examples)}."
+        )
+
+    @cached_property
+    def failed_queries(self) -> FailureAnalysis | None:
         return analyse_failures(self.run, self.measures[0]) if self.measures else None
 
     @cached_property
@@ -197,6 +263,12 @@ def _cell(score: Score | None) -> PrecisionCell | None:
 
 def _mean_cell(mean: MeanScore) -> PrecisionCell:
     return PrecisionCell(mean.precision, mean.interval, mean.directions)
+
+
+def _summary_failure(failures: list[FailedSystem]) -> SummaryFailure:
+    others = len(failures) - 1
+    more = f" (and {others:,} more like it)" if others else ""
+    return SummaryFailure(FAILURE_LABELS[failures[0].kind], failures[0].reason + more)
 
 
 def _describe(scores: list[Score]) -> str:

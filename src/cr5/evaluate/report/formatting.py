@@ -1,16 +1,20 @@
 """How figures, names and facts are written, the same in every form of a report."""
 
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from cr5.evaluate.runs import TRAINED_ELSEWHERE
+from cr5.evaluate.runs import TRAINED_ELSEWHERE, FailedSystem
 from cr5.evaluate.statistics import Interval
 from cr5.retrieval.top_k import Measure
 
 MISSING = "–"
 MAX_SIGNATURES = 200  # scores.csv has all of them
+MAX_LISTED_VALUES = 40  # of a list or a mapping
+SMALLEST_PLAIN = 1e-4  # smaller numbers are written with a power of ten
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MEASURES: tuple[Measure, ...] = ("csls", "cosine")  # the preferred one first
 MEASURE_NAMES: dict[Measure, str] = {"cosine": "cosine", "csls": "CSLS"}
 REGIME_NOTES: dict[str, str] = {
@@ -20,14 +24,6 @@ REGIME_NOTES: dict[str, str] = {
     "transitive": "the two languages share no training concept; other languages link them",
     TRAINED_ELSEWHERE: "models that were trained elsewhere",
 }
-
-
-class FactTable(NamedTuple):
-    """A fact with rows and columns, as text."""
-
-    title: str
-    columns: list[str]
-    rows: dict[str, list[str]]
 
 
 def format_percent(value: float | None) -> str:
@@ -44,21 +40,57 @@ def format_count(number: int | None) -> str:
     return MISSING if number is None else f"{number:,}"
 
 
+def format_number(value: float) -> str:
+    """A number with four significant digits, without an exponent unless it is very small: 5.7 × 10⁻⁶."""
+    if value == 0 or math.isinf(value):
+        return f"{value:g}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if abs(value) >= SMALLEST_PLAIN:
+        return np.format_float_positional(value, 4, fractional=False, trim="-")
+    exponent = math.floor(math.log10(abs(value)))
+    return f"{value / 10**exponent:.1f} × 10{str(exponent).translate(SUPERSCRIPTS)}"
+
+
+def format_duration(seconds: float) -> str:
+    """A duration in the unit that suits it: 12 ms, 3.4 s, 2 min 5 s, 1 h 12 min."""
+    if seconds < 0.001:
+        return "under 1 ms"
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def format_value(value: Any) -> str:
-    """Any JSON value as text."""
+    """Any JSON value as text; the parts of a nested one in brackets."""
     if value is None or value == "" or value == [] or value == {}:
         return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+        return MISSING if math.isnan(value) else format_number(value)
     if isinstance(value, int):
-        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+        return f"{value:,}"
+    if isinstance(value, dict | list | tuple) and len(value) > MAX_LISTED_VALUES:
+        return f"{len(value):,} values"
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {format_value(part)}" for key, part in value.items())
+        return ", ".join(f"{label(key)} {_bracketed(part)}" for key, part in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(map(format_value, value)) if len(value) <= 40 else f"{len(value):,} values"
+        return ", ".join(map(_bracketed, value))
     return str(value)
+
+
+def _bracketed(value: Any) -> str:
+    text = format_value(value)
+    return f"({text})" if isinstance(value, dict | list | tuple) and value else text
+
+
+def label(name: object) -> str:
+    """The key of a fact as readers see it."""
+    return str(name).replace("_", " ")
 
 
 def quantity(number: int, noun: str) -> str:
@@ -81,31 +113,11 @@ def system_name(system: str, regime: str) -> str:
     return system if regime == TRAINED_ELSEWHERE else f"{system}, {regime}"
 
 
-def format_facts(facts: dict[str, Any]) -> tuple[dict[str, str], list[FactTable]]:
-    """The facts of a run as text: single values by name, and tables where a fact has rows and columns."""
-    single: dict[str, str] = {}
-    tables: list[FactTable] = []
-
-    def add(name: str, value: Any) -> None:
-        parts = list(value.values()) if isinstance(value, dict) else []
-        rows = [row for part in parts if isinstance(part, dict) for row in part.values()]
-        if rows and all(isinstance(part, dict) for part in [*parts, *rows]):
-            flat = {f"{key}, {row}": cells for key, part in value.items() for row, cells in part.items()}
-            tables.append(_fact_table(name, flat))
-        elif parts and all(isinstance(part, dict) for part in parts):
-            tables.append(_fact_table(name, value))
-        elif any(isinstance(part, dict) for part in parts):
-            for key, part in value.items():
-                add(f"{name}, {key}", part)
-        else:
-            single[name] = format_value(value)
-
-    for name, value in facts.items():
-        add(str(name), value)
-    return single, tables
-
-
-def _fact_table(title: str, rows: dict[str, dict[str, Any]]) -> FactTable:
-    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-    cells = {str(name): [format_value(row.get(column)) for column in columns] for name, row in rows.items()}
-    return FactTable(title, list(map(str, columns)), cells)
+def describe_failures(failures: Sequence[FailedSystem]) -> str:
+    """The first failure of a system in a regime as a sentence, and the number of the others."""
+    first = failures[0]
+    languages = f" {'-'.join(first.langs)}" if len(first.langs) == 2 else ""
+    regime = ("" if first.regime == TRAINED_ELSEWHERE else f" {first.regime}") + languages
+    others = len({(*failed.langs, failed.reason) for failed in failures}) - 1
+    more = f" (and {others:,} more like it)" if others else ""
+    return f"{first.system}{',' if regime else ''}{regime}: {first.reason}{more}"

@@ -15,7 +15,6 @@ from cr5.evaluate.report.formatting import (
 )
 from cr5.evaluate.runs import TRAINED_ELSEWHERE, MeanScore, Run, Score, number_concepts
 from cr5.evaluate.statistics import Difference, hit_at, paired_difference, precision
-from cr5.evaluate.systems.registry import role_of
 
 ANSWER_NOUNS = {"documents": "document", "sentences": "sentence", "words": "translation"}
 
@@ -35,20 +34,20 @@ def write_headline(run: Run, main_system: str) -> Headline:
 
     Where the main system is not cr5, the best system takes its place.
     """
-    about_cr5 = role_of(main_system) == "own"
+    about_cr5 = run.role(main_system) == "own"
     regime = next(s.regime for s in run.scores if s.system == main_system)
     measure = next(m for m in MEASURES if run.select(main_system, regime, m))
     means = [m for m in run.means() if (m.regime, m.measure) == (regime, measure)]
-    means = [m for m in means if role_of(m.system) != "ceiling"] or means
+    means = [m for m in means if run.role(m.system) != "ceiling"] or means
     ranked = sorted(means, key=lambda m: (-m.directions, -m.precision[1]))
     system = next((m for m in ranked if about_cr5 and m.system == main_system), ranked[0])
-    others = [m for m in ranked if m is not system and not (about_cr5 and role_of(m.system) == "own")]
+    others = [m for m in ranked if m is not system and not (about_cr5 and run.role(m.system) == "own")]
     scores = _by_direction(run, system)
     competitor = _best_competitor(run, others, scores)
     gap = _difference(run, competitor, system) if competitor else None
     text = f"{system.system} puts the right {ANSWER_NOUNS[run.task]} first for {_share(system, ' of the queries')}"
     if competitor:
-        kind = "baseline" if role_of(system.system) == "own" else "other system"
+        kind = "baseline" if run.role(system.system) == "own" else "other system"
         text += f"; the best {kind}, {competitor.system}, for {_share(competitor)}"
     context = _context(run, system, competitor, gap)
     if others and not competitor:

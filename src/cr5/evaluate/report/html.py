@@ -3,27 +3,30 @@
 The templates of this package draw the page and escape every value; this module prepares what they show.
 """
 
-import json
 import math
 import re
 from functools import cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from cr5.evaluate.report.charts import LARGEST_K, SystemStyle, precision_chart, precision_curve, ridge_chart
 from cr5.evaluate.report.contents import PARTIAL_NOTE, Report
-from cr5.evaluate.report.failures import QueryProperty
+from cr5.evaluate.report.facts import accounting, describe_facts
+from cr5.evaluate.report.failed_queries import QueryProperty
 from cr5.evaluate.report.formatting import (
     MAX_SIGNATURES,
     MEASURE_NAMES,
     MISSING,
     REGIME_NOTES,
     format_count,
-    format_facts,
+    format_duration,
     format_interval,
+    format_number,
     format_percent,
     format_value,
+    label,
     list_languages,
     quantity,
     regime_name,
@@ -31,7 +34,7 @@ from cr5.evaluate.report.formatting import (
 )
 from cr5.evaluate.runs import TRAINED_ELSEWHERE, Regime, Score, TrainedSystem
 from cr5.evaluate.statistics import CUTOFFS
-from cr5.evaluate.systems.registry import role_of
+from cr5.evaluate.systems.registry import SystemRole
 
 # Limits that keep the page small enough for a phone; scores.csv has the rest.
 MAX_DETAIL_ROWS = 8000
@@ -41,8 +44,10 @@ MAX_FOLDED_RIDGE_PATHS = 48
 MAX_OPEN_MODELS = 36  # the tables of more trained models are folded away
 AXIS_ENDS = (10, 20, 40, 60, 80, 100)  # of the curves, in percent
 TASK_NAMES = {"documents": "Document retrieval", "sentences": "Sentence retrieval", "words": "Word translation"}
-RIDGE_COLUMNS = ("ridge", "P@1", "MRR", "energy", "steps", "seconds")
-TRAINING_COLUMNS = ("documents", "words", "concepts", "ridge", "energy", "residual", "steps", "seconds")
+ROLE_NAMES: dict[SystemRole, str] = {"own": "", "baseline": "baseline", "ceiling": "upper bound"}
+RIDGE_COLUMNS = ("ridge", "P@1", "MRR", "energy", "steps", "time")
+TRAINING_COLUMNS = ("documents", "words", "concepts", "ridge", "energy", "residual", "steps", "time")
+NOT_REPORTED = ("signature", "seconds")  # which the page shows elsewhere
 PROPERTY_TEXTS = {  # title, description and unit
     "unique words": ("Length", "unique words in the query", "words"),
     "words known, %": ("Coverage", "% of its words that the model knows", "%"),
@@ -72,7 +77,7 @@ def render_html(report: Report) -> str:
         Section("Precision at k", "curves", _curves(report, styles)),
         by_direction,
         Section("Details", "details", _details(report)),
-        Section("Examples", "examples", _opened_and_folded(run.examples) if run.examples else None),
+        Section("Examples", "examples", _examples(report)),
         Section("Failed queries", "failures", _failures(report)),
         Section("Choosing the ridge", "ridges", _ridges(report)),
         Section("Training", "training", _training(report)),
@@ -80,16 +85,14 @@ def render_html(report: Report) -> str:
         Section("Signatures", "signatures", _signatures(report)),
         Section("How to read this", "guide", {}),
     ]
-    single, tables = format_facts(run.facts)
-    is_nested = {name: isinstance(run.facts.get(name, {}), dict) for name in single}
+    facts = describe_facts(run.facts)
     return _environment().get_template("report.html.jinja").render(
         report=report,
         run=run,
         styles=styles,
         task_name=TASK_NAMES[run.task],
-        simple_facts={name: text for name, text in single.items() if not is_nested[name]},
-        nested_facts={name: text for name, text in single.items() if is_nested[name]},
-        fact_tables=tables,
+        facts=facts,
+        accounting=accounting(run.facts),
         sections=[section for section in sections if section.values is not None],
     )  # fmt: skip
 
@@ -110,6 +113,8 @@ def _environment() -> Environment:
         "keep_units_together": _keep_units_together,
         "measure_name": MEASURE_NAMES.__getitem__,
         "percent": format_percent,
+        "code_spans": _code_spans,
+        "capitalised": lambda text: text[:1].upper() + text[1:],
         "regime_name": regime_name,
         "regime_note": lambda regime: REGIME_NOTES.get(regime, ""),
     }
@@ -117,6 +122,7 @@ def _environment() -> Environment:
         "CUTOFFS": CUTOFFS,
         "MISSING": MISSING,
         "PARTIAL_NOTE": PARTIAL_NOTE,
+        "ROLE_NAMES": ROLE_NAMES,
         "quantity": quantity,
         "system_name": system_name,
         "style_sheet": _asset(environment, "report.css"),
@@ -136,19 +142,25 @@ def _keep_units_together(text: str) -> str:
     return re.sub(r" (?=[%<=])|(?<=[<=]) ", "\N{NO-BREAK SPACE}", text)
 
 
+def _code_spans(text: str) -> Markup:
+    """Text whose parts in backticks are code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
 def _styles(report: Report) -> dict[str, SystemStyle]:
-    """The look of each system, cr5 first, upper bounds last."""
-    ordered = sorted(report.systems(), key=lambda name: (role_of(name) == "ceiling", role_of(name) != "own"))
-    return {system: SystemStyle(number, role_of(system) == "own") for number, system in enumerate(ordered)}
+    """The look of each system; cr5 first, upper bounds last."""
+    roles = {row.system: report.run.role(row.system) for row in report.summary}
+    ordered = sorted(roles, key=lambda name: list(ROLE_NAMES).index(roles[name]))
+    return {system: SystemStyle.of(system, roles[system]) for system in ordered}
 
 
 def _summary(report: Report, styles: dict[str, SystemStyle]) -> Values | None:
     if not report.run.scores:
         return None
     columns = []
-    for regime in report.regimes:
+    for regime in report.summary_regimes:
         cells = [cell for row in report.summary for cell in row.by_measure(regime).values()]
-        directions = quantity(max(cell.scores.directions for cell in cells), "direction")
+        directions = quantity(max((cell.scores.directions for cell in cells), default=0), "direction")
         name = "Mean P@1" if report.trained_elsewhere else regime_name(regime)
         columns.append({"name": name, "directions": directions})
     order = list(styles)
@@ -196,7 +208,7 @@ def _figure(report: Report, regime: Regime, styles: dict[str, SystemStyle]) -> V
 
 def _directions(report: Report, styles: dict[str, SystemStyle]) -> Values | None:
     """All systems of a regime beside each other, direction by direction."""
-    if len(styles) < 2:
+    if len(report.systems()) < 2:
         return None
     tables = []
     for regime in report.regimes:
@@ -207,7 +219,7 @@ def _directions(report: Report, styles: dict[str, SystemStyle]) -> Values | None
         for source, target in [way for a, b in report.pairs(regime) for way in ((a, b), (b, a))]:
             keys = {system: (system, source, target) for system in systems}
             precision = {system: scores[key] for system, key in keys.items() if key in scores}
-            competing = {system: value for system, value in precision.items() if role_of(system) != "ceiling"}
+            competing = {system: value for system, value in precision.items() if report.run.role(system) != "ceiling"}
             best = {system for system, value in competing.items() if value == max(competing.values())}
             if precision:
                 rows.append({"source": source, "target": target, "precision": precision, "best": best})
@@ -219,7 +231,7 @@ def _matrices(report: Report) -> Values:
     """For each regime and system the P@1 of every direction, the main system first, as many as the page may hold."""
     langs = list(dict.fromkeys(lang for s in report.run.scores for lang in (s.source, s.target)))
     groups = [(system, regime) for regime in report.regimes for system in report.systems(regime)]
-    main = next((group for group in groups if role_of(group[0]) == "own"), groups[0])
+    main = next((group for group in groups if report.run.role(group[0]) == "own"), groups[0])
     shown = sorted(groups, key=lambda group: group != main)[: max(MAX_MATRIX_CELLS // len(langs) ** 2, 1)]
     matrices = [
         {
@@ -247,14 +259,20 @@ def _details(report: Report) -> Values | None:
     return {"tables": tables, "left_out": left_out} if tables else None
 
 
+def _examples(report: Report) -> Values | None:
+    if not report.run.examples:
+        return None
+    return _opened_and_folded(report.run.examples) | {"text": report.examples_text}
+
+
 def _opened_and_folded(cards: list[Any]) -> Values:
     return {"first": cards[:MAX_OPEN_CARDS], "rest": cards[MAX_OPEN_CARDS:]}
 
 
 def _failures(report: Report) -> Values | None:
-    if not report.failures or not report.failures.properties:
+    if not report.failed_queries or not report.failed_queries.properties:
         return None
-    return {"properties": [_property(each) for each in report.failures.properties]}
+    return {"properties": [_property(each) for each in report.failed_queries.properties]}
 
 
 def _property(values: QueryProperty) -> Values:
@@ -291,8 +309,10 @@ def _ridge(model: TrainedSystem) -> Values:
     rows = []
     for point in path:
         percents = [format_percent(100 * point[k]) if k in point else MISSING for k in ("precision", "reciprocal_rank")]
-        others = [format_value(point.get(key)) for key in ("energy", "steps", "seconds")]
-        rows.append({"chosen": point["ridge"] == chosen, "cells": [f"{point['ridge']:g}", *percents, *others]})
+        others = [format_value(point.get(key)) for key in ("energy", "steps")]
+        time = format_duration(point["seconds"]) if "seconds" in point else MISSING
+        cells = [format_number(point["ridge"]), *percents, *others, time]
+        rows.append({"chosen": point["ridge"] == chosen, "cells": cells})
     name = f"{system_name(model.system, model.regime)}, {list_languages(model.langs)}"
     return {
         "system": model.system,
@@ -313,8 +333,8 @@ def _training(report: Report) -> Values | None:
         if isinstance(model.report.get("languages"), dict) and "energy" in model.report:
             fitted.append(values | {"cells": _fit_cells(model), "warning": model.report.get("warning")})
         else:
-            facts = {name: _brief(value) for name, value in model.report.items()}
-            others.append(values | {"seconds": format_value(model.seconds), "facts": facts})
+            facts = {label(k): _shortened(format_value(v)) for k, v in model.report.items() if k not in NOT_REPORTED}
+            others.append(values | {"time": format_duration(model.seconds), "facts": facts})
     return {
         "has_regimes": any(model.regime != TRAINED_ELSEWHERE for model in models),
         "columns": TRAINING_COLUMNS,
@@ -331,13 +351,10 @@ def _fit_cells(model: TrainedSystem) -> list[str]:
     counts = [format_count(n if isinstance(n, int) else None) for n in (*sums, report.get("concepts"))]
     fit = [format_value(report.get(key)) for key in ("ridge", "energy", "residual")]
     steps = format_value(report.get("steps")) + ("" if report.get("converged", True) else " (not converged)")
-    return [*counts, *fit, steps, format_value(round(model.seconds, 1))]
+    return [*counts, *fit, steps, format_duration(model.seconds)]
 
 
-def _brief(value: Any) -> str:
-    if isinstance(value, list | dict) and len(value) > 12:
-        return f"{len(value):,} values"
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else format_value(value)
+def _shortened(text: str) -> str:
     return text if len(text) <= 120 else text[:119] + "…"
 
 

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from cr5.evaluate.report.contents import PARTIAL_NOTE, DetailTable, Report, SummaryCell
+from cr5.evaluate.report.contents import PARTIAL_NOTE, DetailTable, Report, SummaryRow
+from cr5.evaluate.report.facts import accounting, describe_facts
 from cr5.evaluate.report.formatting import (
     MAX_SIGNATURES,
     MEASURE_NAMES,
@@ -12,13 +13,14 @@ from cr5.evaluate.report.formatting import (
     MISSING,
     REGIME_NOTES,
     format_count,
-    format_facts,
     format_interval,
     format_percent,
     quantity,
     regime_name,
 )
+from cr5.evaluate.runs import Regime, ReportExample
 from cr5.evaluate.statistics import CUTOFFS
+from cr5.retrieval.top_k import Measure
 
 
 def render_markdown(report: Report) -> str:
@@ -26,13 +28,9 @@ def render_markdown(report: Report) -> str:
     lines = [f"# {_escape(run.title)}", ""]
     if report.headline:
         lines += [f"**{_escape(report.headline.text)}** {_escape(report.headline.context)}", ""]
-    single, tables = format_facts(run.facts)
-    single = {"task": run.task, "cr5": run.version} | single
-    lines += [f"- {_escape(name)}: {_escape(value)}" for name, value in single.items()]
-    for table in tables:
-        lines += ["", *_table_head([table.title, *table.columns], text_columns=1)]
-        lines += [_table_row(map(_escape, (name, *cells))) for name, cells in table.rows.items()]
-    lines += ["", "## Systems side by side", "", *_summary(report)]
+    if sentence := accounting(run.facts):
+        lines += [sentence, ""]
+    lines += ["## Systems side by side", "", *_summary(report)]
     lines += ["## Details", "", "Precision at k, %; queries in either language of a pair, l1 and l2.", ""]
     for regime, tables_of_regime in groupby(report.details, lambda table: table.regime):
         if not report.trained_elsewhere:
@@ -40,8 +38,17 @@ def render_markdown(report: Report) -> str:
         heading = "###" if report.trained_elsewhere else "####"
         for details in tables_of_regime:
             lines += [f"{heading} {_escape(details.system)}", "", *_details(details), ""]
+    if run.examples:
+        lines += ["## Examples", "", _escape(report.examples_text), "", *_examples(run.examples), ""]
     if run.notes:
-        lines += ["## Notes", "", *(f"- {_escape(note)}" for note in run.notes), ""]
+        lines += ["## Notes", "", *(f"- {_with_code(note)}" for note in run.notes), ""]
+    facts = describe_facts(run.facts)
+    single = {"task": run.task, "cr5": run.version} | facts.single
+    lines += ["## Corpus and settings", "", *(f"- {_escape(name)}: {_escape(text)}" for name, text in single.items())]
+    for table in facts.tables:
+        lines += ["", *_table_head([table.title, *table.columns], text_columns=1)]
+        lines += [_table_row(map(_escape, (name, *cells))) for name, cells in table.rows.items()]
+    lines.append("")
     if report.signatures:
         shown = list(report.signatures.items())[:MAX_SIGNATURES]
         lines += ["## Signatures", "", *(f"- {_escape(scores)}: {_code(signature)}" for signature, scores in shown)]
@@ -54,23 +61,36 @@ def _summary(report: Report) -> list[str]:
     lines = []
     for measure in report.measures:
         lines += [f"Mean P@1, {MEASURE_NAMES[measure]}, %, with its 95 % interval; the best in bold.", ""]
-        columns = ["P@1"] if report.trained_elsewhere else list(map(regime_name, report.regimes))
+        columns = ["P@1"] if report.trained_elsewhere else list(map(regime_name, report.summary_regimes))
         lines += _table_head(["system", *columns], text_columns=1)
         for row in report.summary:
-            cells = [_summary_cell(row.cells.get((regime, measure))) for regime in report.regimes]
+            cells = [_summary_cell(row, regime, measure) for regime in report.summary_regimes]
             lines.append(_table_row([_escape(row.system), *cells]))
         lines.append("")
     if report.has_partial_means:
         lines += [f"\\* {PARTIAL_NOTE}", ""]
+    if report.failures:
+        lines += ["Systems that could not run:", "", *(f"- {_with_code(text)}" for text in report.failures), ""]
     return lines
 
 
-def _summary_cell(cell: SummaryCell | None) -> str:
+def _summary_cell(row: SummaryRow, regime: Regime, measure: Measure) -> str:
+    cell = row.cells.get((regime, measure))
     if cell is None:
-        return MISSING
+        return row.failures[regime].label if regime in row.failures else MISSING
     value = format_percent(cell.scores.precision[1])
     mark = "\\*" if cell.partial else ""
     return (f"**{value}**" if cell.best else value) + f" ({format_interval(cell.scores.interval)}){mark}"
+
+
+def _examples(examples: Sequence[ReportExample]) -> list[str]:
+    lines = _table_head(["query", "right answer at rank", "first answer"], text_columns=3)
+    for example in examples:
+        direction = f"{_escape(example.source)} > {_escape(example.target)}"
+        first = example.hits[0].title if example.hits else MISSING
+        cells = (f"{direction}: {_escape(example.query)}", format_count(example.rank or None), _escape(first))
+        lines.append(_table_row(cells))
+    return lines
 
 
 def _details(table: DetailTable) -> list[str]:
@@ -106,8 +126,14 @@ def _table_row(cells: Iterable[str]) -> str:
 
 def _escape(text: str) -> str:
     """Text in which Markdown finds nothing to format."""
-    text = re.sub(r"([\\`*_\[\]|#~])", r"\\\1", " ".join(text.split()))
+    text = re.sub(r"([\\`*_\[\]|#~])", r"\\\1", re.sub(r"\s+", " ", text))
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _with_code(text: str) -> str:
+    """Text in which only the parts in backticks are formatted, as code."""
+    parts = re.split(r"`([^`]+)`", text)
+    return "".join(_code(part) if i % 2 else _escape(part) for i, part in enumerate(parts))
 
 
 def _code(text: str) -> str:

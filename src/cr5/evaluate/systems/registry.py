@@ -16,7 +16,7 @@ from cr5.evaluate.systems.esa import cl_esa
 from cr5.evaluate.systems.inverted_indexing import inverted
 from cr5.evaluate.systems.lsi import cl_lsi
 from cr5.evaluate.systems.shared_tokens import shared_tokens
-from cr5.evaluate.systems.space import System
+from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.systems.within_language import within_language
 from cr5.evaluate.systems.word_vectors import MonolingualVectors, word_vectors
 from cr5.evaluate.texts import TokenisedTexts
@@ -93,19 +93,23 @@ def display_name(system: str) -> str:
     return SYSTEMS[system].name if system in SYSTEMS else system
 
 
-def role_of(name: str) -> SystemRole:
-    """The role of a system, given its name in a run; "baseline" for one that is not registered.
+def registered(name: str) -> SystemEntry | None:
+    """The entry of a system, given its name in a run.
 
     A run may hold variants of a registered system, such as "cr5 (training IDF)": they begin with its key.
     """
-    for entry in SYSTEMS.values():
-        if name == entry.name or name.split()[:1] == [entry.key]:
-            return entry.role
-    return "baseline"
+    exact = (entry for entry in SYSTEMS.values() if name == entry.name)
+    return next(exact, SYSTEMS.get("".join(name.split()[:1])))
+
+
+def role_of(name: str) -> SystemRole:
+    """The role of a system, given its name in a run; "baseline" for one that is not registered."""
+    entry = registered(name)
+    return entry.role if entry else "baseline"
 
 
 def choose_systems(systems: Sequence[str | SystemEntry] | Literal["all"], has_dictionary: bool) -> list[SystemEntry]:
-    """The entries of these systems; raises Cr5Error for an unknown key or a missing optional dependency.
+    """The entries of these systems; raises Cr5Error for an unknown key.
 
     "all" are all that can be chosen, "dictionary" only with a dictionary; a dictionary adds this system.
     """
@@ -120,14 +124,9 @@ def _entry(system: str | SystemEntry, has_dictionary: bool) -> SystemEntry:
         return system
     if system not in KEYS:
         raise Cr5Error(f"there is no system {system!r}; the systems are {', '.join(KEYS)}, or all")
-    entry = SYSTEMS[system]
-    if entry.package and find_spec(entry.package.module) is None:
-        raise MissingPackageError(
-            f"the system {system} needs {entry.package.name}; install it with pip install 'cr5[eval]'"
-        )
     if system == "dictionary" and not has_dictionary:
         raise Cr5Error("the system dictionary needs a bilingual dictionary; give one with `dictionary=en-it.tsv`")
-    return entry
+    return SYSTEMS[system]
 
 
 def make_systems(
@@ -137,6 +136,23 @@ def make_systems(
     dictionaries: Mapping[tuple[str, str], WordPairs] | None = None,
     progress: ProgressCallback = no_progress,
 ) -> dict[str, System]:
-    """Systems by their names in tables. Word vectors are learned from ``texts``, once for each language."""
+    """Systems by their names in tables. Word vectors are learned from ``texts``, once for each language.
+
+    One that cannot be made, such as one whose optional dependency is missing, raises its error when it is trained.
+    """
     options = SystemOptions(settings, dictionaries or {}, MonolingualVectors(texts), progress)
-    return {entry.name: entry.make(options) for entry in entries}
+    return {entry.name: _make(entry, options) for entry in entries}
+
+
+def _make(entry: SystemEntry, options: SystemOptions) -> System:
+    try:
+        if entry.package and find_spec(entry.package.module) is None:
+            raise MissingPackageError(f"it needs {entry.package.name}; install it with pip install 'cr5[eval]'")
+        return entry.make(options)
+    except Exception as error:
+        failure = error
+
+    def fail(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+        raise failure
+
+    return fail

@@ -7,7 +7,8 @@ import numpy as np
 
 from cr5._typing import Ints
 from cr5.errors import Cr5Error
-from cr5.evaluate.runs import Condition, CslsOver, Queries, RankedCandidate, RunBuilder
+from cr5.evaluate.run_builder import Condition, RunBuilder
+from cr5.evaluate.runs import CslsOver, Queries, RankedCandidate
 from cr5.evaluate.systems.space import EmbeddingCache, Space
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.retrieval.top_k import Measure, Retrieval, retrieve
@@ -94,3 +95,4 @@ class Direction:
             ]
 
         builder.add_examples(condition, top.ranks, describe_query)
+        builder.add_wrong_answers(self.target, top.ranks, top.indices[:, 0])

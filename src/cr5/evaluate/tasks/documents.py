@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cr5._typing import Ints
+from cr5._typing import Ints, Mask
 from cr5.errors import Cr5Error
-from cr5.evaluate.runs import Condition, CslsOver, Regime, Run, RunBuilder, TrainedSystem
+from cr5.evaluate.run_builder import Condition, RunBuilder
+from cr5.evaluate.runs import CslsOver, Regime, Run, TrainedSystem
 from cr5.evaluate.splits import (
     LOW_RESOURCE,
     PairQueries,
@@ -21,9 +22,10 @@ from cr5.evaluate.splits import (
     count_shared_concepts,
     training_rows,
 )
-from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space, System
+from cr5.evaluate.systems.space import EmbeddingCache, Space, System
 from cr5.evaluate.tasks.directions import Direction, background_of
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, mask_shared_words
+from cr5.evaluate.wrong_answers import describe_wrong_answers
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.csls import NEIGHBOURS
 
@@ -111,6 +113,42 @@ def hold_out(
     return HeldOutDocuments(corpus, filtered, split, query_set, csls_over, rows, texts, mask_shared)
 
 
+def account(held_out: HeldOutDocuments) -> dict[str, dict[str, int]]:
+    """What becomes of the documents of every language: "read" is the sum of the six counts after it.
+
+    trained: joint training may use it. held_out: it is a query or a candidate. short, long: it has too few or too many
+    unique words. set_aside: its concept is held out in another language. single: no other language has its concept.
+    "documents" are those of suitable length, and "concepts" what these are about.
+    """
+    split, filtered = held_out.split, held_out.filtered_corpus
+    joint = training_rows(split, filtered, "joint")
+    is_held_out = np.array([name in split.held_out for name in filtered.concepts], bool)
+    counted = {}
+    for lang, texts in held_out.corpus.languages.items():
+        unique = texts.counts.unique_words
+        suitable = np.flatnonzero((unique >= split.min_unique) & (unique <= split.max_unique))
+        left = np.ones(len(texts), bool)
+        counted[lang] = {
+            "read": len(texts),
+            "trained": _take(left, suitable[joint[lang]]),
+            "held_out": _take(left, held_out.rows[lang]),
+            "short": _take(left, unique < split.min_unique),
+            "long": _take(left, unique > split.max_unique),
+            "set_aside": _take(left, is_held_out[texts.concepts]),
+            "single": int(left.sum()),
+            "documents": len(suitable),
+            "concepts": len(np.unique(texts.concepts[suitable])),
+        }
+    return counted
+
+
+def _take(left: Mask, rows: Mask | Ints) -> int:
+    """Remove some rows from those that are left, and return how many of them were."""
+    before = int(left.sum())
+    left[rows] = False
+    return before - int(left.sum())
+
+
 class _TrainingSet(NamedTuple):
     """What a regime trains on, for all pairs or for one; ``label`` is for notes, ``details`` for signatures."""
 
@@ -141,11 +179,12 @@ def evaluate_documents(
     """Train every system in every regime, and query it with held-out documents, pair by pair, in both directions.
 
     ``pairs`` limits the evaluation to these language pairs. ``variant`` says in signatures what was done to the
-    texts. ``facts`` are added to those of the run. A system that cannot be trained or queried is noted and left out.
-    ``should_stop`` is called before each training; once it returns true, the run is built from what was measured.
+    texts. ``facts`` are added to those of the run. A system that cannot be trained or queried is one of the run's
+    ``failed``, and the others are evaluated. ``should_stop`` is called before each training; once it returns true, the
+    run is built from what was measured.
     """
     split, filtered = held_out.split, held_out.filtered_corpus
-    builder = RunBuilder()
+    builder = RunBuilder(seed)
     run_facts = _facts(held_out, variant, regimes, rank, seed, low_resource) | dict(facts or {})
     if "transitive" in regimes:
         choose_bridge(split, filtered, split.pairs[0].langs, bridge)  # fail early
@@ -165,16 +204,15 @@ def evaluate_documents(
                 builder.notes.append(f"stopped before {training.label}, {name}: {missing}")
                 return builder.build("documents", title, run_facts)
             progress(Progress("train and evaluate", done, total, f"{training.label}: {name}"))
-            started = time.perf_counter()
-            try:
+            langs, space, started = list(training.texts), None, time.perf_counter()
+            with builder.record_failure(name, regime, langs if regime == "joint" else group[0].langs):
                 space = system(training.texts, rank=rank, seed=seed)
-            except Cr5Error as error:
-                builder.note_failure(name, training.label, error)
+            if space is None:
                 continue
             seconds = time.perf_counter() - started
-            report = dict(space.report)
-            builder.trained.append(TrainedSystem(name, regime, list(training.texts), seconds, report))
+            builder.trained.append(TrainedSystem(name, regime, langs, seconds, dict(space.report)))
             _query(builder, held_out, training, name, space, [variant, training.details, name], counterparts)
+    builder.notes += describe_wrong_answers(held_out.corpus, held_out.rows, builder.wrong_answers, seed)
     return builder.build("documents", title, run_facts)
 
 
@@ -228,28 +266,26 @@ def _query(
         candidates = counterparts[source, target] if space.monolingual else held_out.texts[target]
         queries, background = held_out.queries(source, target), held_out.background(source, target)
         direction = Direction(source, target, held_out.texts[source], queries, background, candidates)
-        try:
-            retrieved = direction.rank(cache)
-        except NotApplicableError as error:
-            builder.note_failure(name, training.label, error)
-            continue
-        direction.record(
-            builder,
-            Condition(name, training.regime, source, target),
-            space,
-            retrieved,
-            concept_names=[held_out.filtered_corpus.concepts[i] for i in held_out.texts[source].concepts[queries]],
-            test_set=[
-                "documents",
-                f"corpus {split.corpus} {'-'.join(split.langs)}",
-                f"split {split.seed} {split.digest}" + (" with trained candidates" if split.candidates_train else ""),
-                f"{source}>{target}",
-                f"{len(queries)} {held_out.query_set} queries",
-            ],
-            system_details=[*system_details, space.signature],
-            shared=count_shared_concepts(training.texts, source, target),
-            csls_over=held_out.csls_over,
-        )
+        names = [held_out.filtered_corpus.concepts[i] for i in held_out.texts[source].concepts[queries]]
+        with builder.record_failure(name, training.regime, [source, target]):
+            direction.record(
+                builder,
+                Condition(name, training.regime, source, target),
+                space,
+                direction.rank(cache),
+                concept_names=names,
+                test_set=[
+                    "documents",
+                    f"corpus {split.corpus} {'-'.join(split.langs)}",
+                    f"split {split.seed} {split.digest}"
+                    + (" with trained candidates" if split.candidates_train else ""),
+                    f"{source}>{target}",
+                    f"{len(queries)} {held_out.query_set} queries",
+                ],
+                system_details=[*system_details, space.signature],
+                shared=count_shared_concepts(training.texts, source, target),
+                csls_over=held_out.csls_over,
+            )
 
 
 def _directions(pairs: Sequence[PairQueries]) -> Iterator[tuple[str, str]]:
@@ -262,16 +298,8 @@ def _facts(
     held_out: HeldOutDocuments, variant: str, regimes: Sequence[Regime], rank: int, seed: int, low_resource: int
 ) -> dict[str, Any]:
     split = held_out.split
-    languages = {
-        lang: {
-            "documents": len(texts),
-            "held_out": len(held_out.texts[lang]),
-            "concepts": len(np.unique(texts.concepts)),
-        }
-        for lang, texts in held_out.filtered_corpus.languages.items()
-    }
     return {
-        "corpus": {"digest": split.corpus, "languages": languages},
+        "corpus": {"digest": split.corpus, "languages": account(held_out)},
         "split": {
             "seed": split.seed,
             "digest": split.digest,

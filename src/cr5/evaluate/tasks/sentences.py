@@ -13,7 +13,8 @@ from cr5._typing import Ints
 from cr5.corpus.documents import SCHEMA, Batch
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned import AlignedSentences
-from cr5.evaluate.runs import TRAINED_ELSEWHERE, Condition, CslsOver, Run, RunBuilder, TrainedSystem
+from cr5.evaluate.run_builder import Condition, RunBuilder
+from cr5.evaluate.runs import TRAINED_ELSEWHERE, CslsOver, FailedSystem, Run, TrainedSystem
 from cr5.evaluate.splits import QuerySet
 from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space
 from cr5.evaluate.tasks.directions import Direction, background_of
@@ -130,6 +131,7 @@ def evaluate_sentences(
     query_set: QuerySet = "test",
     title: str = "sentences",
     training_details: Mapping[str, str] | None = None,
+    failed: Sequence[FailedSystem] = (),
     progress: ProgressCallback = no_progress,
 ) -> Run:
     """Query trained systems with sentences, pair by pair, in both directions; ``sample_sentences`` draws them.
@@ -137,9 +139,9 @@ def evaluate_sentences(
     If sentences are kept separate, a cr5 model takes its IDF weights from these, as in the paper, and is also
     evaluated with those of its training. Any sentence that is equivalent to the translation is right. A pair that the
     first system does not know is left out for all. ``training_details`` says in a system's signature what it was
-    trained on.
+    trained on. ``failed`` are systems that could not be trained.
     """
-    builder = RunBuilder()
+    builder = RunBuilder(seed, failed=list(failed))
     pair_facts: dict[str, Any] = {}
     seen: set[frozenset[str]] = set()
     for i, pair in enumerate(pairs):
@@ -157,19 +159,16 @@ def evaluate_sentences(
         for j, (system, space) in enumerate(spaces.items()):
             progress(Progress("evaluate", i * len(spaces) + j, len(pairs) * len(spaces), f"{name}: {system}"))
             details = (training_details or {}).get(system, "")
-            try:
+            with builder.record_failure(system, TRAINED_ELSEWHERE, pair.langs):
                 codes = {lang: space.code_of(lang) for lang in pair.langs}
                 for variant, variant_space, idf in _idf_variants(system, space, prepared, codes):
                     _query(builder, prepared, variant, variant_space, codes, [details, idf])
-            except NotApplicableError as error:
-                builder.note(f"{system}, {name}: {error}", group=f"{system} cannot")
-                continue
-            langs = space.langs or list(codes.values())
-            seconds, report = float(space.report.get("seconds", 0.0)), dict(space.report)
-            builder.trained.append(TrainedSystem(system, TRAINED_ELSEWHERE, langs, seconds, report))
-            for lang, code in codes.items():
-                if lang != code:
-                    builder.note(f"{system}, {name}: {lang} is queried as {code}", group=f"{system}, {lang}")
+                langs = space.langs or list(codes.values())
+                seconds, report = float(space.report.get("seconds", 0.0)), dict(space.report)
+                builder.trained.append(TrainedSystem(system, TRAINED_ELSEWHERE, langs, seconds, report))
+                for lang, code in codes.items():
+                    if lang != code:
+                        builder.note(f"{system}, {name}: {lang} is queried as {code}", group=f"{system}, {lang}")
     facts = {"pairs": pair_facts, "queries": query_set, "csls": {"neighbours": NEIGHBOURS, "over": csls_over}}
     return builder.build("sentences", title, facts | {"seed": seed})
 

@@ -10,18 +10,18 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.errors import Cr5Error
 from cr5.evaluate.dictionaries import dictionary_languages, read_dictionary
+from cr5.evaluate.run_builder import Condition, RunBuilder
 from cr5.evaluate.runs import (
     TRAINED_ELSEWHERE,
-    Condition,
     CslsOver,
+    FailedSystem,
     Queries,
     RankedCandidate,
     Run,
-    RunBuilder,
     TrainedSystem,
 )
 from cr5.evaluate.statistics import precision
-from cr5.evaluate.systems.space import NotApplicableError, Space
+from cr5.evaluate.systems.space import Space
 from cr5.evaluate.tasks.directions import MAX_BACKGROUND
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, no_progress
@@ -115,15 +115,17 @@ def evaluate_words(
     csls_over: CslsOver = "queries",
     title: str = "words",
     training_details: Mapping[str, str] | None = None,
+    failed: Sequence[FailedSystem] = (),
     progress: ProgressCallback = no_progress,
 ) -> Run:
     """Query trained systems for the translations of words; each dictionary is one direction.
 
     The candidates are all words that a system knows in the target language; any translation in the dictionary is
     right. A word that the system does not know, or none of whose translations it knows, has rank 0.
-    ``training_details`` says in a system's signature what it was trained on.
+    ``training_details`` says in a system's signature what it was trained on, ``failed`` are systems that could not be
+    trained.
     """
-    builder = RunBuilder()
+    builder = RunBuilder(failed=list(failed))
     all_queries: dict[str, WordQueries] = {}
     known: dict[str, dict[str, dict[str, int]]] = {}
     for path in dictionaries:
@@ -138,10 +140,8 @@ def evaluate_words(
         for j, (name, space) in enumerate(spaces.items()):
             progress(Progress("evaluate", i * len(spaces) + j, len(all_queries) * len(spaces), f"{direction}: {name}"))
             details = (training_details or {}).get(name, "")
-            try:
+            with builder.record_failure(name, TRAINED_ELSEWHERE, key):
                 known.setdefault(name, {})[direction] = _query(builder, queries, name, space, csls_over, details)
-            except NotApplicableError as error:
-                builder.note_failure(name, direction, error)
     described = {
         direction: {
             "source": str(path),
@@ -203,13 +203,15 @@ def _query(
         recorded.coverage.extend((rows >= 0).astype(float).tolist())
 
         def describe_query(i: int) -> tuple[str, list[RankedCandidate]]:
-            top = nearest(query_vectors[[i]], candidates, 10, penalty=penalties["csls"])
-            return queries.words[known[i]], [
-                RankedCandidate(candidate_words[j], round(2 * float(score), 4), bool(j in known_answers[i]))
+            if rows[i] < 0:
+                return queries.words[i], []
+            top = nearest(vectors[rows[[i]]], candidates, 10, penalty=penalties["csls"])
+            return queries.words[i], [
+                RankedCandidate(candidate_words[j], round(2 * float(score), 4), bool(j in answers[i]))
                 for j, score in zip(top.indices[0], top.scores[0], strict=True)
             ]
 
-        builder.add_examples(condition, ranks["csls"][known], describe_query)
+        builder.add_examples(condition, ranks["csls"], describe_query)
     return {"known": len(known), "unknown": unknown, "unanswered": unanswered}
 
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.evaluate.runs import Regime, Run
-from cr5.evaluate.systems.registry import role_of
 from cr5.retrieval.top_k import Measure
 
 
@@ -42,7 +41,7 @@ class FailureAnalysis(NamedTuple):
 
 def analyse_failures(run: Run, measure: Measure) -> FailureAnalysis | None:
     """Length and coverage of the queries that the first cr5 system answers and fails; None without such a system."""
-    scores = [s for s in run.scores if role_of(s.system) == "own" and s.measure == measure and s.ranks]
+    scores = [s for s in run.scores if run.role(s.system) == "own" and s.measure == measure and s.ranks]
     scores = [s for s in scores if (s.system, s.regime) == (scores[0].system, scores[0].regime)]
     if not scores:
         return None
