@@ -23,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 from datasketch import LeanMinHash, MinHash, MinHashLSH
 
-from cr5.corpus.documents import SCHEMA, Document, in_batches
+from cr5.corpus.documents import SCHEMA, Document
 from cr5.corpus.duplicates import Duplicates, bands
+from cr5.corpus.inputs import in_batches
 from cr5.corpus.minhash import BINS, SHINGLE
 from cr5.corpus.reading import read_batches
 

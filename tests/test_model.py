@@ -3,13 +3,16 @@
 import re
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import madeup
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -217,54 +220,72 @@ def test_texts_of_several_languages_have_the_rows_of_each_in_any_order(
     model: Cr5, drawn: list[tuple[str, list[int]]]
 ) -> None:
     mixed, langs = [madeup.text(lang, meanings) for lang, meanings in drawn], [lang for lang, _ in drawn]
-    vectors, found = model.encode_mixed(mixed, langs)
+    vectors = model.encode(mixed, langs)
     assert vectors.shape == (len(drawn), SETTINGS["rank"])
     assert vectors.dtype == np.float32
-    assert found == [(lang, 1.0) for lang in langs]
     for lang in LANGS:
         rows = [i for i, other in enumerate(langs) if other == lang]
-        np.testing.assert_array_equal(vectors[rows], model.encode([mixed[i] for i in rows], lang))
-    backwards, _ = model.encode_mixed(mixed[::-1], langs[::-1])
-    np.testing.assert_array_equal(backwards, vectors[::-1])
+        some = [mixed[i] for i in rows]
+        np.testing.assert_array_equal(vectors[rows], model.encode(some, lang))
+        np.testing.assert_array_equal(model.coverage(mixed, langs)[rows], model.coverage(some, lang))
+    np.testing.assert_array_equal(model.encode(mixed[::-1], langs[::-1]), vectors[::-1])
 
 
 def test_a_language_that_is_not_given_is_guessed(model: Cr5, documents: list[Document]) -> None:
     mixed, langs = [d.text for d in documents[:30]], [d.lang for d in documents[:30]]
-    vectors, found = model.encode_mixed(mixed)
-    assert found == [model.guess_language(text) for text in mixed]
-    assert [guess.lang for guess in found] == langs
+    vectors = model.encode(mixed)
+    assert model.guess_languages(mixed) == [model.guess_language(text) for text in mixed]
+    assert [guess.lang for guess in model.guess_languages(mixed)] == langs
     assert set(langs) == set(LANGS)
-    np.testing.assert_array_equal(vectors, model.encode_mixed(mixed, langs)[0])
+    np.testing.assert_array_equal(vectors, model.encode(mixed, langs))
+    np.testing.assert_array_equal(model.coverage(mixed), model.coverage(mixed, langs))
     some = [lang if i % 2 else None for i, lang in enumerate(langs)]
-    np.testing.assert_array_equal(vectors, model.encode_mixed(mixed, some)[0])
-    others, found = model.encode_mixed(mixed, ["aa"] * 30)  # what is given counts, right or wrong
-    assert set(found) == {("aa", 1.0)}
-    np.testing.assert_array_equal(others, model.encode(mixed, "aa"))
+    for container in (some, tuple(some), np.array(some, object), pd.Series(some), pa.array(some), iter(some)):
+        np.testing.assert_array_equal(vectors, model.encode(mixed, container))
+    assert [guess.lang for guess in model.guess_languages(mixed, ["bb"])] == ["bb"] * 30
+
+
+def test_one_text_is_one_vector_and_one_share(model: Cr5) -> None:
+    text = f"{word('bb', 3)} zzz"
+    for lang in ("bb", None, ["bb"], [None]):
+        np.testing.assert_array_equal(model.encode(text, lang), model.encode([text], "bb")[0], strict=True)
+        assert model.coverage(text, lang) == 0.5
+    assert model.encode(text).shape == (SETTINGS["rank"],)
+
+
+@pytest.mark.parametrize("container", [tuple, np.array, pd.Series, pl.Series, pa.array, iter])
+def test_texts_may_be_in_any_sequence(model: Cr5, container: Callable[[list[str]], Any]) -> None:
+    some = random_texts("aa", 20)
+    np.testing.assert_array_equal(model.encode(container(some), "aa"), model.encode(some, "aa"), strict=True)
+    np.testing.assert_array_equal(model.coverage(container(some), "aa"), model.coverage(some, "aa"), strict=True)
+    assert model.guess_languages(container(some)) == model.guess_languages(some)
+
+
+@pytest.mark.parametrize("method", ["encode", "coverage", "guess_languages"])
+@pytest.mark.parametrize("value", [None, b"bytes", float("nan"), 5])
+def test_what_is_no_text_is_refused_by_position_and_value(model: Cr5, method: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^`texts\[2\]` is {value!r}, not a string; ") as caught:
+        getattr(model, method)(["one", "two", value, "four"])
+    assert isinstance(caught.value, Cr5Error)
 
 
 def test_texts_without_a_known_word_are_zero_among_others(model: Cr5) -> None:
-    vectors, found = model.encode_mixed(["", word("bb", 3), "zzz", word("aa", 3)])
-    assert vectors.any(axis=1).tolist() == [False, True, False, True]
-    assert (found[1].lang, found[3].lang) == ("bb", "aa")
-    assert model.encode_mixed([])[0].shape == (0, SETTINGS["rank"])
+    mixed = ["", word("bb", 3), "zzz", word("aa", 3)]
+    assert model.encode(mixed).any(axis=1).tolist() == [False, True, False, True]
+    assert [guess.lang for guess in model.guess_languages(mixed)][1::2] == ["bb", "aa"]
+    assert model.encode([]).shape == (0, SETTINGS["rank"])
+    assert model.guess_languages([]) == []
 
 
 def test_languages_that_do_not_fit_the_texts_are_refused(model: Cr5) -> None:
-    with pytest.raises(Cr5Error) as caught:
-        model.encode_mixed(["one", "two"], ["aa"])
-    assert str(caught.value) == "2 texts have 1 languages; give one for each, None where it is to be guessed"
+    with pytest.raises(Cr5Error, match=r"^`lang` has 1 codes for 2 texts; give one for all texts, or one for each"):
+        model.encode(["one", "two"], ["aa"])
     with pytest.raises(Cr5Error, match=r"^the model has no language 'xx'; its languages are aa, bb, cc$"):
-        model.encode_mixed(["one", "two"], [None, "xx"])
-    with pytest.raises(TypeError, match=r"^langs is a single string; encode takes texts of one language$"):
-        model.encode_mixed(["one", "two"], "aa")
-    with pytest.raises(TypeError, match=r"^texts is a single string; put it into a list$"):
-        model.encode_mixed("one text")
-
-
-@pytest.mark.parametrize("method", ["encode", "coverage"])
-def test_a_single_string_is_refused(model: Cr5, method: str) -> None:
-    with pytest.raises(TypeError, match=r"^texts is a single string; put it into a list$"):
-        getattr(model, method)("one text", "aa")
+        model.encode(["one", "two"], [None, "xx"])
+    with pytest.raises(TypeError, match=r"^`lang\[1\]` is 5, not a language code; convert it$"):
+        model.encode(["one", "two"], ["aa", 5])  # type: ignore[list-item]
+    with pytest.raises(Cr5Error, match=r"^there is no language to choose from; fit the model first"):
+        Cr5(rank=3).encode("one")
 
 
 @pytest.mark.parametrize("method", ["encode", "coverage"])

@@ -4,12 +4,13 @@ import json
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cr5.errors import Cr5Error
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
-from cr5.settings import PRESETS, Settings, make_settings, setting_rows
+from cr5.settings import PRESETS, Settings, changed_settings, make_settings, setting_rows
 
 
 def message(*arguments: Any, **changes: Any) -> str:
@@ -119,6 +120,30 @@ def test_an_unknown_setting_is_named_with_the_closest_known_one(name: str, hint:
 )
 def test_an_impossible_value_is_refused(name: str, value: object, expected: str) -> None:
     assert message(**{name: value}) == expected
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given: dict[str, Any] = {
+        "rank": np.int64(300),
+        "ridge": np.float32(0.5),
+        "lowercase": np.True_,
+        "min_unique": np.uint8(3),
+    }
+    chosen = make_settings(**given)
+    assert chosen == make_settings(rank=300, ridge=0.5, lowercase=True, min_unique=3)
+    assert Settings.from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
+    assert message(rank=np.float64(2.5)) == "`rank=2.5` must be a whole number of at least 1"
+    assert message(ridge=np.float32("nan")) == '`ridge=nan` must be a number above 0, or "auto"'
+
+
+def test_none_is_the_setting_of_the_preset() -> None:
+    assert make_settings("wsdm19", tf=None, rank=None, ridge=1.0) == make_settings("wsdm19", ridge=1.0)
+
+
+def test_the_changes_of_a_preset_make_the_same_settings() -> None:
+    chosen = make_settings("wsdm19", rank=7, tf="log", segment=False, ridge="auto")
+    assert changed_settings(chosen) == {"rank": 7, "tf": "log", "segment": False}
+    assert make_settings("wsdm19", **changed_settings(chosen)) == chosen
 
 
 def test_values_at_their_limits_are_taken() -> None:

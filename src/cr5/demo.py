@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from cr5 import __version__
-from cr5.corpus.documents import Document, in_batches
+from cr5.corpus.documents import Document
+from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read
 from cr5.data import FOLDER
 from cr5.evaluate.runs import Run

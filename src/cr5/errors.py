@@ -4,9 +4,16 @@ A message states what is wrong, with the value, and what to do. It names paramet
 backticks (`rank`, `on_error="skip"`); the command line shows them as its options (--rank, --on-error skip).
 """
 
+import operator
+from typing import Any
+
 
 class Cr5Error(ValueError):
     """An input is unusable; the message names it and says what to do."""
+
+
+class Cr5TypeError(Cr5Error, TypeError):
+    """An argument is of a kind that cannot be used, or its name is unknown."""
 
 
 class CorpusError(Cr5Error):
@@ -33,3 +40,14 @@ def reason(error: OSError) -> str:
 def quoted(text: str) -> str:
     """A text as messages show it: in quotes, shortened to 60 characters, with control characters escaped."""
     return repr(text if len(text) <= 60 else text[:60] + "…")
+
+
+def whole_number(name: str, value: Any, minimum: int = 0) -> int:
+    """A parameter as Python's int, whichever library's it is; otherwise an error that names it."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise Cr5TypeError(f"`{name}={value!r}` must be a whole number of at least {minimum}") from None
+    if number < minimum:
+        raise Cr5Error(f"`{name}={number}` must be a whole number of at least {minimum}")
+    return number

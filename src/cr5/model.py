@@ -2,16 +2,20 @@
 
 import platform
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from textwrap import indent
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Self, overload
 
 import numpy as np
 
-from cr5._typing import Array, Sparse
+from cr5._typing import Array, Intercept, Sparse
 from cr5.corpus.identification import Guess
 from cr5.corpus.skipped import OnError, Skipped
-from cr5.errors import Cr5Error
+from cr5.corpus.texts import Texts, code_list, text_list
+from cr5.errors import Cr5Error, whole_number
 from cr5.features.counts import count_tokens
 from cr5.features.language_guess import guess_language
 from cr5.features.tfidf import Vocabulary
@@ -20,11 +24,11 @@ from cr5.language_map import LanguageMap
 from cr5.progress import ProgressCallback, no_progress, stop_on_interrupt
 from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
 from cr5.retrieval.vectors import document_vectors, row_products
-from cr5.settings import Settings, make_settings
+from cr5.settings import Metric, Ridge, Settings, changed_settings, make_settings, setting_rows, settings_docstring
 from cr5.storage.model_files import ModelFolder, check_model_folder, open_model, save
 
 if TYPE_CHECKING:  # encoding needs nothing of this
-    from cr5.corpus.documents import Batch, Document
+    from cr5.corpus.inputs import Documents
     from cr5.training.engines import Engine
     from cr5.training.engines.registry import EngineName
 
@@ -45,18 +49,93 @@ class EncodedText(NamedTuple):
 class Cr5:
     """A crosslingual document embedding: ``fit`` it on documents, ``encode`` texts with it.
 
-    Settings are those of a preset, "default" or "wsdm19" (the paper's), which keywords change:
-    ``Cr5(rank=100, ridge=1.0)``, ``Cr5("wsdm19", min_documents=5)``. See ``cr5.settings``.
+    Settings are those of a preset, "default" or "wsdm19" (the paper's), except for the keywords that are given:
+    ``Cr5(rank=100, ridge=1.0)``, ``Cr5("wsdm19", min_documents=5)``. None stands for the setting of the preset.
+
+    A model can be pickled and copied, and any number of threads may use it once it is fitted. It follows the
+    conventions of scikit-learn for parameters; ``cr5.integrations.sklearn`` has a transformer for pipelines.
     """
 
-    def __init__(self, preset: str = "default", **changes: Any) -> None:
-        self.settings: Settings = make_settings(preset, **changes)
-        self.report: dict[str, Any] = {}
+    def __init__(
+        self,
+        preset: str = "default",
+        *,
+        rank: int | None = None,
+        ridge: Ridge | None = None,
+        intercept: Intercept | None = None,
+        metric: Metric | None = None,
+        tol: float | None = None,
+        max_steps: int | None = None,
+        seed: int | None = None,
+        tf: Literal["raw", "log"] | None = None,
+        idf: Literal["plain", "smooth"] | None = None,
+        idf_power: float | None = None,
+        min_documents: int | None = None,
+        max_words: int | None = None,
+        min_unique: int | None = None,
+        max_unique: int | None = None,
+        normalise: bool | None = None,
+        lowercase: bool | None = None,
+        segment: bool | None = None,
+        segment_by: Literal["script", "language"] | None = None,
+        pretokenised: bool | None = None,
+        **unknown: Never,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name in ("preset", *_SETTING_NAMES)}
+        self._start(make_settings(**given, **unknown), given)
+
+    def _start(self, settings: Settings, given: Mapping[str, Any]) -> None:
+        self.settings = settings
+        self._given = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+        self._report: dict[str, Any] = {}
         self._trained: dict[str, LanguageMap] | ModelFolder = {}
         self._vocabularies: dict[str, Vocabulary] = {}
+        self._lock = Lock()
 
     def __repr__(self) -> str:
         return f"Cr5({self.settings.preset!r}, rank={self.settings.rank}, langs={self.langs})"
+
+    # Copies
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The whole model, with every language in memory: a copy does not depend on the files of this one."""
+        plain = {}
+        for lang in self.langs:
+            language = self._language(lang)  # whose arrays may be mapped from a file
+            arrays = (np.asarray(array) for array in (language.idf, language.map, language.offset))
+            plain[lang] = LanguageMap(language.words, *arrays)
+        return {"settings": self.settings, "given": self._given, "report": self._report, "languages": plain}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._start(state["settings"], state["given"])
+        self._report, self._trained = state["report"], state["languages"]
+
+    def __copy__(self) -> Self:
+        """A model that shares the arrays of this one, and not its settings."""
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    # Parameters, as in scikit-learn
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor; for a loaded model, the preset and every setting that differs from it.
+
+        ``deep`` is there for scikit-learn, and has no effect.
+        """
+        return dict.fromkeys(_SETTING_NAMES) | self._given
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings; a fitted model has to be fitted again."""
+        if params:
+            changed = self.get_params() | params
+            self._start(make_settings(**changed), changed)
+        return self
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What the fit used and how it went: documents, concepts, ridge, steps, warnings, versions."""
+        return deepcopy(self._report)
 
     @property
     def langs(self) -> list[str]:
@@ -65,7 +144,7 @@ class Cr5:
 
     def fit(
         self,
-        documents: "Iterable[Document] | Iterable[Batch]",
+        documents: "Documents",
         *,
         on_error: OnError = "raise",
         skipped: Skipped | None = None,
@@ -74,7 +153,13 @@ class Cr5:
         threads: int | None = None,
         progress: ProgressCallback = no_progress,
     ) -> Self:
-        """Learn from documents, or from the batches that ``read_batches`` yields.
+        """Learn from documents with the fields concept, lang and text, and optionally title and url.
+
+        They may be a path, or several (a file, a folder, "builtin", see ``read``); a DataFrame of pandas or polars, an
+        Arrow table, a dataset of Hugging Face; or an iterable of ``Document``, dicts, tuples (concept, lang, text) or
+        tables, or of the batches that ``read_batches`` yields.
+        With ``on_error="skip"``, documents that cannot be used are left out, and counted in ``skipped`` if that is
+        given; otherwise they are an error, which names the position and the value.
 
         A concept in one language only is an error; with ``on_error="skip"``, its documents are skipped, and counted in
         ``skipped`` if that is given.
@@ -82,11 +167,13 @@ class Cr5:
         default on all cores of this machine. ``checkpoint`` names a file from which an interrupted fit continues.
         While the solver runs, Ctrl-C stops it and keeps the model as it is at that point.
         """
+        from cr5.corpus.inputs import in_batches
         from cr5.training.engines.cpu import CpuEngine
         from cr5.training.pipeline import train
 
         engine = engine or CpuEngine(threads=threads)
-        corpus = engine.count_words(documents, self.settings.tokeniser, threads=threads, progress=progress)
+        batches = in_batches(documents, on_error=on_error, skipped=skipped)
+        corpus = engine.count_words(batches, self.settings.tokeniser, threads=threads, progress=progress)
         corpus.require_shared((skipped or Skipped()) if on_error == "skip" else None)
         with stop_on_interrupt() as should_stop:
             languages, report = train(
@@ -97,46 +184,45 @@ class Cr5:
                 progress=progress,
                 should_stop=should_stop,
             )
-        self._trained, self._vocabularies, self.report = languages, {}, report | {"versions": _versions()}
+        self._trained, self._vocabularies, self._report = languages, {}, report | {"versions": _versions()}
         return self
 
-    def encode(self, texts: Sequence[str], lang: str) -> Array:
-        """Texts of one language -> texts x rank, float32 rows of length 1.
+    def encode(self, texts: str | Texts, lang: str | Iterable[str | None] | None = None) -> Array:
+        """One text -> its vector (rank); several -> texts x rank. Vectors are float32 and of length 1.
 
-        Texts of any length are encoded in full. The row of a text without a known word is zero.
+        ``texts`` may be any sequence of strings, an array of NumPy or Arrow, or a column of a DataFrame. ``lang`` is
+        the language of all texts, or one for each; where it is None, it is guessed (see ``guess_languages``).
+        Texts of any length are encoded in full. The vector of a text without a known word is zero.
         """
-        result = np.empty((len(_texts(texts)), self.settings.rank), np.float32)
-        self._language(lang)  # must exist, also for no texts
-        for i in range(0, len(texts), CHUNK_TEXTS):
-            tokens = self.settings.tokeniser(texts[i : i + CHUNK_TEXTS], lang)
-            result[i : i + CHUNK_TEXTS] = self._vectors(tokens, lang)
+        if isinstance(texts, str):
+            return self.encode([texts], lang)[0]  # type: ignore[no-any-return]
+        texts = text_list(texts)
+        if isinstance(lang, str):
+            return self._encode(texts, lang)
+        result = np.empty((len(texts), self.settings.rank), np.float32)
+        for code, rows in self._rows_by_language(texts, lang).items():
+            result[rows] = self._encode([texts[row] for row in rows], code)
         return result
 
-    def encode_mixed(
-        self, texts: Sequence[str], langs: Sequence[str | None] | None = None
-    ) -> tuple[Array, list[Guess]]:
-        """Texts of several languages -> texts x rank, as ``encode`` has them, and the language of each.
+    @overload
+    def coverage(  # type: ignore[overload-overlap]
+        self, texts: str, lang: str | Iterable[str | None] | None = None
+    ) -> float: ...
 
-        ``langs``: the language of each text, or None to guess it; without ``langs``, all are guessed.
-        """
-        if isinstance(langs, str):
-            raise TypeError("langs is a single string; encode takes texts of one language")
-        langs = [None] * len(texts) if langs is None else langs
-        if len(langs) != len(_texts(texts)):
-            raise Cr5Error(
-                f"{len(texts):,} texts have {len(langs):,} languages; give one for each, None where it is to be guessed"
-            )
-        pairs = zip(texts, langs, strict=True)
-        guesses = [Guess(lang, 1.0) if lang else self.guess_language(text) for text, lang in pairs]
-        result = np.empty((len(texts), self.settings.rank), np.float32)
-        for lang in {guess.lang for guess in guesses}:
-            rows = [i for i, guess in enumerate(guesses) if guess.lang == lang]
-            result[rows] = self.encode([texts[i] for i in rows], lang)
-        return result, guesses
+    @overload
+    def coverage(self, texts: Texts, lang: str | Iterable[str | None] | None = None) -> Array: ...
 
-    def coverage(self, texts: Sequence[str], lang: str) -> Array:
-        """The share of each text's tokens that the model knows; 0 for an empty text."""
-        return self._coverage(self.settings.tokeniser(_texts(texts), lang), lang)
+    def coverage(self, texts: str | Texts, lang: str | Iterable[str | None] | None = None) -> float | Array:
+        """The share of each text's tokens that the model knows, 0 for an empty text; arguments as in ``encode``."""
+        if isinstance(texts, str):
+            return float(self.coverage([texts], lang)[0])
+        texts = text_list(texts)
+        if isinstance(lang, str):
+            return self._coverage(self.settings.tokeniser(texts, lang), lang)
+        result = np.empty(len(texts), np.float32)
+        for code, rows in self._rows_by_language(texts, lang).items():
+            result[rows] = self._coverage(self.settings.tokeniser([texts[row] for row in rows], code), code)
+        return result
 
     def encode_text(self, text: str, lang: str) -> EncodedText:
         """Tokenise a text once, for its vector as in ``encode`` and its coverage as in ``coverage``."""
@@ -146,57 +232,65 @@ class Cr5:
 
     def words(self, lang: str) -> list[str]:
         """A language's vocabulary, most frequent word first."""
-        return self._language(lang).words
+        return list(self._language(lang).words)
 
     def word_vectors(self, lang: str) -> Array:
-        """words x rank: the vector of every word of ``words``."""
-        return self._language(lang).map
+        """words x rank: the vector of every word of ``words``; the array cannot be written to."""
+        view = np.asarray(self._language(lang).map).view()
+        view.flags.writeable = False
+        return view
 
-    def guess_language(self, text: str, langs: Sequence[str] | None = None) -> Guess:
-        """The most probable language of a text among ``langs``, by default all of the model, and its probability.
+    def guess_languages(self, texts: Texts, langs: Iterable[str] | None = None) -> list[Guess]:
+        """The most probable language of each text among ``langs``, by default all of the model, and its probability.
 
         A single known word is enough: of held-out single words of the built-in encyclopedia, 95 of 100 are identified
         correctly, and 73 by a character-based identifier alone.
         """
-        langs = self.langs if langs is None else langs
-        if not langs:
+        texts = text_list(texts)
+        chosen = self.langs if langs is None else list(langs)
+        if texts and not chosen:
             raise Cr5Error("there is no language to choose from; fit the model first, or give `langs`")
-        return guess_language(text, {lang: self._vocabulary(lang).index for lang in langs}, self.settings.tokeniser)
+        vocabularies = {lang: self._vocabulary(lang).index for lang in chosen}
+        return [guess_language(text, vocabularies, self.settings.tokeniser) for text in texts]
+
+    def guess_language(self, text: str, langs: Iterable[str] | None = None) -> Guess:
+        """The most probable language of one text, as in ``guess_languages``."""
+        return self.guess_languages([text], langs)[0]
 
     def similar_words(self, word: str, lang: str, to: str, k: int = 10) -> list[tuple[str, float]]:
         """The words of language ``to`` whose vectors have the largest cosine with a word of ``lang``."""
-        tokens = self.settings.tokeniser([word], lang).words
+        k, source, target = whole_number("k", k), self._language(lang), self._language(to)
+        tokens = self.settings.tokeniser(text_list([word], "word"), lang).words
         row = self._vocabulary(lang).index.get(tokens[0]) if len(tokens) == 1 else None
         if row is None:
             raise Cr5Error(
-                f"{word!r} is not one of the {len(self.words(lang)):,} words known in {lang}; "
+                f"{word!r} is not one of the {len(source.words):,} words known in {lang}; "
                 "try a more frequent word or another form of it"
             )
-        query, candidates = self.word_vectors(lang)[row], self.word_vectors(to)
+        query, candidates = source.map[row], target.map
         norms = np.sqrt(row_products(candidates, candidates) * (query @ query))
         cosines = (candidates @ query) / np.where(norms > 0, norms, 1)
         if lang == to:
             cosines[row] = -np.inf
         best = np.argsort(-cosines, kind="stable")[: min(k, len(cosines) - (lang == to))]
-        return [(self.words(to)[i], float(cosines[i])) for i in best]
+        return [(target.words[i], float(cosines[i])) for i in best]
 
     def explain(self, text_a: str, lang_a: str, text_b: str, lang_b: str, k: int = 10) -> Explanation:
         """The words that make two texts similar, with their contributions to the cosine."""
-        return explain_vectors(self._parts(text_a, lang_a), self._parts(text_b, lang_b), k)
+        return explain_vectors(self._parts(text_a, lang_a), self._parts(text_b, lang_b), whole_number("k", k))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder; an earlier model in it is replaced atomically."""
         languages = {lang: self._language(lang) for lang in self.langs}
-        save(Path(path), {"settings": self.settings.to_json(), "report": self.report}, languages)
+        save(Path(path), {"settings": self.settings.to_json(), "report": self._report}, languages)
 
     @classmethod
     def load(cls, path: str | Path, langs: Sequence[str] | None = None) -> Self:
         """Open a saved model; a language's files are mapped into memory when it is first used."""
         folder = open_model(Path(path), langs)
-        model = cls()
-        model.settings = Settings.from_json(folder.metadata["settings"])
-        model.report = folder.metadata["report"]
-        model._trained = folder
+        model, settings = cls(), Settings.from_json(folder.metadata["settings"])
+        model._start(settings, {"preset": settings.preset} | changed_settings(settings))
+        model._report, model._trained = folder.metadata["report"], folder
         return model
 
     def _language(self, lang: str) -> LanguageMap:
@@ -207,9 +301,39 @@ class Cr5:
 
     def _vocabulary(self, lang: str) -> Vocabulary:
         if lang not in self._vocabularies:
-            language = self._language(lang)
-            self._vocabularies[lang] = Vocabulary(language.words, language.idf, self.settings.weighting)
+            with self._lock:  # of several threads, only one makes it
+                if lang not in self._vocabularies:
+                    language = self._language(lang)
+                    vocabulary = Vocabulary(language.words, language.idf, self.settings.weighting)
+                    vocabulary.index  # noqa: B018 - computed now, not by every thread
+                    self._vocabularies[lang] = vocabulary
         return self._vocabularies[lang]
+
+    def _rows_by_language(self, texts: list[str], langs: Iterable[str | None] | None) -> dict[str, list[int]]:
+        """For each language, the positions of its texts, after guessing the languages that are not given."""
+        codes = code_list(langs if langs is not None else [None] * len(texts))
+        if len(codes) != len(texts):
+            raise Cr5Error(
+                f"`lang` has {len(codes):,} codes for {len(texts):,} texts; give one for all texts, or one for each, "
+                "None where it is to be guessed"
+            )
+        for code in set(codes) - {None}:
+            self._language(str(code))  # must exist
+        unknown = [i for i, code in enumerate(codes) if code is None]
+        for i, guess in zip(unknown, self.guess_languages([texts[i] for i in unknown]), strict=True):
+            codes[i] = guess.lang
+        rows: dict[str, list[int]] = {}
+        for i, code in enumerate(codes):
+            rows.setdefault(str(code), []).append(i)
+        return rows
+
+    def _encode(self, texts: list[str], lang: str) -> Array:
+        result = np.empty((len(texts), self.settings.rank), np.float32)
+        self._language(lang)  # must exist, also for no texts
+        for i in range(0, len(texts), CHUNK_TEXTS):
+            tokens = self.settings.tokeniser(texts[i : i + CHUNK_TEXTS], lang)
+            result[i : i + CHUNK_TEXTS] = self._vectors(tokens, lang)
+        return result
 
     def _tfidf(self, tokens: Tokens, lang: str) -> Sparse:
         return self._vocabulary(lang).transform(count_tokens(tokens))
@@ -234,6 +358,10 @@ class Cr5:
         return VectorParts([language.words[i] for i in X.indices], summands / norm, vector / norm)
 
 
+_SETTING_NAMES = [row.name for row in setting_rows()]
+Cr5.__doc__ = f"{Cr5.__doc__}\n{indent(settings_docstring(), '    ')}\n"
+
+
 def checkpoint_path(output: Path) -> Path:
     """The checkpoint that ``train_model`` writes beside the folder of a model."""
     return Path(f"{output if output.name else output.resolve()}.checkpoint")
@@ -241,7 +369,7 @@ def checkpoint_path(output: Path) -> Path:
 
 def train_model(
     model: Cr5,
-    documents: "Iterable[Document] | Iterable[Batch]",
+    documents: "Documents",
     output: Path,
     *,
     resume: bool = False,
@@ -267,12 +395,6 @@ def train_model(
         model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
         model.save(output)
     checkpoint.unlink(missing_ok=True)
-
-
-def _texts(texts: Sequence[str]) -> Sequence[str]:
-    if isinstance(texts, str):
-        raise TypeError("texts is a single string; put it into a list")
-    return texts
 
 
 def _versions() -> dict[str, str]:

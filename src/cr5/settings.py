@@ -6,13 +6,16 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+import numpy as np
+
 from cr5._typing import Intercept
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, Cr5TypeError
 from cr5.features import setting
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 
 Ridge: TypeAlias = float | Literal["auto"]
+Metric: TypeAlias = Literal["orthonormal", "signal"]
 
 _MINIMA = {"rank": 1, "max_steps": 1, "max_words": 1}  # of settings whose least value is not 0
 
@@ -52,7 +55,7 @@ class Settings:
         '"language": centre each language separately, also when encoding; "shared": centre all documents together '
         "in training only, as in the paper.",
     )
-    metric: Literal["orthonormal", "signal"] = setting(
+    metric: Metric = setting(  # noqa: RUF009
         "signal",
         '"orthonormal": maps with orthonormal columns, as in the paper. "signal": eigenvector i is scaled by '
         "sqrt(theta / (m - theta)), the square root of the ratio of what the documents of a concept (at most m) share "
@@ -73,6 +76,11 @@ class Settings:
                     is_valid, requirement = _check(field_.type, value, minima.get(field_.name, 0))
                     if not is_valid:
                         raise Cr5Error(f"`{field_.name}={value!r}` must be {requirement}")
+
+    def value(self, name: str) -> Any:
+        """The value of a setting of any part."""
+        parts = (self, self.weighting, self.tokeniser)
+        return next(getattr(part, name) for part in parts if hasattr(part, name))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as a saved model holds them."""
@@ -98,7 +106,10 @@ PRESETS = {
 
 
 def make_settings(preset: str = "default", **changes: Any) -> Settings:
-    """A preset with some settings changed; those of the weighting and tokeniser are named directly."""
+    """A preset with some settings changed; those of the weighting and tokeniser are named directly.
+
+    A setting that is None is that of the preset. NumPy's numbers are taken as Python's.
+    """
     if preset not in PRESETS:
         raise Cr5Error(f"there is no preset {preset!r}; the presets are {', '.join(PRESETS)}")
     base = PRESETS[preset]
@@ -108,12 +119,33 @@ def make_settings(preset: str = "default", **changes: Any) -> Settings:
     for name in changes:
         if name not in known:
             hint = get_close_matches(name, known, 1)
-            raise Cr5Error(f"there is no setting {name!r}" + (f"; did you mean {hint[0]}?" if hint else ""))
+            raise Cr5TypeError(f"there is no setting {name!r}" + (f"; did you mean {hint[0]}?" if hint else ""))
+    given = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in changes.items()
+        if value is not None
+    }
     nested = {
-        part: replace(getattr(base, part), **{name: changes[name] for name in changes if name in names})
+        part: replace(getattr(base, part), **{name: given[name] for name in given if name in names})
         for part, names in nested_names.items()
     }
-    return replace(base, **nested, **{name: changes[name] for name in changes if name in top_names})
+    return replace(base, **nested, **{name: given[name] for name in given if name in top_names})
+
+
+def changed_settings(settings: Settings) -> dict[str, Any]:
+    """The settings that differ from those of their preset, by name, as ``make_settings`` takes them."""
+    base = PRESETS[settings.preset]
+    parts: list[tuple[Any, Any]] = [
+        (settings, base),
+        (settings.weighting, base.weighting),
+        (settings.tokeniser, base.tokeniser),
+    ]
+    return {
+        field_.name: getattr(part, field_.name)
+        for part, preset_part in parts
+        for field_ in fields(part)
+        if "meaning" in field_.metadata and getattr(part, field_.name) != getattr(preset_part, field_.name)
+    }
 
 
 class SettingRow(NamedTuple):
@@ -137,3 +169,12 @@ def setting_rows() -> Iterator[SettingRow]:
             if meaning := field_.metadata.get("meaning"):
                 name = field_.name
                 yield SettingRow(name, repr(getattr(default_part, name)), repr(getattr(paper_part, name)), meaning)
+
+
+def settings_docstring() -> str:
+    """The settings in the format of a docstring, for the class that takes them as keywords."""
+    lines = ["Parameters", "----------"]
+    for row in setting_rows():
+        paper = "" if row.paper == row.default else f"; {row.paper} in the preset wsdm19"
+        lines += [f"{row.name}", f"    {row.meaning} Default: {row.default}{paper}."]
+    return "\n".join(lines)

@@ -16,7 +16,7 @@ import pytest
 
 from cr5 import Cr5, Document, demo
 from cr5.cli import run
-from cr5.corpus.documents import in_batches
+from cr5.corpus.inputs import in_batches
 from cr5.evaluate.splits import training_rows
 from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser

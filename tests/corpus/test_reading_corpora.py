@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cr5.corpus import formats
-from cr5.corpus.documents import SCHEMA, Batch, Document, ReadOptions, batch_records, in_batches
+from cr5.corpus.documents import SCHEMA, Batch, Document, ReadOptions, batch_records
+from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import ReadLimits, json_records
@@ -427,8 +428,8 @@ def test_documents_are_checked_like_lines() -> None:
     wrong = {
         Document("Q1", "en", " \n"): "field 'text' is empty; every document needs concept, lang and text",
         Document("Q1", "", "a"): "field 'lang' is empty; every document needs concept, lang and text",
-        Document("Q1", "en", None): "field 'text' is null; every document needs concept, lang and text",  # type: ignore[arg-type]
-        Document("Q1", "en", b"a"): "field 'text' is a bytes, not a string; write it as a string",  # type: ignore[arg-type]
+        Document("Q1", "en", None): "field 'text' is None; every document needs concept, lang and text",  # type: ignore[arg-type]
+        Document("Q1", "en", b"a"): "field 'text' is b'a', not a string; decode it",  # type: ignore[arg-type]
         Document("Q1", "en", "a", "\udcff"): "field 'title' contains a lone surrogate, \\udcff; remove it",
     }
     for document, complaint in wrong.items():

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 
 from cr5 import Document
 from cr5._typing import Array, Ints
-from cr5.corpus.documents import in_batches
+from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error
 from cr5.evaluate.systems.bm25 import bm25
 from cr5.evaluate.systems.esa import cl_esa

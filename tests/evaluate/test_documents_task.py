@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from cr5._typing import Array
-from cr5.corpus.documents import Document, in_batches
+from cr5.corpus.documents import Document
+from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error, MissingPackageError
 from cr5.evaluate.report.facts import accounting
 from cr5.evaluate.report.formatting import describe_failures

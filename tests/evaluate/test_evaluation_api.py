@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cr5 import Cr5, Document, evaluate, write
-from cr5.corpus.documents import in_batches
+from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error
 from cr5.evaluate.dictionaries import read_dictionaries
 from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, make_systems, role_of

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from miniature import write_miniature
 
-from cr5.corpus.documents import Document, in_batches
+from cr5.corpus.documents import Document
+from cr5.corpus.inputs import in_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.evaluate.published.indices import MISSING_WORD

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cr5.corpus.documents import Document, in_batches
+from cr5.corpus.documents import Document
+from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import REGIMES
 from cr5.evaluate.splits import Split, choose_bridge, make_split, training_rows

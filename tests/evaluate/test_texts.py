@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cr5 import Document
 from cr5._typing import Ints
-from cr5.corpus.documents import in_batches
+from cr5.corpus.inputs import in_batches
 from cr5.errors import CorpusError
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, _digest, mask_shared_words, read_texts
 from cr5.features.tokeniser import Tokeniser

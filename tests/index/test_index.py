@@ -580,7 +580,7 @@ def test_a_killed_process_loses_no_committed_batch(index: Index, tmp_path: Path,
 import sys
 from pathlib import Path
 import madeup
-from cr5.corpus.documents import in_batches
+from cr5.corpus.inputs import in_batches
 from cr5.index import Index, IngestSettings
 single = [batch for document in madeup.corpus(concepts=30) for batch in in_batches([document])]
 index = Index.open(Path({str(index.folder)!r}), store={address!r}, settings=IngestSettings(batch_rows=5))

@@ -22,6 +22,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 import cr5.integrations.haystack
 import cr5.integrations.langchain
+import cr5.integrations.sklearn
 from cr5 import Cr5, Document, demo
 from cr5.errors import Cr5Error
 from cr5.integrations.haystack import Cr5DocumentEmbedder, Cr5TextEmbedder
@@ -197,6 +198,11 @@ def test_a_document_without_text_or_in_an_unknown_language_is_an_error(folder: P
             cr5.integrations.haystack.__file__,
             "haystack",
             "the embedders need Haystack; install it with pip install 'cr5[haystack]'",
+        ),
+        (
+            cr5.integrations.sklearn.__file__,
+            "sklearn.base",
+            "Cr5Transformer needs scikit-learn: pip install 'cr5[sklearn]'",
         ),
     ],
 )

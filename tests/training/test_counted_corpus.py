@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from cr5.corpus.documents import Batch, Document, in_batches
+from cr5.corpus.documents import Batch, Document
+from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.writing import write

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from cr5.corpus.documents import Document, in_batches
+from cr5.corpus.documents import Document
+from cr5.corpus.inputs import in_batches
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.training.inspection import LanguageFacts, inspect

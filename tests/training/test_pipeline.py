@@ -14,7 +14,7 @@ import pytest
 from oracle import dense_maps
 
 from cr5 import CorpusError, Cr5, Document, NotConverged
-from cr5.corpus.documents import in_batches
+from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error
 from cr5.features.counts import WordCounts
 from cr5.features.tfidf import Vocabulary

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from cr5 import demo, settings
 from cr5._typing import Array, Intercept, Ints, Sparse
-from cr5.corpus.documents import in_batches
+from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
 from cr5.training import solver

@@ -5,9 +5,8 @@ Every row of a batch keeps its file and line, so that an error found later can n
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 
 from cr5.corpus.skipped import OnError
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits, Record, RecordError, check_text
-from cr5.errors import CorpusError
 
 SCHEMA = pa.schema([(name, pa.string()) for name in ("concept", "lang", "text", "title", "url")])
 """The columns of a corpus."""
@@ -24,7 +22,8 @@ REQUIRED_COLUMNS = ("concept", "lang", "text")
 NumberedRows: TypeAlias = tuple[pa.RecordBatch, NDArray[np.int64]]
 """Rows of ``SCHEMA`` without nulls, and the line of each, from 1."""
 
-_IN_MEMORY = "documents"  # the source of documents that do not come from a file
+DOCUMENTS, ROWS = "documents", "rows"
+"""The sources of documents that do not come from a file: one by one, or rows of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,8 @@ def location(source: str, line: int | None) -> str:
     """A line of a source, as messages name it."""
     if line is None:
         return source
-    if source == _IN_MEMORY:
-        return f"document {line}"
+    if source in (DOCUMENTS, ROWS):
+        return f"{source.removesuffix('s')} {line}"
     return f"{source}: row {line}" if Path(source).suffix.lower() == ".parquet" else f"{source}:{line}"
 
 
@@ -71,26 +70,6 @@ class ReadOptions:
     on_error: OnError = "raise"
     batch_rows: int = 4000
     limits: ReadLimits = DEFAULT_LIMITS
-
-
-def in_batches(items: Iterable[Batch] | Iterable[Document], batch_rows: int = 4000) -> Iterator[Batch]:
-    """Documents in batches of at most ``batch_rows``; batches unchanged."""
-    iterator = iter(items)
-    first = next(iterator, None)
-    if first is None:
-        return
-    everything = chain([first], iterator)
-    if isinstance(first, Batch):
-        yield from cast(Iterator[Batch], everything)
-        return
-
-    def report(line: int | None, reason: str, explanation: str) -> None:
-        raise CorpusError(f"{location(_IN_MEMORY, line)}: {explanation}")
-
-    records = ({name: getattr(document, name) for name in SCHEMA.names} for document in everything)
-    options = ReadOptions(batch_rows=batch_rows)
-    for rows, lines in batch_records(enumerate(records, 1), report, "document", options):
-        yield Batch(rows, _IN_MEMORY, lines)
 
 
 def batch_records(

@@ -57,7 +57,7 @@ def read_jsonl(stream: IO[bytes], report: ErrorReporter, options: ReadOptions) -
     """One JSON object per line."""
     for first, block in line_blocks(stream, report, options.batch_rows, options.limits):
         rows = _parse_block(block)
-        checked = None if rows is None else _check_rows(rows, first, options.langs)
+        checked = None if rows is None else check_rows(rows, first, options.langs)
         if checked is not None:
             yield checked
         else:
@@ -109,11 +109,11 @@ def read_csv(
 ) -> Iterator[NumberedRows]:
     """A header and one row per document."""
     sizes: dict[str, Any] = {"block_lines": options.batch_rows, "limits": options.limits}
-    records = csv_records(stream, report, _check_columns, delimiter=delimiter, **sizes)
+    records = csv_records(stream, report, check_columns, delimiter=delimiter, **sizes)
     return batch_records(records, report, "row", options)
 
 
-def _check_columns(names: Sequence[str]) -> str | None:
+def check_columns(names: Sequence[str]) -> str | None:
     """What is wrong with the columns of a table; None if nothing is."""
     for name in SCHEMA.names:
         if name in REQUIRED_COLUMNS and name not in names:
@@ -123,7 +123,7 @@ def _check_columns(names: Sequence[str]) -> str | None:
     return None
 
 
-def _check_rows(rows: pa.RecordBatch, first: int, langs: Collection[str] | None) -> NumberedRows | None:
+def check_rows(rows: pa.RecordBatch, first: int, langs: Collection[str] | None) -> NumberedRows | None:
     """The same result as ``batch_records``, for rows of valid UTF-8; None if that would report an error."""
     lines = np.arange(first, first + rows.num_rows, dtype=np.int64)
     if _has_blanks(rows["lang"]):
@@ -148,12 +148,12 @@ def _has_blanks(column: pa.StringArray) -> bool:
 def read_parquet(stream: Any, report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
     """One row per document; a row group without a wanted language is not decoded."""
     file = pq.ParquetFile(stream, buffer_size=1 << 20)
-    if explanation := _check_columns(file.schema_arrow.names):
+    if explanation := check_columns(file.schema_arrow.names):
         report(None, "missing column", explanation)
         return
     names = [name for name in SCHEMA.names if name in file.schema_arrow.names]
     for name in names:
-        if not _is_accepted_type(column_type := file.schema_arrow.field(name).type, name):
+        if not is_accepted_type(column_type := file.schema_arrow.field(name).type, name):
             report(None, "wrong type", f"column '{name}' is {column_type}, not string; write it as strings")
             return
 
@@ -170,7 +170,7 @@ def read_parquet(stream: Any, report: ErrorReporter, options: ReadOptions) -> It
             yield from _check_parquet(batch, first, report, options)
 
 
-def _is_accepted_type(column_type: pa.DataType, name: str) -> bool:
+def is_accepted_type(column_type: pa.DataType, name: str) -> bool:
     if pa.types.is_dictionary(column_type):
         column_type = column_type.value_type
     string_types = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
@@ -189,7 +189,7 @@ def _check_parquet(
     checked = None
     with suppress(pa.ArrowInvalid):  # Parquet does not enforce that strings are UTF-8
         rows.validate(full=True)
-        checked = _check_rows(rows, first, options.langs)
+        checked = check_rows(rows, first, options.langs)
     if checked is not None:
         yield checked
     else:

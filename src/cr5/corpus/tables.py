@@ -232,14 +232,15 @@ def parquet_batches(
             continue
         fitting = limits.batch_bytes * metadata.num_rows // max(metadata.total_byte_size, 1)
         for batch in file.iter_batches(max(1, min(max_rows, fitting)), row_groups=[group], columns=list(columns)):
-            for part in _split_by_size(batch, limits.batch_bytes):
+            for part in split_by_size(batch, limits.batch_bytes):
                 yield row, part
                 row += part.num_rows
 
 
-def _split_by_size(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
+def split_by_size(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """A batch in parts of at most ``max_bytes``, or of one row."""
     if batch.nbytes <= max_bytes or batch.num_rows == 1:
         yield batch
     else:
-        yield from _split_by_size(batch.slice(0, batch.num_rows // 2), max_bytes)
-        yield from _split_by_size(batch.slice(batch.num_rows // 2), max_bytes)
+        yield from split_by_size(batch.slice(0, batch.num_rows // 2), max_bytes)
+        yield from split_by_size(batch.slice(batch.num_rows // 2), max_bytes)

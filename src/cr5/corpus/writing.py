@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA, Batch, Document, in_batches
+from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA
 from cr5.corpus.formats import describe_unknown_suffix, split_format
+from cr5.corpus.inputs import Documents, in_batches
 from cr5.errors import CorpusError
 from cr5.storage.atomic import atomic_write
 from cr5.storage.compressed import compressed_writer
@@ -20,12 +21,12 @@ from cr5.storage.compressed import compressed_writer
 _ROW_GROUP_BYTES = 32 << 20
 
 
-def write(path: str | Path, items: Iterable[Batch] | Iterable[Document]) -> int:
-    """Write a corpus in the format of the path's suffix ("-": JSONL to standard output).
+def write(path: str | Path, documents: Documents) -> int:
+    """Write documents, as ``Cr5.fit`` takes them, in the format of the path's suffix ("-": JSONL to standard output).
 
     The file appears under its name when it is complete and on disk. Returns the number of documents.
     """
-    rows = (batch.rows for batch in in_batches(items))
+    rows = (batch.rows for batch in in_batches(documents))
     if str(path) == "-":
         count = write_jsonl(sys.stdout.buffer, rows)
         sys.stdout.buffer.flush()

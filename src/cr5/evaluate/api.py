@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Literal
 
 from cr5.corpus.documents import Document
+from cr5.corpus.inputs import Documents
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.writing import write
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned import read_aligned
 from cr5.evaluate.dictionaries import dictionary_languages, read_dictionaries, read_dictionary
 from cr5.evaluate.preparation import (
-    CorpusInput,
     Paths,
     SplitOptions,
     Systems,
@@ -45,7 +45,7 @@ DOCUMENT_SYSTEMS = ("cr5", "floor", "bm25", "esa")
 
 
 def documents(
-    corpus: CorpusInput,
+    corpus: Documents,
     *,
     systems: Systems = DOCUMENT_SYSTEMS,
     regimes: Sequence[Regime] | Literal["all"] = ("joint",),
@@ -76,7 +76,7 @@ def documents(
     Parameters
     ----------
     corpus
-        Paths, documents or batches of documents, in two or more languages.
+        Documents in two or more languages, as ``Cr5.fit`` takes them.
     systems
         What to train and measure: keys of ``cr5.evaluate.SYSTEMS`` ("cr5", "wsdm19", "floor", "bm25", "lsi", "esa",
         "inverted", "words", "dictionary"), your own ``SystemEntry``, or "all".
@@ -177,7 +177,7 @@ def documents(
 
 
 def held_out_texts(
-    corpus: CorpusInput,
+    corpus: Documents,
     folder: str | Path,
     *,
     settings: Settings | None = None,
@@ -217,7 +217,7 @@ def sentences(
     langs: Sequence[str] | None = None,
     queries: int = SENTENCE_QUERIES,
     separate: float = SEPARATE_SHARE,
-    train: CorpusInput | None = None,
+    train: Documents | None = None,
     systems: Systems | None = None,
     dictionary: Paths = (),
     validation: bool = False,
@@ -288,7 +288,7 @@ def words(
     model: Cr5 | str | Path,
     dictionaries: Paths,
     *,
-    train: CorpusInput | None = None,
+    train: Documents | None = None,
     systems: Systems | None = None,
     dictionary: Paths = (),
     csls_over: CslsOver = "queries",

@@ -1,14 +1,14 @@
 """Preparing an evaluation: corpus, split, baselines, output folder."""
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias
 
-from cr5.corpus.documents import Batch, Document, in_batches
+from cr5.corpus.documents import Batch
+from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import find_language
-from cr5.corpus.reading import read_batches
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import Cr5Error, reason
 from cr5.evaluate.dictionaries import WordPairs
@@ -27,8 +27,6 @@ from cr5.progress import Progress, ProgressCallback
 from cr5.settings import Settings
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
-CorpusInput: TypeAlias = Paths | Iterable[Document] | Iterable[Batch]
-"""Files, folders or globs, one or several; or documents; or the batches of ``read_batches``."""
 Systems: TypeAlias = Sequence[str | SystemEntry] | Literal["all"]
 """Keys of the registry, entries of one's own, or all."""
 DEFAULT_BASELINES = ("floor", "words")  # that are compared with a given model
@@ -73,16 +71,13 @@ def reject_if_given(explanation: str, **parameters: object) -> None:
 
 
 def read_documents(
-    corpus: CorpusInput, langs: Sequence[str] | None, on_error: OnError, skipped: Skipped
+    corpus: Documents, langs: Sequence[str] | None, on_error: OnError, skipped: Skipped
 ) -> Iterator[Batch]:
-    """A corpus in batches; of files, only the documents in these languages."""
-    is_list = isinstance(corpus, Sequence) and all(isinstance(part, str | Path) for part in corpus)
-    if isinstance(corpus, str | Path) or is_list:
-        return read_batches(cast(Paths, corpus), langs=langs, on_error=on_error, skipped=skipped)
-    return in_batches(cast(Iterable[Document], corpus))
+    """A corpus in batches, only the documents in these languages."""
+    return in_batches(corpus, langs=langs, on_error=on_error, skipped=skipped)
 
 
-def corpus_name(corpus: CorpusInput) -> str:
+def corpus_name(corpus: Documents) -> str:
     """The names of the first three files of a corpus; "documents" if it is not in files."""
     if not isinstance(corpus, str | Path | Sequence):
         return "documents"
@@ -106,7 +101,7 @@ def variant(corpus: EvaluationCorpus, masked: bool) -> str:
 
 
 def prepare_documents(
-    corpus: CorpusInput,
+    corpus: Documents,
     settings: Settings,
     options: SplitOptions,
     *,
@@ -146,7 +141,7 @@ def prepare_documents(
     return hold_out(texts, used, query_set=query_set, csls_over=options.csls_over, mask_shared=options.mask_shared)
 
 
-def choose_baselines(train: CorpusInput | None, systems: Systems | None, dictionary: Paths) -> list[SystemEntry]:
+def choose_baselines(train: Documents | None, systems: Systems | None, dictionary: Paths) -> list[SystemEntry]:
     """The systems to train beside a model; raises Cr5Error if some are named without documents to train them on."""
     if train is None:
         explanation = "needs documents to train on, which `train` names"
@@ -169,7 +164,7 @@ class LoadedSpaces(NamedTuple):
 def load_spaces(
     model: Cr5,
     langs: Sequence[str],
-    train: CorpusInput | None,
+    train: Documents | None,
     entries: Sequence[SystemEntry],
     dictionaries: Mapping[tuple[str, str], WordPairs],
     progress: ProgressCallback,

@@ -6,14 +6,15 @@ replaces it. Every process that has the index open notices the change.
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cr5._typing import Array
-from cr5.corpus.documents import Batch, Document, in_batches
-from cr5.errors import Cr5Error
+from cr5.corpus.inputs import Documents, in_batches
+from cr5.corpus.skipped import OnError, Skipped
+from cr5.errors import Cr5Error, whole_number
 from cr5.index import ingest, search, snapshot
 from cr5.index.background import Background
 from cr5.index.examples import ExampleQuery, choose_examples, existing_examples
@@ -126,18 +127,25 @@ class Index:
     # Writing
 
     def add(
-        self, documents: Iterable[Batch] | Iterable[Document], *, progress: ProgressCallback = no_progress
+        self,
+        documents: Documents,
+        *,
+        on_error: OnError = "raise",
+        skipped: Skipped | None = None,
+        progress: ProgressCallback = no_progress,
     ) -> IngestCounts:
-        """Add documents, replacing those of earlier calls with the same id; each batch is one transaction.
+        """Add documents, as ``Cr5.fit`` takes them, replacing those of earlier calls with the same id.
 
+        Each batch is one transaction. With ``on_error="skip"``, documents that cannot be used are left out, and counted
+        in ``skipped`` if that is given.
         An id is the language and concept; within one call, further documents of a concept are numbered: it:Q144,
-        it:Q144#2. Documents that have not
-        changed are not encoded again, so that an interrupted run is resumed by repeating it.
+        it:Q144#2. Documents that have not changed are not encoded again, so that an interrupted run is resumed by
+        repeating it.
         """
         result, taken, settings = IngestCounts(), Counter[str](), self._settings
         with self._writing() as active:
             counts = Counter(active.store.count())
-            batches = (batch.rows for batch in in_batches(documents))
+            batches = (batch.rows for batch in in_batches(documents, on_error=on_error, skipped=skipped))
             for rows in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
                 ids = ingest.assign_ids(rows, taken)
                 counts.update(ingest.write_documents(active, rows, ids, result))
@@ -240,18 +248,21 @@ class Index:
         """
         if isinstance(query, Query) and lang not in (None, query.lang):
             raise Cr5Error(f"`lang={lang!r}` contradicts the query, which is in {query.lang!r}; leave it out")
+        k = whole_number("k", k)
         return self._read(lambda active: search.search(active, query, lang, k, langs, measure))
 
     def similar(
         self, document_id: str, *, k: int = 10, langs: Collection[str] | None = None, measure: Measure = "csls"
     ) -> SearchResult:
         """The k documents nearest to a document of the index, which itself is left out."""
+        k = whole_number("k", k)
         return self._read(lambda active: search.similar(active, document_id, k, langs, measure))
 
     def nearest(
         self, vectors: Array, lang: str, *, k: int = 10, langs: Collection[str] | None = None, measure: Measure = "csls"
     ) -> list[list[SearchHit]]:
         """The k documents nearest to each row of ``vectors`` (queries x rank), which encode texts in ``lang``."""
+        k = whole_number("k", k)
         return self._read(lambda active: search.nearest(active, vectors, lang, k, langs, measure))
 
     def explain(self, query: Query, document: IndexedDocument, k: int = 10) -> LongTextExplanation:
@@ -267,6 +278,7 @@ class Index:
 
         Every document is compared with every other; the vectors of both languages are held in memory.
         """
+        k = whole_number("k", k)
         return self._read(lambda active: closest_pairs(active, a, b, k, progress))
 
     def example_queries(self) -> list[ExampleQuery]:
@@ -282,6 +294,7 @@ class Index:
 
     def check(self, *, queries: int = 200, k: int = 10) -> RecallEstimate:
         """Estimate the recall of the approximate index, with random documents of the index as queries."""
+        queries, k = whole_number("queries", queries), whole_number("k", k)
         return self._read(lambda active: search.estimate_recall(active, queries, k))
 
     def scan(self, columns: Sequence[str], *, batch_rows: int = 4096) -> Iterator[Any]:

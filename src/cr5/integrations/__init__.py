@@ -1,1 +1,1 @@
-"""Embedders for other libraries: LangChain and Haystack."""
+"""Components for other libraries: LangChain, Haystack, scikit-learn."""

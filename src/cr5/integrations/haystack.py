@@ -47,8 +47,7 @@ class Cr5TextEmbedder(_Embedder):
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:
         """A text -> its vector of length 1, or all zeros if the model knows none of its words."""
-        vectors, _ = self.model.encode_mixed([text], [self.lang])
-        return {"embedding": vectors[0].tolist()}
+        return {"embedding": self.model.encode(text, self.lang).tolist()}
 
 
 @component
@@ -60,8 +59,7 @@ class Cr5DocumentEmbedder(_Embedder):
         """Documents -> copies with embeddings: vectors of length 1, or all zeros if the model knows no word."""
         texts = [_text(document) for document in documents]
         langs = [document.meta.get("lang") or self.lang for document in documents]
-        vectors, _ = self.model.encode_mixed(texts, langs)
-        pairs = zip(documents, vectors, strict=True)
+        pairs = zip(documents, self.model.encode(texts, langs), strict=True)
         return {"documents": [replace(document, embedding=vector.tolist()) for document, vector in pairs]}
 
 

@@ -23,7 +23,7 @@ class Cr5Embeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Texts -> a vector of length 1 for each, or all zeros if the model knows none of its words."""
-        return [vector.tolist() for vector in self.model.encode_mixed(texts, [self.lang] * len(texts))[0]]
+        return [vector.tolist() for vector in self.model.encode(texts, self.lang)]
 
     def embed_query(self, text: str) -> list[float]:
         """A text -> its vector, which is the same for queries and documents."""

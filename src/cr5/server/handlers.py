@@ -111,10 +111,11 @@ def embeddings(state: ServerState, request: schemas.EmbeddingsRequest) -> schema
     lang = request.model.removeprefix("cr5:") if request.model.startswith("cr5:") else None
     if lang is not None:
         _check_languages(state.index, [lang])
-    vectors, guesses = model.encode_mixed(texts, [lang] * len(texts))
+    langs = [guess.lang for guess in model.guess_languages(texts)] if lang is None else [lang] * len(texts)
+    vectors = model.encode(texts, langs)
     words = 0
-    for lang in {guess.lang for guess in guesses}:
-        texts_in_lang = [text for text, guess in zip(texts, guesses, strict=True) if guess.lang == lang]
+    for lang in set(langs):
+        texts_in_lang = [text for text, text_lang in zip(texts, langs, strict=True) if text_lang == lang]
         words += len(model.settings.tokeniser(texts_in_lang, lang).ids)
     as_base64 = request.encoding_format == "base64"
     data = [

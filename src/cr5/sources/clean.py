@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from cr5.corpus import identification, languages
-from cr5.corpus.documents import Batch, Document, in_batches
+from cr5.corpus.documents import Batch, Document
 from cr5.corpus.duplicates import Duplicates
+from cr5.corpus.inputs import in_batches
 from cr5.errors import CorpusError
 from cr5.features.tokeniser import Tokeniser
 from cr5.sources.files import ErrorHandler, raise_error

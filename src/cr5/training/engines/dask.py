@@ -17,22 +17,18 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from cr5._typing import Array, Ints, Mask, Sparse
-from cr5.corpus.documents import Batch, Document, in_batches
+from cr5.corpus.documents import Batch, Document
+from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import CorpusReader
-from cr5.errors import Cr5Error, MissingPackageError
+from cr5.errors import Cr5Error
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import ProgressCallback, no_progress
 from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.distributed_corpus import count_corpus_on_workers
-from cr5.training.engines import BlockInfo
-
-try:
-    from cr5.training.engines import dask_tasks
-    from cr5.training.engines.dask_partition import DaskPartition
-    from cr5.training.engines.dask_tasks import ArrayType, identity
-    from cr5.training.engines.dask_workers import Future, Workers
-except ModuleNotFoundError as error:
-    raise MissingPackageError("the dask engine needs Dask; install it with pip install 'cr5[dask]'") from error
+from cr5.training.engines import BlockInfo, dask_tasks
+from cr5.training.engines.dask_partition import DaskPartition
+from cr5.training.engines.dask_tasks import ArrayType, identity
+from cr5.training.engines.dask_workers import Future, Workers
 
 MIN_CUT_FRACTION = 0.1  # of a worker's share of the data: a smaller part of a language is not cut off
 REPLACEMENT_FACTOR = 1.5  # of the memory of a fit: arrays are not written into, so old and new ones exist together

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from distributed import get_worker
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Mask, Sparse
@@ -23,6 +22,7 @@ _KERNEL_LOCK = threading.Lock()  # one product at a time, which uses all threads
 
 def _multiply_on_worker_threads(matrix: Matrix, V: Array) -> Array:
     """X V on as many cores as the worker has threads."""
+
     with _KERNEL_LOCK:
         return matrix @ V
 
@@ -34,6 +34,8 @@ class ShardData:
     """
 
     def __init__(self, X: Sparse, concepts: Ints) -> None:
+        from distributed import get_worker
+
         self.concepts = np.asarray(concepts)
         tuning = Tuning(threads=get_worker().state.nthreads)
         self.rows, self.columns = Matrix(X, tuning), Matrix(X.T.tocsr(), tuning)

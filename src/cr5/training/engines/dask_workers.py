@@ -12,13 +12,8 @@ from concurrent.futures import Future as Outcome
 from functools import partial
 from typing import Any, TypeAlias
 
-import dask
-from dask.sizeof import sizeof
-from distributed import KilledWorker, LocalCluster
-from distributed.comm import CommClosedError
-
 from cr5.cluster import connect_to_scheduler
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, MissingPackageError
 from cr5.machine import available_cores
 from cr5.training.engines import dask_tasks
 
@@ -42,6 +37,11 @@ class Workers:
     """
 
     def __init__(self, scheduler: str | None, workers: int | None, timeout_seconds: float) -> None:
+        try:
+            import dask
+            from distributed import LocalCluster
+        except ModuleNotFoundError as error:
+            raise MissingPackageError("the dask engine needs Dask; install it with pip install 'cr5[dask]'") from error
         self.timeout_seconds = timeout_seconds
         self.local_cluster: Any = None
         if scheduler is None:
@@ -103,11 +103,15 @@ class Workers:
 
     def submit_large(self, function: Callable[..., Any], *arguments: Any, slot: int = 0) -> Future:
         """``submit`` with large arguments, without Dask's warning: the task has to carry its data."""
+        import dask
+
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": 2**60}):
             return self.submit(function, *arguments, slot=slot)
 
     def share_function(self, function: Callable[..., Any]) -> Any:
         """A function as (function, arguments, keywords), whose size Dask can see; a future of it if that is large."""
+        from dask.sizeof import sizeof
+
         if function is self.last_shared[0]:  # the same matrices for several partitions
             return self.last_shared[1]
         call: Any = (function, (), {})
@@ -133,6 +137,9 @@ class Workers:
 
     def wait(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of a function of the client; raises Cr5Error where the cluster will never answer."""
+        from distributed import KilledWorker
+        from distributed.comm import CommClosedError
+
         outcome = _start(function, *arguments)
         while True:
             try:

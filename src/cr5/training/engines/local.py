@@ -56,7 +56,7 @@ class LocalEngine:
         threads: int | None = None,
         progress: ProgressCallback = no_progress,
     ) -> "CountedCorpus":
-        from cr5.corpus.documents import in_batches
+        from cr5.corpus.inputs import in_batches
         from cr5.training.counted_corpus import count_corpus
 
         batches = in_batches(documents)

@@ -1,0 +1,256 @@
+"""What users have: documents in any container -> batches of documents.
+
+A table that offers Arrow (of pandas, polars, DuckDB, Hugging Face, pyarrow) is checked column by column. Where that
+finds an error, and for everything else, documents are checked one by one, to name the position and the value.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from cr5.corpus.documents import (
+    DOCUMENTS,
+    REQUIRED_COLUMNS,
+    ROWS,
+    SCHEMA,
+    Batch,
+    Document,
+    NumberedRows,
+    ReadOptions,
+    batch_records,
+    location,
+)
+from cr5.corpus.formats import check_columns, check_rows, is_accepted_type
+from cr5.corpus.reading import CorpusReader, read_batches
+from cr5.corpus.skipped import OnError, Skipped
+from cr5.corpus.tables import ErrorReporter, NumberedRecords, Record, RecordError, split_by_size
+from cr5.corpus.texts import describe, is_missing, is_table, remedy
+from cr5.errors import CorpusError, Cr5TypeError, quoted, reason
+
+
+class ArrowStream(Protocol):
+    """A table that other libraries can read as Arrow: of pandas, polars, DuckDB, pyarrow, …"""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+Documents: TypeAlias = str | PathLike[str] | ArrowStream | Iterable[Any]
+"""Documents in any form that ``in_batches`` takes."""
+
+_KINDS = (
+    "Documents, dicts, tuples (concept, lang, text), a DataFrame, an Arrow table, a Hugging Face dataset, or a path"
+)
+_NEEDS = "every document needs concept, lang and text"
+
+
+def in_batches(
+    documents: Documents,
+    batch_rows: int = 4000,
+    *,
+    langs: Collection[str] | None = None,
+    on_error: OnError = "raise",
+    skipped: Skipped | None = None,
+) -> Iterator[Batch]:
+    """Documents of any kind in batches of at most ``batch_rows``, only those in ``langs``; batches stay as they are.
+
+    ``documents`` may be a path or several, as ``read_batches`` takes them; a table with the columns concept, lang and
+    text, optionally title and url (a DataFrame of pandas or polars, an Arrow table, record batch or reader, a dataset
+    of Hugging Face); or an iterable of ``Document``, of dicts with these keys, of tuples (concept, lang, text), of
+    tables, or of batches. With ``on_error="skip"``, documents that cannot be used are left out and counted in
+    ``skipped``.
+    """
+    if isinstance(documents, CorpusReader):
+        return documents
+    if (paths := _paths(documents)) is not None:
+        try:
+            return read_batches(paths, langs=langs, on_error=on_error, skipped=skipped, batch_rows=batch_rows)
+        except OSError as error:  # a text that is no path can be too long for one
+            raise CorpusError(f"{quoted(str(error.filename))}: {reason(error)}; give {_KINDS}") from error
+    if isinstance(documents, Mapping):
+        tables = [repr(name) for name, value in documents.items() if is_table(value)]
+        remedy = f"choose one of its tables, {', '.join(tables)}" if tables else "put it into a list"
+        raise Cr5TypeError(f"`documents` is {describe(documents)}; {remedy}")
+    if not isinstance(documents, Iterable) and not is_table(documents):
+        raise Cr5TypeError(f"`documents` is {describe(documents)}; give {_KINDS}")
+    wanted = None if langs is None else frozenset(langs)
+    return _convert(documents, ReadOptions(wanted, on_error, batch_rows), skipped)
+
+
+def _paths(documents: Any) -> list[str | Path] | None:
+    """The paths of a corpus in files; None if it is anything else."""
+    given = documents if isinstance(documents, Sequence) and not isinstance(documents, str) else [documents]
+    if not given or not all(isinstance(path, str | PathLike) for path in given):
+        return None
+    return [path if isinstance(path, str) else Path(path) for path in given]
+
+
+def _convert(documents: Any, options: ReadOptions, skipped: Skipped | None) -> Iterator[Batch]:
+    iterator = iter([documents] if isinstance(documents, Batch) or is_table(documents) else documents)
+    first = next(iterator, None)
+    if first is None:
+        return
+    everything = chain([first], iterator)
+    if isinstance(first, Batch):
+        yield from everything
+        return
+    source = ROWS if is_table(first) else DOCUMENTS
+    errors = Skipped()
+
+    def report(line: int | None, kind: str, explanation: str) -> None:
+        message = f"{location(source, line)}: {explanation}"
+        if options.on_error != "skip":
+            raise CorpusError(message)
+        errors.add(kind, message)
+        if skipped is not None:
+            skipped.add(kind, message)
+
+    if source == ROWS:
+        batches = _check_tables(everything, report, options)
+    else:
+        batches = batch_records(_records(enumerate(everything, 1), report), report, "document", options)
+    any_valid = False
+    for rows, lines in batches:
+        any_valid = True
+        yield Batch(rows, source, lines)
+    if errors.total and not any_valid:
+        raise CorpusError(f"no document can be used: all {errors.total:,} have errors; the first: {errors.first}")
+
+
+def _records(items: Iterable[tuple[int, Any]], report: ErrorReporter) -> NumberedRecords:
+    """Numbered documents as records whose values are strings, or None where they are missing."""
+    for number, item in items:
+        try:
+            yield number, _record(item)
+        except RecordError as error:
+            report(number, error.reason, str(error))
+
+
+def _record(item: Any) -> Record:
+    if isinstance(item, Document):
+        given: Record = {name: getattr(item, name) for name in SCHEMA.names}
+    elif isinstance(item, Mapping):
+        given = item
+    elif hasattr(item, "_asdict"):  # a named tuple
+        given = item._asdict()
+    elif isinstance(item, tuple | list):
+        if not len(REQUIRED_COLUMNS) <= len(item) <= len(SCHEMA):
+            raise RecordError("wrong type", f"a {type(item).__name__} of {len(item)}; give (concept, lang, text)")
+        given = dict(zip(SCHEMA.names, item, strict=False))
+    elif hasattr(item, "concept"):
+        given = {name: getattr(item, name, None) for name in SCHEMA.names}
+    else:
+        raise RecordError("wrong type", f"{describe(item)}; give {_KINDS}")
+    for name in REQUIRED_COLUMNS:
+        if name not in given:
+            raise RecordError("missing field", f"no field '{name}', only {', '.join(map(str, given))}; {_NEEDS}")
+    return {name: _value(given[name], name) for name in SCHEMA.names if name in given}
+
+
+def _value(value: object, name: str) -> object:
+    """The value of a field: a string, an integer for a concept, None if an optional field is missing."""
+    if isinstance(value, str):
+        return value
+    if is_missing(value):
+        if name not in REQUIRED_COLUMNS:
+            return None
+        raise RecordError("missing field", f"field '{name}' is {describe(value)}; {_NEEDS}")
+    if name == "concept" and isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    raise RecordError("wrong type", f"field '{name}' is {describe(value)}, not a string; {remedy(value)}")
+
+
+# Tables
+
+
+def _check_tables(tables: Iterable[Any], report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
+    row = 1
+    for table in tables:
+        for part in _parts(table, options):
+            yield from _check_part(part, row, report, options)
+            row += len(part)
+
+
+def _parts(table: Any, options: ReadOptions) -> Iterator[Any]:
+    """A table in parts of at most ``batch_rows``: record batches, or DataFrames of pandas, which may not be typed."""
+    if hasattr(table, "collect") and hasattr(table, "lazy"):  # a LazyFrame of polars
+        table = table.collect()
+    names = _column_names(table)
+    if problem := check_columns(names):
+        raise CorpusError(f"{type(table).__name__}: {problem}")
+    wanted = [name for name in SCHEMA.names if name in names]
+    if hasattr(table, "iloc"):  # pandas
+        for begin in range(0, len(table), options.batch_rows):
+            yield table.iloc[begin : begin + options.batch_rows][wanted]
+        return
+    for batch in _arrow_batches(table, options.batch_rows):
+        for begin in range(0, batch.num_rows, options.batch_rows):
+            part = batch.slice(begin, options.batch_rows).select(wanted)
+            yield from split_by_size(part, options.limits.batch_bytes)
+
+
+def _column_names(table: Any) -> list[str]:
+    if isinstance(table, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        return list(table.schema.names)
+    return list(map(str, table.column_names if hasattr(table, "column_names") else table.columns))
+
+
+def _arrow_batches(table: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    if isinstance(table, pa.RecordBatch):
+        yield table
+    elif hasattr(table, "with_format"):  # a dataset of Hugging Face, which may be larger than memory
+        for part in table.with_format("arrow").iter(batch_size=batch_rows):
+            yield from part.to_batches()
+    elif hasattr(table, "__arrow_c_stream__"):
+        yield from pa.RecordBatchReader.from_stream(table)
+    elif hasattr(table, "to_arrow"):
+        yield from table.to_arrow().to_batches()
+    else:
+        raise Cr5TypeError(f"{describe(table)} offers no Arrow; give {_KINDS}")
+
+
+def _check_part(part: Any, first: int, report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
+    checked = None
+    with suppress(pa.ArrowException, UnicodeEncodeError):  # values of several types, lone surrogates
+        batch = part if isinstance(part, pa.RecordBatch) else pa.RecordBatch.from_pandas(part, preserve_index=False)
+        if all(is_accepted_type(field.type, field.name) for field in batch.schema):
+            names = batch.schema.names
+            columns = [
+                _as_strings(batch[name]) if name in names else pa.nulls(batch.num_rows, pa.string())
+                for name in SCHEMA.names
+            ]
+            rows = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+            rows.validate(full=True)
+            checked = check_rows(rows, first, options.langs)
+    if checked is not None:
+        yield checked
+    else:
+        records = _records(enumerate(_row_records(part), first), report)
+        yield from batch_records(records, report, "document", options)
+
+
+def _as_strings(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):  # whose values may be of a type that cannot be cast with the indices
+        return column.dictionary.cast(pa.string()).take(column.indices)
+    return column.cast(pa.string())
+
+
+def _row_records(part: Any) -> Iterator[Record]:
+    if not isinstance(part, pa.RecordBatch):
+        columns = {name: list(part[name]) for name in part.columns}
+    else:
+        columns = {name: _cells(part[name]) for name in part.schema.names}
+    for cells in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, cells, strict=True))
+
+
+def _cells(column: pa.Array) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        return list(column.cast(pa.binary()).to_pylist())

@@ -1,0 +1,75 @@
+"""What users have: texts in any container -> a list of strings."""
+
+import math
+from collections.abc import Iterable, Mapping, Set
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from cr5.errors import Cr5TypeError, quoted
+
+Texts: TypeAlias = Iterable[str]
+"""Texts in any form that ``text_list`` takes."""
+
+
+def text_list(texts: Texts, name: str = "texts") -> list[str]:
+    """Texts as a list: of a sequence or iterator, an array of NumPy or Arrow, a column of pandas or polars.
+
+    Anything in it that is not a string is refused by its position, from 0, and its value.
+    """
+    if isinstance(texts, str | bytes | Mapping | Set) or is_table(texts) or not isinstance(texts, Iterable):
+        raise Cr5TypeError(f"`{name}` is {describe(texts)}; give a list of strings, or one column of a table")
+    values = texts if type(texts) is list else _to_list(texts)
+    if set(map(type, values)) <= {str}:
+        return values
+    for position, value in enumerate(values):
+        if not isinstance(value, str):
+            raise Cr5TypeError(f"`{name}[{position}]` is {describe(value)}, not a string; {remedy(value)}")
+    return list(map(str, values))  # subclasses of str, such as NumPy's
+
+
+def code_list(langs: Iterable[str | None], name: str = "lang") -> list[str | None]:
+    """Language codes in any container of ``text_list`` as a list, None where one is missing."""
+    codes = [None if is_missing(code) else code for code in _to_list(langs)]
+    for position, code in enumerate(codes):
+        if code is not None and not isinstance(code, str):
+            raise Cr5TypeError(f"`{name}[{position}]` is {describe(code)}, not a language code; {remedy(code)}")
+    return codes
+
+
+def _to_list(values: Any) -> list[Any]:
+    for method in ("tolist", "to_list", "to_pylist"):  # NumPy and pandas, polars, Arrow
+        if hasattr(values, method):
+            found = getattr(values, method)()
+            return found if isinstance(found, list) else [found]
+    return list(values)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value stands for nothing: None, NaN, or what pandas has for them."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+def describe(value: object) -> str:
+    """A value as messages show it; one that may be long, by its type."""
+    if isinstance(value, bytes):
+        return f"b{quoted(value[:61].decode('latin-1'))}"
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, bool | int | float | np.generic) or is_missing(value):
+        return str(value)
+    return f"{'an' if type(value).__name__[0] in 'AEIOUaeiou' else 'a'} {type(value).__name__}"
+
+
+def remedy(value: object) -> str:
+    """What to do about a value that is not a string."""
+    if is_missing(value):
+        return "leave it out, or put an empty string there"
+    return "decode it" if isinstance(value, bytes) else "convert it"
+
+
+def is_table(value: object) -> bool:
+    """Whether a value is a table with named columns; its attributes are not evaluated, which can take long."""
+    attributes = ("columns", "column_names", "read_next_batch")  # the last one: a reader of record batches
+    return any(hasattr(type(value), name) for name in attributes)

@@ -1,0 +1,92 @@
+"""A transformer for scikit-learn: texts of any language -> rows that a classifier, regressor or clustering takes."""
+
+from collections.abc import Mapping
+from copy import copy
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+
+from cr5._typing import Array
+from cr5.corpus.documents import Document
+from cr5.corpus.inputs import in_batches
+from cr5.corpus.texts import Texts, is_table
+from cr5.errors import Cr5Error, MissingPackageError
+from cr5.model import Cr5
+
+try:
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+    from sklearn.utils.validation import check_is_fitted
+except ModuleNotFoundError as error:
+    raise MissingPackageError(
+        "Cr5Transformer needs scikit-learn; install it with pip install 'cr5[sklearn]'"
+    ) from error
+
+
+class Cr5Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Encodes texts with a model, as a step of a pipeline.
+
+    ``model`` is a fitted model, or the folder of one, which is used as it is: X are texts. Or it is a model that is not
+    fitted, such as ``Cr5(rank=100)``: then ``fit`` trains a copy of it on X, which are documents with concept, lang and
+    text, and searches over settings name them ``model__rank``, ``model__ridge``, …
+    ``lang`` is the language of all texts. If it is None, a text is in the language of its document (the column lang),
+    or in the one that the model guesses.
+    """
+
+    def __init__(self, model: Cr5 | str | Path | None = None, *, lang: str | None = None) -> None:
+        self.model = model
+        self.lang = lang
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Train the model if it is not fitted yet; ``y`` is ignored."""
+        model = self.model if self.model is not None else Cr5()
+        if not isinstance(model, Cr5):
+            model = Cr5.load(model)
+        if not model.langs:
+            if not is_table(X) and any(isinstance(item, str) for item in X):
+                raise Cr5Error(
+                    "the model is not fitted, and texts alone cannot train it; give X the columns concept, lang and "
+                    "text, or give a fitted `model`"
+                )
+            model = Cr5(**model.get_params()).fit(X)
+        self.model_ = model
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Texts, or documents with a text and optionally a lang -> texts x rank, float32 rows of length 1 or 0."""
+        check_is_fitted(self)
+        texts, langs = _texts_and_languages(X)
+        return self.model_.encode(texts, langs if self.lang is None else self.lang)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.model_.settings.rank
+
+    def __sklearn_clone__(self) -> Self:
+        """An unfitted copy. A fitted model is a parameter like any other, and stays fitted."""
+        model = self.model
+        fitted = isinstance(model, Cr5) and model.langs
+        cloned = type(self)(copy(model) if fitted else clone(model, safe=False), lang=self.lang)
+        for name in ("_sklearn_output_config", "_metadata_request"):
+            if hasattr(self, name):
+                setattr(cloned, name, copy(getattr(self, name)))
+        return cloned
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.one_d_array, tags.input_tags.string = False, True, True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _texts_and_languages(X: Any) -> tuple[Texts, list[str | None] | None]:
+    if is_table(X):
+        names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+        if "text" not in names:
+            raise Cr5Error(f"X has no column 'text', only {', '.join(map(str, names))}; rename one, or give one column")
+        return X["text"], X["lang"] if "lang" in names else None
+    items = list(X)
+    if items and isinstance(items[0], Document | Mapping | tuple):
+        rows = pa.Table.from_batches([batch.rows for batch in in_batches(items)])
+        return rows["text"], rows["lang"].to_pylist()
+    return items, None

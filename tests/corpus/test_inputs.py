@@ -1,0 +1,320 @@
+"""Documents and texts in whatever a user has: all containers give the same documents, and errors name the place."""
+
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from cr5 import CorpusError, Cr5Error, Document, Skipped, read_batches, write
+from cr5.corpus.documents import SCHEMA, Batch
+from cr5.corpus.inputs import in_batches
+from cr5.corpus.texts import text_list
+from cr5.errors import Cr5TypeError
+
+GOOD = [
+    Document("Q1", "en", "a dog"),
+    Document("Q1", "it", "un cane", "Cane", "https://it.example/cane"),
+    Document("7", "en", "two\nlines"),
+]
+COLUMNS = {name: [getattr(document, name) for document in GOOD] for name in SCHEMA.names}
+Row = namedtuple("Row", "Index concept lang text title url extra")
+
+
+class Dataset:
+    """The part of a Hugging Face dataset that matters: rows through an index, Arrow tables in batches."""
+
+    def __init__(self, table: pa.Table, order: list[int], arrow: bool = False) -> None:
+        self._table, self._order, self._arrow = table, order, arrow
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self._table.column_names)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        raise AssertionError("row by row")
+
+    def with_format(self, kind: str) -> "Dataset":
+        assert kind == "arrow"
+        return Dataset(self._table, self._order, arrow=True)
+
+    def iter(self, batch_size: int) -> Iterator[pa.Table]:
+        assert self._arrow
+        for begin in range(0, len(self), batch_size):
+            yield self._table.take(self._order[begin : begin + batch_size])
+
+
+class OnlyArrow:
+    """A table of some other library, which offers nothing but Arrow."""
+
+    columns = SCHEMA.names
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pa.table(COLUMNS).__arrow_c_stream__(requested_schema)
+
+
+class ToArrow:
+    columns = SCHEMA.names
+
+    def to_arrow(self) -> pa.Table:
+        return pa.table(COLUMNS)
+
+
+def as_batches(documents: Any) -> list[Batch]:
+    return list(in_batches(documents, batch_rows=2))
+
+
+def found(documents: Any) -> list[Document]:
+    return [document for batch in as_batches(documents) for document in batch.documents()]
+
+
+def message(documents: Any, error: type[Cr5Error] = CorpusError) -> str:
+    with pytest.raises(error) as caught:
+        as_batches(documents)
+    return str(caught.value)
+
+
+PANDAS = pd.DataFrame(COLUMNS | {"label": [object(), None, 3]}, index=[5, 5, 9])  # a column that Arrow cannot hold
+CONTAINERS: dict[str, Callable[[], Any]] = {
+    "documents": lambda: GOOD,
+    "generator": lambda: iter(GOOD),
+    "tuple of documents": lambda: tuple(GOOD),
+    "dicts": lambda: [dict(zip(SCHEMA.names, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)],
+    "dicts without what is empty": lambda: [
+        {name: getattr(d, name) for name in SCHEMA.names if getattr(d, name)} | {"more": 1} for d in GOOD
+    ],
+    "an integer concept": lambda: [GOOD[0], GOOD[1], {"concept": np.int64(7), "lang": "en", "text": "two\nlines"}],
+    "tuples": lambda: [(d.concept, d.lang, d.text, d.title, d.url) for d in GOOD],
+    "short tuples": lambda: [GOOD[1] if d.title else (d.concept, d.lang, d.text) for d in GOOD],
+    "named tuples": lambda: [Row(i, d.concept, d.lang, d.text, d.title, d.url, None) for i, d in enumerate(GOOD)],
+    "pandas rows": lambda: PANDAS.itertuples(),
+    "other objects": lambda: [SimpleNamespace(concept=d.concept, lang=d.lang, text=d.text, title=d.title, url=d.url)
+                              for d in GOOD],
+    "pandas": lambda: PANDAS,
+    "pandas with missing titles": lambda: PANDAS.replace({"title": {"": None}, "url": {"": np.nan}}),
+    "pandas strings": lambda: pd.DataFrame(COLUMNS).astype("string[pyarrow]").astype({"lang": "category"}),
+    "pandas of mixed types": lambda: pd.DataFrame(COLUMNS | {"concept": ["Q1", "Q1", 7]}),
+    "pandas in chunks": lambda: (PANDAS.iloc[i : i + 1] for i in range(3)),
+    "polars": lambda: pl.DataFrame(COLUMNS).with_columns(pl.col("lang").cast(pl.Categorical), label=1),
+    "polars, lazy": lambda: pl.LazyFrame(COLUMNS),
+    "an Arrow table": lambda: pa.table(COLUMNS).append_column("more", pa.array([[1], [2], [3]])),
+    "Arrow of large strings": lambda: pa.table(COLUMNS).cast(pa.schema([(n, pa.large_string()) for n in SCHEMA.names])),
+    "a record batch": lambda: pa.RecordBatch.from_pydict(COLUMNS),
+    "record batches": lambda: pa.table(COLUMNS).to_batches(max_chunksize=1),
+    "a reader of record batches": lambda: pa.table(COLUMNS).to_reader(max_chunksize=3),
+    "another library's table": OnlyArrow,
+    "an older library's table": ToArrow,
+    "a dataset": lambda: Dataset(pa.table(COLUMNS).take([2, 0, 1]), [1, 2, 0]),
+    "batches": lambda: in_batches(GOOD),
+    "one batch": lambda: next(in_batches(GOOD)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_the_same_documents_come_out_of_any_container(container: str) -> None:
+    assert found(CONTAINERS[container]()) == GOOD
+
+
+def test_paths_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    write(path, pd.DataFrame(COLUMNS))
+    for paths in (path, str(path), [path], (str(path),), tmp_path, read_batches(path)):
+        assert found(paths) == GOOD
+    assert len(found("builtin")) == 1600
+
+
+@pytest.mark.parametrize("container", ["documents", "dicts", "pandas", "polars", "an Arrow table", "a dataset"])
+def test_only_some_languages_may_be_taken(container: str) -> None:
+    batches = in_batches(CONTAINERS[container](), langs=["it"])
+    assert [document for batch in batches for document in batch.documents()] == GOOD[1:2]
+
+
+def test_batches_are_bounded_and_rows_are_numbered() -> None:
+    frame = pd.DataFrame({"concept": [str(i) for i in range(5)], "lang": "en", "text": "a"})
+    for table in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)):
+        assert [(batch.location(0), len(batch.lines)) for batch in as_batches(table)] == [
+            ("row 1", 2), ("row 3", 2), ("row 5", 1),
+        ]  # fmt: skip
+    assert [batch.location(0) for batch in as_batches(list(frame.itertuples()))] == [
+        "document 1", "document 3", "document 5",
+    ]  # fmt: skip
+
+
+def test_nothing_at_all_is_no_batch() -> None:
+    nothing: Any
+    for nothing in ([], iter([]), pa.table({n: pa.array([], pa.string()) for n in SCHEMA.names}), PANDAS.iloc[:0]):
+        assert sum(len(batch.lines) for batch in as_batches(nothing)) == 0
+
+
+def test_a_table_is_not_read_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cr5.corpus.inputs._row_records", None)
+    for container in (
+        "pandas",
+        "pandas strings",
+        "polars",
+        "an Arrow table",
+        "a dataset",
+        "a reader of record batches",
+    ):
+        assert found(CONTAINERS[container]()) == GOOD
+
+
+# What is wrong, and where
+
+
+NEEDS = "every document needs concept, lang and text"
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        (None, f"field 'text' is None; {NEEDS}"),
+        (float("nan"), f"field 'text' is nan; {NEEDS}"),
+        (np.float64("nan"), f"field 'text' is nan; {NEEDS}"),
+        (pd.NA, f"field 'text' is <NA>; {NEEDS}"),
+        (b"caf\xe9", "field 'text' is b'caf\xe9', not a string; decode it"),
+        (5, "field 'text' is 5, not a string; convert it"),
+        (["a", "b"], "field 'text' is a list, not a string; convert it"),
+        (" \n", f"field 'text' is empty; {NEEDS}"),
+        ("\udcff", "field 'text' contains a lone surrogate, \\udcff; remove it"),
+    ],
+)
+def test_a_value_that_is_no_text_is_named_with_its_place(value: Any, complaint: str) -> None:
+    bad: dict[str, Any] = {"concept": "Q2", "lang": "en", "text": value}
+    rows = [*CONTAINERS["dicts"](), bad]
+    assert message(rows) == f"document 4: {complaint}"
+    assert message([*GOOD, tuple(bad.values())]) == f"document 4: {complaint}"
+    assert message([*GOOD, Document(**bad)]) == f"document 4: {complaint}"
+    frame = pd.DataFrame(
+        [[row.get(name, "") for name in SCHEMA.names] for row in rows], columns=SCHEMA.names, dtype=object
+    )
+    assert message(frame) == f"row 4: {complaint}"
+
+
+def test_a_null_of_a_typed_table_is_named_with_its_place() -> None:
+    columns = {"concept": ["1", "2", "3"], "lang": ["en", "en", None], "text": ["a", "b", "c"]}
+    for table in (pa.table(columns), pl.DataFrame(columns), Dataset(pa.table(columns), [0, 1, 2])):
+        assert message(table) == f"row 3: field 'lang' is None; {NEEDS}"
+    numbers = pa.table(columns | {"lang": ["en"] * 3, "text": [1, 2, 3]})
+    assert message(numbers) == "row 1: field 'text' is 1, not a string; convert it"
+
+
+def test_columns_that_are_missing_are_named_beside_those_that_are_there() -> None:
+    frame = pd.DataFrame({"story": ["Q1"], "lang": ["en"], "body": ["a"]})
+    complaint = "no column 'concept', only story, lang, body; a corpus needs concept, lang and text"
+    assert message(frame) == f"DataFrame: {complaint}"
+    assert message(pl.from_pandas(frame)) == f"DataFrame: {complaint}"
+    assert message(pa.Table.from_pandas(frame)) == f"Table: {complaint}"
+    assert message(Dataset(pa.Table.from_pandas(frame), [0])) == f"Dataset: {complaint}"
+    assert message(frame.to_dict("records")) == (
+        "document 1: no field 'concept', only story, lang, body; every document needs concept, lang and text"
+    )
+    twice = pd.DataFrame([["Q1", "en", "a", "b"]], columns=["concept", "lang", "text", "text"])
+    assert message(twice) == "DataFrame: column 'text' occurs 2 times; rename all but one"
+
+
+@pytest.mark.parametrize(
+    ("documents", "complaint"),
+    [
+        ([("Q1", "en")], "document 1: a tuple of 2; give (concept, lang, text)"),
+        ([("Q1", "en", "a"), 5], "document 2: 5; give Documents, dicts, tuples (concept, lang, text), a DataFrame"),
+        (iter(["a text"]), "document 1: 'a text'; give Documents"),
+        (["no such file"], "no such file: no such file or folder; check the spelling"),
+        (["word " * 1000], "file name too long; give Documents, dicts"),
+    ],
+)
+def test_what_is_no_document_is_refused(documents: Any, complaint: str) -> None:
+    assert complaint in message(documents)
+
+
+@pytest.mark.parametrize(
+    ("documents", "complaint"),
+    [
+        (5, "`documents` is 5; give Documents, dicts, tuples"),
+        (None, "`documents` is None; give Documents"),
+        ({"concept": "Q1", "lang": "en", "text": "a"}, "`documents` is a dict; put it into a list"),
+        ({"train": pa.table(COLUMNS), "test": pa.table(COLUMNS)}, "choose one of its tables, 'train', 'test'"),
+    ],
+)
+def test_what_are_no_documents_is_a_type_error(documents: Any, complaint: str) -> None:
+    assert complaint in message(documents, Cr5TypeError)
+    assert issubclass(Cr5TypeError, TypeError)
+
+
+@pytest.mark.parametrize("container", ["dicts", "pandas", "polars", "arrow"])
+def test_what_cannot_be_used_may_be_skipped_and_is_counted(container: str) -> None:
+    rows = [{"concept": "1", "lang": "en", "text": text} for text in ("a", None, "", "b")]
+    frame = pd.DataFrame(rows)
+    documents = {"dicts": rows, "pandas": frame, "polars": pl.DataFrame(rows), "arrow": pa.Table.from_pandas(frame)}
+    skipped = Skipped()
+    batches = list(in_batches(documents[container], on_error="skip", skipped=skipped))
+    assert [d.text for batch in batches for d in batch.documents()] == ["a", "b"]
+    assert [line for batch in batches for line in batch.lines.tolist()] == [1, 4]
+    assert skipped.counts == {"missing field": 1, "empty field": 1}
+    with pytest.raises(CorpusError, match=r"^no document can be used: all 2 have errors; the first: "):
+        list(in_batches(rows[1:3], on_error="skip"))
+
+
+# Texts
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["a", "b"],
+        ("a", "b"),
+        iter(["a", "b"]),
+        np.array(["a", "b"]),
+        np.array(["a", "b"], object),
+        [np.str_("a"), "b"],
+        pd.Series(["a", "b"]),
+        pd.Series(["a", "b"], dtype="string"),
+        pd.Series(["a", "b"], dtype="category"),
+        pd.Index(["a", "b"]),
+        pl.Series(["a", "b"]),
+        pa.array(["a", "b"]),
+        pa.chunked_array([["a"], ["b"]]),
+    ],
+    ids=lambda texts: type(texts).__module__ + type(texts).__name__,
+)
+def test_texts_come_out_of_any_sequence(texts: Any) -> None:
+    listed = text_list(texts)
+    assert listed == ["a", "b"]
+    assert {type(text) for text in listed} == {str}
+
+
+@pytest.mark.parametrize(
+    ("texts", "complaint"),
+    [
+        (["a", None], "`texts[1]` is None, not a string; leave it out, or put an empty string there"),
+        (np.array(["a", None], object), "`texts[1]` is None, not a string"),
+        (pd.Series(["a", np.nan], dtype=object), "`texts[1]` is nan, not a string"),
+        (pd.Series(["a", None], dtype="string"), "`texts[1]` is <NA>, not a string"),
+        (pl.Series(["a", None]), "`texts[1]` is None, not a string"),
+        (pa.chunked_array([["a"], [None]]), "`texts[1]` is None, not a string"),
+        (["a", b"b"], "`texts[1]` is b'b', not a string; decode it"),
+        ([3], "`texts[0]` is 3, not a string; convert it"),
+        ([["a"]], "`texts[0]` is a list, not a string"),
+        (np.array([["a", "b"]]), "`texts[0]` is a list, not a string"),
+        (b"bytes", "`texts` is b'bytes'; give a list of strings, or one column of a table"),
+        (None, "`texts` is None; give a list of strings"),
+        (PANDAS, "`texts` is a DataFrame; give a list of strings, or one column of a table"),
+        (pl.DataFrame(COLUMNS), "`texts` is a DataFrame"),
+        (pa.table(COLUMNS), "`texts` is a Table"),
+        ({"a": "b"}, "`texts` is a dict"),
+        ({"a", "b"}, "`texts` is a set"),
+    ],
+)
+def test_what_is_no_text_is_refused_by_position_and_value(texts: Any, complaint: str) -> None:
+    with pytest.raises(Cr5TypeError) as caught:
+        text_list(texts)
+    assert str(caught.value).startswith(complaint)

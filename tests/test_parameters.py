@@ -1,0 +1,108 @@
+"""The keywords of ``Cr5``: one for every setting, as editors and scikit-learn see them."""
+
+import inspect
+import json
+from typing import Any, get_type_hints
+
+import madeup
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from cr5 import Cr5, Cr5Error, Document
+from cr5.errors import Cr5TypeError
+from cr5.features.tfidf import Weighting
+from cr5.features.tokeniser import Tokeniser
+from cr5.settings import Settings, setting_rows
+
+
+def test_every_setting_is_a_keyword_of_the_same_type() -> None:
+    parameters = dict(inspect.signature(Cr5).parameters)
+    assert parameters.pop("preset").default == "default"
+    assert parameters.pop("unknown").kind is inspect.Parameter.VAR_KEYWORD
+    assert list(parameters) == [row.name for row in setting_rows()]
+    types = get_type_hints(Settings) | get_type_hints(Weighting) | get_type_hints(Tokeniser)
+    for name, parameter in parameters.items():
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        assert parameter.default is None
+        assert parameter.annotation == types[name] | None, name
+
+
+def test_help_has_the_meaning_and_the_default_of_every_setting() -> None:
+    described = inspect.getdoc(Cr5) or ""
+    for row in setting_rows():
+        assert f"\n{row.name}\n    {row.meaning} Default: {row.default}" in described
+
+
+def test_an_unknown_keyword_is_refused_with_the_closest_one() -> None:
+    with pytest.raises(Cr5TypeError, match=r"^there is no setting 'rnak'; did you mean rank\?$"):
+        Cr5(rnak=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^there is no setting 'rnak'; did you mean rank\?$"):
+        Cr5().set_params(rnak=3)
+
+
+GIVEN: list[dict[str, Any]] = [
+    {},
+    {"preset": "wsdm19"},
+    {"rank": 7, "ridge": "auto", "tf": "raw", "segment": False},
+    {"rank": np.int64(7), "ridge": np.float32(0.1), "lowercase": np.False_},
+]
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_parameters_are_what_was_given(given: dict[str, Any]) -> None:
+    model = Cr5(**given)
+    found = model.get_params()
+    assert sorted(found) == sorted(["preset", *(row.name for row in setting_rows())])
+    assert {name: value for name, value in found.items() if value is not None} == {"preset": "default"} | given
+    assert json.loads(json.dumps(found)) == found
+    assert Cr5(**found).settings == model.settings
+    assert Cr5().set_params(**given).get_params() == found
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_scikit_learn_can_clone_a_model(given: dict[str, Any]) -> None:
+    model = Cr5(**given)
+    cloned = clone(model)
+    assert type(cloned) is Cr5
+    assert cloned is not model
+    assert (cloned.get_params(), cloned.settings) == (model.get_params(), model.settings)
+
+
+def test_a_clone_of_a_fitted_model_is_not_fitted(model: Cr5, model_folder: Any) -> None:
+    for fitted in (model, Cr5.load(model_folder)):
+        cloned = clone(fitted)
+        assert cloned.langs == []
+        assert cloned.settings == fitted.settings
+
+
+def test_parameters_can_be_changed_and_need_another_fit(documents: list[Document]) -> None:
+    model = Cr5(**madeup.SETTINGS).fit(documents)
+    assert model.set_params() is model
+    assert model.langs
+    assert model.set_params(rank=9, preset="wsdm19") is model
+    assert (model.settings.rank, model.settings.preset, model.settings.weighting.tf) == (9, "wsdm19", "raw")
+    assert (model.langs, model.report) == ([], {})
+    assert model.fit(documents).encode("kaka", "aa").shape == (9,)
+
+
+def test_a_parameter_that_is_refused_changes_nothing(model: Cr5) -> None:
+    before = model.get_params()
+    with pytest.raises(Cr5Error, match=r"^`rank=0` must be"):
+        model.set_params(rank=0)
+    assert model.get_params() == before
+    assert model.langs
+
+
+@pytest.mark.parametrize("k", [np.int64(3), np.uint8(3), np.int32(3)])
+def test_a_number_of_results_may_be_a_number_of_numpy(model: Cr5, k: Any) -> None:
+    word = madeup.word("aa", 5)
+    assert model.similar_words(word, "aa", "bb", k) == model.similar_words(word, "aa", "bb", 3)
+    assert model.explain(word, "aa", word, "aa", k) == model.explain(word, "aa", word, "aa", 3)
+
+
+@pytest.mark.parametrize(("k", "error"), [(2.5, TypeError), ("3", TypeError), (None, TypeError), (-1, ValueError)])
+def test_what_is_no_number_of_results_is_refused(model: Cr5, k: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match=rf"^`k={k!r}` must be a whole number of at least 0$") as caught:
+        model.similar_words(madeup.word("aa", 5), "aa", "bb", k)
+    assert isinstance(caught.value, Cr5Error)
