@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cr5 import Document, cli, evaluate, read
-from cr5.corpus.documents import in_batches
+from cr5.corpus.inputs import in_batches
 from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.evaluate.wrong_answers import WrongAnswers, describe_wrong_answers
 from cr5.features.tokeniser import Tokeniser
