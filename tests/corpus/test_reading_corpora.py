@@ -527,6 +527,31 @@ def test_bad_rows_of_parquet_are_named_or_skipped() -> None:
     }
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", ["c.csv", "c.tsv"])
+def test_the_delimiter_is_the_one_that_divides_the_header(name: str, delimiter: str) -> None:
+    header, row = delimiter.join(["concept", "lang", '"text"']), delimiter.join(["Q1", "en", '"a, b; c|\td"'])
+    for start in ("", "\ufeff", "\n", f"sep={delimiter}\n"):
+        put(name, f"{start}{header}\n{row}\n")
+        assert list(read(name)) == [Document("Q1", "en", "a, b; c|\td")]
+        (batch,) = read_batches(name)
+        assert batch.lines.tolist() == [2 + start.count("\n")]
+
+
+def test_with_a_single_column_the_delimiter_is_that_of_the_suffix() -> None:
+    put("c.tsv", "concept\nQ1\ten\n")
+    assert message("c.tsv").startswith("c.tsv:1: no column 'lang', only concept; ")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_gives_the_encoding(encoding: str) -> None:
+    document = Document("Q1", "da", "æble 漢 🦉")
+    put("c.csv", f"concept,lang,text\n{document.concept},{document.lang},{document.text}\n".encode(encoding))
+    line = json.dumps({"concept": "Q1", "lang": "da", "text": document.text}, ensure_ascii=False)
+    put("c.jsonl", f"{line}\n".encode(encoding))
+    assert list(read(["c.csv", "c.jsonl"])) == [document, document]
+
+
 def bad_files() -> dict[str, str]:
     """Write files that cannot be read at all; name -> how the message begins."""
     put("empty.jsonl", "")
@@ -534,9 +559,8 @@ def bad_files() -> dict[str, str]:
     put("empty.csv.xz", "")
     put("blank.jsonl", "\ufeff\n \n")
     put("header.csv", "concept,lang,text\n")
-    put("utf16.jsonl", LINE.encode("utf-16"))
-    put("utf32.csv", "concept".encode("utf-32"))
-    put("columns.csv", "concept;lang;text\nQ1;en;a\n")
+    put("utf16.jsonl", LINE.encode("utf-16") + b"\0")
+    put("columns.csv", "concept;language;text\nQ1;en;a\n")
     put("twice.tsv", "concept\tlang\ttext\ttext\n")
     put("quoted.csv", '"concept"x,lang,text\nQ1,en,a\n')
     put("latin.csv", b"concept,lang,text,caf\xe9\nQ1,en,a,b\n")
@@ -551,7 +575,7 @@ def bad_files() -> dict[str, str]:
     put("wrong.parquet", LINE)
     write("short.parquet", GOOD)
     put("short.parquet", Path("short.parquet").read_bytes()[:-20])
-    needs = "a corpus needs concept, lang and text"
+    needs = "a corpus needs concept, lang and text, and cr5 corpus table converts a table with other columns"
     empty = 'contains no documents; remove it or pass `on_error="skip"`'
     again = "copy or download it again"
     return {
@@ -560,9 +584,8 @@ def bad_files() -> dict[str, str]:
         "empty.csv.xz": f"empty.csv.xz: {empty}",
         "blank.jsonl": f"blank.jsonl: {empty}",
         "header.csv": f"header.csv: {empty}",
-        "utf16.jsonl": "utf16.jsonl: UTF-16, not UTF-8; convert it with iconv -f utf-16 -t utf-8",
-        "utf32.csv": "utf32.csv: UTF-32, not UTF-8; convert it with iconv -f utf-32 -t utf-8",
-        "columns.csv": f"columns.csv:1: no column 'concept', only concept;lang;text; {needs}",
+        "utf16.jsonl": f"utf16.jsonl: corrupt, not valid utf-16-le, truncated data; {again}",
+        "columns.csv": f"columns.csv:1: no column 'lang', only concept, language, text; {needs}",
         "twice.tsv": "twice.tsv:1: column 'text' occurs 2 times; rename all but one",
         "quoted.csv": f"quoted.csv:1: broken quoting, ',' expected after '\"'; {QUOTE}",
         "latin.csv": f"latin.csv:1: byte 0xe9 at position 22 {ICONV}",

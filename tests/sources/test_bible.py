@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
+from cr5.sources.accounting import Accounting
 from cr5.sources.bible import BibleUnit, read_bible
 
 REFERENCES = ["GEN 1:1", "GEN 1:2", "GEN 1:3", "GEN 2:1", "EXO 1:1", "EXO 1:2"]
@@ -131,10 +131,10 @@ def test_a_file_with_more_or_fewer_lines_than_references_is_an_error_with_both_n
     path, good = put(tmp_path / "eng.txt", rows), put(tmp_path / "da.txt", DANISH)
     expected = f"{path}: {len(rows)} lines, but 6 references; pass the list of references it was made with"
     assert message([path], references) == expected
-    skipped = Skipped()
-    found = list(read_bible([path, good], references=references, handle_error=skipped.add))
+    accounting = Accounting("skip")
+    found = list(read_bible([path, good], references=references, accounting=accounting))
     assert {document.lang for document in found} == {"da"}
-    assert skipped.examples == {"wrong number of lines": expected}
+    assert accounting.errors.examples == {"wrong number of lines": expected}
 
 
 @pytest.mark.parametrize("line", ["GEN 1", "", "GEN one:1", "1:1"])
@@ -154,9 +154,9 @@ def test_a_line_without_its_verse_is_an_error(tmp_path: Path, line: str) -> None
         "write GEN 1:1<TAB>text, or pass a list of `references`"
     )
     assert message([path], None) == expected
-    skipped = Skipped()
-    assert list(read_bible([path], handle_error=skipped.add)) == [Document("GEN 1", "eng", "It was dark.")]
-    assert skipped.examples == {"no reference": expected}
+    accounting = Accounting("skip")
+    assert list(read_bible([path], accounting=accounting)) == [Document("GEN 1", "eng", "It was dark.")]
+    assert accounting.errors.examples == {"no reference": expected}
 
 
 def test_an_unreadable_file_is_reported_and_the_others_are_read(tmp_path: Path, references: Path) -> None:
@@ -167,12 +167,12 @@ def test_an_unreadable_file_is_reported_and_the_others_are_read(tmp_path: Path, 
     assert message([missing], references) == f"{missing}: cannot be read, no such file or directory; check the name"
     assert message([broken], references) == f"{broken}:2: byte 1 is not UTF-8; convert it with iconv"
     assert message([good], missing) == f"{missing}: cannot be read, no such file or directory; check the name"
-    skipped = Skipped()
-    found = list(read_bible([missing, cut, broken, good], references=references, handle_error=skipped.add))
+    accounting = Accounting("skip")
+    found = list(read_bible([missing, cut, broken, good], references=references, accounting=accounting))
     assert [(document.lang, document.concept) for document in found] == [
         ("sv", "GEN 1"), ("da", "GEN 1"), ("da", "GEN 2"), ("da", "EXO 1")
     ]  # fmt: skip
-    assert skipped.counts == {"unreadable file": 2, "invalid UTF-8": 1}
+    assert accounting.errors.counts == {"unreadable file": 2, "invalid UTF-8": 1}
 
 
 def test_wrong_arguments_are_errors_that_name_them(tmp_path: Path, references: Path) -> None:
@@ -196,11 +196,11 @@ def test_any_bytes_give_verses_or_reported_errors(tmp_path: Path, content: bytes
     path, references = tmp_path / "eng.txt", put(tmp_path / "vref.txt", REFERENCES)
     path.write_bytes(content)
     for listed in (references, None):
-        for document in read_bible([path], references=listed, handle_error=Skipped().add):
+        for document in read_bible([path], references=listed, accounting=Accounting("skip")):
             assert document.concept.strip()
             assert document.text.strip()
     with contextlib.suppress(CorpusError):
-        list(read_bible([references], references=path, handle_error=Skipped().add))
+        list(read_bible([references], references=path, accounting=Accounting("skip")))
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:

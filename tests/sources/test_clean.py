@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cr5 import Document, demo
-from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
+from cr5.sources.accounting import Accounting
 from cr5.sources.clean import SAMPLE_DOCUMENTS, SourceSummary, clean
 
 ENGLISH = [d for d in demo.encyclopedia() if d.lang == "en"][:40]
@@ -41,16 +41,15 @@ def test_an_invalid_language_code_is_an_error() -> None:
     bad = [Document("a", "this is no code", "text"), Document("b", "en", "text")]
     with pytest.raises(CorpusError, match=r"^a: "):
         kept(bad)
-    skipped = Skipped()
-    assert [document.concept for document in kept(bad, handle_error=skipped.add)] == ["b"]
-    assert skipped.counts == {"invalid language code": 1}
+    summary = SourceSummary(Accounting("skip"))
+    assert [document.concept for document in kept(bad, summary)] == ["b"]
+    assert summary.accounting.errors.counts == {"invalid language code": 1}
 
 
 def test_a_text_whose_language_cannot_be_guessed_is_an_error() -> None:
     with pytest.raises(CorpusError) as caught:
         kept([Document("a", "", "12 34 56")])
     assert str(caught.value).startswith("a: ")
-    assert '`on_error="skip"`' in str(caught.value)
 
 
 def test_only_the_wanted_languages_are_kept_in_any_spelling() -> None:
@@ -114,6 +113,16 @@ def test_the_share_of_short_documents_is_estimated_from_a_sample_of_every_langua
     kept(found, summary, min_unique=3)
     assert summary.sampled == summary.short == {"en": SAMPLE_DOCUMENTS, "it": SAMPLE_DOCUMENTS}
     assert summary.documents == {"en": 2 * SAMPLE_DOCUMENTS, "it": 2 * SAMPLE_DOCUMENTS}
+
+
+def test_the_share_of_short_documents_is_right_where_the_first_ones_are_unlike_the_rest() -> None:
+    summary = SourceSummary()
+    short, long = SAMPLE_DOCUMENTS, 3 * SAMPLE_DOCUMENTS
+    texts = ["word"] * short + ["three different words"] * long  # the first documents would say 100%
+    kept([Document(str(i), "en", text) for i, text in enumerate(texts)], summary, min_unique=3)
+    share = summary.by_language()["en"].short
+    assert share is not None
+    assert abs(share - short / (short + long)) < 0.05  # 3.6 standard errors of the sample
 
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from timing import seconds
 
 from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources import europarl
+from cr5.sources.accounting import Accounting
 from cr5.sources.europarl import read_europarl
 
 TEXT = """<CHAPTER ID=1>
@@ -258,11 +258,11 @@ def test_a_bad_file_is_reported_and_the_others_are_read(
 ) -> None:
     bad = put(tmp_path, f"en/{name}", content)
     put(tmp_path, "en/ep-00-01-17.txt", speech())
-    skipped = Skipped()
-    found = list(read_europarl(tmp_path, handle_error=skipped.add))
+    accounting = Accounting("skip")
+    found = list(read_europarl(tmp_path, accounting=accounting))
     assert SPEECH in found
     assert all("Lost" not in document.text for document in found)
-    assert skipped.examples[reason] == message(tmp_path) == f"{bad}{words}"
+    assert accounting.errors.examples[reason] == message(tmp_path) == f"{bad}{words}"
 
 
 def test_an_encrypted_member_is_an_error(tmp_path: Path) -> None:
@@ -279,15 +279,15 @@ def test_an_encrypted_member_is_an_error(tmp_path: Path) -> None:
 def test_a_speech_without_an_end_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(europarl, "MAX_SPEECH_CHARACTERS", 10_000)
     path = put(tmp_path, "en/ep-00-01-17.txt", speech(0) + "word word\n" * 20_000 + speech())
-    skipped = Skipped()
+    accounting = Accounting("skip")
     tracemalloc.start()
     try:
-        assert list(read_europarl(tmp_path, handle_error=skipped.add)) == [SPEECH]
+        assert list(read_europarl(tmp_path, accounting=accounting)) == [SPEECH]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 1 << 20
-    assert skipped.examples == {
+    assert accounting.errors.examples == {
         "speech too long": f"{path}:1114: a speech of more than 10,000 characters; check the file"
     }
 
@@ -307,7 +307,7 @@ noise = st.lists(
 @settings(relaxed, max_examples=200)
 def test_any_characters_give_speeches_or_reported_errors(tmp_path: Path, signs: str, form: str) -> None:
     put(tmp_path, f"{form}/en/ep-1.{form}", f"<SPEAKER ID=1>\n{signs}".encode("utf-8", "surrogateescape"))
-    for document in read_europarl(tmp_path / form, handle_error=Skipped().add):
+    for document in read_europarl(tmp_path / form, accounting=Accounting("skip")):
         assert document.concept.startswith("ep-1/")
         assert document.text.strip()
 
@@ -317,7 +317,7 @@ def test_any_characters_give_speeches_or_reported_errors(tmp_path: Path, signs: 
 def test_time_is_linear(tmp_path: Path, form: str, unit: str) -> None:
     def taken(repeats: int, enough: float = 0.0) -> float:
         put(tmp_path, f"en/ep-1.{form}", "<CHAPTER ID=1>\n" + unit * repeats)
-        return seconds(lambda: list(read_europarl(tmp_path, handle_error=Skipped().add)), enough)
+        return seconds(lambda: list(read_europarl(tmp_path, accounting=Accounting("skip"))), enough)
 
     limit = 10 * taken(5_000) + 0.2  # 4 times would be exact, 16 quadratic
     assert taken(20_000, limit) < limit

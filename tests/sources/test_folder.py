@@ -1,7 +1,10 @@
 """Folder trees: the path gives language and concept, and lines that most pages repeat are dropped."""
 
+import gzip
 import os
+import re
 import tracemalloc
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources import folder
+from cr5.sources.accounting import Accounting
 from cr5.sources.folder import read_folder
 
 relaxed = settings(max_examples=40, deadline=None)
@@ -19,7 +22,7 @@ names = st.text("abcdefghijkl0123_é", min_size=4, max_size=9)
 texts = st.lists(st.text("abcdefghijkæжд漢", min_size=1, max_size=8), min_size=1, max_size=5).map(" ".join)
 
 
-def tree(root: Path, files: dict[str, str | bytes]) -> Path:
+def tree(root: Path, files: Mapping[str, str | bytes]) -> Path:
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -124,7 +127,106 @@ def test_repeated_lines_are_found_in_a_sample_of_many_pages(tmp_path: Path, monk
     assert [d.text for d in read_folder(tmp_path)] == [f"pagina {i}" for i in range(100)]
 
 
+# Names of languages and formats
+
+
+def test_a_name_may_stand_for_a_language(tmp_path: Path) -> None:
+    tree(
+        tmp_path, {"english/a.txt": "one", "brazilian-portuguese/a.txt": "um", "it/a.txt": "uno", "french/a.txt": "un"}
+    )
+    accounting = Accounting()
+    names = {"english": "en", "brazilian-portuguese": "pt-BR"}
+    found = list(read_folder(tmp_path, lang=names, accounting=accounting))
+    assert [(d.lang, d.concept, d.text) for d in found] == [
+        ("en", "a", "one"),
+        ("it", "a", "uno"),
+        ("pt-BR", "a", "um"),
+    ]
+    assert accounting.skipped_files.examples == {folder.NOT_IN_PATTERN: str(tmp_path / "french/a.txt")}
+    tree(tmp_path / "names", {"guide_english.md": "one", "guide_it.md": "uno"})
+    found = list(read_folder(tmp_path / "names", pattern="{concept}_{lang}.md", lang=names))
+    assert [(d.lang, d.concept) for d in found] == [("en", "guide"), ("it", "guide")]
+
+
+def test_other_extensions_are_counted_and_read_on_request(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {"en/a.adoc": "*one*", "it/a.adoc": "*uno*", "en/b.HTML": "<p>two", "en/c.page": "<p>three", "en/d": "x"},
+    )
+    accounting = Accounting()
+    assert [d.text for d in read_folder(tmp_path, accounting=accounting)] == ["two"]
+    assert accounting.extensions() == {".adoc": 2, ".page": 1, "no extension": 1}
+    found = list(read_folder(tmp_path, read_as=["adoc=markdown"]))
+    assert [(d.lang, d.concept, d.text) for d in found] == [("en", "a", "one"), ("en", "b", "two"), ("it", "a", "uno")]
+    found = list(read_folder(tmp_path, read_as="html"))
+    assert [(d.concept, d.text) for d in found if d.lang == "en"] == [
+        ("a", "*one*"), ("b", "two"), ("c", "three"), ("d", "x"),
+    ]  # fmt: skip
+    with pytest.raises(CorpusError, match=r"`read_as=adoc=word` names no format; choose html, markdown, rst, text"):
+        list(read_folder(tmp_path, read_as=["adoc=word"]))
+
+
+def test_compressed_pages_are_read(tmp_path: Path) -> None:
+    tree(tmp_path, {"en/a.html.gz": gzip.compress(b"<p>one"), "it/a.html": "<p>uno"})
+    assert [(d.lang, d.concept, d.text) for d in read_folder(tmp_path)] == [("en", "a", "one"), ("it", "a", "uno")]
+
+
+def test_a_page_without_text_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {f"it/{i:02}.txt": f"menu\npagina {i}" for i in range(20)} | {"it/x.txt": "menu", "it/y.html": "<nav>a"},
+    )
+    accounting = Accounting()
+    assert len(list(read_folder(tmp_path, accounting=accounting))) == 20
+    assert accounting.skipped_documents.examples == {
+        "only lines that most pages repeat": str(tmp_path / "it/x.txt"),
+        "no text": str(tmp_path / "it/y.html"),
+    }
+
+
+# Encodings
+
+FRENCH = "L’été dernier, où «\xa0Noël\xa0» était déjà passé, le garçon naïf a mangé une crêpe à 3 €…"
+
+
+def test_western_pages_are_read_where_the_encoding_is_evident_and_counted(tmp_path: Path) -> None:
+    accounting = Accounting()
+    tree(tmp_path, {"fr/a.txt": FRENCH.encode("cp1252"), "fr/b.txt": FRENCH, "fr/c.txt": "Ça va"})
+    assert [d.text for d in read_folder(tmp_path, accounting=accounting)] == [
+        " ".join(FRENCH.split()),
+        " ".join(FRENCH.split()),
+        "Ça va",
+    ]
+    assert accounting.guessed_encodings.examples == {"cp1252": str(tmp_path / "fr/a.txt")}
+    assert accounting.errors.total == 0
+
+
+@pytest.mark.parametrize(
+    ("lang", "content"),
+    [
+        ("ru", "Привет, мир".encode("cp1251")),
+        ("en", "Привет, мир".encode("cp1251")),
+        ("cs", "Příliš žluťoučký kůň".encode("cp1250")),
+        ("fr", "Le président a déjà mangé à Nîmes".encode("cp850")),
+        ("fr", "Le prêsident est très âgé".encode("mac-roman")),
+        ("fr", FRENCH.encode() + b" caf\xe9"),  # UTF-8 but for one byte
+        ("fr", FRENCH.encode("cp1252") + b"\0\1"),
+        ("en", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xe9"),
+    ],
+)
+def test_an_encoding_that_is_not_evident_is_an_error_with_the_place(tmp_path: Path, lang: str, content: bytes) -> None:
+    tree(tmp_path, {f"{lang}/a.txt": content})
+    assert re.fullmatch(
+        rf"ROOT/{lang}/a\.txt: byte \d+ \(0x..\) is not valid UTF-8, and no other encoding is evident; convert it .*",
+        message(tmp_path),
+    )
+
+
 # Faults
+
+UNKNOWN_ENCODING = (
+    "ROOT/en/bad.txt: byte 4 (0x81) is not valid UTF-8, and no other encoding is evident; convert it with iconv"
+)
 
 
 def test_circular_links_end_and_a_linked_language_is_read_once(tmp_path: Path) -> None:
@@ -141,20 +243,20 @@ def test_entries_that_are_not_regular_files_are_ignored(tmp_path: Path) -> None:
 
 
 def test_unreadable_pages_are_reported_and_the_others_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree(tmp_path, {"en/a.html": "<p>x", "en/bad.txt": b"caf\xe9", "en/large.md": "x" * 5000})
+    tree(tmp_path, {"en/a.html": "<p>x", "en/bad.txt": b"caf\x81", "en/large.md": "x" * 5000})
     tree(tmp_path, {"en/named.html": b"<meta charset=cp1252>\x81"})
     (tmp_path / "en" / "gone.html").symlink_to("nowhere")
     monkeypatch.setattr(folder, "MAX_PAGE_BYTES", 4096)
-    skipped = Skipped()
-    assert [d.concept for d in read_folder(tmp_path, handle_error=skipped.add)] == ["a"]
-    assert skipped.counts == {"invalid UTF-8": 2, "page too large": 1, "unreadable file": 1}
-    examples = {reason: text.replace(str(tmp_path), "ROOT") for reason, text in skipped.examples.items()}
+    accounting = Accounting("skip")
+    assert [d.concept for d in read_folder(tmp_path, accounting=accounting)] == ["a"]
+    assert accounting.errors.counts == {"unknown encoding": 2, "page too large": 1, "unreadable file": 1}
+    examples = {reason: text.replace(str(tmp_path), "ROOT") for reason, text in accounting.errors.examples.items()}
     assert examples == {
-        "invalid UTF-8": "ROOT/en/bad.txt: byte 4 is not valid UTF-8; convert it with iconv",
+        "unknown encoding": UNKNOWN_ENCODING,
         "page too large": "ROOT/en/large.md: a page of more than 0 MB; split it or remove it",
-        "unreadable file": "ROOT/en/gone.html: cannot be read, no such file or directory; check its permissions",
+        "unreadable file": "ROOT/en/gone.html: cannot be read, no such file or directory; check the name",
     }
-    assert message(tmp_path) == "ROOT/en/bad.txt: byte 4 is not valid UTF-8; convert it with iconv"
+    assert message(tmp_path) == UNKNOWN_ENCODING
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,17 +275,16 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch:
 def test_a_pattern_without_a_match_is_an_error_with_some_paths(tmp_path: Path) -> None:
     tree(tmp_path, {"docs/a.html": "x", "docs/b.html": "x", "docs/c/d.md": "x", "docs/e.md": "x", "x.png": "x"})
     assert message(tmp_path) == (
-        "ROOT: no page matches `pattern={lang}/{concept}`, there are docs/a.html, docs/b.html, docs/e.md; show in "
+        "ROOT: no page matches `pattern={lang}/{concept}`, there are docs/a.html, docs/b.html, docs/c/d.md; show in "
         "`pattern` where a path has the language code and the name of the page, as in docs/{lang}/{concept} or "
-        "{concept}.{lang}.md"
+        "{concept}.{lang}.md, and give names that are not codes in `lang`, as in `lang=english=en`"
     )
 
 
 def test_a_folder_without_pages_is_an_error(tmp_path: Path) -> None:
-    assert message(tree(tmp_path, {"en/x.png": "x"})) == (
-        "ROOT: no page matches `pattern={lang}/{concept}`, and no file ends in .html, .htm, .xhtml, .md, .markdown, "
-        ".mdx, .rst, .txt; show in `pattern` where a path has the language code and the name of the page, "
-        "as in docs/{lang}/{concept} or {concept}.{lang}.md"
+    assert message(tree(tmp_path, {"en/x.adoc": "x", "it/x.adoc": "x", "LICENSE": "x"})) == (
+        "ROOT: no file ends in .html, .htm, .xhtml, .md, .markdown, .mdx, .rst, .txt; there are .adoc (2), "
+        "no extension (1); name the format of others, as in `read_as=adoc=text`"
     )
 
 
@@ -219,10 +320,10 @@ def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
 @relaxed
 def test_any_pattern_matches_completely_or_is_an_error(path: str, pattern: str) -> None:
     try:
-        left, right = folder._compile(pattern)
+        layout = folder._Layout(pattern, {"aa": "en"}, {})
     except CorpusError:
         return
-    match = folder._match(path, left, right)
+    match = layout.match(path)
     assert match is None or all(match)
 
 

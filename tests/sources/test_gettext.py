@@ -16,7 +16,9 @@ from cr5.corpus.documents import Document
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources import catalogue_files
+from cr5.sources.accounting import Accounting
 from cr5.sources.catalogue_files import Message, read_mo, read_po
+from cr5.sources.files import raise_error
 from cr5.sources.gettext import GettextUnit, plain, read_gettext
 
 GERMAN = r"""# Ein Übersetzer <a@b.c>, 2026.
@@ -202,6 +204,15 @@ def test_references_may_have_spaces_commas_and_no_lines() -> None:
     assert found.references == ("my file.c", "a.c", "b.c", "C:\\x.c")
 
 
+def test_references_of_xml2po_lose_line_and_element(tmp_path: Path) -> None:
+    content = '#: C/index.page:10(media)\nmsgid "a"\nmsgstr "b"\n\n#: C/index.page:12(title) C/b.page:3(p)\n'
+    path = put(tmp_path, "help/it.po", content + 'msgid "c"\nmsgstr "d"\n')
+    assert read([path], "reference", source_lang="") == [
+        Document("help:C/index.page", "it", "b\nd"),
+        Document("help:C/b.page", "it", "d"),
+    ]
+
+
 # Documents
 
 
@@ -286,6 +297,18 @@ def test_text_and_compiled_catalogues_give_the_same_documents(tmp_path: Path, me
         ("no.po", "nb", "nb", "root"),
         ("de.po", "LANGUAGE", "de", "root"),
         ("messages.po", "klingonese", "klingonese", "messages"),
+        ("gedit/de/de.po", "de", "de", "gedit"),
+        ("gedit/pt_BR/pt_BR.po", "", "pt_BR", "gedit"),
+        ("gedit/help/sr@latin/sr@latin.po", "sr", "sr@latin", "gedit/help"),
+        ("app/de/app-de.po", "", "de", "app/app"),
+        ("sr@latin.po", "sr", "sr@latin", "root"),
+        ("sr@latin/LC_MESSAGES/app.po", "sr", "sr@latin", "app"),
+        ("uz@cyrillic.po", "uz", "uz@cyrillic", "root"),
+        ("ca@valencia.po", "ca", "ca@valencia", "root"),
+        ("ca@valencia.po", "ca@valencia", "ca@valencia", "root"),
+        ("de@euro.po", "de", "de", "root"),
+        ("de_DE.po", "de", "de", "root"),
+        ("sr@latin.po", "hr", "hr", "root"),
     ],
 )
 def test_language_and_name_come_from_header_and_path(
@@ -294,6 +317,21 @@ def test_language_and_name_come_from_header_and_path(
     content = f'msgid ""\nmsgstr "Language: {declared}\\n"\n\nmsgid "Quit"\nmsgstr "x"\n'
     put(tmp_path / "root", path, content)
     assert read([tmp_path / "root"], "catalogue", source_lang="") == [Document(domain, lang, "x")]
+
+
+LAYOUTS = ["app/{}/{}.po", "{}/LC_MESSAGES/app.po", "po/{}.po", "app/{}.po", "app.{}.po", "app-{}.po", "{}/app.po"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_concepts_meet_in_every_layout(tmp_path: Path, layout: str) -> None:
+    langs = ["de", "pt_BR", "ast", "sr@latin"]
+    for lang in langs:
+        content = ITALIAN.replace("Language: it", f"Language: {lang.partition('@')[0]}")
+        put(tmp_path, layout.format(lang, lang), content)
+    for by in ("message", "catalogue"):
+        found = read([tmp_path], by, source_lang="")
+        assert len({document.concept for document in found}) == 1
+        assert sorted(document.lang for document in found) == sorted(langs)
 
 
 def test_a_file_has_its_own_name_or_that_of_its_folder(tmp_path: Path) -> None:
@@ -373,10 +411,10 @@ def test_a_damaged_entry_is_reported_and_the_others_are_read(tmp_path: Path, ent
     good = 'msgid "Quit"\nmsgstr "Esci"'
     path = put(tmp_path, "it.po", f'msgid "Q"\nmsgstr "E"\n\n{entry}\n\n{good}'.encode("utf-8", "surrogateescape"))
     assert message([path]) == f"{path}:{words}"
-    skipped = Skipped()
-    found = list(read_gettext([path], handle_error=skipped.add))
+    accounting = Accounting("skip")
+    found = list(read_gettext([path], accounting=accounting))
     assert [document.text for document in found] == ["Q", "E", "Quit", "Esci"]
-    assert skipped.examples == {"unreadable message": f"{path}:{words}"}
+    assert accounting.errors.examples == {"unreadable message": f"{path}:{words}"}
 
 
 def test_a_message_without_an_end_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,9 +434,9 @@ def test_an_unknown_charset_is_an_error(tmp_path: Path, name: str) -> None:
     assert message([path]) == f"{path}: unknown charset {name!r}; convert the file with msgconv -t UTF-8"
     path = put(tmp_path, "da.mo", compiled)
     assert message([path]) == f"{path}: unknown charset {name[:5]!r}; convert the file with msgconv -t UTF-8"
-    skipped = Skipped()
-    assert list(read_gettext([tmp_path / "da.po", path], handle_error=skipped.add)) == []
-    assert skipped.counts == {"unknown charset": 2}
+    accounting = Accounting("skip")
+    assert list(read_gettext([tmp_path / "da.po", path], accounting=accounting)) == []
+    assert accounting.errors.counts == {"unknown charset": 2}
 
 
 def mo_message(content: bytes) -> str:
@@ -442,16 +480,17 @@ def test_a_small_compiled_file_does_not_expand_without_limit() -> None:
     table = struct.pack("<2I", 8 * count, 28) * count
     content = struct.pack("<7I", 0x950412DE, 0, count, 28, 28, 0, 0) + table
     assert mo_message(content) == "da.mo: messages overlap from number 3 on; compile it again"
-    assert len(list(read_mo(io.BytesIO(content), "da.mo", Skipped().add))) == 2
+    found = read_mo(io.BytesIO(content), "da.mo")
+    assert len([next(found), next(found)]) == 2
 
 
 def test_an_unreadable_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     missing, good = tmp_path / "de.po", put(tmp_path, "it.po", ITALIAN)
     expected = f"{missing}: cannot be read, no such file or directory; check the name"
     assert message([missing]) == expected
-    skipped = Skipped()
-    assert len(list(read_gettext([missing, good], handle_error=skipped.add))) == 2
-    assert skipped.examples == {"unreadable file": expected}
+    accounting = Accounting("skip")
+    assert len(list(read_gettext([missing, good], accounting=accounting))) == 2
+    assert accounting.errors.examples == {"unreadable file": expected}
 
 
 def test_a_catalogue_without_references_cannot_be_read_by_reference(tmp_path: Path) -> None:
@@ -513,9 +552,9 @@ def test_any_bytes_of_a_compiled_catalogue_give_messages_or_reported_errors(
     whole = mo([Message("", "a", "b", ("c", "d")), Message("e", "f", "", ("g",))])
     damaged = whole[:place] + change + whole[place + len(change) :]
     for data in (content, whole[:4] + content, damaged, whole[:place]):
-        list(read_mo(io.BytesIO(data), "x.mo", Skipped().add))
-        with contextlib.suppress(CorpusError):
-            list(read_mo(io.BytesIO(data), "x.mo"))
+        for handle_error in (Skipped().add, raise_error):
+            with contextlib.suppress(CorpusError):
+                list(read_mo(io.BytesIO(data), "x.mo", handle_error))
 
 
 def test_a_long_catalogue_takes_linear_time() -> None:

@@ -6,37 +6,15 @@ import pytest
 
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
+from cr5.sources.accounting import Accounting
 from cr5.sources.files import raise_error
 from cr5.sources.input_files import InputFile
-from cr5.sources.line_aligned import AlignedFiles, group_files, read_aligned_lines, split_name
-
-
-@pytest.mark.parametrize(
-    ("name", "stem", "lang"),
-    [
-        ("train.en", "train", "en"),
-        ("train.pt_BR", "train", "pt_BR"),
-        ("train.en.txt", "train", "en"),
-        ("Europarl.en-it.it", "Europarl.en-it", "it"),
-        ("S.src-ze_en.src", "S.src-ze_en", "src"),  # the name of the pair makes it a language
-        ("Europarl.en-it.ids", "Europarl.en-it.ids", ""),
-        ("README.md", "README.md", ""),
-        ("train.qq", "train.qq", ""),
-        ("en", "en", ""),
-    ],
-)
-def test_a_name_ends_in_its_language(name: str, stem: str, lang: str) -> None:
-    assert split_name(name) == (stem, lang)
-
-
-def test_codes_that_are_not_registered_count_on_request() -> None:
-    assert split_name("train.qq", allow_unregistered=True) == ("train", "qq")
-    assert split_name("README.md", allow_unregistered=True) == ("README.md", "")
+from cr5.sources.line_aligned import AlignedFiles, group_files, read_aligned_lines
 
 
 def test_files_are_grouped_by_folder_and_stem_and_keep_their_order() -> None:
     files = [InputFile(Path(name)) for name in ("a/x.it", "a/x.en.gz", "b/x.en", "a/README", "a/y.en-da.en")]
-    groups = group_files(files)
+    groups = group_files(files, Accounting())
     assert [(group.stem, list(group.files)) for group in groups] == [
         ("x", ["it", "en"]),
         ("x", ["en"]),
@@ -47,13 +25,13 @@ def test_files_are_grouped_by_folder_and_stem_and_keep_their_order() -> None:
 
 
 def test_members_of_a_zip_are_grouped_too() -> None:
-    (group,) = group_files([InputFile(Path("a.zip"), "d/x.en"), InputFile(Path("a.zip"), "d/x.it")])
+    (group,) = group_files([InputFile(Path("a.zip"), "d/x.en"), InputFile(Path("a.zip"), "d/x.it")], Accounting())
     assert group.source == "a.zip: d/x"
 
 
 def test_two_files_of_one_language_are_an_error() -> None:
     with pytest.raises(CorpusError, match=r"x\.en\.gz: seems to be the same text as x\.en;"):
-        group_files([InputFile(Path("x.en")), InputFile(Path("x.en.gz"))])
+        group_files([InputFile(Path("x.en")), InputFile(Path("x.en.gz"))], Accounting())
 
 
 def put(folder: Path, **texts: bytes) -> AlignedFiles:
@@ -74,10 +52,7 @@ def test_an_unreadable_line_is_none_and_the_others_keep_their_places(tmp_path: P
     assert skipped.counts == {"invalid UTF-8": 1}
 
 
-def test_files_of_different_length_give_no_rows(tmp_path: Path) -> None:
+def test_files_of_different_length_are_an_error(tmp_path: Path) -> None:
     group = put(tmp_path, en=b"one\ntwo\n", it=b"uno\n", de=b"eins\nzwei")
     with pytest.raises(CorpusError, match=r"x\.en: 2 lines, but 1 in .*x\.it"):
         list(read_aligned_lines(group, raise_error))
-    skipped = Skipped()
-    assert list(read_aligned_lines(group, skipped.add)) == []
-    assert skipped.counts == {"unequal files": 1}

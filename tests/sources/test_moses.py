@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources import files
+from cr5.sources.accounting import Accounting
 from cr5.sources.moses import read_moses
 
 EN = "Resumption of the session\nPlease rise.\n\n\nThank you.\n"
@@ -228,19 +228,19 @@ def test_files_of_unequal_length_give_nothing_and_both_counts(tmp_path: Path, su
         "their lines cannot be matched; copy or download both again"
     )
     assert message(folder) == expected
-    skipped = Skipped()
-    assert plain(read_moses([folder], handle_error=skipped.add)) == [("y:1", "en", "a"), ("y:1", "fr", "b")]
-    assert skipped.examples == {"unequal files": expected}
+    accounting = Accounting("skip")
+    assert plain(read_moses([folder], accounting=accounting)) == [("y:1", "en", "a"), ("y:1", "fr", "b")]
+    assert accounting.errors.examples == {"unequal files": expected}
 
 
 def test_an_unreadable_line_is_reported_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", x__en=b"one\n\xff\nthree\n", x__fr="un\n\ntrois\n")
     assert message(folder) == f"{folder}/x.en:2: byte 1 is not UTF-8; convert it with iconv"
-    skipped = Skipped()
-    found = plain(read_moses([folder], join=1, handle_error=skipped.add))
+    accounting = Accounting("skip")
+    found = plain(read_moses([folder], join=1, accounting=accounting))
     assert found == [("x:1", "en", "one"), ("x:1", "fr", "un"), ("x:3", "en", "three"), ("x:3", "fr", "trois")]
-    assert skipped.counts == {"invalid UTF-8": 1}
-    joined = plain(read_moses([folder], handle_error=skipped.add))
+    assert accounting.errors.counts == {"invalid UTF-8": 1}
+    joined = plain(read_moses([folder], accounting=accounting))
     assert joined == [("x:1", "en", "one\nthree"), ("x:1", "fr", "un\ntrois")]
 
 
@@ -251,10 +251,10 @@ def test_a_file_without_a_partner_is_an_error(tmp_path: Path) -> None:
     )
     path = pack(tmp_path / "en-it.txt.zip", E__en_0it__en="one\n")
     assert message(path) == f"{path}: E.en-it.en: E.en-it.it is missing; add it or leave this one out"
-    skipped = Skipped()
+    accounting = Accounting("skip")
     put(folder, y__en="a\n", y__fr="b\n")
-    assert len(list(read_moses([folder, path], handle_error=skipped.add))) == 2
-    assert skipped.counts == {"missing translation": 2}
+    assert len(list(read_moses([folder, path], accounting=accounting))) == 2
+    assert accounting.errors.counts == {"missing translation": 2}
 
 
 def test_no_pair_at_all_is_an_error(tmp_path: Path) -> None:
@@ -294,9 +294,9 @@ def test_damaged_files_are_reported_and_the_others_are_read(tmp_path: Path) -> N
         f"{folder}/x.en.gz: truncated, the compressed data has no end; copy or download it again"
     )
     assert message(folder / "z.zip") == f"{folder}/z.zip: corrupt, file is not a zip file; copy or download it again"
-    skipped = Skipped()
-    assert plain(read_moses([folder], handle_error=skipped.add)) == [("y:1", "en", "a"), ("y:1", "fr", "b")]
-    assert skipped.counts == {"unreadable file": 2}
+    accounting = Accounting("skip")
+    assert plain(read_moses([folder], accounting=accounting)) == [("y:1", "en", "a"), ("y:1", "fr", "b")]
+    assert accounting.errors.counts == {"unreadable file": 2}
 
 
 # Anything else
@@ -305,12 +305,12 @@ def test_damaged_files_are_reported_and_the_others_are_read(tmp_path: Path) -> N
 @given(st.lists(st.binary(max_size=30), min_size=2, max_size=3), st.integers(1, 3))
 @relaxed
 def test_any_bytes_give_documents_or_reported_errors(contents: list[bytes], join: int) -> None:
-    skipped = Skipped()
+    accounting = Accounting("skip")
     with tempfile.TemporaryDirectory() as name:
         folder = put(Path(name), **{f"x__{lang}": c for lang, c in zip(["da", "en", "it"], contents, strict=False)})
-        for document in read_moses([folder], join=join, handle_error=skipped.add):
+        for document in read_moses([folder], join=join, accounting=accounting):
             assert document.text.strip()
-    assert set(skipped.counts) <= {"unequal files", "invalid UTF-8"}
+    assert set(accounting.errors.counts) <= {"unequal files", "invalid UTF-8"}
 
 
 @given(st.data())
@@ -323,7 +323,7 @@ def test_any_damage_to_a_zip_gives_documents_or_an_error(data: st.DataObject) ->
             content[place] = data.draw(st.integers(0, 255))
         path.write_bytes(content)
         try:
-            list(read_moses([path], handle_error=Skipped().add))
+            list(read_moses([path], accounting=Accounting("skip")))
         except CorpusError:
             return
 
@@ -339,13 +339,13 @@ def test_memory_does_not_grow_with_what_a_zip_unpacks_to(tmp_path: Path, monkeyp
                     member.write(b"\0" * (1 << 20))
                 member.write(b"\n" + b"word\n" * 40_000)
     assert path.stat().st_size < 200_000
-    skipped = Skipped()
+    accounting = Accounting("skip")
     tracemalloc.start()
     try:
-        found = sum(1 for _ in read_moses([path], handle_error=skipped.add))
+        found = sum(1 for _ in read_moses([path], accounting=accounting))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert found == 2 * 2001
-    assert skipped.counts == {"line too long": 2}
+    assert accounting.errors.counts == {"line too long": 2}
     assert peak < 12 << 20

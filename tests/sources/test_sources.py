@@ -10,10 +10,9 @@ import typer
 
 from cr5 import Document, read
 from cr5.cli.source_commands import add_source_command
-from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.progress import Progress
-from cr5.sources.files import ErrorHandler, raise_error
+from cr5.sources.accounting import Accounting
 from cr5.sources.make_corpus import make_corpus
 from cr5.sources.registry import SOURCES
 from cr5.sources.source import ParameterHelp, Source
@@ -24,15 +23,19 @@ def read_notes(
     *,
     times: Annotated[int, ParameterHelp("How often.", metavar="N", minimum=1)] = 1,
     names: Annotated[Mapping[str, str] | None, ParameterHelp("Names of languages.", metavar="CODE=NAME")] = None,
-    handle_error: ErrorHandler = raise_error,
+    accounting: Accounting | None = None,
 ) -> Iterator[Document]:
+    accounting = accounting or Accounting()
     for path in paths:
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            concept, lang, text = [*line.split(":"), "", ""][:3]
-            if text:
-                yield Document(concept, (names or {}).get(lang, lang), " ".join([text] * times))
-            else:
-                handle_error("no text", f"{path}:{number}: no text")
+        accounting.find(path)
+        with accounting.reading(path):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                concept, lang, text = [*line.split(":"), "", ""][:3]
+                if lang:
+                    lang, text = (names or {}).get(lang, lang), " ".join([text] * times)
+                    yield from accounting.document(concept, lang, text, place=f"{path}:{number}")
+                else:
+                    accounting.unusable("no language", "", f"{path}:{number}: no language; write concept:lang:text")
 
 
 NOTES = Source("notes", read_notes, help="Notes.", short_documents_advice="repeat more with `times`")
@@ -41,7 +44,7 @@ NOTES = Source("notes", read_notes, help="Notes.", short_documents_advice="repea
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_every_reader_has_an_input_described_options_and_an_error_handler(source: Source) -> None:
     parameters = inspect.signature(source.read).parameters
-    assert parameters["handle_error"].default is raise_error
+    assert parameters["accounting"].default is None
     (first, *options) = source.parameters
     assert next(iter(parameters)) == first
     assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in options)
@@ -60,18 +63,16 @@ def test_every_reader_names_a_path_that_does_not_exist(source: Source, tmp_path:
 @pytest.mark.slow
 def test_a_corpus_is_made_with_the_options_of_the_reader(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1:eng:one\n1:it:uno\n2:it:due\nbad\n")
-    skipped, reports = Skipped(), list[Progress]()
+    reports = list[Progress]()
     output = tmp_path / "corpus.jsonl"
-    summary = make_corpus(
-        NOTES, [tmp_path / "a.txt"], output, {"times": 2}, on_error="skip", skipped=skipped, progress=reports.append
-    )
+    summary = make_corpus(NOTES, [tmp_path / "a.txt"], output, {"times": 2}, on_error="skip", progress=reports.append)
     assert list(read(output)) == [
         Document("1", "en", "one one"),
         Document("1", "it", "uno uno"),
         Document("2", "it", "due due"),
     ]
     assert (summary.documents, summary.concepts, summary.shared) == ({"en": 1, "it": 2}, 2, 1)
-    assert skipped.counts == {"no text": 1}
+    assert summary.accounting.errors.counts == {"no language": 1}
     assert reports[-1] == Progress("documents", 3, None)
 
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
+from cr5.sources.accounting import Accounting
 from cr5.sources.table import read_table
 
 relaxed = settings(max_examples=60, deadline=None)
@@ -132,9 +132,9 @@ def test_parquet_may_hold_numbers_bytes_and_words_by_number(tmp_path: Path) -> N
         "url": pa.array(["a", None, "c"]),
     }
     pq.write_table(pa.table(columns), path)
-    skipped = Skipped()
-    assert list(read_table([path], handle_error=skipped.add)) == [Document("1", "it", "uno", url="a")]
-    assert {key: text.replace(f"{tmp_path}/", "") for key, text in skipped.examples.items()} == {
+    accounting = Accounting("skip")
+    assert list(read_table([path], accounting=accounting)) == [Document("1", "it", "uno", url="a")]
+    assert {key: text.replace(f"{tmp_path}/", "") for key, text in accounting.errors.examples.items()} == {
         "invalid UTF-8": "x.parquet: row 2: column 'text' is not UTF-8 at byte 4; write it again as UTF-8",
         "empty field": "x.parquet: row 3: column 'concept' is empty; every row needs a concept",
     }
@@ -144,9 +144,9 @@ def test_parquet_that_only_claims_to_be_text_is_named_by_the_row(tmp_path: Path)
     path = tmp_path / "x.parquet"
     bad = pa.array([b"uno", b"caf\xe9"]).cast(pa.binary()).view(pa.string())
     pq.write_table(pa.table({"concept": ["1", "2"], "text": bad}), path)
-    skipped = Skipped()
-    assert [d.text for d in read_table([path], lang_column="-", handle_error=skipped.add)] == ["uno"]
-    assert skipped.counts == {"invalid UTF-8": 1}
+    accounting = Accounting("skip")
+    assert [d.text for d in read_table([path], lang_column="-", accounting=accounting)] == ["uno"]
+    assert accounting.errors.counts == {"invalid UTF-8": 1}
 
 
 def test_compressed_files_are_read(tmp_path: Path) -> None:
@@ -245,9 +245,9 @@ def test_bad_rows_are_counted_and_the_others_read(tmp_path: Path) -> None:
     path.write_bytes(
         b'concept,lang,text\n1,it,uno\n2,it\n3,it,caf\xe9\n4,it,"a\n\xff"\n5,it,\n\n6,it,"sei"x\n7,it,sette\n'
     )
-    skipped = Skipped()
-    assert [d.text for d in read_table([path], handle_error=skipped.add)] == ["uno", "sette"]
-    assert skipped.counts == {"broken CSV": 2, "invalid UTF-8": 2, "empty field": 1}
+    accounting = Accounting("skip")
+    assert [d.text for d in read_table([path], accounting=accounting)] == ["uno", "sette"]
+    assert accounting.errors.counts == {"broken CSV": 2, "invalid UTF-8": 2, "empty field": 1}
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet", "csv.gz"])
@@ -258,7 +258,7 @@ def test_garbage_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, su
     for start in (b"", b"concept,lang,text\n", b"PAR1"):
         path.write_bytes(start + content)
         try:
-            found = list(read_table([path], handle_error=Skipped().add))
+            found = list(read_table([path], accounting=Accounting("skip")))
         except CorpusError:
             continue
         assert all(d.concept.strip() and d.text.strip() for d in found)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from timing import seconds
 
 from cr5.corpus.documents import Document
-from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources import tmx
+from cr5.sources.accounting import Accounting
 from cr5.sources.tmx import read_tmx
 
 HEADER = '<header creationtool="x" segtype="sentence" o-tmf="y" adminlang="en" srclang="en-US" datatype="plaintext"/>'
@@ -180,21 +180,21 @@ def test_malformed_xml_is_reported_after_all_units_before_it(tmp_path: Path) -> 
         got.extend(read_tmx([path], join=1))
     assert plain(got) == UNITS[:2]
     assert str(caught.value) == f"{path}:16:35: mismatched tag; correct it there or export it again"
-    skipped = Skipped()
+    accounting = Accounting("skip")
     other = put(tmp_path, wrap(unit(("en", "one"))), "n.tmx")
-    assert plain(read_tmx([path, other], join=1, handle_error=skipped.add)) == [*UNITS[:2], ("n:1", "en", "one")]
-    assert skipped.examples == {"unreadable file": str(caught.value)}
+    assert plain(read_tmx([path, other], join=1, accounting=accounting)) == [*UNITS[:2], ("n:1", "en", "one")]
+    assert accounting.errors.examples == {"unreadable file": str(caught.value)}
 
 
 def test_a_memory_cut_anywhere_gives_whole_units_and_an_error(tmp_path: Path) -> None:
     content = wrap(*(unit(("en", f"one {n}"), ("it", f"uno {n}")) for n in range(2))).encode()
     whole = plain(read_tmx([put(tmp_path, content)], join=1))
     for cut in range(len(content)):
-        skipped = Skipped()
-        found = plain(read_tmx([put(tmp_path, content[:cut])], join=1, handle_error=skipped.add))
+        accounting = Accounting("skip")
+        found = plain(read_tmx([put(tmp_path, content[:cut])], join=1, accounting=accounting))
         assert found == whole[: len(found)]
         assert len(found) == 2 * content[:cut].count(b"</tu>")
-        assert skipped.counts == {"unreadable file": 1}
+        assert accounting.errors.counts == {"unreadable file": 1}
     cut = content.index(b"</tu>") + 5
     assert message(put(tmp_path, content[:cut])) == (
         f"{tmp_path}/m.tmx:1:{cut + 1}: truncated, no element found; correct it there or export it again"
@@ -207,10 +207,10 @@ def test_a_memory_cut_anywhere_gives_whole_units_and_an_error(tmp_path: Path) ->
 def test_a_compressed_file_that_is_cut_gives_the_units_before(tmp_path: Path) -> None:
     content = wrap(*(unit(("en", str(n**5))) for n in range(20_000))).encode()
     path = put(tmp_path, gzip.compress(content)[:-20_000], "m.tmx.gz")
-    skipped = Skipped()
-    found = plain(read_tmx([path], join=1, handle_error=skipped.add))
+    accounting = Accounting("skip")
+    found = plain(read_tmx([path], join=1, accounting=accounting))
     assert 1000 < len(found) < 20_000
-    assert skipped.examples == {
+    assert accounting.errors.examples == {
         "unreadable file": f"{path}: truncated, the compressed data has no end; copy or download it again"
     }
 
@@ -218,17 +218,17 @@ def test_a_compressed_file_that_is_cut_gives_the_units_before(tmp_path: Path) ->
 def test_a_segment_without_a_language_is_an_error(tmp_path: Path) -> None:
     path = put(tmp_path, wrap('\n<tu><tuv><seg>who?</seg></tuv><tuv xml:lang="it"><seg>io</seg></tuv></tu>'))
     assert message(path) == f"{path}:2: a <tuv> without xml:lang; add its language there"
-    skipped = Skipped()
-    assert plain(read_tmx([path], join=1, handle_error=skipped.add)) == [("m:1", "it", "io")]
-    assert skipped.counts == {"no language": 1}
+    accounting = Accounting("skip")
+    assert plain(read_tmx([path], join=1, accounting=accounting)) == [("m:1", "it", "io")]
+    assert accounting.errors.counts == {"no language": 1}
 
 
 def test_an_unknown_entity_is_an_error(tmp_path: Path) -> None:
     units = '<tu><tuv xml:lang="it"><seg>io&xyz;tu</seg></tuv></tu>'
     path = put(tmp_path, wrap(units, doctype='<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n'))
     assert message(path) == f"{path}:2: the entity 'xyz' is unknown; write its text instead"
-    skipped = Skipped()
-    assert plain(read_tmx([path], join=1, handle_error=skipped.add)) == [("m:1", "it", "io tu")]
+    accounting = Accounting("skip")
+    assert plain(read_tmx([path], join=1, accounting=accounting)) == [("m:1", "it", "io tu")]
     assert message(put(tmp_path, wrap(units))) == (
         f"{path}:1:{wrap(units).index('&xyz') + 1}: undefined entity; correct it there or export it again"
     )
@@ -308,13 +308,13 @@ def test_damaged_and_encrypted_zips_are_errors(tmp_path: Path) -> None:
 @given(noise, st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_any_tags_give_units_or_an_error(tags: str, dtd: bool) -> None:
-    skipped = Skipped()
+    accounting = Accounting("skip")
     with tempfile.TemporaryDirectory() as name:
         path = put(Path(name), wrap(tags, doctype='<!DOCTYPE tmx SYSTEM "x">' if dtd else ""))
-        for document in read_tmx([path], join=1, handle_error=skipped.add):
+        for document in read_tmx([path], join=1, accounting=accounting):
             assert document.text.strip()
             assert document.lang in ("en", "it")
-    assert set(skipped.counts) <= {"unreadable file", "no language", "unknown entity"}
+    assert set(accounting.errors.counts) <= {"unreadable file", "no language", "unknown entity"}
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))
@@ -323,7 +323,7 @@ def test_any_bytes_give_units_or_an_error(junk: bytes, place: int) -> None:
     content = MEMORY.encode()
     with tempfile.TemporaryDirectory() as name:
         for damaged in (junk, content[:place] + junk + content[place + len(junk) :]):
-            list(read_tmx([put(Path(name), damaged)], handle_error=Skipped().add))
+            list(read_tmx([put(Path(name), damaged)], accounting=Accounting("skip")))
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import Json, Langs, OnError, comma_separated
 from cr5.cli.render import console
 from cr5.cli.render import corpora as rendering
-from cr5.corpus.skipped import Skipped
 from cr5.settings import make_settings
 from cr5.sources.make_corpus import make_corpus
 from cr5.sources.source import ParameterHelp, Source
@@ -72,24 +71,23 @@ def _run(
 ) -> None:
     if json and output == "-":
         raise typer.BadParameter("standard output is the corpus already; name a file with -o", param_hint="--json")
-    skipped, wanted = Skipped(), comma_separated(langs)
+    wanted = comma_separated(langs)
     min_unique = make_settings().weighting.min_unique
     start = time.perf_counter()
     with console.progress_bars(json) as progress:
         summary = make_corpus(
             source, inputs, output, options, langs=wanted, drop_foreign=drop_foreign, dedupe=dedupe,
-            min_unique=min_unique, on_error=on_error, skipped=skipped, progress=progress,
+            min_unique=min_unique, on_error=on_error, progress=progress,
         )  # fmt: skip
     seconds = time.perf_counter() - start
     if json:
-        about = {"corpus": output, "documents": summary.documents.total(), "seconds": seconds}
-        console.as_json(about | {"skipped": skipped.counts} | summary.to_json())
+        console.as_json({"corpus": output, "seconds": seconds} | summary.to_json())
         return
     advice = ", or ".join(filter(None, [in_command_line_terms(source.short_documents_advice, app), TRAIN_ON_SHORT]))
     rendering.source_summary(
-        summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique, longer=advice
-    )
-    console.skipped_lines(skipped)
+        summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique, longer=advice,
+        extensions_advice=in_command_line_terms(source.extensions_advice, app),
+    )  # fmt: skip
     if missing := summary.missing(wanted or []):
         console.warn(f"no document is in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}")
 
@@ -99,14 +97,17 @@ def _typer_parameter(name: str, parameter: inspect.Parameter, description: Param
     value_type, default = get_args(parameter.annotation)[0], parameter.default
     if get_origin(value_type) is Sequence:
         value_type = list[get_args(value_type)[0]]  # type: ignore[misc]
-        default = [default] if isinstance(default, str) else default
+        default = [default] if isinstance(default, str) else list(default) if isinstance(default, tuple) else default
     elif _is_mapping(value_type):
         value_type = list[str] | None
     texts: dict[str, Any] = {"help": description.help, "metavar": description.metavar}
     if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
         return parameter.replace(annotation=Annotated[value_type, typer.Argument(**texts, show_default=False)])
     option = typer.Option(
-        f"--{name.replace('_', '-')}", **texts, min=description.minimum, show_default=description.show_default or True
+        description.option or f"--{name.replace('_', '-')}",
+        **texts,
+        min=description.minimum,
+        show_default=description.show_default or True,
     )
     return parameter.replace(annotation=Annotated[value_type, option], default=default)
 

@@ -117,7 +117,10 @@ def check_columns(names: Sequence[str]) -> str | None:
     """What is wrong with the columns of a table; None if nothing is."""
     for name in SCHEMA.names:
         if name in REQUIRED_COLUMNS and name not in names:
-            return f"no column '{name}', only {', '.join(names)}; a corpus needs concept, lang and text"
+            return (
+                f"no column '{name}', only {', '.join(names)}; a corpus needs concept, lang and text, and "
+                "cr5 corpus table converts a table with other columns"
+            )
         if names.count(name) > 1:
             return f"column '{name}' occurs {names.count(name)} times; rename all but one"
     return None

@@ -7,13 +7,17 @@ knows the name of the file and decides whether to raise or to count.
 import codecs
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from cr5.storage.text_encodings import as_utf8
 
 ErrorReporter: TypeAlias = Callable[[int | None, str, str], None]
 """Called with a line number (None for the whole file), a short reason and an explanation that says what to do."""
@@ -21,19 +25,14 @@ Record: TypeAlias = Mapping[str, object]
 NumberedRecords: TypeAlias = Iterator[tuple[int, Record]]
 """Records with the line, or the row of Parquet, that each begins in, from 1."""
 
-# UTF-32 first: its little-endian byte order mark begins with that of UTF-16.
-_OTHER_BOMS = {
-    codecs.BOM_UTF32_LE: "UTF-32",
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
 _TYPE_NAMES = {
     type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list",
     dict: "an object",
 }  # fmt: skip
 _MAX_INTEGER_DIGITS = 4000  # int() refuses more than 4300
 _BLOCK_LINES = 4000
+_DELIMITERS = ",;\t|"
+_EXCEL_DELIMITER = re.compile(r"sep=(.)\s*")
 
 
 class RecordError(Exception):
@@ -85,10 +84,8 @@ def line_blocks(
     """Blocks of at most ``max_lines`` complete lines, each with the number of its first line."""
     line, rest, skipping = 1, bytearray(), False
     chunk = stream.read(limits.chunk_bytes)
-    for bom, name in _OTHER_BOMS.items():
-        if chunk.startswith(bom):
-            report(None, "unknown encoding", f"{name}, not UTF-8; convert it with iconv -f {name.lower()} -t utf-8")
-            return
+    if converted := as_utf8(stream, chunk):
+        stream, chunk = converted, converted.read(limits.chunk_bytes)
     chunk = chunk.removeprefix(codecs.BOM_UTF8)
     while chunk:
         start = 0
@@ -166,7 +163,9 @@ def csv_records(
 ) -> NumberedRecords:
     """The rows of a CSV file, quoted as in RFC 4180, under a header that names the columns.
 
-    ``check_header`` explains what is wrong with the header, or returns None; a file with a bad header is not read.
+    Columns are separated by the comma, semicolon, tab or bar that makes the most columns of the header; if several do,
+    by ``delimiter``. ``check_header`` explains what is wrong with the header, or returns None; a file with a bad header
+    is not read.
     """
     undecodable: list[tuple[int, str]] = []  # lines of the record that is being read, with an explanation
 
@@ -182,11 +181,11 @@ def csv_records(
 
     # This limit is global to the process. Its default, 131072 characters, is too low for a document.
     csv.field_size_limit(max(csv.field_size_limit(), limits.line_bytes))
-    reader = csv.reader(decoded_lines(), delimiter=delimiter, strict=True)
+    delimiter, lines = _find_delimiter(decoded_lines(), delimiter)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
     while True:
         line = reader.line_num + 1
-        undecodable.clear()
         try:
             row = next(reader)
         except StopIteration:
@@ -195,9 +194,11 @@ def csv_records(
             report(line, "broken CSV", f"broken quoting, {error}; double every quote and quote the field around it")
             if header is None:
                 return
+            undecodable.clear()
             continue
         if undecodable:
             bad_line, explanation = undecodable[0]
+            undecodable.clear()
             report(bad_line, "invalid UTF-8", explanation)
             if header is None:
                 return
@@ -213,6 +214,26 @@ def csv_records(
             report(line, "broken CSV", f"{sizes}; quote a field that holds a delimiter or a line break")
         else:
             yield line, dict(zip(header, row, strict=True))
+
+
+def _find_delimiter(lines: Iterator[str], default: str) -> tuple[str, Iterator[str]]:
+    """The delimiter of a CSV file, and its lines; Excel's first line sep=; becomes an empty one."""
+    start: list[str] = []
+    for line in lines:
+        start.append(line)
+        if declared := _EXCEL_DELIMITER.fullmatch(line):
+            return declared[1], chain([*start[:-1], "\n"], lines)
+        if line.strip():
+            break
+    header = start[-1:]
+
+    def columns(delimiter: str) -> tuple[int, bool]:
+        try:
+            return len(next(csv.reader(header, delimiter=delimiter), [])), delimiter == default
+        except csv.Error:
+            return 0, delimiter == default
+
+    return max(_DELIMITERS, key=columns), chain(start, lines)
 
 
 def parquet_batches(

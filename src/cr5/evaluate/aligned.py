@@ -10,11 +10,13 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cr5.corpus.file_names import split_name
 from cr5.corpus.languages import find_language, short_code
 from cr5.errors import CorpusError
+from cr5.sources.accounting import Accounting
 from cr5.sources.files import raise_error
 from cr5.sources.input_files import InputFile, find_files
-from cr5.sources.line_aligned import AlignedFiles, group_files, read_aligned_lines, split_name
+from cr5.sources.line_aligned import AlignedFiles, group_files, read_aligned_lines
 
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _IsWanted: TypeAlias = Callable[[str, str], bool]
@@ -65,14 +67,15 @@ def read_aligned(paths: Sequence[str | Path], langs: Sequence[str] | None = None
 
 def _find_inputs(given: Sequence[Path]) -> tuple[list[Path], list[AlignedFiles]]:
     """The Parquet files and the groups of aligned files; a single file below a folder may be something else."""
-    files = list(find_files(given, raise_error))
+    accounting = Accounting()
+    files = list(find_files(given, accounting))
     tables = [file.path for file in files if file.path.suffix == ".parquet"]
     texts = [file for file in files if file.path.suffix != ".parquet"]
     for file in texts:
         if file.path in given and file.member is None and not split_name(file.name, allow_unregistered=True)[1]:
             raise CorpusError(f"{file}: the end of its name is not a language; {_FORMATS}")
     groups = []
-    for group in group_files(texts, allow_unregistered=True):
+    for group in group_files(texts, accounting, allow_unregistered=True):
         (first, *others) = group.files.values()
         if others:
             groups.append(group)

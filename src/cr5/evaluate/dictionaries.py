@@ -1,6 +1,5 @@
 """Bilingual dictionaries: pairs of words in text files whose names say which languages they are of."""
 
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,19 +8,19 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cr5.corpus.file_names import find_pair
 from cr5.corpus.languages import short_code
 from cr5.errors import CorpusError, Cr5Error, reason
 
 WordPairs: TypeAlias = Sequence[tuple[str, str]]
-_FILE_NAME = re.compile(r"([A-Za-z]{2,3})-([A-Za-z]{2,3})(?:\..*)?")
 
 
 def dictionary_languages(path: str | Path) -> tuple[str, str]:
-    """The source and target language in a dictionary's file name: en-it.test.tsv -> ("en", "it")."""
-    match = _FILE_NAME.fullmatch(Path(path).name)
-    if match is None:
+    """The source and target language in a dictionary's file name: yacle.test.en-it.tsv -> ("en", "it")."""
+    pair = find_pair(Path(path).name)
+    if pair is None:
         raise Cr5Error(f"{path}: the file name does not say which languages it is of; name it like en-it.tsv")
-    return short_code(match[1]), short_code(match[2])
+    return short_code(pair[0]), short_code(pair[1])
 
 
 def read_dictionaries(paths: Iterable[str | Path]) -> dict[tuple[str, str], WordPairs]:

@@ -5,14 +5,16 @@ the start of the line itself, before a tab.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 from cr5.corpus.documents import Document
+from cr5.corpus.file_names import leading_language
 from cr5.errors import CorpusError, quoted
+from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.files import ErrorHandler, lines, open_source, raise_error
 from cr5.sources.input_files import matching_files
 from cr5.sources.source import ParameterHelp, Source
@@ -22,7 +24,6 @@ BibleUnit: TypeAlias = Literal["verse", "chapter", "book"]
 _RANGE = "<range>"  # the text of this verse is part of the verse before
 _REFERENCE = re.compile(r"(?P<chapter>(?P<book>\S.*) \d+):\S+")
 _FILE_NAME = re.compile(r".+\.(?:txt|tsv)(?:\.(?:gz|bz2|xz))?")
-_LANG = re.compile(r"[A-Za-z]{2,3}(?=[-_.])")
 
 
 def read_bible(
@@ -30,7 +31,7 @@ def read_bible(
     *,
     references: Annotated[Path | None, ParameterHelp("The verse of every line, e.g. vref.txt.", metavar="FILE")] = None,
     by: Annotated[BibleUnit, ParameterHelp("What a document is.")] = "chapter",
-    handle_error: ErrorHandler = raise_error,
+    accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read the verses, chapters or books of every file; a folder stands for all its .txt and .tsv but the references.
 
@@ -40,36 +41,51 @@ def read_bible(
     """
     if by not in ("verse", "chapter", "book"):
         raise CorpusError(f"`by={by!r}` is unknown; choose verse, chapter or book")
+    accounting = accounting or Accounting()
     concepts = None if references is None else _read_references(references, by)
-    for path in _find_files(paths, references):
-        try:
+    for path in _find_files(paths, references, accounting):
+        with accounting.reading(path):
             verses = (
-                _verses_with_references(path, by, handle_error)
+                _verses_with_references(path, by, accounting.error)
                 if concepts is None
-                else _verses_by_reference_list(path, concepts, handle_error)
+                else _verses_by_reference_list(path, concepts, accounting.error)
             )
-            for concept, group in groupby(verses, key=itemgetter(0)):
-                yield Document(concept, _language(path), "\n".join(text for _, text in group))
-        except CorpusError as error:
-            handle_error("unreadable file", str(error))
+            yield from _documents(path, verses, accounting)
 
 
-def _find_files(paths: Sequence[Path], references: Path | None) -> list[Path]:
+def _documents(path: Path, verses: Iterable[tuple[str, str]], accounting: Accounting) -> Iterator[Document]:
+    """Consecutive verses of a concept as a document; a concept of which no verse has text is a document without any."""
+    lang = leading_language(path.name)
+    why: dict[str, str] = {}  # there is no text, by concept
+
+    def with_text() -> Iterator[tuple[str, str]]:
+        for concept, text in verses:
+            if text in ("", _RANGE):
+                why.setdefault(concept, "part of the verse before" if text else NO_TEXT)
+            else:
+                yield concept, text
+
+    found = set()
+    for concept, group in groupby(with_text(), key=itemgetter(0)):
+        found.add(concept)
+        yield from accounting.document(concept, lang, "\n".join(text for _, text in group))
+    for concept in [concept for concept in why if concept not in found]:
+        yield from accounting.document(concept, lang, "", place=f"{path}: {concept}", why=why[concept])
+
+
+def _find_files(paths: Sequence[Path], references: Path | None, accounting: Accounting) -> list[Path]:
     expected = "verse file in this folder; their names end in .txt or .tsv"
-    files = [file for path in paths for file in matching_files(path, _FILE_NAME, expected)]
-    if references is not None:
-        files = [file for file in files if file in paths or not file.samefile(references)]
+    files = [file for path in paths for file in matching_files(path, _FILE_NAME, expected, accounting)]
+    for file in files.copy():
+        if references is not None and file not in paths and file.samefile(references):
+            files.remove(file)
+            accounting.skip_file(file, "list of references")
     if not files:
         raise CorpusError(
             f"no verse file in {', '.join(map(str, paths)) or 'an empty list'}; name files such as eng-engBSB.txt, or "
             "their folder"
         )
     return files
-
-
-def _language(path: Path) -> str:
-    match = _LANG.match(path.name)
-    return match[0] if match else ""
 
 
 def _concept(reference: str, by: BibleUnit) -> str | None:
@@ -96,16 +112,13 @@ def _verses_by_reference_list(path: Path, concepts: list[str], handle_error: Err
     with open_source(path) as stream:  # counted first: a missing line would shift all lines after it
         count = sum(1 for _ in lines(stream, str(path), lambda reason, message: None))
     if count != len(concepts):
-        handle_error(
+        raise UnusableInputError(
             "wrong number of lines",
             f"{path}: {count} lines, but {len(concepts)} references; pass the list of references it was made with",
         )
-        return
     with open_source(path) as stream:
         for concept, line in zip(concepts, lines(stream, str(path), handle_error), strict=True):
-            text = (line or "").strip()
-            if text and text != _RANGE:
-                yield concept, text
+            yield concept, (line or "").strip()
 
 
 def _verses_with_references(path: Path, by: BibleUnit, handle_error: ErrorHandler) -> Iterator[tuple[str, str]]:
@@ -122,7 +135,7 @@ def _verses_with_references(path: Path, by: BibleUnit, handle_error: ErrorHandle
                     f"{path}:{number}: {quoted(line)} does not start with a verse and a tab; "
                     "write GEN 1:1<TAB>text, or pass a list of `references`",
                 )
-            elif text.strip() not in ("", _RANGE):
+            else:
                 yield concept, text.strip()
 
 

@@ -6,7 +6,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
-from cr5.errors import quoted
+from cr5.errors import CorpusError, quoted
+from cr5.sources.accounting import UnusableInputError
 from cr5.sources.files import MAX_LINE_BYTES, ErrorHandler, raise_error
 
 MAX_MESSAGE_BYTES = 1 << 22  # of a message in a PO file
@@ -65,7 +66,7 @@ _ESCAPE = re.compile(r"((?:\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2}))+)|\\(.)", re.DOTA
 _BYTE = re.compile(r"\\(?:x([0-9A-Fa-f]+)|([0-7]+))")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _REFERENCE = re.compile("\u2068([^\u2069]*)\u2069(?::\\d+)?|(\\S+)")  # isolates enclose names with spaces
-_LINE_NUMBER = re.compile(r"(?::\d+)?,?\Z")
+_LINE_NUMBER = re.compile(r"(?::\d+(?:\([^()]*\))?)?,?\Z")  # xml2po adds the element: C/index.page:10(media)
 
 
 class _Entry:
@@ -107,8 +108,7 @@ def read_po(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_e
             message = _message(entry, charset)
         except _FormatError as error:
             if error.line is None:
-                handle_error("unknown charset", f"{source}: {error}")
-                return
+                raise UnusableInputError("unknown charset", f"{source}: {error}") from None
             handle_error("unreadable message", f"{source}:{error.line}: {error}")
         else:
             yield message
@@ -221,22 +221,17 @@ def read_mo(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_e
     data = stream.read(MAX_MO_BYTES + 1)
     order = next((order for order in "<>" if data[:4] == struct.pack(f"{order}I", _MAGIC)), None)
     if order is None or len(data) < 20:
-        handle_error(
-            "unreadable file",
-            f"{source}: not a compiled catalogue, which starts with 950412de; check the name or compile it again",
+        raise CorpusError(
+            f"{source}: not a compiled catalogue, which starts with 950412de; check the name or compile it again"
         )
-        return
     if len(data) > MAX_MO_BYTES:
-        handle_error("unreadable file", f"{source}: more than {MAX_MO_BYTES >> 20} MB; pass its .po instead")
-        return
+        raise CorpusError(f"{source}: more than {MAX_MO_BYTES >> 20} MB; pass its .po instead")
     revision, count, ids, texts = struct.unpack_from(f"{order}4I", data, 4)
     if revision >> 16 > 1 or max(ids, texts) + 8 * count > len(data):
-        handle_error(
-            "unreadable file",
+        raise CorpusError(
             f"{source}: {count} messages of revision {revision >> 16} do not fit in its {len(data)} bytes; "
-            "compile it again",
+            "compile it again"
         )
-        return
 
     def sizes_and_offsets() -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
         tables = [struct.iter_unpack(f"{order}2I", data[start : start + 8 * count]) for start in (ids, texts)]
@@ -249,8 +244,7 @@ def read_mo(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_e
         try:
             charset = _charset(raw.decode("latin-1"))
         except _FormatError as error:
-            handle_error("unknown charset", f"{source}: {error}")
-            return
+            raise UnusableInputError("unknown charset", f"{source}: {error}") from None
         yield Message("", "", "", (raw.decode(charset, "replace"),))
     bytes_left = 4 * len(data)  # strings may share bytes, but a small file must not expand without limit
     for number, ((size, start), (text_size, text_start)) in enumerate(sizes_and_offsets(), 1):
@@ -261,8 +255,7 @@ def read_mo(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_e
             continue
         bytes_left -= size + text_size
         if bytes_left < 0:
-            handle_error("unreadable file", f"{source}: messages overlap from number {number} on; compile it again")
-            return
+            raise CorpusError(f"{source}: messages overlap from number {number} on; compile it again")
         try:
             key = data[start : start + size].decode(charset)
             text = data[text_start : text_start + text_size].decode(charset)

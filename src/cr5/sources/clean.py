@@ -16,36 +16,59 @@ from cr5.corpus.duplicates import Duplicates
 from cr5.corpus.inputs import in_batches
 from cr5.errors import CorpusError
 from cr5.features.tokeniser import Tokeniser
-from cr5.sources.files import ErrorHandler, raise_error
+from cr5.sources.accounting import DUPLICATE, FOREIGN, UNWANTED_LANGUAGE, Accounting
 
 SAMPLE_DOCUMENTS = 1000
-"""How many documents of each language are tokenised to estimate the share of short ones."""
+"""How many documents of each language are in the random sample that estimates the share of short ones."""
+
+
+EXAMPLE_CONCEPTS = 3  # of each language
 
 
 @dataclass
 class SourceSummary:
     """Counts of documents by language: what was read from a source, what was kept, and what looked wrong."""
 
-    read: Counter[str] = field(default_factory=Counter)  # all documents of the source
-    documents: Counter[str] = field(default_factory=Counter)  # those that were kept
+    accounting: Accounting = field(default_factory=Accounting)
     guessed: Counter[str] = field(default_factory=Counter)  # those whose language was identified from their text
     confidence: dict[str, float] = field(default_factory=dict)  # the sum of the probabilities of these languages
     # Texts that are evidently in another language, by declared and evident language, and the concept of the first one.
     foreign: Counter[tuple[str, str]] = field(default_factory=Counter)
     foreign_examples: dict[tuple[str, str], str] = field(default_factory=dict)
     duplicates: Counter[str] = field(default_factory=Counter)  # texts that nearly repeat one of another concept
-    sampled: Counter[str] = field(default_factory=Counter)  # documents whose words were counted
+    sampled: Counter[str] = field(default_factory=Counter)  # documents in the random sample whose words were counted
     short: Counter[str] = field(default_factory=Counter)  # those of them with too few different words
     concepts: int = 0
     shared: int = 0  # concepts in two languages or more
+    example_concepts: dict[str, list[str]] = field(default_factory=dict)  # the first of every language
     renamed: dict[str, str] = field(default_factory=dict)  # BCP 47 codes of languages that the source spells otherwise
+
+    @property
+    def documents(self) -> Counter[str]:
+        """The documents that were kept."""
+        return self.accounting.written
+
+    @property
+    def read(self) -> Counter[str]:
+        """All documents of the source."""
+        return self.accounting.read
+
+    @property
+    def hardly_shared(self) -> bool:
+        """Whether less than one concept in a hundred is in two languages, so that their names do not seem to match."""
+        return 100 * self.shared < self.concepts
 
     def by_language(self) -> dict[str, "LanguageSummary"]:
         """The counts of every language."""
-        langs = sorted({*self.documents, *self.guessed, *self.duplicates, *(lang for lang, _ in self.foreign)})
+        skipped: dict[str, dict[str, int]] = {}
+        for (lang, reason), count in self.accounting.skipped_of.items():
+            if reason != UNWANTED_LANGUAGE:
+                skipped.setdefault(lang, {})[reason] = count
+        langs = sorted({*self.documents, *self.guessed, *skipped})
         return {
             lang: LanguageSummary(
                 self.documents[lang],
+                skipped.get(lang, {}),
                 self.guessed[lang],
                 self.confidence[lang] / self.guessed[lang] if self.guessed[lang] else None,
                 {other: count for (declared, other), count in self.foreign.items() if declared == lang},
@@ -61,9 +84,10 @@ class SourceSummary:
 
     def to_json(self) -> dict[str, object]:
         """The counts as plain values."""
-        return {
+        return self.accounting.to_json() | {
             "concepts": self.concepts,
             "shared": self.shared,
+            "example_concepts": self.example_concepts,
             "languages": {lang: counts._asdict() for lang, counts in self.by_language().items()},
             "renamed": self.renamed,
         }
@@ -73,6 +97,7 @@ class LanguageSummary(NamedTuple):
     """The counts of one language; ``confidence`` is a mean, ``short`` a share, estimated from a sample."""
 
     documents: int
+    skipped: dict[str, int]
     guessed: int
     confidence: float | None
     foreign: dict[str, int]
@@ -88,7 +113,6 @@ def clean(
     drop_foreign: bool = False,
     dedupe: bool = False,
     min_unique: int = 0,
-    handle_error: ErrorHandler = raise_error,
 ) -> Iterator[Batch]:
     """Yield the documents in batches, with BCP 47 language codes, and count them in ``summary``.
 
@@ -98,15 +122,20 @@ def clean(
     """
     wanted = None if langs is None else {languages.normalise(lang) for lang in langs}
     duplicates = Duplicates()
+    short_sample = _ShortSample(min_unique, summary)
     language_of_concept: dict[int, str] = {}
-    for batch in in_batches(_in_known_languages(documents, summary, wanted, drop_foreign, handle_error)):
+    for batch in in_batches(_in_known_languages(documents, summary, wanted, drop_foreign)):
         is_duplicate = duplicates.mark(batch.rows)
-        rows = batch.rows.filter(pa.array(~is_duplicate)) if dedupe and is_duplicate.any() else batch.rows
+        repeated = batch.rows.filter(pa.array(is_duplicate))
+        rows = batch.rows.filter(pa.array(~is_duplicate)) if dedupe and repeated.num_rows else batch.rows
         summary.documents.update(rows["lang"].to_pylist())
-        summary.duplicates.update(batch.rows["lang"].filter(pa.array(is_duplicate)).to_pylist())
+        summary.duplicates.update(repeated["lang"].to_pylist())
+        for concept, lang in zip(repeated["concept"].to_pylist(), repeated["lang"].to_pylist(), strict=True):
+            if dedupe:
+                summary.accounting.skip(DUPLICATE, lang, concept)
         _count_concepts(rows, language_of_concept, summary)
         if min_unique:
-            _count_short(rows, min_unique, summary)
+            short_sample.add(rows)
         if rows.num_rows:
             yield Batch(rows, batch.source, batch.lines if rows is batch.rows else batch.lines[~is_duplicate])
 
@@ -116,28 +145,25 @@ def _in_known_languages(
     summary: SourceSummary,
     wanted: set[str] | None,
     drop_foreign: bool,
-    handle_error: ErrorHandler,
 ) -> Iterator[Document]:
+    accounting = summary.accounting
     for document in documents:
         declared, guess = document.lang, None
         if not declared.strip():
             guess = identification.guess(document.text)
             lang = guess.lang
             if lang == identification.UNKNOWN:
-                handle_error(
-                    "language unknown",
-                    f"{document.concept}: its language cannot be identified; name the language in the source, or "
-                    'skip such documents with `on_error="skip"`',
-                )
+                message = f"{document.concept}: its language cannot be identified; name the language in the source"
+                accounting.drop("language unknown", lang, message)
                 continue
         else:
             try:
                 lang = _normalise(declared)
             except CorpusError as error:
-                handle_error("invalid language code", f"{document.concept}: {error}")
+                accounting.drop("invalid language code", declared, f"{document.concept}: {error}")
                 continue
-        summary.read[lang] += 1
         if wanted is not None and lang not in wanted:
+            accounting.skip(UNWANTED_LANGUAGE, lang, document.concept)
             continue
         if guess is not None:
             summary.guessed[lang] += 1
@@ -149,6 +175,7 @@ def _in_known_languages(
                 summary.foreign[lang, evident.lang] += 1
                 summary.foreign_examples.setdefault((lang, evident.lang), document.concept)
                 if drop_foreign:
+                    accounting.skip(FOREIGN, lang, document.concept)
                     continue
         yield Document(document.concept, lang, document.text, document.title, document.url)
 
@@ -156,6 +183,9 @@ def _in_known_languages(
 def _count_concepts(rows: pa.RecordBatch, language_of_concept: dict[int, str], summary: SourceSummary) -> None:
     """Count concepts; ``language_of_concept`` has the language of each by its hash, "" for several languages."""
     for concept, lang in zip(rows["concept"].to_pylist(), rows["lang"].to_pylist(), strict=True):
+        examples = summary.example_concepts.setdefault(lang, [])
+        if len(examples) < EXAMPLE_CONCEPTS and concept not in examples:
+            examples.append(concept)
         previous = language_of_concept.setdefault(hash(concept), lang)
         if previous not in ("", lang):
             language_of_concept[hash(concept)] = ""
@@ -163,14 +193,33 @@ def _count_concepts(rows: pa.RecordBatch, language_of_concept: dict[int, str], s
     summary.concepts = len(language_of_concept)
 
 
-def _count_short(rows: pa.RecordBatch, min_unique: int, summary: SourceSummary) -> None:
-    langs = rows["lang"].dictionary_encode()
-    for i, lang in enumerate(langs.dictionary.to_pylist()):
-        sample = np.flatnonzero(langs.indices.to_numpy() == i)[: SAMPLE_DOCUMENTS - summary.sampled[lang]]
-        _, ids, offsets = Tokeniser()(rows["text"].take(pa.array(sample)), lang)
-        unique_words = (len(set(ids[start:end].tolist())) for start, end in pairwise(offsets))
-        summary.short[lang] += sum(count < min_unique for count in unique_words)
-        summary.sampled[lang] += len(sample)
+class _ShortSample:
+    """A uniform sample of every language's documents, and how many of it are short.
+
+    Every document draws a random number, and those with the smallest numbers are the sample. The first documents
+    would not do: a source is sorted by path, and the pages of a folder resemble each other.
+    """
+
+    def __init__(self, min_unique: int, summary: SourceSummary) -> None:
+        self.min_unique, self.summary = min_unique, summary
+        self.random = np.random.default_rng(0)
+        self.drawn: dict[str, list[tuple[float, bool]]] = {}  # the numbers of the sample, sorted, and who is short
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Draw from more documents."""
+        langs = rows["lang"].dictionary_encode()
+        numbers = self.random.random(rows.num_rows)
+        for i, lang in enumerate(langs.dictionary.to_pylist()):
+            sample = self.drawn.get(lang, [])
+            limit = sample[-1][0] if len(sample) == SAMPLE_DOCUMENTS else 1.0
+            chosen = np.flatnonzero((langs.indices.to_numpy() == i) & (numbers < limit))
+            chosen = chosen[np.argsort(numbers[chosen])][:SAMPLE_DOCUMENTS]
+            _, ids, offsets = Tokeniser()(rows["text"].take(pa.array(chosen)), lang)
+            is_short = [len(set(ids[start:end].tolist())) < self.min_unique for start, end in pairwise(offsets)]
+            sample = sorted([*sample, *zip(numbers[chosen].tolist(), is_short, strict=True)])[:SAMPLE_DOCUMENTS]
+            self.drawn[lang] = sample
+            self.summary.sampled[lang] = len(sample)
+            self.summary.short[lang] = sum(short for _, short in sample)
 
 
 _normalise = lru_cache(1024)(languages.normalise)

@@ -17,7 +17,8 @@ from typing import IO, Annotated, NamedTuple
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import normalise
 from cr5.errors import CorpusError
-from cr5.sources.files import ErrorHandler, corpus_errors, lines, raise_error
+from cr5.sources.accounting import UNWANTED_LANGUAGE, Accounting, UnusableInputError
+from cr5.sources.files import corpus_errors, lines
 from cr5.sources.input_files import InputFile, find_files
 from cr5.sources.source import ParameterHelp, Source
 
@@ -57,7 +58,7 @@ def read_europarl(
     root: Annotated[Path, ParameterHelp("A folder or .zip with a subfolder per language.", metavar="PATH")],
     *,
     langs: Collection[str] | None = None,
-    handle_error: ErrorHandler = raise_error,
+    accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read the speeches of all sessions below a folder or in a .zip, one paragraph per line.
 
@@ -65,8 +66,13 @@ def read_europarl(
     of a speech is "session/chapter/speaker" with the ids of the file, that of a chapter's heading "session/chapter".
     The speaker's name is the title; in the text, it would make it trivial to match translations.
     """
-    files = (file for file in find_files([root], handle_error) if _FILE_NAME.fullmatch(file.name))
-    sessions = [_SessionFile(file, _folder_name(file)) for file in files]
+    accounting = accounting or Accounting()
+    sessions = []
+    for file in find_files([root], accounting):
+        if _FILE_NAME.fullmatch(file.name):
+            sessions.append(_SessionFile(file, _folder_name(file)))
+        else:
+            accounting.skip_file(file, "not named like a session, ep-00-01-17.txt")
     if not sessions:
         raise CorpusError(
             f"{root}: no session file; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml"
@@ -75,13 +81,19 @@ def read_europarl(
     wanted = {lang: normalise(lang) for lang in ([langs] if isinstance(langs, str) else langs or ())}
     if missing := sorted(lang for lang, code in wanted.items() if code not in codes.values()):
         raise CorpusError(f"{root}: no session in {', '.join(missing)}; its folders are {', '.join(sorted(codes))}")
-    selected = (session for session in sessions if langs is None or codes[session.lang] in wanted.values())
+    selected = []
+    for session in sessions:
+        if langs is None or codes[session.lang] in wanted.values():
+            selected.append(session)
+        else:
+            accounting.skip_file(session.file, UNWANTED_LANGUAGE)
     for path, group in groupby(selected, key=lambda session: session.file.path):
         # Opened once: reading the table of contents of a large zip for each of its members would take hours.
         is_zip = path.suffix.lower() == ".zip"
         with corpus_errors(str(path)), zipfile.ZipFile(path) if is_zip else nullcontext() as archive:
             for session in group:
-                yield from _read_session(session, archive, handle_error)
+                with accounting.reading(session.file), session.file.open(archive) as stream:
+                    yield from _speeches(session, stream, accounting)
 
 
 def _folder_name(file: InputFile) -> str:
@@ -99,23 +111,13 @@ def _code(folder: str) -> str:
         return folder
 
 
-def _read_session(
-    session: _SessionFile, archive: zipfile.ZipFile | None, handle_error: ErrorHandler
-) -> Iterator[Document]:
-    """The speeches of a file, up to the first error."""
-    try:
-        with session.file.open(archive) as stream:
-            yield from _speeches(session, stream, handle_error)
-    except CorpusError as error:
-        handle_error("unreadable file", str(error))
-
-
 # Speeches
 
 
-def _speeches(session: _SessionFile, stream: IO[bytes], handle_error: ErrorHandler) -> Iterator[Document]:
-    text = lines(stream, str(session.file), handle_error)
-    speech = _Speech(session, handle_error)
+def _speeches(session: _SessionFile, stream: IO[bytes], accounting: Accounting) -> Iterator[Document]:
+    """The speeches of a file, up to the first error."""
+    text = lines(stream, str(session.file), accounting.error)
+    speech = _Speech(session, accounting)
     for event in _xml_events(text) if session.is_xml else _text_events(text):
         if event.kind == "":
             speech.add(event)
@@ -126,7 +128,7 @@ def _speeches(session: _SessionFile, stream: IO[bytes], handle_error: ErrorHandl
             speech.start(event)
     yield from speech.document()
     if not speech.started:
-        handle_error(
+        raise UnusableInputError(
             "no session", f"{session.file}: contains no <CHAPTER> or <SPEAKER>; remove it, or rename it without ep-"
         )
 
@@ -134,8 +136,8 @@ def _speeches(session: _SessionFile, stream: IO[bytes], handle_error: ErrorHandl
 class _Speech:
     """The speech, or the heading of a chapter, that is being read."""
 
-    def __init__(self, session: _SessionFile, handle_error: ErrorHandler) -> None:
-        self.session, self.handle_error = session, handle_error
+    def __init__(self, session: _SessionFile, accounting: Accounting) -> None:
+        self.session, self.accounting = session, accounting
         self.chapter, self.speaker, self.title = "", "", ""
         self.started = self.usable = False
         self.paragraphs: list[str] = []
@@ -153,7 +155,8 @@ class _Speech:
         self.paragraphs, self.pieces = [], []
         if not name:
             place = f"{self.session.file}:{event.line}"
-            self.handle_error("no id", f"{place}: a {event.kind} without an ID, which translations share; add one")
+            message = f"{place}: a {event.kind} without an ID, which translations share; add one"
+            self.accounting.unusable("no id", self.session.lang, message)
 
     def add(self, event: _Event) -> None:
         if not self.usable:
@@ -162,7 +165,8 @@ class _Speech:
         if self.size > MAX_SPEECH_CHARACTERS:
             self.usable = False
             limit = f"a speech of more than {MAX_SPEECH_CHARACTERS:,} characters"
-            self.handle_error("speech too long", f"{self.session.file}:{event.line}: {limit}; check the file")
+            message = f"{self.session.file}:{event.line}: {limit}; check the file"
+            self.accounting.unusable("speech too long", self.session.lang, message)
         else:
             self.pieces.append(event.text)
 
@@ -173,9 +177,12 @@ class _Speech:
 
     def document(self) -> Iterator[Document]:
         self.end_paragraph()
-        if self.usable and self.paragraphs:
+        if self.usable:
             concept = "/".join(filter(None, (self.session.name, self.chapter, self.speaker)))
-            yield Document(concept, self.session.lang, "\n".join(self.paragraphs), self.title)
+            text = "\n".join(self.paragraphs)
+            yield from self.accounting.document(
+                concept, self.session.lang, text, self.title, place=f"{self.session.file}: {concept}"
+            )
 
 
 # Markup

@@ -9,6 +9,7 @@ from typing import IO, TypeAlias
 
 from cr5.errors import CorpusError
 from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed
+from cr5.storage.text_encodings import as_utf8
 
 ErrorHandler: TypeAlias = Callable[[str, str], None]
 """Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and returns."""
@@ -61,6 +62,10 @@ def lines(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterato
     while True:
         number += 1
         line = stream.readline(MAX_LINE_BYTES)
+        if number == 1:
+            if converted := as_utf8(stream, line):
+                stream, line = converted, converted.readline(MAX_LINE_BYTES)
+            line = line.removeprefix(codecs.BOM_UTF8)
         if not line:
             return
         if len(line) >= MAX_LINE_BYTES and not line.endswith(b"\n"):
@@ -71,8 +76,6 @@ def lines(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterato
                 pass
             yield None
             continue
-        if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)
         try:
             yield line.decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError as error:

@@ -2,23 +2,27 @@
 
 import os
 import re
-import stat
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from cr5.corpus.documents import Document
-from cr5.corpus.languages import is_registered, normalise
-from cr5.errors import CorpusError, reason
-from cr5.sources.files import ErrorHandler, raise_error
-from cr5.sources.markup import decode, html_text, markdown_text, rst_text
+from cr5.corpus.file_names import is_language_name
+from cr5.corpus.languages import normalise
+from cr5.errors import CorpusError
+from cr5.sources.accounting import NO_TEXT, UNWANTED_LANGUAGE, Accounting, UnusableInputError
+from cr5.sources.files import open_source
+from cr5.sources.input_files import files_below
+from cr5.sources.markup import WESTERN, decode, decode_western, html_text, markdown_text, rst_text
 from cr5.sources.source import ParameterHelp, Source
+from cr5.storage.compressed import split_suffix
 
 MAX_PAGE_BYTES = 64 << 20
 SAMPLE_PAGES = 400  # pages of a language that are read to find the lines that most pages repeat
 MIN_PAGES = 10  # with fewer pages, a line that half of them share may be a coincidence
+NOT_IN_PATTERN = "path does not match the pattern"
 
 
 def _plain_text(data: str) -> tuple[str, str]:
@@ -26,26 +30,27 @@ def _plain_text(data: str) -> tuple[str, str]:
     return "", "\n".join(line for line in lines if line)
 
 
-_FORMATS: dict[str, Callable[[str], tuple[str, str]]] = {
-    ".html": html_text,
-    ".htm": html_text,
-    ".xhtml": html_text,
-    ".md": markdown_text,
-    ".markdown": markdown_text,
-    ".mdx": markdown_text,
-    ".rst": rst_text,
-    ".txt": _plain_text,
+_Converter = Callable[[str], tuple[str, str]]
+_FORMATS: dict[str, _Converter] = {
+    "html": html_text,
+    "markdown": markdown_text,
+    "rst": rst_text,
+    "text": _plain_text,
+}
+_FORMAT_OF_EXTENSION = {
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".mdx": "markdown",
+    ".rst": "rst",
+    ".txt": "text",
 }
 _PLACEHOLDERS = re.compile(r"(\{[^{}]*\}|\*\*/|\*\*|\*)")
 _PATTERN_OF = {"{concept}": "(?P<concept>.+)", "**/": "(?:[^/]+/)*?", "**": ".*", "*": "[^/]*"}
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z0-9]+)*(?:@[a-z]+)?(?:\.[A-Za-z0-9-]+)?")
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z0-9])")
-# Three-letter names that are valid language codes but are much more often names of folders or suffixes.
-_NOT_LANGUAGES = """
-    all api app bak bin box bug cfg cli com con cpp css csv def dev dic dir doc dos env etc ext fun gem git gnu gui inc
-    iso jar job key lab lib lng loc log man map mod msg mul new nix old opt org pkg png pot ppt pre pub raw rel res run
-    sdk set src ssl std sub sys tab tar tex tip tmp top two txt und url var wav www xls xml xsd xsl yml zxx
-"""
 
 
 def read_folder(
@@ -54,52 +59,128 @@ def read_folder(
     pattern: Annotated[
         str, ParameterHelp("The path of a page; * matches within a folder name, ** any folders.")
     ] = "{lang}/{concept}",
+    lang: Annotated[
+        Mapping[str, str] | None,
+        ParameterHelp(
+            "A name in the paths that stands for a language, e.g. --lang english=en; may be repeated.",
+            metavar="NAME=CODE",
+        ),
+    ] = None,
+    read_as: Annotated[
+        Sequence[str],
+        ParameterHelp(
+            "The format of files with other extensions: html, markdown, rst or text; "
+            "or that of one extension, e.g. --as adoc=text; may be repeated.",
+            metavar="[EXTENSION=]FORMAT",
+            option="--as",
+        ),
+    ] = (),
     keep_repeated: Annotated[
         bool, ParameterHelp("Keep lines that most pages of a language have, such as menus.")
     ] = False,
     langs: Collection[str] | None = None,
-    handle_error: ErrorHandler = raise_error,
+    accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read the pages of a folder tree, language by language, sorted by path.
 
     The pattern describes paths below ``root``: {lang} matches a language code, which is a folder or a part of a name,
-    {concept} anything, also over several folders, * a name or a part of one, ** any folders. Paths that do not match
-    are ignored, as are all suffixes but those of HTML, Markdown, reStructuredText and text. The suffix does not belong
-    to the concept, so that a page may be HTML in one language and Markdown in another. Lines that more than half of a
-    language's pages repeat (in a sample of ``SAMPLE_PAGES``), such as menus, are dropped unless ``keep_repeated``.
-    ``langs`` keeps only these languages, in any spelling. Memory holds the paths and one page.
+    {concept} anything, also over several folders, * a name or a part of one, ** any folders. {lang} also matches the
+    names in ``lang``, {"english": "en"}. Paths that do not match are skipped, as are all extensions but those of HTML,
+    Markdown, reStructuredText and text; ``read_as`` names the format of others, as ["adoc=text"] or for all of them
+    as ["html"]. Pages may be compressed. The extension does not belong to the concept, so that a page may be HTML in
+    one language and Markdown in another. Lines that more than half of a language's pages repeat (in a sample of
+    ``SAMPLE_PAGES``), such as menus, are dropped unless ``keep_repeated``. ``langs`` keeps only these languages, in any
+    spelling. Memory holds the paths and one page.
     """
-    before, after = _compile(pattern)
+    accounting = accounting or Accounting()
+    layout = _Layout(pattern, lang or {}, _formats([read_as] if isinstance(read_as, str) else read_as))
     if not root.is_dir():
         raise CorpusError(f"{root}: no such folder; check the spelling")
-    pages_of: dict[str, list[tuple[str, str]]] = {}
-    unmatched: list[str] = []
-    for path in _find_pages(root, handle_error):
-        if match := _match(path, before, after):
-            lang, concept = match
-            pages_of.setdefault(lang, []).append((concept, path))
-        elif len(unmatched) < 3:
-            unmatched.append(path)
-    if not pages_of:
-        seen = f"there are {', '.join(unmatched)}" if unmatched else f"and no file ends in {', '.join(_FORMATS)}"
-        raise CorpusError(
-            f"{root}: no page matches `pattern={pattern}`, {seen}; show in `pattern` where a path has the language "
-            "code and the name of the page, as in docs/{lang}/{concept} or {concept}.{lang}.md"
-        )
+    pages_of = _find_pages(root, layout, accounting)
     selected = sorted(pages_of)
     if langs is not None:
-        wanted = {normalise(lang) for lang in langs}
-        selected = [lang for lang in selected if normalise(lang) in wanted]
+        wanted = {normalise(code) for code in langs}
+        selected = [code for code in selected if normalise(code) in wanted]
         if not selected:
             available = ", ".join(sorted(pages_of))
             raise CorpusError(f"{root}: no page in {', '.join(langs)}, only in {available}; change `langs`")
-    for lang in selected:
-        pages = sorted(pages_of.pop(lang))
-        repeated: frozenset[int] = frozenset() if keep_repeated else _repeated_lines([root / path for _, path in pages])
+        for code in pages_of.keys() - set(selected):
+            for _, path in pages_of[code]:
+                accounting.skip_file(root / path, UNWANTED_LANGUAGE)
+    for code in selected:
+        pages = sorted(pages_of.pop(code))
+        repeated: frozenset[int] = frozenset()
+        if not keep_repeated:
+            repeated = _repeated_lines([root / path for _, path in pages], code, layout)
         for concept, path in pages:
-            title, lines = _read(root / path, handle_error)
-            if text := "\n".join(line for line in lines if hash(line) not in repeated):
-                yield Document(concept, lang, text, title)
+            with accounting.reading(root / path):
+                title, lines = _read(root / path, code, layout, accounting)
+                text = "\n".join(line for line in lines if hash(line) not in repeated)
+                why = "only lines that most pages repeat" if any(lines) else NO_TEXT
+                yield from accounting.document(concept, code, text, title, place=str(root / path), why=why)
+
+
+# Paths
+
+
+class _Layout:
+    """Where a path has the language and the concept, and the formats of extensions, "" for all others."""
+
+    def __init__(self, pattern: str, names: Mapping[str, str], formats: Mapping[str, str]) -> None:
+        self.pattern, self.names, self.formats = pattern, names, formats
+        self.before, self.after = _compile(pattern)
+
+    def format_of(self, path: Path) -> str:
+        """The format of a file, "" for an extension that is not read."""
+        extension = PurePosixPath(split_suffix(path.name)[0]).suffix.lower()
+        return self.formats.get(extension) or self.formats.get("", "")
+
+    def convert(self, path: Path, page: str) -> tuple[str, str]:
+        """The title and text of a page."""
+        return _FORMATS[self.format_of(path)](page)
+
+    def match(self, path: str) -> tuple[str, str] | None:
+        """The language and concept of a path that matches: the first language code that does, as long as possible."""
+        for start in _WORD_START.finditer(path):
+            names = list(self._languages_at(path, start.start()))
+            left = self.before.fullmatch(path, 0, start.start()) if names else None
+            if left is None:
+                continue
+            for name, lang in names:
+                if right := self.after.fullmatch(path, start.start() + len(name)):
+                    concept = {**left.groupdict(), **right.groupdict()}["concept"]
+                    return lang, self._without_extension(concept)
+        return None
+
+    def _languages_at(self, path: str, start: int) -> Iterator[tuple[str, str]]:
+        """The names of languages that may begin at a place, with their codes, the longest first."""
+        for name in sorted(self.names, key=len, reverse=True):
+            if path.startswith(name, start):
+                yield name, self.names[name]
+        code = _CODE.match(path, start)
+        name = code[0] if code else ""
+        while name:
+            if _is_language(name):
+                yield name, name
+            name = name[: max(map(name.rfind, "-_@."))] if re.search(r"[-_@.]", name) else ""
+
+    def _without_extension(self, concept: str) -> str:
+        stem, extension = os.path.splitext(split_suffix(concept)[0])  # noqa: PTH122 - a concept is not a path
+        is_page = extension.lower() in self.formats or "" in self.formats
+        return stem if extension and is_page else concept
+
+
+_is_language = lru_cache(10_000)(is_language_name)
+
+
+def _formats(read_as: Sequence[str]) -> dict[str, str]:
+    formats = dict(_FORMAT_OF_EXTENSION)
+    for item in read_as:
+        extension, _, name = item.rpartition("=")
+        if name not in _FORMATS:
+            raise CorpusError(f"`read_as={item}` names no format; choose {', '.join(_FORMATS)}")
+        formats[f".{extension.lower().lstrip('.')}" if extension else ""] = name
+    return formats
 
 
 def _compile(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -119,51 +200,43 @@ def _compile(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile("".join(patterns[:index])), re.compile("".join(patterns[index + 1 :]))
 
 
-def _match(path: str, before: re.Pattern[str], after: re.Pattern[str]) -> tuple[str, str] | None:
-    """The language and concept of a path that matches: the first language code that does, as long as possible."""
-    for start in _WORD_START.finditer(path):
-        code = _CODE.match(path, start.start())
-        left = code and before.fullmatch(path, 0, start.start())
-        if not code or not left:
-            continue
-        lang = code[0]
-        while lang:
-            right = after.fullmatch(path, start.start() + len(lang))
-            if right and _is_language(lang):
-                concept = {**left.groupdict(), **right.groupdict()}["concept"]
-                stem, suffix = os.path.splitext(concept)  # noqa: PTH122 - a concept is not a path
-                return lang, stem if suffix.lower() in _FORMATS else concept
-            lang = lang[: max(map(lang.rfind, "-_@."))] if re.search(r"[-_@.]", lang) else ""
-    return None
+def _find_pages(root: Path, layout: _Layout, accounting: Accounting) -> dict[str, list[tuple[str, str]]]:
+    """The concepts and paths of all pages by language; other files are skipped."""
+    pages_of: dict[str, list[tuple[str, str]]] = {}
+    unmatched: list[str] = []
+    for file in files_below(root, accounting):
+        path = file.relative_to(root).as_posix()
+        if not layout.format_of(file):
+            accounting.skip_extension(file, split_suffix(file.name)[0])
+        elif match := layout.match(path):
+            lang, concept = match
+            pages_of.setdefault(lang, []).append((concept, path))
+        else:
+            accounting.skip_file(file, NOT_IN_PATTERN)
+            unmatched.append(path)
+    if not pages_of:
+        raise CorpusError(_why_no_page(root, layout, unmatched, accounting))
+    return pages_of
 
 
-@lru_cache(10_000)
-def _is_language(code: str) -> bool:
-    """Whether a name is a language code: "pt_BR" and "sr@latin" are; "css" is one too, but excluded."""
-    plain = re.split(r"[@.]", code)[0].replace("_", "-")
-    return plain not in _NOT_LANGUAGES.split() and is_registered(plain)
+def _why_no_page(root: Path, layout: _Layout, unmatched: list[str], accounting: Accounting) -> str:
+    if not unmatched:
+        extensions = ", ".join(f"{name} ({count:,})" for name, count in accounting.extensions().items())
+        return (
+            f"{root}: no file ends in {', '.join(filter(None, layout.formats))}; there are "
+            f"{extensions or 'no files at all'}; name the format of others, as in `read_as=adoc=text`"
+        )
+    return (
+        f"{root}: no page matches `pattern={layout.pattern}`, there are {', '.join(unmatched[:3])}; show in `pattern` "
+        "where a path has the language code and the name of the page, as in docs/{lang}/{concept} or "
+        "{concept}.{lang}.md, and give names that are not codes in `lang`, as in `lang=english=en`"
+    )
 
 
-def _find_pages(root: Path, handle_error: ErrorHandler) -> Iterator[str]:
-    """Paths of pages relative to ``root``, sorted by folder; linked folders come last, and only once."""
-
-    def fail(error: OSError) -> None:
-        handle_error("unreadable folder", f"{error.filename}: cannot be read, {reason(error)}; check its permissions")
-
-    entered: set[str] = set()
-    for folder, subfolders, names in os.walk(root, onerror=fail, followlinks=True):
-        current = Path(folder)
-        if (real := str(current.resolve())) in entered:
-            subfolders.clear()
-            continue
-        entered.add(real)
-        subfolders.sort(key=lambda name: ((current / name).is_symlink(), name))
-        for name in sorted(names):
-            if Path(name).suffix.lower() in _FORMATS:
-                yield (current / name).relative_to(root).as_posix()
+# Pages
 
 
-def _repeated_lines(paths: list[Path]) -> frozenset[int]:
+def _repeated_lines(paths: list[Path], lang: str, layout: _Layout) -> frozenset[int]:
     """The hashes of lines that more than half of the pages have, in an evenly spread sample."""
     sample = paths
     if len(paths) > SAMPLE_PAGES:
@@ -171,34 +244,37 @@ def _repeated_lines(paths: list[Path]) -> frozenset[int]:
     seen: Counter[int] = Counter()
     pages = 0
     for path in sample:
-        _, lines = _read(path, lambda reason, message: None)
+        try:
+            _, lines = _read(path, lang, layout, Accounting())
+        except CorpusError:  # reported when all pages are read
+            continue
         seen.update({hash(line) for line in lines})
         pages += bool(lines)
     return frozenset(line for line, times in seen.items() if 2 * times > pages >= MIN_PAGES)
 
 
-def _read(path: Path, handle_error: ErrorHandler) -> tuple[str, list[str]]:
-    """A page's title and lines; empty if it cannot be read."""
+def _read(path: Path, lang: str, layout: _Layout, accounting: Accounting) -> tuple[str, list[str]]:
+    """A page's title and lines."""
+    data = b""
+    with open_source(path) as stream:
+        while chunk := stream.read(1 << 18):
+            data += chunk
+            if len(data) > MAX_PAGE_BYTES:
+                message = f"{path}: a page of more than {MAX_PAGE_BYTES >> 20} MB; split it or remove it"
+                raise UnusableInputError("page too large", message)
     try:
-        about = path.stat()
-        if not stat.S_ISREG(about.st_mode):  # a pipe would block
-            return "", []
-        if about.st_size > MAX_PAGE_BYTES:
-            handle_error(
-                "page too large", f"{path}: a page of more than {MAX_PAGE_BYTES >> 20} MB; split it or remove it"
-            )
-            return "", []
-        title, text = _FORMATS[path.suffix.lower()](decode(path.read_bytes()))
+        page = decode(data)
     except UnicodeDecodeError as error:
-        handle_error(
-            "invalid UTF-8",
-            f"{path}: byte {error.start + 1} is not valid {error.encoding.upper()}; convert it with iconv",
-        )
-    except OSError as error:
-        handle_error("unreadable file", f"{path}: cannot be read, {reason(error)}; check its permissions")
-    else:
-        return title, text.splitlines()
-    return "", []
+        if (guess := decode_western(data, lang)) is None:
+            raise UnusableInputError(
+                "unknown encoding",
+                f"{path}: byte {error.start + 1} (0x{data[error.start]:02x}) is not valid {error.encoding.upper()}, "
+                "and no other encoding is evident; convert it with iconv",
+            ) from None
+        page = guess
+        accounting.guessed_encodings.add(WESTERN, str(path))
+    title, text = layout.convert(path, page)
+    return title, text.splitlines()
 
 
 FOLDER = Source(
@@ -212,5 +288,8 @@ FOLDER = Source(
         cr5 corpus folder docs/ -o corpus.parquet
 
         cr5 corpus folder pages/ --pattern "{concept}.{lang}.md" -o corpus.jsonl
+
+        cr5 corpus folder docs/ --lang english=en --as adoc=text -o corpus.csv
     """,
+    extensions_advice="name the format of those that are pages with `read_as`, as in `read_as=adoc=text`",
 )

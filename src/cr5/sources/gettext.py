@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from cr5.corpus.documents import Document
-from cr5.corpus.languages import is_registered, primary_subtag
-from cr5.errors import CorpusError
+from cr5.corpus.languages import is_registered, normalise, primary_subtag
+from cr5.errors import CorpusError, quoted
+from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.catalogue_files import Message, read_mo, read_po
-from cr5.sources.files import ErrorHandler, open_source, raise_error
+from cr5.sources.files import open_source
 from cr5.sources.input_files import matching_files
 from cr5.sources.source import ParameterHelp, Source
 
@@ -30,25 +31,24 @@ def read_gettext(
         ParameterHelp("Make a document of each message, source file (reference) or catalogue.", metavar="UNIT"),
     ] = "message",
     source_lang: Annotated[str, ParameterHelp("Language of the messages themselves.", metavar="CODE")] = "en",
-    handle_error: ErrorHandler = raise_error,
+    accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read the messages of catalogues, each alone, or joined by source file or by catalogue.
 
     A folder stands for all its .po, and for the .mo and .gmo without a .po beside them. The language is that of the
-    header, else that of the path (de.po, app-de.po, de/LC_MESSAGES/app.mo), else "". A translated message is a document
-    in ``source_lang`` too, once; pass "" if the ids are keys rather than text. The concept is "app:digest",
-    "app:path/file.c" or "app", where ``app`` is the path of the catalogue below the folder, without the language. By
-    reference or catalogue, memory holds one catalogue at a time.
+    header, else that of the path (de.po, app-de.po, app/de/de.po, de/LC_MESSAGES/app.mo), else "". A translated message
+    is a document in ``source_lang`` too, once; pass "" if the ids are keys rather than text. The concept is
+    "app:digest", "app:path/file.c" or "app", where ``app`` is the path of the catalogue below the folder, without the
+    language. By reference or catalogue, memory holds one catalogue at a time.
     """
     if by not in ("message", "reference", "catalogue"):
         raise CorpusError(f"`by={by!r}` is unknown; choose message, reference or catalogue")
+    accounting = accounting or Accounting()
     seen: set[bytes] = set()
-    for file in _find_files(paths):
-        try:
-            catalogue = _Catalogue(file, source_lang, seen, handle_error)
+    for file in _find_files(paths, accounting):
+        with accounting.reading(file.path):
+            catalogue = _Catalogue(file, source_lang, seen, accounting)
             yield from catalogue.messages() if by == "message" else catalogue.groups(by)
-        except CorpusError as error:
-            handle_error("unreadable file", str(error))
 
 
 # Documents
@@ -57,62 +57,72 @@ def read_gettext(
 class _Catalogue:
     """The documents of one catalogue; ``seen`` has the digests of concepts whose source text was yielded before."""
 
-    def __init__(self, file: "_CatalogueFile", source_lang: str, seen: set[bytes], handle_error: ErrorHandler) -> None:
-        self.file, self.source_lang, self.seen, self.handle_error = file, source_lang, seen, handle_error
+    def __init__(self, file: "_CatalogueFile", source_lang: str, seen: set[bytes], accounting: Accounting) -> None:
+        self.file, self.source_lang, self.seen, self.accounting = file, source_lang, seen, accounting
         self.lang = self.domain = ""
 
     def messages(self) -> Iterator[Document]:
         for message in self.read():
             digest = hashlib.blake2b(f"{message.context}\4{message.id}".encode("utf-8", "replace"), digest_size=8)
             concept = f"{self.domain}:{digest.hexdigest()}"
-            yield from self.documents(concept, _joined(message.texts), _joined((message.id, message.plural)))
+            source = _joined((message.id, message.plural))
+            yield from self.documents(concept, _joined(message.texts), source, message.texts != ())
 
     def groups(self, by: GettextUnit) -> Iterator[Document]:
         texts_of: dict[str, tuple[list[str], list[str]]] = {}
-        translated = False
+        translated: set[str] = set()  # concepts with a translated message
+        unreferenced = 0  # translated messages without a reference
         for message in self.read():
-            translated |= message.texts != ()
             concepts = [self.domain] if by == "catalogue" else [f"{self.domain}:{name}" for name in message.references]
             for concept in concepts:
                 texts, sources = texts_of.setdefault(concept, ([], []))
                 texts.append(_joined(message.texts))
                 sources.append(_joined((message.id, message.plural)))
-        if translated and not texts_of:
-            self.handle_error(
+            if message.texts:
+                translated.update(concepts)
+                unreferenced += not concepts
+        if unreferenced and not texts_of:
+            raise UnusableInputError(
                 "no references",
                 f"{self.file.path}: its messages have no references to source files; "
                 "pass a .po that has them, or choose `by=message` or `by=catalogue`",
             )
-        for concept, (texts, sources) in texts_of.items():
-            yield from self.documents(concept, "\n".join(filter(None, texts)), "\n".join(filter(None, sources)))
+        if unreferenced:
+            self.accounting.skipped_parts.add("message without a reference", str(self.file.path), unreferenced)
+        for concept, parts in texts_of.items():
+            text, source = ("\n".join(filter(None, part)) for part in parts)
+            yield from self.documents(concept, text, source, concept in translated)
 
     def read(self) -> Iterator[Message]:
         """Read its messages without the header, which sets the language."""
         path = self.file.path
         with open_source(path) as stream:
-            messages = (read_mo if path.suffix.lower() in _COMPILED else read_po)(stream, str(path), self.handle_error)
+            messages = (read_mo if path.suffix.lower() in _COMPILED else read_po)(
+                stream, str(path), self.accounting.error
+            )
             first = next(messages, None)
             if first is None:
                 return
             is_header = not first.context and not first.id
             declared = _header("".join(first.texts)).get("language", "") if is_header else ""
             named, self.domain = self.file.names(declared if is_registered(declared) else "")
-            self.lang = declared if is_registered(declared) or not named else named
+            self.lang = _choose_language(declared, named)
             for message in messages if is_header else chain([first], messages):
                 if message.id:
                     yield message
 
-    def documents(self, concept: str, text: str, source: str) -> Iterator[Document]:
-        if not text:
-            return
-        if self.source_lang and source:
+    def documents(self, concept: str, text: str, source: str, translated: bool) -> Iterator[Document]:
+        place = f"{self.file.path}: {quoted(source)}"
+        why = NO_TEXT if translated else "not translated"
+        if text and self.source_lang:
             key = hashlib.blake2b(concept.encode("utf-8", "replace"), digest_size=8).digest()
             if key not in self.seen:
                 self.seen.add(key)
-                yield Document(concept, self.source_lang, source)
+                yield from self.accounting.document(concept, self.source_lang, source, place=place)
             if self.lang == self.source_lang and text == source:
-                return
-        yield Document(concept, self.lang, text)
+                text = ""
+                why = "same as the source text"
+        yield from self.accounting.document(concept, self.lang, text, place=place, why=why)
 
 
 def _joined(texts: Sequence[str]) -> str:
@@ -171,6 +181,7 @@ class _CatalogueFile(NamedTuple):
     def names(self, declared: str) -> tuple[str, str]:
         """The language in the path, and the name of the catalogue, which is the path without the language."""
         lang, used, stem = self.language(declared)
+        used |= {i for i, folder in enumerate(self.folders) if lang and _same_code(folder, lang)}  # app/de/de.po
         unused = [folder for i, folder in enumerate(self.folders) if i not in used]
         inner = [folder for i, folder in enumerate(self.folders) if i not in used and i >= self.first_named_folder]
         parts = [*inner, stem] if stem else inner or unused[-1:]
@@ -195,21 +206,43 @@ class _CatalogueFile(NamedTuple):
         return "", set(), stem
 
 
-def _find_files(paths: Sequence[Path]) -> list[_CatalogueFile]:
+def _find_files(paths: Sequence[Path], accounting: Accounting) -> list[_CatalogueFile]:
     files: list[_CatalogueFile] = []
     for path in paths:
         if not path.is_dir():
+            accounting.find(path)
             folders = path.resolve().parts[1:-1][-2:]
             files.append(_CatalogueFile(path, folders, len(folders)))
             continue
-        inside = matching_files(path, _FILE_NAME, "catalogue in this folder; their names end in .po, .mo or .gmo")
+        expected = "catalogue in this folder; their names end in .po, .mo or .gmo"
+        inside = matching_files(path, _FILE_NAME, expected, accounting)
         names = {file.with_suffix("") for file in inside if file.suffix.lower() == ".po"}
-        catalogues = [file for file in inside if file.suffix.lower() == ".po" or file.with_suffix("") not in names]
-        root = path.resolve().name
-        files += [_CatalogueFile(file, (root, *file.relative_to(path).parts[:-1]), 1) for file in catalogues]
+        for file in inside:
+            if file.suffix.lower() == ".po" or file.with_suffix("") not in names:
+                folders = (path.resolve().name, *file.relative_to(path).parts[:-1])
+                files.append(_CatalogueFile(file, folders, 1))
+            else:
+                accounting.skip_file(file, "compiled from the .po beside it")
     if not files:
         raise CorpusError("no catalogue given; name .po and .mo files, or their folder")
     return files
+
+
+def _choose_language(declared: str, named: str) -> str:
+    """The language in the header, unless the path alone has its script or variant: sr, sr@latin -> sr@latin."""
+    if not named or not is_registered(declared):
+        return named or declared
+    is_same = normalise(primary_subtag(named)) == normalise(primary_subtag(declared))
+    return named if is_same and _has_script(named) and not _has_script(declared) else declared
+
+
+def _has_script(code: str) -> bool:
+    """Whether a code has a script or a variant, which are longer than regions."""
+    return any(len(subtag) > 3 for subtag in normalise(code).split("-")[1:])
+
+
+def _same_code(name: str, lang: str) -> bool:
+    return name == lang or (is_registered(name) and is_registered(lang) and normalise(name) == normalise(lang))
 
 
 def _is_code(name: str, letters: int) -> bool:

@@ -10,8 +10,9 @@ from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from cr5.errors import CorpusError
-from cr5.sources.files import ErrorHandler, corpus_errors, open_source
+from cr5.errors import CorpusError, reason
+from cr5.sources.accounting import HIDDEN, Accounting
+from cr5.sources.files import corpus_errors, open_source
 from cr5.storage.compressed import split_suffix
 
 
@@ -43,29 +44,80 @@ class InputFile(NamedTuple):
         return open_source(self.path, self.member, archive)
 
 
-def find_files(paths: Sequence[Path], handle_error: ErrorHandler) -> Iterator[InputFile]:
+def find_files(paths: Sequence[Path], accounting: Accounting) -> Iterator[InputFile]:
     """Yield every file once: the given ones, those below folders and those in zips, without hidden ones."""
     seen: set[tuple[Path, str | None]] = set()
-    for path in chain.from_iterable(map(_files_below, paths)):
-        try:
-            members = _members(path) if path.suffix.lower() == ".zip" else [None]
-        except CorpusError as error:
-            handle_error("unreadable file", str(error))
+    for path in chain.from_iterable(files_below(path, accounting) for path in paths):
+        resolved = path.resolve()
+        if path.suffix.lower() != ".zip":
+            if (resolved, None) not in seen:
+                seen.add((resolved, None))
+                yield InputFile(path)
+            else:
+                accounting.skip_file(path, "given twice")
             continue
+        try:
+            members = _members(path)
+        except CorpusError as error:
+            accounting.unusable_file(path, "unreadable file", str(error))
+            continue
+        accounting.open_archive(path)
         for member in members:
-            if (path.resolve(), member) not in seen:
-                seen.add((path.resolve(), member))
-                yield InputFile(path, member)
+            if (resolved, member) in seen:
+                continue
+            seen.add((resolved, member))
+            accounting.find(file := InputFile(path, member))
+            if PurePosixPath(member).name.startswith("."):
+                accounting.skip_file(file, HIDDEN)
+            else:
+                yield file
 
 
-def matching_files(path: Path, file_name: re.Pattern[str], expected: str) -> list[Path]:
+def matching_files(path: Path, file_name: re.Pattern[str], expected: str, accounting: Accounting) -> list[Path]:
     """A file itself, or the files below a folder whose names match; ``expected`` describes these in messages."""
     if not path.is_dir():
+        accounting.find(path)
         return [path]
-    files = [file for file in _files_below(path) if file_name.fullmatch(file.name)]
+    files = []
+    for file in files_below(path, accounting):
+        if file_name.fullmatch(file.name):
+            files.append(file)
+        else:
+            accounting.skip_extension(file, file.name)
     if not files:
         raise CorpusError(f"{path}: no {expected}")
     return files
+
+
+def files_below(path: Path, accounting: Accounting) -> list[Path]:
+    """A file itself, or all files below a folder but hidden ones, sorted; linked folders come last, and only once."""
+    if not path.is_dir():
+        if not path.exists():
+            raise CorpusError(f"{path}: no such file or folder; check the spelling")
+        accounting.find(path)
+        return [path]
+
+    def fail(error: OSError) -> None:
+        accounting.unreadable_folder(f"{error.filename}: cannot be read, {reason(error)}; check its permissions")
+
+    files: list[Path] = []
+    entered: set[str] = set()
+    for folder, subfolders, names in os.walk(path, onerror=fail, followlinks=True):
+        current = Path(folder)
+        if (real := str(current.resolve())) in entered:
+            subfolders.clear()
+            continue
+        entered.add(real)
+        subfolders.sort(key=lambda name: ((current / name).is_symlink(), name))
+        for name in sorted(names):
+            accounting.find(file := current / name)
+            if file.exists() and not file.is_file():  # a pipe would block
+                accounting.skip_file(file, "not a regular file")
+            elif any(part.startswith(".") for part in file.relative_to(path).parts):
+                accounting.skip_file(file, HIDDEN)
+            else:
+                files.append(file)
+    return sorted(files)
 
 
 def unique_names(files: Sequence[tuple[tuple[str, ...], str]]) -> list[str]:
@@ -84,26 +136,10 @@ def _tail(parts: tuple[str, ...], length: int) -> tuple[str, ...]:
     return parts[max(len(parts) - length, 0) :]
 
 
-def _files_below(path: Path) -> list[Path]:
-    if not path.exists():
-        raise CorpusError(f"{path}: no such file or folder; check the spelling")
-    if not path.is_dir():
-        return [path]
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    files = []
-    with corpus_errors(str(path)):
-        for folder, _, names in os.walk(path, onerror=fail):
-            files += [Path(folder, name) for name in names if not name.startswith(".")]
-    return sorted(files)
-
-
-def _members(path: Path) -> Sequence[str | None]:
+def _members(path: Path) -> list[str]:
     with corpus_errors(str(path)), zipfile.ZipFile(path) as archive:
         infos = [info for info in archive.infolist() if info.filename and not info.is_dir()]
     for info in infos:
         if info.flag_bits & 1:
             raise CorpusError(f"{path}: {info.filename} is encrypted; unpack it with its password and pass the files")
-    return sorted({info.filename for info in infos if not PurePosixPath(info.filename).name.startswith(".")})
+    return sorted({info.filename for info in infos})

@@ -9,27 +9,22 @@ costs little: counting is much faster than all later steps.
 """
 
 import io
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import PurePosixPath
 from typing import IO, NamedTuple, TypeAlias, cast
 
-from cr5.corpus.languages import is_registered
+from cr5.corpus.file_names import partner, split_name
 from cr5.errors import CorpusError
+from cr5.sources.accounting import Accounting, UnusableInputError
 from cr5.sources.files import ErrorHandler, lines
 from cr5.sources.input_files import InputFile
+from cr5.storage.text_encodings import as_utf8
 
 Row: TypeAlias = tuple[str | None, ...]
 """Line i of every file, stripped; None if it cannot be read."""
 
 _CHUNK_BYTES = 1 << 20
-_CODE = re.compile(r"[a-z]{2,3}(?:[-_][a-z0-9]{2,8})*", re.IGNORECASE)
-# Endings that could be language codes, and mean something else in practice.
-_NOT_LANGUAGES = {
-    "bak", "bin", "bpe", "bz2", "cfg", "csv", "doc", "gz", "ids", "log", "md", "out", "pdf", "py", "rst", "src", "tgt",
-    "tmp", "trg", "tsv", "txt", "xml", "xz", "zip",
-}  # fmt: skip
 
 
 class AlignedFiles(NamedTuple):
@@ -54,11 +49,13 @@ class AlignedFiles(NamedTuple):
     @property
     def missing_language(self) -> str:
         """The second language of a stem that names a pair, if only one is there: Europarl.en-it, en -> it."""
-        return _partner(self.stem, next(iter(self.files))) if len(self.files) == 1 else ""
+        return partner(self.stem, next(iter(self.files))) if len(self.files) == 1 else ""
 
 
-def group_files(files: Iterable[InputFile], *, allow_unregistered: bool = False) -> list[AlignedFiles]:
-    """Group files by folder and stem; files whose names do not end in a language are left out.
+def group_files(
+    files: Iterable[InputFile], accounting: Accounting, *, allow_unregistered: bool = False
+) -> list[AlignedFiles]:
+    """Group files by folder and stem; files whose names do not have a language are left out.
 
     A group may have a single file. ``allow_unregistered`` accepts codes of languages that are not registered.
     """
@@ -66,6 +63,7 @@ def group_files(files: Iterable[InputFile], *, allow_unregistered: bool = False)
     for file in files:
         stem, lang = split_name(file.name, allow_unregistered=allow_unregistered)
         if not lang:
+            accounting.skip_file(file, "no language in its name")
             continue
         group = groups.setdefault((file.folder, stem), AlignedFiles(stem, {}))
         other = group.files.setdefault(lang, file)
@@ -75,9 +73,8 @@ def group_files(files: Iterable[InputFile], *, allow_unregistered: bool = False)
 
 
 def read_aligned_lines(group: AlignedFiles, handle_error: ErrorHandler) -> Iterator[Row]:
-    """Yield the lines of all files side by side; nothing if their lengths differ or one cannot be read."""
-    if not _have_equal_length(group, handle_error):
-        return
+    """Yield the lines of all files side by side; an error if their lengths differ or one cannot be read."""
+    _check_equal_length(group)
     with ExitStack() as stack:
         columns = []
         for file in group.files.values():
@@ -89,52 +86,28 @@ def read_aligned_lines(group: AlignedFiles, handle_error: ErrorHandler) -> Itera
             yield tuple(line and line.strip() for line in row)
 
 
-def split_name(name: str, *, allow_unregistered: bool = False) -> tuple[str, str]:
-    """The stem and the language of a file name, "" if it has none: train.en -> train, en."""
-    name = name.removesuffix(".txt")
-    stem, _, last = name.rpartition(".")
-    return (stem, last) if stem and (_partner(stem, last) or _is_language(last, allow_unregistered)) else (name, "")
-
-
-def _is_language(code: str, allow_unregistered: bool) -> bool:
-    return (
-        bool(_CODE.fullmatch(code))
-        and code.lower() not in _NOT_LANGUAGES
-        and (allow_unregistered or is_registered(code))
-    )
-
-
-def _partner(stem: str, lang: str) -> str:
-    """The other language of a stem that names a pair: Europarl.en-it, en -> it."""
-    pair = stem.rpartition(".")[2]
-    if pair.startswith(f"{lang}-"):
-        return pair.removeprefix(f"{lang}-")
-    return pair.removesuffix(f"-{lang}") if pair.endswith(f"-{lang}") else ""
-
-
-def _have_equal_length(group: AlignedFiles, handle_error: ErrorHandler) -> bool:
+def _check_equal_length(group: AlignedFiles) -> None:
     counts: dict[str, int] = {}
     for lang, file in group.files.items():
-        try:
-            with file.open() as stream:
-                counts[lang] = _count_lines(stream)
-        except CorpusError as error:
-            handle_error("unreadable file", str(error))
-            return False
+        with file.open() as stream:
+            counts[lang] = _count_lines(stream)
     shortest, longest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
     if counts[shortest] != counts[longest]:
-        handle_error(
+        raise UnusableInputError(
             "unequal files",
             f"{group.files[longest]}: {counts[longest]} lines, but {counts[shortest]} in {group.files[shortest]}, so "
             "that their lines cannot be matched; copy or download both again",
         )
-    return counts[shortest] == counts[longest]
 
 
 def _count_lines(stream: IO[bytes]) -> int:
     """The number of lines, with a last one that has no line feed."""
     count, last = 0, b"\n"
-    while chunk := stream.read(_CHUNK_BYTES):
+    chunk = stream.read(_CHUNK_BYTES)
+    if converted := as_utf8(stream, chunk):
+        stream, chunk = converted, converted.read(_CHUNK_BYTES)
+    while chunk:
         count += chunk.count(b"\n")
         last = chunk[-1:]
+        chunk = stream.read(_CHUNK_BYTES)
     return count + (last != b"\n")

@@ -9,7 +9,7 @@ from typing import Annotated
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import is_registered, normalise
 from cr5.errors import CorpusError
-from cr5.sources.files import ErrorHandler, raise_error
+from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.input_files import find_files, unique_names
 from cr5.sources.line_aligned import AlignedFiles, Row, group_files, read_aligned_lines
 from cr5.sources.source import ParameterHelp, Source
@@ -27,7 +27,7 @@ def read_moses(
     pivot: Annotated[
         str | None, ParameterHelp("Join several pairs where their lines in this language are equal.", metavar="CODE")
     ] = None,
-    handle_error: ErrorHandler = raise_error,
+    accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read documents from files, folders and zips; aligned files differ only in the language at the end of the name.
 
@@ -47,49 +47,52 @@ def read_moses(
             f"`join={join}` does not work with `pivot={pivot}`, because hardly ever do two pairs share {join} "
             "consecutive lines; use `join=1`"
         )
-    groups = _named_groups(paths, handle_error)
+    accounting = accounting or Accounting()
+    groups = _named_groups(paths, accounting)
     if not groups:
         raise CorpusError(
             f"no aligned files in {', '.join(map(str, paths)) or 'an empty list'}; "
             "their names must differ only in the language, like train.en and train.fr"
         )
     return chain.from_iterable(
-        _documents(name, group, join, pivot, handle_error) for name, group in sorted(groups.items())
+        _documents(name, group, join, pivot, accounting) for name, group in sorted(groups.items())
     )
 
 
-def _named_groups(paths: Sequence[Path], handle_error: ErrorHandler) -> dict[str, AlignedFiles]:
+def _named_groups(paths: Sequence[Path], accounting: Accounting) -> dict[str, AlignedFiles]:
     """Aligned files by their shared name, preceded by folders where that is not unique."""
     groups = []
-    for group in group_files(find_files(paths, handle_error)):
+    for group in group_files(find_files(paths, accounting), accounting):
         if len(group.files) > 1:
             groups.append(AlignedFiles(group.stem, dict(sorted(group.files.items()))))
             continue
         (file,) = group.files.values()
         missing = group.missing_language
         problem = f"{group.stem}.{missing} is missing" if missing else "no file of this name in another language"
-        handle_error("missing translation", f"{file}: {problem}; add it or leave this one out")
+        message = f"{file}: {problem}; add it or leave this one out"
+        accounting.unusable_file(file, "missing translation", message)
     names = unique_names([(group.folder, group.stem) for group in groups])
     return dict(zip(names, groups, strict=True))
 
 
 def _documents(
-    name: str, group: AlignedFiles, join: int, pivot: str | None, handle_error: ErrorHandler
+    name: str, group: AlignedFiles, join: int, pivot: str | None, accounting: Accounting
 ) -> Iterator[Document]:
     langs = list(group.files)
     pivot_column = next((i for i, lang in enumerate(langs) if pivot and _same_language(lang, pivot)), None)
-    if pivot is not None and pivot_column is None:
-        handle_error("no pivot", f"{name}: has {', '.join(langs)}, not `pivot={pivot}`; leave these files out")
-        return
-    for first, block in _blocks(read_aligned_lines(group, handle_error), join):
-        if pivot is None or pivot_column is None:
-            concept = f"{name}:{first}"
-        else:
-            concept = _pivot_concept(pivot, block[0][pivot_column])
-        for lang, column in zip(langs, zip(*block, strict=True), strict=True):
-            text = "\n".join(filter(None, column))
-            if text and concept:
-                yield Document(concept, lang, text)
+    with accounting.reading(*group.files.values()):
+        if pivot is not None and pivot_column is None:
+            message = f"{name}: has {', '.join(langs)}, not `pivot={pivot}`; leave these files out"
+            raise UnusableInputError("no pivot", message)
+        for first, block in _blocks(read_aligned_lines(group, accounting.error), join):
+            concept, why = f"{name}:{first}", NO_TEXT
+            if pivot is not None and pivot_column is not None:
+                concept, why = _pivot_concept(pivot, block[0][pivot_column]), "no text in the pivot"
+            for lang, column in zip(langs, zip(*block, strict=True), strict=True):
+                text = "\n".join(filter(None, column))
+                yield from accounting.document(
+                    concept, lang, text if concept else "", place=f"{group.files[lang]}:{first}", why=why
+                )
 
 
 def _blocks(rows: Iterable[Row], join: int) -> Iterator[tuple[int, list[Row]]]:

@@ -1,14 +1,15 @@
 """The description of a source: its reader of documents, and what the command line says about it.
 
 A reader is a generator function. Its first parameter is the input, a path or several; its options are keyword-only,
-each annotated with a ``ParameterHelp``. It reports unusable input to ``handle_error``, and may take ``langs`` to open
-only files of these languages. The option of the command has the name, the type and the default of the parameter:
+each annotated with a ``ParameterHelp``. It makes documents with an ``Accounting``, which counts every file and
+document, and may take ``langs`` to open only files of these languages. The option of the command has the name, the
+type and the default of the parameter:
 
     def read_notes(
         paths: Annotated[Sequence[Path], ParameterHelp("Files or folders.", metavar="PATH")],
         *,
         join: Annotated[int, ParameterHelp("Notes that make one document.", metavar="N", minimum=1)] = 1,
-        handle_error: ErrorHandler = raise_error,
+        accounting: Accounting | None = None,
     ) -> Iterator[Document]: ...
 
     NOTES = Source("notes", read_notes, help="Notes with a heading per language. Example: ...")
@@ -26,14 +27,15 @@ from cr5.corpus.documents import Document
 class ParameterHelp:
     """What the command line shows about a parameter of a reader.
 
-    ``show_default`` is printed instead of the default. A parameter that is a sequence may be given several times, and
-    one that is a mapping as KEY=VALUE, several times.
+    ``show_default`` is printed instead of the default; ``option`` is the option's name if it is not the parameter's. A
+    parameter that is a sequence may be given several times, and one that is a mapping as KEY=VALUE, several times.
     """
 
     help: str
     metavar: str | None = None
     minimum: int | None = None
     show_default: str | None = None
+    option: str | None = None
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,14 @@ class Source:
     """A reader and the help of its command.
 
     ``short_documents_advice`` says how to get longer documents, where they are too short to train on: "join more lines
-    with `join`".
+    with `join`". ``extensions_advice`` says how to read files of other extensions.
     """
 
     name: str
     read: Callable[..., Iterator[Document]]
     help: str
     short_documents_advice: str = ""
+    extensions_advice: str = ""
 
     @property
     def parameters(self) -> Mapping[str, tuple[inspect.Parameter, ParameterHelp]]:

@@ -23,7 +23,8 @@ from cr5.corpus.tables import (
     parquet_batches,
 )
 from cr5.errors import CorpusError
-from cr5.sources.files import ErrorHandler, open_source, raise_error
+from cr5.sources.accounting import Accounting, UnusableInputError
+from cr5.sources.files import open_source
 from cr5.sources.input_files import matching_files
 from cr5.sources.source import ParameterHelp, Source
 from cr5.storage.compressed import split_suffix
@@ -52,6 +53,11 @@ class _Columns:
         texts = [column for columns in self.texts.values() for column in columns]
         return list(dict.fromkeys(name for name in (self.concept, self.lang, *texts, self.title, self.url) if name))
 
+    def row_lang(self, row: Record) -> str:
+        """The language of a row that cannot be used, "" if it does not name one."""
+        lang = row.get(self.lang) or next(iter(self.texts))
+        return lang if isinstance(lang, str) and not self.wide else ""
+
     def check(self, source: str, available: Sequence[str]) -> None:
         """Raise an error if a table lacks a required column or has two columns of the same name."""
         for name in self.names:
@@ -79,7 +85,7 @@ def read_table(
         Mapping[str, str] | None,
         ParameterHelp("One column per language, e.g. --wide it=testo; may be repeated.", metavar="CODE=NAME"),
     ] = None,
-    handle_error: ErrorHandler = raise_error,
+    accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read the rows of tables as documents, by the names of their columns.
 
@@ -98,14 +104,16 @@ def read_table(
     lang_column = lang_column if lang_column != "-" and not lang and not wide else ""
     columns = _Columns(concept_column, lang_column, texts, title_column, url_column, frozenset(optional), bool(wide))
     expected = f"table in this folder; the formats are {_FORMATS}"
-    tables = [table for path in paths for table in matching_files(path, _FILE_NAME, expected)]
+    accounting = accounting or Accounting()
+    tables = [table for path in paths for table in matching_files(path, _FILE_NAME, expected, accounting)]
     names = [path.name for path in tables]
     for path in tables:
         name = path.name if names.count(path.name) == 1 else str(path)
-        for line, row in _rows(path, columns, handle_error):
-            row_is_concept = concept_column in optional and concept_column not in row
-            row_concept = f"{name}:{line}" if row_is_concept else ""
-            yield from _documents(row, columns, row_concept, location(str(path), line), handle_error)
+        with accounting.reading(path):
+            for line, row in _rows(path, columns, accounting):
+                row_is_concept = concept_column in optional and concept_column not in row
+                row_concept = f"{name}:{line}" if row_is_concept else ""
+                yield from _documents(row, columns, row_concept, location(str(path), line), accounting)
 
 
 def _as_list(text: str | Sequence[str]) -> Sequence[str]:
@@ -113,7 +121,7 @@ def _as_list(text: str | Sequence[str]) -> Sequence[str]:
 
 
 def _documents(
-    row: Record, columns: _Columns, row_concept: str, place: str, handle_error: ErrorHandler
+    row: Record, columns: _Columns, row_concept: str, place: str, accounting: Accounting
 ) -> Iterator[Document]:
     try:
         concept = row_concept or _cell(row, columns.concept)
@@ -126,11 +134,10 @@ def _documents(
             empty = " and ".join(f"'{name}'" for name in next(iter(columns.texts.values())))
             raise RecordError("empty field", f"no text in {empty}; every row needs some")
     except RecordError as error:
-        handle_error(error.reason, f"{place}: {error}")
+        accounting.unusable(error.reason, columns.row_lang(row), f"{place}: {error}")
         return
     for code, text in texts.items():
-        if text:
-            yield Document(concept, code or lang, text, title, url)
+        yield from accounting.document(concept, code or lang, text, title, url, place=place)
 
 
 def _cell(row: Record, name: str) -> str:
@@ -153,9 +160,12 @@ def _cell(row: Record, name: str) -> str:
 # Formats
 
 
-def _rows(path: Path, columns: _Columns, handle_error: ErrorHandler) -> NumberedRecords:
+def _rows(path: Path, columns: _Columns, accounting: Accounting) -> NumberedRecords:
     def report(line: int | None, reason: str, explanation: str) -> None:
-        handle_error(reason, f"{location(str(path), line)}: {explanation}")
+        message = f"{location(str(path), line)}: {explanation}"
+        if line is None:
+            raise UnusableInputError(reason, message)
+        accounting.unusable(reason, columns.row_lang({}), message)
 
     match Path(split_suffix(path.name.lower())[0]).suffix:
         case ".csv":

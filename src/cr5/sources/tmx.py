@@ -6,7 +6,7 @@ declared entities are rejected, because a few nested ones can expand beyond any 
 
 import html.entities
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated, NamedTuple, TypeAlias
@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError, quoted
-from cr5.sources.files import ErrorHandler, raise_error
+from cr5.sources.accounting import Accounting
 from cr5.sources.input_files import InputFile, find_files, unique_names
 from cr5.sources.source import ParameterHelp, Source
 
@@ -34,7 +34,7 @@ class _Unit(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """A problem, with the arguments of an ``ErrorHandler``."""
+    """A problem in a unit, with the arguments of ``Accounting.error``."""
 
     reason: str
     message: str
@@ -47,7 +47,7 @@ def read_tmx(
     paths: Annotated[Sequence[Path], ParameterHelp("Files or folders.", metavar="PATH")],
     *,
     join: Annotated[int, ParameterHelp("Units that make one document.", metavar="N", minimum=1)] = 20,
-    handle_error: ErrorHandler = raise_error,
+    accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read documents from TMX files, also in folders and zips.
 
@@ -58,52 +58,58 @@ def read_tmx(
     """
     if join < 1:
         raise CorpusError(f"`join={join}` is less than 1; join 1 unit or more into a document")
-    files = _files(paths, handle_error)
+    accounting = accounting or Accounting()
+    files = _files(paths, accounting)
     if not files:
         raise CorpusError(f"no TMX file in {', '.join(map(str, paths)) or 'an empty list'}; its name must end in .tmx")
     names = unique_names(list(files))
     return chain.from_iterable(
-        _documents(name, _units(file), join, handle_error)
-        for name, file in sorted(zip(names, files.values(), strict=True))
+        _documents(name, file, join, accounting) for name, file in sorted(zip(names, files.values(), strict=True))
     )
 
 
 # Units
 
 
-def _documents(name: str, items: Iterable[_Item], join: int, handle_error: ErrorHandler) -> Iterator[Document]:
+def _documents(name: str, file: InputFile, join: int, accounting: Accounting) -> Iterator[Document]:
     block: list[_Unit] = []
-    for item in items:
-        if isinstance(item, _Problem):
-            handle_error(*item)
-            continue
-        block.append(item)
-        if len(block) == join:
-            yield from _joined(name, block)
-            block = []
-    yield from _joined(name, block)
+    damage: CorpusError | None = None
+    with accounting.reading(file):
+        for item in _units(file):
+            if isinstance(item, CorpusError):
+                damage = item
+            elif isinstance(item, _Problem):
+                accounting.error(*item)
+            else:
+                block.append(item)
+                if len(block) == join:
+                    yield from _joined(name, block, accounting)
+                    block = []
+        yield from _joined(name, block, accounting)
+        if damage is not None:
+            raise damage
 
 
-def _joined(name: str, block: list[_Unit]) -> Iterator[Document]:
+def _joined(name: str, block: list[_Unit], accounting: Accounting) -> Iterator[Document]:
     segments = [segment for unit in block for segment in unit.segments]
     if len(block) > 1:
         texts: dict[str, list[str]] = defaultdict(list)
         for lang, text in segments:
             texts[lang].append(text)
-        segments = [(lang, "\n".join(parts)) for lang, parts in texts.items()]
+        segments = [(lang, "\n".join(filter(None, parts))) for lang, parts in texts.items()]
     for lang, text in segments:
-        yield Document(f"{name}:{block[0].number}", lang, text)
+        yield from accounting.document(f"{name}:{block[0].number}", lang, text)
 
 
-def _units(file: InputFile) -> Iterator[_Item]:
-    """The units of a file and the problems in it, in order."""
+def _units(file: InputFile) -> Iterator[_Item | CorpusError]:
+    """The units of a file and the problems in it, in order; last the error that ends it early."""
     parser = _Parser(str(file))
     try:
         with file.open() as stream:
             yield from parser.read(stream)
     except CorpusError as error:
         yield from parser.items
-        yield _Problem("unreadable file", str(error))
+        yield error
 
 
 class _Parser:
@@ -197,8 +203,7 @@ class _Parser:
                 self.update_handler(name)
                 return
             self.parser.CharacterDataHandler = None
-            if text := " ".join("".join(self.pieces).split()):
-                self.segments.append((self.lang or "", text))
+            self.segments.append((self.lang or "", " ".join("".join(self.pieces).split())))
             self.pieces = []
         elif name == "tuv":
             self.lang = None
@@ -234,11 +239,12 @@ def _stem(name: str) -> str:
     return name[:-4] if name.lower().endswith(".tmx") else name
 
 
-def _files(paths: Sequence[Path], handle_error: ErrorHandler) -> dict[tuple[tuple[str, ...], str], InputFile]:
+def _files(paths: Sequence[Path], accounting: Accounting) -> dict[tuple[tuple[str, ...], str], InputFile]:
     """All TMX files of these paths, by folder and name; a file that is given itself may have any name."""
     files: dict[tuple[tuple[str, ...], str], InputFile] = {}
-    for file in find_files(paths, handle_error):
+    for file in find_files(paths, accounting):
         if not file.name.lower().endswith(".tmx") and (file.member or file.path not in paths):
+            accounting.skip_extension(file, file.name)
             continue
         other = files.setdefault((file.folder, _stem(file.name)), file)
         if other != file:

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from cr5.cli.render.console import err, out, plain_table, warn
+from cr5.cli.render.console import err, out, plain_table, plural, warn
+from cr5.corpus.skipped import Skipped
+from cr5.sources.accounting import Accounting, is_extension
 from cr5.sources.clean import SourceSummary
 from cr5.sources.wikipedia.build import WikipediaCorpus
 from cr5.sources.wikipedia.dump_reader import PAGES
@@ -47,15 +49,17 @@ def source_summary(
     dedupe: bool,
     min_unique: int,
     longer: str,
+    extensions_advice: str = "",
 ) -> None:
     """Print what became of a source; on standard error where the corpus itself goes to standard output.
 
-    ``longer`` says what to do about short documents.
+    ``longer`` says what to do about short documents, ``extensions_advice`` about files of other extensions.
     """
     to = err if output == "-" else out
     figures = summary.by_language()
     columns = {
         "docs": {lang: f"{facts.documents:,}" for lang, facts in figures.items()},
+        "skipped": {lang: f"{sum(facts.skipped.values()):,}" for lang, facts in figures.items() if facts.skipped},
         "guessed": {lang: f"{facts.guessed:,}" for lang, facts in figures.items() if facts.guessed},
         "confidence": {
             lang: f"{facts.confidence:.0%}" for lang, facts in figures.items() if facts.confidence is not None
@@ -74,6 +78,8 @@ def source_summary(
         f"{summary.documents.total():,} documents" + ("" if output == "-" else f" written to {output}")
         + f" in {seconds:.1f} s; {summary.concepts:,} concepts, {summary.shared:,} in two languages or more"
     )  # fmt: skip
+    for line in _accounts(summary.accounting, extensions_advice):
+        to.print(line, soft_wrap=True)
     for line in _remarks(summary, drop_foreign, dedupe):
         to.print(line, style="dim")
     if "short" in shown:
@@ -82,10 +88,52 @@ def source_summary(
             f"{longer}",
             style="dim",
         )
-    if not summary.shared:
-        warn("no concept is in two languages, so nothing can be learned from it alone; check --langs and the names")
-    elif output != "-":
+    for warning in _warnings(summary):
+        warn(warning)
+    if summary.shared and output != "-":
         to.print(f"\nNext: cr5 corpus inspect {output}; cr5 train {output} -o model", style="bold", soft_wrap=True)
+
+
+def _accounts(accounting: Accounting, extensions_advice: str) -> Iterator[str]:
+    """Where every file and document is: read or written, or skipped and why."""
+    files, extensions = accounting.skipped_files, accounting.extensions()
+    yield from _account("files", accounting.files_found, "found", accounting.files_read, "read", files)
+    if extensions:
+        named = ", ".join(f"{name} {count:,}" for name, count in list(extensions.items())[:8])
+        more = f" and {len(extensions) - 8} more" if len(extensions) > 8 else ""
+        advice = f"; {extensions_advice}" if extensions_advice else ""
+        yield f"  {sum(extensions.values()):,}: other extensions, {named}{more}{advice}"
+    written, read = accounting.written.total(), accounting.documents_read
+    yield from _account("documents", read, "read", written, "written", accounting.skipped_documents)
+    for reason, count in accounting.skipped_parts.counts.items():
+        yield f"parts of documents skipped, {count:,}: {reason} (first: {accounting.skipped_parts.examples[reason]})"
+    for encoding, count in accounting.guessed_encodings.counts.items():
+        first = accounting.guessed_encodings.examples[encoding]
+        yield f"encoding guessed, {plural(count, 'file')}: {encoding} (first: {first})"
+
+
+def _account(noun: str, total: int, seen: str, kept: int, done: str, skipped: Skipped) -> Iterator[str]:
+    rest = f", {skipped.total:,} skipped" if skipped.total else ""
+    yield f"{noun}: {total:,} {seen}, {kept:,} {done}{rest}"
+    for reason, count in sorted(skipped.counts.items(), key=lambda item: -item[1]):
+        if not is_extension(reason):
+            yield f"  {count:,}: {reason} (first: {skipped.examples[reason]})"
+
+
+def _warnings(summary: SourceSummary) -> Iterator[str]:
+    figures = summary.by_language()
+    if empty := [lang for lang, facts in figures.items() if not facts.documents]:
+        names = ", ".join(lang or "texts without a language" for lang in empty)
+        yield f"nothing is left of {names}; see above what was skipped"
+    if len(figures) > 1 and summary.hardly_shared:
+        names = "; ".join(f"{lang}: {', '.join(found)}" for lang, found in list(summary.example_concepts.items())[:4])
+        yield (
+            f"{summary.shared or 'no'} of {summary.concepts:,} concepts "
+            f"{'is' if summary.shared < 2 else 'are'} in two languages, probably because their names do not match "
+            f"({names}); check the options that say where a path or row has its concept and its language"
+        )
+    elif not summary.shared:
+        yield "no concept is in two languages, so nothing can be learned from it alone; check --langs and the names"
 
 
 def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterator[str]:

@@ -5,9 +5,9 @@ its characters are removed and the words are kept. Time is linear in the length 
 expression backtracks, and a search that failed once is not repeated.
 """
 
-from cr5.sources.markup.encoding import decode
+from cr5.sources.markup.encoding import WESTERN, decode, decode_western
 from cr5.sources.markup.html import html_text
 from cr5.sources.markup.markdown import markdown_text
 from cr5.sources.markup.restructuredtext import rst_text
 
-__all__ = ["decode", "html_text", "markdown_text", "rst_text"]
+__all__ = ["WESTERN", "decode", "decode_western", "html_text", "markdown_text", "rst_text"]

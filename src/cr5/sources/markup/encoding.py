@@ -3,16 +3,23 @@
 import codecs
 import re
 
+from cr5.corpus.languages import normalise, primary_subtag
+from cr5.storage.text_encodings import marked_encoding
+
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
-# The longer ones first: the byte order mark of UTF-32 starts with that of UTF-16.
-_BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+WESTERN = "cp1252"
+"""Windows-1252, a superset of Latin-1."""
+_WESTERN_LANGUAGES = """
+    af ast br ca co da de en es eu fi fo fr fur fy ga gd gl ia id is it lb li ms nb nds nl nn no oc pt rm sc scn sq sv
+    sw tl vec wa
+"""
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+_UTF8_CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+# Control characters, and what other encodings put within words: symbols, and capitals between small letters.
+_IMPLAUSIBLE = re.compile(
+    r"[\0-\x08\x0e-\x1f\x7f]|[^\W\d_][^\w\0-\x7f\xa0\xad·–—’][^\W\d_]|[a-zß-ÿ][ŠŽŒŸÀ-ÖØ-Þ][a-zß-ÿ]"
+)
 _SEVEN_BIT = ("iso2022", "hz", "utf-7", "utf_7")  # encodings whose bytes are all ASCII
 _SUPERSETS = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
 
@@ -22,9 +29,8 @@ def decode(data: bytes) -> str:
 
     A page that declares another encoding although it is UTF-8 has been converted. Raises ``UnicodeDecodeError``.
     """
-    for mark, name in _BYTE_ORDER_MARKS.items():
-        if data.startswith(mark):
-            return data.decode(name)
+    if marked := marked_encoding(data):
+        return data.decode(marked)
     declared = _declared_encoding(data)
     if declared is not None and declared.startswith(_SEVEN_BIT):
         return data.decode(declared)
@@ -34,6 +40,25 @@ def decode(data: bytes) -> str:
         if declared is None or declared == "utf-8":
             raise
     return data.decode(declared)
+
+
+def decode_western(data: bytes, lang: str) -> str | None:
+    """Decode a text as Windows-1252 if that is evident; None if it is not.
+
+    It is evident if the language was usually written in this encoding, hardly anything could be UTF-8, and what is not
+    ASCII are letters of words with more other letters, or punctuation around words.
+    """
+    if primary_subtag(normalise(lang)) not in _WESTERN_LANGUAGES.split():
+        return None
+    if 10 * sum(map(len, _UTF8_CHARACTER.findall(data))) > len(_NOT_ASCII.findall(data)):
+        return None
+    try:
+        text = data.decode(WESTERN)
+    except UnicodeDecodeError:
+        return None
+    letters = [character for character in text if character.isalpha()]
+    other = sum(not character.isascii() for character in letters)
+    return None if 2 * other > len(letters) or _IMPLAUSIBLE.search(text) else text
 
 
 def _declared_encoding(data: bytes) -> str | None:

@@ -1,0 +1,207 @@
+"""The accounting of a source: files found = read + skipped, documents read = written + skipped, each by its reason.
+
+Readers have no other way to make a document than ``Accounting.document``, and none to open a file than within
+``Accounting.reading``. What a reader leaves out has therefore a reason, and what it forgets is counted as such.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from cr5.corpus import languages
+from cr5.corpus.documents import Document
+from cr5.corpus.skipped import OnError, Skipped
+from cr5.errors import CorpusError
+
+NO_TEXT = "no text"
+NO_DOCUMENT = "no document in it"
+DUPLICATE = "near-duplicate"
+FOREIGN = "in another language"
+HIDDEN = "hidden"
+UNWANTED_LANGUAGE = "language not wanted"
+FORGOTTEN = "not read"  # by a reader that does not account for all files that it found
+_EXTENSION = "extension "
+
+
+class UnusableInputError(CorpusError):
+    """Input that cannot be used, and can be skipped; ``reason`` is the short form under which it is counted."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Accounting:
+    """What became of every file and document of a source.
+
+    ``on_error`` says what happens at unusable input: an error is raised, or it is skipped. ``errors`` has the unusable
+    input that was skipped: files, documents, and parts of documents such as lines. All of it is counted in
+    ``skipped_files``, ``skipped_documents`` or ``skipped_parts`` too, with what was skipped for other reasons.
+    """
+
+    def __init__(self, on_error: OnError = "raise") -> None:
+        self.on_error = on_error
+        self.errors = Skipped()
+        self.files_found = self.files_read = self.documents_read = 0
+        self.written: Counter[str] = Counter()  # documents by language
+        self.skipped_files, self.skipped_documents, self.skipped_parts = Skipped(), Skipped(), Skipped()
+        self.skipped_of: Counter[tuple[str, str]] = Counter()  # documents by language and reason
+        self.guessed_encodings = Skipped()  # files whose encoding was guessed, by encoding
+        self._pending: Counter[str] = Counter()  # files that were found and neither read nor skipped yet
+
+    # Parts of a document
+
+    def error(self, reason: str, message: str) -> None:
+        """Leave out an unusable part of a document, such as a line; an ``ErrorHandler``."""
+        self._handle(reason, message)
+        self.skipped_parts.add(reason, message)
+
+    # Documents
+
+    def document(
+        self, concept: str, lang: str, text: str, title: str = "", url: str = "", *, place: str = "", why: str = NO_TEXT
+    ) -> Sequence[Document]:
+        """A document that was read, or none if it has no text; then ``place`` is the example of the reason ``why``."""
+        self.documents_read += 1
+        if text and not text.isspace():
+            return (Document(concept, lang, text, title, url),)
+        self.skip(why, lang, place or concept)
+        return ()
+
+    def unusable(self, reason: str, lang: str, message: str) -> None:
+        """Leave out an unusable document that no reader could make."""
+        self._handle(reason, message)
+        self.documents_read += 1
+        self.skip(reason, lang, message)
+
+    def drop(self, reason: str, lang: str, message: str) -> None:
+        """Leave out a document that a reader made, because it is unusable."""
+        self._handle(reason, message)
+        self.skip(reason, lang, message)
+
+    def skip(self, reason: str, lang: str, example: str, count: int = 1) -> None:
+        """Leave out documents that were read, for a reason that is not an error."""
+        self.skipped_documents.add(reason, example, count)
+        self.skipped_of[_normalised(lang), reason] += count
+
+    @property
+    def read(self) -> Counter[str]:
+        """The documents of every language that were written or skipped."""
+        total = Counter(self.written)
+        for (lang, _), count in self.skipped_of.items():
+            total[lang] += count
+        return total
+
+    # Files
+
+    def find(self, file: object) -> None:
+        """Count a file that was found; it must be read or skipped later."""
+        self.files_found += 1
+        self._pending[str(file)] += 1
+
+    def open_archive(self, file: object) -> None:
+        """Forget an archive that was found: its members are the files."""
+        self.files_found -= 1
+        self._take(str(file))
+
+    @contextmanager
+    def reading(self, *files: object) -> Iterator[None]:
+        """Count files that are read within the block, or as skipped if that fails or finds no document in them.
+
+        Files that fail after some documents are damaged, but were read.
+        """
+        before = self.documents_read
+        try:
+            yield
+        except CorpusError as error:
+            if self.on_error == "raise":
+                raise error if isinstance(error, UnusableInputError) else _as_unusable(error) from None
+            reason = error.reason if isinstance(error, UnusableInputError) else "unreadable file"
+            self.errors.add(reason, str(error))
+            if self.documents_read == before:
+                self._close(files, reason, str(error))
+                return
+            self.skipped_parts.add(reason, str(error))
+        else:
+            if self.documents_read == before:
+                self._close(files, NO_DOCUMENT)
+                return
+        self._close(files)
+
+    def skip_file(self, file: object, reason: str, message: str = "") -> None:
+        """Leave out a file, for a reason that is not an error."""
+        self._close([file], reason, message)
+
+    def skip_extension(self, file: object, name: str) -> None:
+        """Leave out a file whose name ends unlike those that are read."""
+        self._close([file], f"{_EXTENSION}{suffix}" if (suffix := Path(name).suffix.lower()) else "no extension")
+
+    def unusable_file(self, file: object, reason: str, message: str) -> None:
+        """Leave out a file that cannot be used."""
+        self._handle(reason, message)
+        self._close([file], reason, message)
+
+    def unreadable_folder(self, message: str) -> None:
+        """Leave out a folder, whose files nobody can count."""
+        self._handle("unreadable folder", message)
+        self.skipped_parts.add("unreadable folder", message)
+
+    def finish(self) -> None:
+        """Account for files that the reader found and forgot."""
+        for file, count in list(self._pending.items()):
+            for _ in range(count):
+                self._close([file], FORGOTTEN)
+
+    def extensions(self) -> dict[str, int]:
+        """How many files were not read because of their extension, the most frequent first."""
+        counts = Counter({reason: count for reason, count in self.skipped_files.counts.items() if is_extension(reason)})
+        return {reason.removeprefix(_EXTENSION): count for reason, count in counts.most_common()}
+
+    def to_json(self) -> dict[str, object]:
+        """The counts as plain values."""
+        files, documents = self.skipped_files.counts, self.skipped_documents.counts
+        return {
+            "files": {"found": self.files_found, "read": self.files_read, "skipped": files},
+            "documents": {"read": self.documents_read, "written": self.written.total(), "skipped": documents},
+            "parts": {"skipped": self.skipped_parts.counts},
+            "guessed_encodings": self.guessed_encodings.counts,
+        }
+
+    def _close(self, files: Sequence[object], reason: str = "", message: str = "") -> None:
+        for file in map(str, files):
+            self._take(file)
+            if reason:
+                self.skipped_files.add(reason, message or file)
+            else:
+                self.files_read += 1
+
+    def _take(self, file: str) -> None:
+        """Remove a file from those that were found; all others are still to be read."""
+        self._pending[file] -= 1
+        if not self._pending[file]:
+            del self._pending[file]
+
+    def _handle(self, reason: str, message: str) -> None:
+        if self.on_error == "raise":
+            raise UnusableInputError(reason, message)
+        self.errors.add(reason, message)
+
+
+def _as_unusable(error: CorpusError) -> UnusableInputError:
+    return UnusableInputError("unreadable file", str(error))
+
+
+def is_extension(reason: str) -> bool:
+    """Whether files were skipped for their extension."""
+    return reason.startswith(_EXTENSION) or reason == "no extension"
+
+
+@lru_cache(1024)
+def _normalised(lang: str) -> str:
+    """The code of a language as the corpus would have it; as it is if it is not a code."""
+    try:
+        return languages.normalise(lang)
+    except CorpusError:
+        return lang
