@@ -1,26 +1,39 @@
 """How fast a model encodes on one core. Prints one JSON object.
 
-python benchmarks/encode.py MODEL --lang en --corpus ../shared/data/europarl-speeches/en.parquet
+python benchmarks/encode.py MODEL --lang en --corpus ../shared/data/msdocs
 
-Texts of 15 words and whole documents, one at a time and 1,024 at a time. Without ``--corpus`` the
-texts are drawn from the model's own vocabulary (rank r as often as 1/r), documents of 300 words.
-The measuring process may use one core and no second thread.
+Texts of 8 and of 15 words and whole documents, one at a time and 1,024 at a time, and beside it the same texts by
+model2vec, if that is installed. If the model has several languages and there is a corpus: texts of 15 words in 4
+languages, and in all of them, whose language is guessed. Without ``--corpus`` the texts are drawn from the model's own
+vocabulary (rank r as often as 1/r), documents of 300 words. The measuring process may use one core and no second
+thread; what is compared is measured in turns.
 """
 
 import argparse
+import importlib.util
 import json
 import os
+import random
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from cr5 import Cr5
 
 ONE = dict.fromkeys(
     ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "ARROW_NUM_THREADS"), "1"
 )
-COUNT, SECONDS = 4096, 2.0  # texts to choose from, and how long to measure at least
+COUNT = 4096  # texts to choose from
+ROUNDS, SECONDS = 7, 0.4  # of each measurement, of which the median is printed, and how long one takes at least
+GUESSED_LANGUAGES = (4, 30)
+PEER_TOKENS, PEER_RANK = 30_000, 256  # the size of a published model of model2vec, potion-base-8M
+
+Encoder: TypeAlias = Callable[[list[str]], object]
 
 
 def measure(model_path: Path, lang: str, corpus: str | None) -> dict[str, Any]:
@@ -39,27 +52,85 @@ def measure(model_path: Path, lang: str, corpus: str | None) -> dict[str, Any]:
     loaded = time.perf_counter()
     model.encode([""], lang)
     first = time.perf_counter()
-    documents = from_corpus(corpus, lang) if corpus else drawn(model.words(lang), 300)
-    short = [" ".join(text.split()[:15]) for text in documents] if corpus else drawn(model.words(lang), 15)
+    words = model.words(lang)
+    documents = from_corpus(corpus, lang) if corpus else drawn(words, 300)
     result: dict[str, Any] = {
         "benchmark": "encode",
         "signature": f"{model_path.name} {lang}|{corpus or 'drawn from the vocabulary'}|{len(documents)} texts|"
-        f"{len(model.words(lang))} words|rank {model.settings.rank}|1 core|cr5 {__version__}",
+        f"{len(words)} words|rank {model.settings.rank}|1 core|cr5 {__version__}",
         "seconds": {"import": imported - began, "load": loaded - imported, "first_language": first - loaded},
     }
-    for name, texts in (("15 words", short), ("documents", documents)):
-        tokens = int(count_words(texts, lang, model.settings.tokeniser).matrix.sum())
+    encoders: dict[str, Encoder] = {"cr5": lambda texts: model.encode(texts, lang)}
+    if importlib.util.find_spec("model2vec"):
+        encoders["model2vec"] = model2vec(documents)
+    for name, length in (("8 words", 8), ("15 words", 15), ("documents", None)):
+        texts = beginnings(documents, length) if corpus or length is None else drawn(words, length)
+        tokens = int(count_words(texts, lang, model.settings.tokeniser).matrix.sum()) / len(texts)
         for batch in (1, 1024):
-            speed = rate(lambda some: model.encode(some, lang), texts, batch)
-            result[f"{name}, batch {batch}"] = {
-                "texts_per_second": speed,
-                "tokens_per_second": speed * tokens / len(texts),
-                "tokens_per_text": tokens / len(texts),
-            }
+            result[f"{name}, batch {batch}"] = {"tokens_per_text": tokens} | rates(encoders, texts, batch)
+    if corpus:
+        result["guessed"] = guessed(model_path, corpus)
     return result
 
 
-def rate(encode: Callable[[list[str]], object], texts: list[str], batch: int) -> float:
+def guessed(model_path: Path, corpus: str) -> dict[str, Any]:
+    """Speed over the first languages of a model and over all of them."""
+    from cr5 import Cr5
+
+    langs = Cr5.load(model_path).langs
+    counts = sorted({min(count, len(langs)) for count in GUESSED_LANGUAGES})
+    return {f"{count} languages": guessed_among(Cr5.load(model_path, langs[:count]), corpus) for count in counts}
+
+
+def guessed_among(model: "Cr5", corpus: str) -> dict[str, Any]:
+    """Texts of 15 words in the languages of a model: guessing alone, guessing and encoding, and encoding alone."""
+    pairs = [(text, lang) for lang in model.langs for text in beginnings(from_corpus(corpus, lang), 15)]
+    random.Random(0).shuffle(pairs)
+    texts, lang_of = [text for text, _ in pairs[: 2 * COUNT]], dict(pairs)
+    began = time.perf_counter()
+    model.guess_languages([""])
+    built = time.perf_counter() - began
+    model.encode(texts)  # opens all languages
+    guesses = model.guess_languages(texts)
+    encoders: dict[str, Encoder] = {
+        "guess": model.guess_languages,
+        "guess and encode": model.encode,
+        "encode": lambda some: model.encode(some, [lang_of[text] for text in some]),
+    }
+    return {
+        "seconds_to_build": built,
+        "words": sum(len(model.words(lang)) for lang in model.langs),
+        "right": sum(guess.lang == lang_of[text] for guess, text in zip(guesses, texts, strict=True)) / len(texts),
+        **{f"batch {size}": rates(encoders, texts, size) for size in (1, 1024)},
+    }
+
+
+def model2vec(documents: list[str]) -> Encoder:
+    """A model of model2vec with word pieces of these documents and random vectors: its speed depends on sizes only."""
+    import numpy as np
+    from model2vec import StaticModel
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+    tokeniser = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokeniser.normalizer, tokeniser.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=PEER_TOKENS, special_tokens=["[UNK]", "[PAD]"], show_progress=False)
+    tokeniser.train_from_iterator(documents, trainer)
+    shape = tokeniser.get_vocab_size(), PEER_RANK
+    model = StaticModel(np.random.default_rng(0).standard_normal(shape).astype(np.float32), tokeniser, normalize=True)
+    return lambda texts: model.encode(texts, use_multiprocessing=False)
+
+
+def rates(encoders: dict[str, Encoder], texts: list[str], batch: int) -> dict[str, Any]:
+    """Of each encoder the median of texts a second and milliseconds a text, measured in turns."""
+    found: dict[str, list[float]] = {name: [] for name in encoders}
+    for _ in range(ROUNDS):
+        for name, encode in encoders.items():
+            found[name].append(rate(encode, texts, batch))
+    medians = {name: statistics.median(rounds) for name, rounds in found.items()}
+    return {name: {"texts_per_second": speed, "ms_per_text": 1000 / speed} for name, speed in medians.items()}
+
+
+def rate(encode: Encoder, texts: list[str], batch: int) -> float:
     """Texts a second, over at least SECONDS and one whole batch."""
     done, i, began = 0, 0, time.perf_counter()
     while (passed := time.perf_counter() - began) < SECONDS:
@@ -68,6 +139,11 @@ def rate(encode: Callable[[list[str]], object], texts: list[str], batch: int) ->
         done += len(some)
         i = i + batch if i + batch < len(texts) else 0
     return done / passed
+
+
+def beginnings(texts: list[str], words: int | None) -> list[str]:
+    """The first words of texts, or all of them."""
+    return texts if words is None else [" ".join(text.split()[:words]) for text in texts]
 
 
 def from_corpus(corpus: str, lang: str) -> list[str]:

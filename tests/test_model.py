@@ -21,9 +21,10 @@ from madeup import LANGS, MEANINGS, SETTINGS, texts, word
 from cr5 import CorpusError, Cr5, Document, ModelFileError, Skipped, read_batches, write
 from cr5._typing import Array
 from cr5.errors import Cr5Error
-from cr5.model import CHUNK_TEXTS
+from cr5.model import CHUNK_TEXTS, FEW_TEXTS
 from cr5.progress import Progress
 from cr5.retrieval.top_k import counterpart_ranks
+from cr5.storage import model_files
 from cr5.training.engines.cpu import CpuEngine
 
 TIGHT = SETTINGS | {"tol": 4e-4, "max_steps": 300}
@@ -175,6 +176,17 @@ def test_a_text_has_the_same_bits_whatever_stands_around_it(model: Cr5) -> None:
         np.testing.assert_array_equal(model.encode(many[shift:], "bb"), whole[shift:])
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, MEANINGS + 20) | st.sampled_from("aeβж犬 .,!"), max_size=40), st.sampled_from(LANGS))
+def test_few_texts_have_the_bits_that_they_have_among_many(model: Cr5, drawn: list[int | str], lang: str) -> None:
+    text = " ".join(madeup.word(lang, part) if isinstance(part, int) else part for part in drawn)
+    batch = [*random_texts(lang, FEW_TEXTS), text]
+    np.testing.assert_array_equal(model.encode([text], lang)[0], model.encode(batch, lang)[-1])
+    encoded = model.encode_text(text, lang)
+    np.testing.assert_array_equal(encoded.vector, model.encode(batch, lang)[-1])
+    assert encoded.coverage == model.coverage(text, lang)
+
+
 def test_the_order_of_words_does_not_matter(model: Cr5, documents: list[Document]) -> None:
     text = texts(documents, "aa")[0]
     backwards = " ".join(reversed(text.split()))
@@ -267,6 +279,34 @@ def test_what_is_no_text_is_refused_by_position_and_value(model: Cr5, method: st
     with pytest.raises(TypeError, match=rf"^`texts\[2\]` is {value!r}, not a string; ") as caught:
         getattr(model, method)(["one", "two", value, "four"])
     assert isinstance(caught.value, Cr5Error)
+
+
+def test_many_texts_of_languages_that_are_not_given_have_the_rows_of_each(model: Cr5) -> None:
+    mixed = [text for lang in LANGS for text in [*random_texts(lang, CHUNK_TEXTS // 2), "", "zzz"]][::-1]
+    vectors, found = model.encode(mixed), model.guess_languages(mixed)
+    assert {guess.lang for guess in found} == set(LANGS)
+    for lang in LANGS:
+        rows = [i for i, guess in enumerate(found) if guess.lang == lang]
+        np.testing.assert_array_equal(vectors[rows], model.encode([mixed[i] for i in rows], lang))
+    assert model.guess_languages([]) == []
+
+
+def test_a_guess_reads_the_words_of_a_saved_model_but_no_tensors(
+    model: Cr5, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = Cr5.load(model_folder)
+    monkeypatch.setattr(model_files, "_read_language", None)
+    some = [text for lang in LANGS for text in random_texts(lang, 10)]
+    assert loaded.guess_languages(some) == model.guess_languages(some)
+    with pytest.raises(TypeError):
+        loaded.encode(some, "aa")
+
+
+def test_a_model_that_is_fitted_again_guesses_with_its_new_words() -> None:
+    model = Cr5(**SETTINGS).fit(madeup.corpus(["aa", "bb"]))
+    assert {model.guess_language(word("aa", 3)).lang, model.guess_language(word("bb", 3)).lang} == {"aa", "bb"}
+    model.fit(Document(d.concept, {"aa": "bb", "bb": "aa"}[d.lang], d.text) for d in madeup.corpus(["aa", "bb"]))
+    assert (model.guess_language(word("aa", 3)).lang, model.guess_language(word("bb", 3)).lang) == ("bb", "aa")
 
 
 def test_texts_without_a_known_word_are_zero_among_others(model: Cr5) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from typing import Any, Literal
 from typing import Any
 
 import pyarrow as pa
@@ -244,3 +245,46 @@ def test_a_slice_of_an_arrow_array_gives_its_own_words(kind: pa.DataType, option
     tokens = Tokeniser(**options)(array, "en")
     assert lists(tokens) == [["a", "b"], [], ["c", "d"]]
     assert set(tokens.words) == {"a", "b", "c", "d"}
+
+
+# One text at a time
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"normalise": False},
+    {"lowercase": False},
+    {"segment": False},
+    {"segment_by": "language"},
+    {"pretokenised": True},
+]
+odd_texts = st.text(
+    letters | st.characters(exclude_categories=[]) | st.sampled_from("ⅣİΣς我喜ﾀコกา ่\x1c\x85\u2028"), max_size=40
+)
+
+
+@given(odd_texts, st.sampled_from(["en", "tr", "zh", "th"]), st.sampled_from(OPTIONS))
+@settings(max_examples=100, deadline=None)
+def test_one_text_has_the_words_that_it_has_in_a_batch(text: str, lang: str, options: dict[str, Any]) -> None:
+    assert Tokeniser(**options).words(text, lang) == words(text, lang, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"lowercase": False}, {"normalise": False}, {"pretokenised": True}])
+def test_every_character_means_the_same_in_one_text_as_in_a_batch(options: dict[str, bool]) -> None:
+    every = " ".join(f"a{chr(c)}b" for c in [*range(0x2_0000), 0x2_FA1D, 0xE_0100, 0xF_0000, 0x10_FFFF])
+    assert Tokeniser(**options).words(every, "en") == words(every, "en", **options)
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "été", "ab"])), max_size=4))
+def test_tokens_from_lists_are_the_lists(texts: list[list[str]]) -> None:
+    assert lists(Tokens.from_lists(texts)) == texts
+
+
+@pytest.mark.parametrize("segment_by", ["script", "language"])
+def test_languages_with_the_same_rules_have_the_same_words(segment_by: Literal["script", "language"]) -> None:
+    tokeniser = Tokeniser(segment_by=segment_by)
+    assert tokeniser.same_rules("en") == tokeniser.same_rules("vi")
+    text = "我喜欢喝咖啡, dog"
+    by_rules = {tokeniser.same_rules(lang): tokeniser.words(text, lang) for lang in ("en", "zh", "vi", "ja")}
+    for lang in ("en", "zh", "vi", "ja"):
+        assert by_rules[tokeniser.same_rules(lang)] == tokeniser.words(text, lang)

@@ -128,12 +128,13 @@ def test_opening_reads_no_language_and_a_language_is_read_once(folder: Path, mon
     read: list[Path] = []
     original = model_files._read_language
 
-    def watch(path: Path, entry: Any) -> LanguageMap:
+    def watch(path: Path, entry: Any, words: list[str]) -> LanguageMap:
         read.append(path)
-        return original(path, entry)
+        return original(path, entry, words)
 
     monkeypatch.setattr(model_files, "_read_language", watch)
     opened = open_model(folder)
+    assert opened.words("de") == language(1).words
     assert not read
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(opened.language, ["de"] * 50))

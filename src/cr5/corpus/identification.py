@@ -3,20 +3,26 @@
 The model is ``py3langid``, which needs no network. It judges up to three windows of a text.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from cr5._typing import Array
+from cr5.corpus.batch_classifier import BatchClassifier
 from cr5.corpus.languages import is_registered, normalise, primary_subtag
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-__all__ = ["MIN_FOREIGN_PROBABILITY", "UNKNOWN", "Guess", "find_foreign_language", "guess", "probabilities"]
+__all__ = ["MIN_FOREIGN_PROBABILITY", "UNKNOWN", "Guess", "Identified", "find_foreign_language", "guess", "identify"]
 
 UNKNOWN = "und"  # BCP 47 for "undetermined"
 MIN_FOREIGN_PROBABILITY = 0.9  # of the other language, in every window of a foreign text
 MIN_FOREIGN_LETTERS = 60  # in the windows of a foreign text; fewer are a heading or a list of names
 WINDOWS, WINDOW_SIZE = 3, 300  # the size limits both the characters and the bytes of UTF-8
+FEW_TEXTS = 8  # are classified one by one, which takes less time for so few
 
 # Languages that the identifier confuses, or that it does not know and assigns to the others of their group.
 _SIMILAR = [
@@ -84,9 +90,22 @@ def find_foreign_language(text: str, declared: str) -> Guess | None:
     return Guess(most_confident.lang, sum(vote.confidence for vote in votes) / len(votes))
 
 
-def probabilities(text: str) -> dict[str, float]:
-    """The probability of every language that the identifier knows, from the beginning of a text; they sum to 1."""
-    return {_code(label): share for label, share in _identifier().rank(_bytes(text[:WINDOW_SIZE]))}
+class Identified(NamedTuple):
+    """Probabilities (texts x languages) of the languages that the identifier knows; every row sums to 1."""
+
+    langs: list[str]
+    probabilities: Array
+
+
+def identify(texts: Sequence[str]) -> Identified:
+    """The probability of every language that the identifier knows, from the beginning of each text."""
+    windows = [_bytes(text[:WINDOW_SIZE]) for text in texts]
+    langs = [_code(label) for label in _identifier().labels]
+    if len(texts) > FEW_TEXTS:
+        return Identified(langs, _classifier().probabilities(windows))
+    ranked = [dict(_identifier().rank(window)) for window in windows]
+    rows = [[shares[label] for label in _identifier().labels] for shares in ranked]
+    return Identified(langs, np.array(rows, np.float32).reshape(len(texts), len(langs)))
 
 
 def _windows(text: str) -> list[str]:
@@ -119,6 +138,11 @@ def _identifier() -> "LanguageIdentifier":
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@cache
+def _classifier() -> BatchClassifier:
+    return BatchClassifier(_identifier())
 
 
 @cache

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,17 @@ class WordCounts:
     def select_rows(self, rows: Ints) -> "WordCounts":
         """The counts of some of the documents; the words stay the same."""
         return WordCounts(self.words, self.scratch.select_rows(self.matrix, rows), self.scratch)
+
+    def drop_unused_words(self) -> "WordCounts":
+        """The same counts without the words that no document contains."""
+        from scipy.sparse import csr_array
+
+        is_used = np.zeros(len(self.words), bool)
+        is_used[self.matrix.indices] = True
+        columns = np.cumsum(is_used, dtype=np.int32) - 1
+        words = list(compress(self.words, is_used))
+        arrays = self.matrix.data, columns[self.matrix.indices], self.matrix.indptr
+        return WordCounts(words, csr_array(arrays, shape=(self.matrix.shape[0], len(words))), self.scratch)
 
 
 def count_tokens(tokens: Tokens) -> WordCounts:

@@ -1,6 +1,7 @@
 """TF-IDF: from a language's word counts to its vocabulary, IDF weights and sparse rows of length 1."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,6 +57,18 @@ class Vocabulary:
         blocks = (matrix[i : i + BLOCK_ROWS] for i in range(0, matrix.shape[0], BLOCK_ROWS))
         parts = (tfidf_rows(remap_columns(block, columns, width), self.idf, self.weighting.tf) for block in blocks)
         return scratch.stack_rows(parts, (matrix.shape[0], width), matrix.nnz, np.float32, np.int32)
+
+    def transform_words(self, words: Sequence[str]) -> Sparse:
+        """The tokens of one text -> the row that ``transform`` gives it, without the overhead of a batch."""
+        from scipy.sparse import csr_array
+
+        index = self.index
+        counts = Counter([index[word] for word in words if word in index])
+        columns = sorted(counts)
+        number = np.array([counts[column] for column in columns], np.float64)
+        indices, offsets = np.array(columns, np.int32), np.array([0, len(columns)], np.int32)
+        data = tfidf_values(number, indices, offsets, self.idf, self.weighting.tf)
+        return csr_array((data, indices, offsets), shape=(1, len(self.words)))
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -144,10 +157,15 @@ def tfidf_rows(counts: Sparse, idf: Array, tf: str) -> Sparse:
     """tf(count) * idf, each row scaled to length 1; an empty row stays empty."""
     from scipy.sparse import csr_array
 
-    data = counts.data.astype(np.float64)
-    data = (1 + np.log(data) if tf == "log" else data) * idf[counts.indices]
-    squares = np.add.reduceat(np.append(data**2, 0.0), counts.indptr[:-1]) if counts.shape[0] else np.zeros(0)
-    lengths = np.diff(counts.indptr)
+    data = tfidf_values(counts.data.astype(np.float64), counts.indices, counts.indptr, idf, tf)
+    return csr_array((data, counts.indices, counts.indptr), shape=counts.shape)
+
+
+def tfidf_values(counts: Array, indices: Ints, offsets: Ints, idf: Array, tf: str) -> Array:
+    """The nonzeros of ``tfidf_rows``, from those of the counts in double precision."""
+    data = (1 + np.log(counts) if tf == "log" else counts) * idf[indices]
+    squares = np.add.reduceat(np.append(data**2, 0.0), offsets[:-1]) if len(offsets) > 1 else np.zeros(0)
+    lengths = np.diff(offsets)
     norms = np.sqrt(np.where(lengths > 0, squares, 1.0))
     data /= np.repeat(norms, lengths)
-    return csr_array((data.astype(np.float32), counts.indices, counts.indptr), shape=counts.shape)
+    return np.asarray(data, np.float32)

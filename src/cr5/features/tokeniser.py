@@ -3,13 +3,15 @@
 A word is a type, a token its occurrence in a text: a run of letters, marks and digits of any script, with at least one
 letter or digit. Runs of a script that is written without spaces are segmented by ICU first, whatever the language of
 the text; after that every script is treated alike. Every step works on whole Arrow arrays, so that no Python code runs
-per token.
+per token. For a single short text the calls into Arrow take longer than the work, so ``Tokeniser.words`` applies the
+same rules to it in plain Python.
 """
 
 import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import compress
 from typing import Literal, NamedTuple
 
@@ -58,6 +60,8 @@ STABLE_CHARACTERS = (
 _STABLE_SEPARATORS = "[\xa1\xa7\xa9\xab\xac\xae\xb0\xb1\xb6\xb7\xbb\xbf\xd7\xf7\u2013-\u2022\u20ac\u3001\u3002]+"
 _RUNS = re.compile(f"({UNSPACED_RUN})")
 _BEGINS_UNSPACED = np.isin(np.arange(256), [0xE0, 0xE1, *range(0xE3, 0xEB), 0xEF, 0xF0])  # bytes of UTF-8
+_UNSTABLE = re.compile(f"[^{STABLE_CHARACTERS}]")
+_CHARACTER_BLOCK = 1024  # characters whose rules are applied at a time; compiling their expression takes most of it
 
 
 class Tokens(NamedTuple):
@@ -66,6 +70,14 @@ class Tokens(NamedTuple):
     words: list[str]
     ids: Ints
     offsets: Ints
+
+    @classmethod
+    def from_lists(cls, texts: Sequence[Sequence[str]]) -> "Tokens":
+        """The tokens of each text, in order."""
+        numbers: dict[str, int] = {}
+        ids = [numbers.setdefault(word, len(numbers)) for text in texts for word in text]
+        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+        return cls(list(numbers), np.array(ids, np.int32), offsets)
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,7 @@ class Tokeniser:
         """Split texts of one language into tokens."""
         array = as_arrow(texts)
         if not self.pretokenised:
-            unstable = pc.match_substring_regex(array, f"[^{STABLE_CHARACTERS}]")
+            unstable = pc.match_substring_regex(array, _UNSTABLE.pattern)
             all_stable = not pc.any(unstable).as_py()
             if self.normalise and not all_stable:
                 array = _normalise(array, unstable)
@@ -98,11 +110,8 @@ class Tokeniser:
                 array = _segment_runs(array)
             elif self.segment and needs_segmenting(lang):
                 array = _segment(array, lang)
-            if self.lowercase:
-                array = pc.utf8_lower(array)
             # Compiling the general expression takes longer than splitting a short text, so it is avoided if possible.
-            separators = _STABLE_SEPARATORS if all_stable else _OTHER_SEPARATORS
-            array = pc.replace_substring_regex(_blank_ascii(array), separators, " ")
+            array = _to_spaced_words(array, self.lowercase, _STABLE_SEPARATORS if all_stable else _OTHER_SEPARATORS)
         split = pc.utf8_split_whitespace if self.pretokenised else pc.ascii_split_whitespace
         lists = split(pc.utf8_trim_whitespace(array))
         encoded = lists.flatten().dictionary_encode()
@@ -115,6 +124,45 @@ class Tokeniser:
         offsets = kept_before[np.asarray(lists.offsets) - lists.offsets[0].as_py()]
         new_ids = np.cumsum(is_word, dtype=np.int32) - 1
         return Tokens(list(compress(words, is_word)), new_ids[ids[kept]], offsets)
+
+    def words(self, text: str, lang: str) -> list[str]:
+        """The tokens of one text in order, the same as in a batch, without the overhead of one."""
+        is_stable = text.isascii() or not _UNSTABLE.search(text)
+        if not is_stable:
+            text = text.encode(errors="replace").decode()  # as in ``as_arrow``
+        if self.pretokenised:
+            return text.split()
+        if self.normalise and not is_stable:
+            text = _normalise_text(text)
+        if self.segment and self.segment_by == "script":
+            text = _segment_text(text) if not text.isascii() and _RUNS.search(text) else text
+        elif self.segment and needs_segmenting(lang):
+            text = _segment_whole(text, lang)
+        return [word for word in text.translate(_character_table(self.lowercase)).split() if _is_word(word)]
+
+    def same_rules(self, lang: str) -> str:
+        """A key that languages have in common if they are tokenised by the same rules."""
+        segments_by_language = self.segment and self.segment_by == "language" and not self.pretokenised
+        return lang if segments_by_language and needs_segmenting(lang) else ""
+
+
+class _CharacterTable(dict[int, str]):
+    """For ``str.translate``: the lower-case form of a character of words, and a space for every other character.
+
+    It is filled by the rules for batches, a block of characters at a time, so both agree about every character.
+    """
+
+    def __init__(self, lowercase: bool) -> None:
+        self.lowercase = lowercase
+
+    def __missing__(self, code: int) -> str:
+        first = code - code % _CHARACTER_BLOCK
+        block = as_arrow([chr(first + i) for i in range(_CHARACTER_BLOCK)])
+        self.update(enumerate(_to_spaced_words(block, self.lowercase, _OTHER_SEPARATORS).to_pylist(), first))
+        return self[code]
+
+
+_character_table = cache(_CharacterTable)
 
 
 def _is_word(token: str) -> bool:
@@ -137,10 +185,20 @@ def needs_segmenting(lang: str) -> bool:
 
 def _normalise(array: pa.LargeStringArray, unstable: pa.BooleanArray) -> pa.LargeStringArray:
     """NFKC without soft hyphens, for the texts that may change by it."""
-    texts = [
-        unicodedata.normalize("NFKC", text).replace(SOFT_HYPHEN, "") for text in array.filter(unstable).to_pylist()
-    ]
+    texts = [_normalise_text(text) for text in array.filter(unstable).to_pylist()]
     return pc.replace_with_mask(array, unstable, pa.array(texts, pa.large_string()))
+
+
+def _normalise_text(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).replace(SOFT_HYPHEN, "")
+
+
+def _to_spaced_words(array: pa.LargeStringArray, lowercase: bool, separators: str) -> pa.LargeStringArray:
+    """Lower-case texts if wanted, and replace by spaces what ``separators`` matches, or is neither letter nor digit
+    of ASCII. This happens character by character, whatever stands next to it.
+    """
+    lowered = pc.utf8_lower(array) if lowercase else array
+    return pc.replace_substring_regex(_blank_ascii(lowered), separators, " ")
 
 
 def _blank_ascii(array: pa.LargeStringArray) -> pa.LargeStringArray:
@@ -180,6 +238,10 @@ def _segment_text(text: str) -> str:
 
 def _segment(array: pa.LargeStringArray, lang: str) -> pa.LargeStringArray:
     """Separate the words that ICU finds in whole texts by spaces."""
+    return pa.array([_segment_whole(text, lang) for text in array.to_pylist()], pa.large_string())
+
+
+def _segment_whole(text: str, lang: str) -> str:
     from icu4py.breakers import WordBreaker
 
-    return pa.array([" ".join(WordBreaker(text, lang)) for text in array.to_pylist()], pa.large_string())
+    return " ".join(WordBreaker(text, lang))

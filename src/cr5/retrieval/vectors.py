@@ -10,16 +10,22 @@ def document_vectors(X: Sparse, map: Array, offset: Array) -> Array:  # noqa: A0
 
     X: documents x words; map: words x rank.
     """
-    vectors = X @ map
+    vectors = np.asarray(X @ map)
     vectors -= offset
     vectors[np.diff(X.indptr) == 0] = 0
-    return unit_rows(vectors)
+    vectors /= _lengths(vectors)
+    return vectors
 
 
 def unit_rows(vectors: Array) -> Array:
     """v / |v| for every row v; a row of zeros stays zero."""
+    return np.asarray(vectors / _lengths(vectors))
+
+
+def _lengths(vectors: Array) -> Array:
+    """|v| of every row v, as a column; 1 for a row of zeros."""
     norms = np.sqrt(row_products(vectors, vectors))
-    return np.asarray(vectors / np.where(norms > 0, norms, 1)[:, None])
+    return np.asarray(np.where(norms > 0, norms, 1)[:, None])
 
 
 def row_products(left: Array, right: Array) -> Array:

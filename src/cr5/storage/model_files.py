@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from importlib.metadata import version
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -56,8 +56,9 @@ class ModelFolder:
 
     def __init__(self, path: Path, metadata: dict[str, Any], entries: dict[str, _Entry]) -> None:
         self.path, self.metadata, self._entries = path, metadata, entries
+        self._words: dict[str, list[str]] = {}
         self._languages: dict[str, LanguageMap] = {}
-        self._locks = {lang: Lock() for lang in entries}
+        self._locks = {lang: RLock() for lang in entries}
 
     @property
     def langs(self) -> list[str]:
@@ -68,8 +69,15 @@ class ModelFolder:
         """The map of a language, read and checked once; its arrays are read-only views of the file."""
         with self._locks[lang]:
             if lang not in self._languages:
-                self._languages[lang] = _read_language(self.path, self._entries[lang])
+                self._languages[lang] = _read_language(self.path, self._entries[lang], self.words(lang))
             return self._languages[lang]
+
+    def words(self, lang: str) -> list[str]:
+        """The vocabulary of a language, read and checked once; its tensors, which are much larger, are not read."""
+        with self._locks[lang]:
+            if lang not in self._words:
+                self._words[lang] = _read_words(self.path, self._entries[lang])
+            return self._words[lang]
 
 
 def open_model(path: Path, langs: Sequence[str] | None = None) -> ModelFolder:
@@ -299,11 +307,15 @@ def _open_checked(path: Path, file: _File) -> BinaryIO:
     return opened
 
 
-def _read_language(path: Path, entry: _Entry) -> LanguageMap:
+def _read_words(path: Path, entry: _Entry) -> list[str]:
     with _open_checked(path, entry.vocabulary) as file:
         words = file.read().decode(errors="replace").split("\n")
     if words.pop() or len(words) != entry.word_count:
         raise ModelFileError(f"{path / entry.vocabulary.name} is not a list of {entry.word_count} words; {_REMEDY}")
+    return words
+
+
+def _read_language(path: Path, entry: _Entry, words: list[str]) -> LanguageMap:
     with _open_checked(path, entry.tensors) as file:
         arrays = _map_tensors(file, _shapes(entry.word_count, entry.rank))
     for name in ("idf", "offset"):

@@ -1,0 +1,142 @@
+"""Guessing languages with the vocabularies of a model: many texts at a time, against the definition one by one."""
+
+import copy
+import pickle
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import slow_guess
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cr5.corpus.identification import FEW_TEXTS, identify
+from cr5.corpus.reading import read
+from cr5.features.counts import count_words
+from cr5.features.language_guess import MAX_CACHED_GUESSERS, GuesserCache, JointVocabulary, LanguageGuesser
+from cr5.features.tokeniser import Tokeniser
+
+TEXTS: dict[str, list[str]] = {}
+for document in read("builtin"):
+    TEXTS.setdefault(document.lang, []).append(document.text)
+TEXTS["zh"] = ["狗是人类最早驯化的动物", "山上有雪和石头", "人类和动物住在山上，雪和石头是白色的"] * 30
+TEXTS["ja"] = ["犬は人間が最初に家畜化した動物です", "山には雪と石があります", "白い雪と黒い石"] * 30
+TEXTS["xx"] = ["zorg plim dog cane hund", "plim zorg zorg", "chó plim 123"] * 30
+"""Texts of six languages; two are segmented, and the identifier does not know one."""
+
+
+def vocabulary(lang: str, texts: Sequence[str]) -> list[str]:
+    counts = count_words(texts, lang, Tokeniser())
+    totals = Counter(dict(zip(counts.words, counts.matrix.sum(axis=0).tolist(), strict=True)))
+    return [word for word, _ in totals.most_common()]
+
+
+VOCABULARIES = {lang: vocabulary(lang, texts[::2]) for lang, texts in TEXTS.items()}
+
+
+def excerpts(words: int) -> list[str]:
+    """The beginnings of texts that no vocabulary is from, and some that say little about their language."""
+    found = [" ".join(text.split()[3 : 3 + words]) or text[:words] for texts in TEXTS.values() for text in texts[1::20]]
+    return [*found, "", "  123 ?", "CANE", "犬 dog", "\ud800 x", "Zażółć gęślą jaźń", "dog" * 500, "été " * 200]
+
+
+def check(texts: Sequence[str], langs: Sequence[str], tokeniser: Tokeniser) -> None:
+    vocabularies = {lang: VOCABULARIES[lang] for lang in langs}
+    guesses, counts = LanguageGuesser(vocabularies, tokeniser)(texts)
+    expected = [slow_guess.guess_language(text, vocabularies, tokeniser) for text in texts]
+    assert [guess.lang for guess in guesses] == [guess.lang for guess in expected]
+    np.testing.assert_allclose([g.confidence for g in guesses], [g.confidence for g in expected], rtol=1e-3)
+    for lang in langs:
+        by_lang = count_words(texts, lang, tokeniser)
+        assert counts[lang].words == by_lang.words
+        assert (counts[lang].matrix != by_lang.matrix).nnz == 0
+
+
+@pytest.mark.parametrize("langs", [["en", "it", "da", "vi"], ["xx", "vi", "zh", "en", "ja"], ["da"]])
+@pytest.mark.parametrize("words", [1, 4, 60])
+def test_guesses_about_many_texts_are_those_about_each(langs: list[str], words: int) -> None:
+    check(excerpts(words), langs, Tokeniser())
+
+
+@pytest.mark.parametrize(
+    "options", [{"segment": False}, {"lowercase": False}, {"pretokenised": True}, {"segment_by": "language"}]
+)
+def test_guesses_follow_the_settings_of_the_tokeniser(options: dict[str, Any]) -> None:
+    check(excerpts(4), ["en", "it", "zh", "ja"], Tokeniser(**options))
+
+
+@pytest.mark.parametrize("count", [0, 1, FEW_TEXTS, FEW_TEXTS + 1])
+def test_the_number_of_texts_does_not_change_a_guess(count: int) -> None:
+    check(excerpts(3)[:count], ["en", "it", "da", "vi", "zh"], Tokeniser())
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=[]) | st.sampled_from("aeinor ÀéЖ犬"), max_size=400), max_size=20)
+)
+@settings(max_examples=40, deadline=None)
+def test_texts_identified_together_have_the_probabilities_of_each(texts: list[str]) -> None:
+    texts = [*texts, "IN THE MORNING", "e\u0301te\u0301", "été " * 100, ""] + ["the dog"] * FEW_TEXTS
+    identified = identify(texts)
+    np.testing.assert_allclose(identified.probabilities.sum(axis=1), 1, rtol=1e-5)
+    for text, row in zip(texts, identified.probabilities.tolist(), strict=True):
+        expected = slow_guess.identify(text)
+        assert set(expected) == set(identified.langs)
+        np.testing.assert_allclose(row, [expected[lang] for lang in identified.langs], rtol=2e-3, atol=1e-6)
+
+
+@given(
+    st.lists(st.lists(st.text(max_size=3), unique=True, min_size=1, max_size=30), min_size=1, max_size=5),
+    st.lists(st.text(max_size=3)),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_joint_vocabulary_finds_every_word_in_every_language_that_has_it(
+    vocabularies: list[list[str]], words: list[str]
+) -> None:
+    found = JointVocabulary.from_words(vocabularies).find(words)
+    expected = [
+        (i, lang, own.index(word))
+        for i, word in enumerate(words)
+        for lang, own in enumerate(vocabularies)
+        if word in own
+    ]
+    assert sorted(zip(*(part.tolist() for part in found), strict=True)) == sorted(expected)
+
+
+def test_a_joint_vocabulary_takes_at_most_16_bytes_for_each_word() -> None:
+    joint = JointVocabulary.from_words([VOCABULARIES["en"], VOCABULARIES["it"]])
+    words = len(VOCABULARIES["en"]) + len(VOCABULARIES["it"])
+    assert joint.hashes.nbytes + joint.starts.nbytes + joint.entries.nbytes + joint.offsets.nbytes <= 16 * words + 32
+
+
+def test_threads_that_ask_at_once_build_a_guesser_once() -> None:
+    cache, asked = GuesserCache(), []
+
+    def words(lang: str) -> list[str]:
+        asked.append(lang)
+        return VOCABULARIES[lang]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: cache.get(["en", "it"], words, Tokeniser()), range(30)))
+    assert asked == ["en", "it"]
+    assert all(guesser is found[0] for guesser in found)
+
+
+def test_a_cache_keeps_a_few_guessers_and_copies_of_it_are_empty() -> None:
+    cache, asked = GuesserCache(), []
+
+    def words(lang: str) -> list[str]:
+        asked.append(lang)
+        return VOCABULARIES[lang]
+
+    langs = ["en", "it", "da", "vi", "zh", "ja"]
+    for lang in langs:
+        cache.get([lang], words, Tokeniser())
+    for lang in langs[-MAX_CACHED_GUESSERS:]:
+        cache.get([lang], words, Tokeniser())
+    assert asked == langs
+    for other in (pickle.loads(pickle.dumps(cache)), copy.deepcopy(cache)):
+        other.get(["ja"], words, Tokeniser())
+    assert asked == [*langs, "ja", "ja"]

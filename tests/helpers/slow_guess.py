@@ -1,0 +1,53 @@
+"""Language guessing as its definition reads: one text, one language and one word at a time."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from cr5.corpus import identification
+from cr5.corpus.identification import WINDOW_SIZE, Guess
+from cr5.corpus.languages import primary_subtag
+from cr5.features.language_guess import IDENTIFIER_WEIGHT, OOV_FACTOR, OOV_NATS_PER_BYTE, ZIPF_SHIFT
+from cr5.features.tokeniser import Tokeniser
+
+
+def guess_language(text: str, vocabularies: Mapping[str, Sequence[str]], tokeniser: Tokeniser) -> Guess:
+    """argmax over languages of log P(text | lang) + w log P(lang | characters), with its posterior probability."""
+    costs = {lang: _costs(len(words)) for lang, words in vocabularies.items()}
+    unknown_cost = np.log(OOV_FACTOR) + max(
+        np.log(len(words) + ZIPF_SHIFT) + costs[lang] for lang, words in vocabularies.items()
+    )
+    scores = []
+    for lang, prior in zip(vocabularies, _prior(text, list(vocabularies)), strict=True):
+        ranks = {word: rank for rank, word in enumerate(vocabularies[lang])}
+        tokens = tokeniser([text], lang)
+        score = IDENTIFIER_WEIGHT * np.log(prior)
+        for word in (tokens.words[i] for i in tokens.ids):
+            if word in ranks:
+                score -= np.log(ranks[word] + ZIPF_SHIFT) + costs[lang]
+            else:
+                score -= max(unknown_cost, OOV_NATS_PER_BYTE * len(word.encode()))
+        scores.append(score)
+    posterior = np.exp(np.array(scores) - max(scores))
+    best = int(posterior.argmax())
+    return Guess(list(vocabularies)[best], float(posterior[best] / posterior.sum()))
+
+
+def _costs(size: int) -> float:
+    """The logarithm of the sum of 1 / (i + ZIPF_SHIFT) for i below ``size``, approximately."""
+    return float(np.log(np.log((size + ZIPF_SHIFT - 0.5) / (ZIPF_SHIFT - 0.5))))
+
+
+def _prior(text: str, langs: Sequence[str]) -> list[float]:
+    """The identifier's probability of each language, with sum 1; one that it does not know gets 1 / languages."""
+    identified = identify(text)
+    shares = [identified.get(lang, identified.get(primary_subtag(lang))) for lang in langs]
+    total = sum(filter(None, shares)) + 1e-12
+    prior = [1e-9 + (1 / len(langs) if share is None else share / total) for share in shares]
+    return [share / sum(prior) for share in prior]
+
+
+def identify(text: str) -> dict[str, float]:
+    """The identifier's probability of each language, from its own function for one text."""
+    window = text[:WINDOW_SIZE].encode("utf-8", "replace")[:WINDOW_SIZE]
+    return {identification._code(label): share for label, share in identification._identifier().rank(window)}
