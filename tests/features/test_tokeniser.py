@@ -3,7 +3,6 @@
 import re
 import unicodedata
 from typing import Any, Literal
-from typing import Any
 
 import pyarrow as pa
 import pytest
