@@ -428,9 +428,9 @@ def test_a_failed_training_is_described_and_the_others_are_evaluated(held_out: H
         held_out, {"cr5": cr5_system(SETTINGS)}, title="", regimes=["joint", "low-resource"], rank=40, low_resource=30
     )
     assert {score.regime for score in run.scores} == {"joint"}
-    assert [describe_failures(failures) for failures in run.failures().values()] == [
-        "cr5, low-resource aa-bb: `rank=40` must be below the number of shared concepts, 30; "
-        "use `rank<=29`, or add documents (and 2 more like it)"
+    assert describe_failures(run.failed) == [
+        "cr5, low-resource (3 language pairs): `rank=40` must be below the number of shared concepts, 30; "
+        "use `rank<=29`, or add documents"
     ]
 
 

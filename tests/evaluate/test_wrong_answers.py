@@ -77,7 +77,7 @@ def test_a_hub_is_noted_with_the_number_of_queries(corpus: EvaluationCorpus) -> 
     (note,) = notes(corpus, {"en": Counter({7: 12, 3: 5, 9: 4, 10: 1})})
     titles = corpus.languages["en"].titles
     assert note == (
-        f"en: hubs are the first answer to 17 of 22 failed queries: “{titles[7]}” 12 times, “{titles[3]}” 5 times"
+        f"en: hubs are the wrong first answer to 17 of 100 queries: “{titles[7]}” to 12, “{titles[3]}” to 5"
     )
     assert notes(corpus, {"en": Counter({7: 12, 3: 5})}, queries=5000) == []
 

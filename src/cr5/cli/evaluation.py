@@ -344,9 +344,9 @@ def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Ski
             console.skipped_lines(skipped)
         scores.run_tables(run, details=details, translate=lambda text: in_command_line_terms(text, app))
         written(output)
-    own = [describe_failures(failures) for (name, _), failures in run.not_measured().items() if run.role(name) == "own"]
+    own = [failed for (name, _), group in run.not_measured().items() if run.role(name) == "own" for failed in group]
     if own:
-        raise Cr5Error(f"{'; '.join(own)}. The results of the other systems are complete")
+        raise Cr5Error(f"{'; '.join(describe_failures(own))}. The results of the other systems are complete")
 
 
 def written(output: Path | None) -> None:

@@ -346,8 +346,7 @@ def _finish(
 ) -> Run:
     """Add roles and duration to a run, and write its files; raises Cr5Error if nothing could be measured."""
     if not run.scores:
-        reasons = [*map(describe_failures, run.failures().values()), *run.notes]
-        raise Cr5Error("; ".join(reasons) or "nothing could be measured")
+        raise Cr5Error("; ".join([*describe_failures(run.failed), *run.notes]) or "nothing could be measured")
     run.facts["seconds"] = time.perf_counter() - started
     run = replace(run, roles={entry.name: entry.role for entry in entries})
     if output is not None:

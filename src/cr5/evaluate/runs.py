@@ -220,17 +220,14 @@ class Run:
             bootstrap_interval(directions, hit_at(1)),
         )
 
-    def failures(self) -> dict[tuple[str, Regime], list[FailedSystem]]:
-        """The failures of each system in each regime, in the order of ``failed``."""
+    def not_measured(self) -> dict[tuple[str, Regime], list[FailedSystem]]:
+        """The failures of systems that have no score at all in a regime, by system and regime."""
+        measured = {(s.system, s.regime) for s in self.scores}
         groups: dict[tuple[str, Regime], list[FailedSystem]] = {}
         for failed in self.failed:
-            groups.setdefault((failed.system, failed.regime), []).append(failed)
+            if (failed.system, failed.regime) not in measured:
+                groups.setdefault((failed.system, failed.regime), []).append(failed)
         return groups
-
-    def not_measured(self) -> dict[tuple[str, Regime], list[FailedSystem]]:
-        """The failures of systems that have no score at all in a regime."""
-        measured = {(s.system, s.regime) for s in self.scores}
-        return {group: failures for group, failures in self.failures().items() if group not in measured}
 
     def to_json(self) -> dict[str, Any]:
         """Plain values: everything that ``from_json`` needs, and the figures that follow from it."""

@@ -74,8 +74,9 @@ def _note_foreign(
 
 
 def _note_hubs(lang: str, hubs: Sequence[tuple[int, int]], wrong: WrongAnswers, titles: Mapping[int, str]) -> str:
-    listed = ", ".join(f"“{titles[row]}” {count:,} times" for row, count in hubs[:LISTED_HUBS])
-    share = sum(count for _, count in hubs)
-    return f"{lang}: hubs are the first answer to {share:,} of {wrong.counts.total():,} failed queries: {listed}" + (
-        f" and {len(hubs) - LISTED_HUBS:,} more" if len(hubs) > LISTED_HUBS else ""
+    listed = ", ".join(f"“{titles[row]}” to {count:,}" for row, count in hubs[:LISTED_HUBS])
+    more = f" (and {len(hubs) - LISTED_HUBS:,} more such candidates)" if len(hubs) > LISTED_HUBS else ""
+    return (
+        f"{lang}: hubs are the wrong first answer to {sum(count for _, count in hubs):,} of {wrong.queries:,} queries: "
+        f"{listed}{more}"
     )

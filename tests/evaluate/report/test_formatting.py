@@ -2,7 +2,8 @@
 
 import pytest
 
-from cr5.evaluate.report.formatting import MISSING, format_duration, format_number, format_value
+from cr5.evaluate.report.formatting import MISSING, describe_failures, format_duration, format_number, format_value
+from cr5.evaluate.runs import FailedSystem
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,24 @@ def test_a_duration_has_the_unit_that_suits_it(seconds: float, text: str) -> Non
 )
 def test_a_number_has_four_digits_and_no_exponent(value: float, text: str) -> None:
     assert format_number(value) == text
+
+
+def test_a_reason_is_told_once_for_all_regimes_and_pairs() -> None:
+    failures = [
+        FailedSystem("lsi", "joint", ["aa", "bb", "cc"], "missing package", "it needs scikit-learn"),
+        FailedSystem("lsi", "pairwise", ["aa", "bb"], "missing package", "it needs scikit-learn"),
+        FailedSystem("lsi", "pairwise", ["aa", "cc"], "missing package", "it needs scikit-learn"),
+        FailedSystem("cr5", "pairwise", ["aa", "bb"], "not applicable", "12 concepts are too few"),
+        FailedSystem("cr5", "pairwise", ["aa", "cc"], "not applicable", "17 concepts are too few"),
+        FailedSystem("half", "as given", ["aa", "bb"], "not applicable", "it has no language bb"),
+        FailedSystem("words", "as given", ["aa", "bb", "cc"], "out of memory", "there is not enough memory"),
+    ]
+    assert describe_failures(failures) == [
+        "lsi, joint, pairwise (2 language pairs): it needs scikit-learn",
+        "cr5, pairwise aa-bb: 12 concepts are too few (and 1 more like it)",
+        "half, aa-bb: it has no language bb",
+        "words: there is not enough memory",
+    ]
 
 
 def test_nested_values_are_words_and_brackets() -> None:

@@ -111,6 +111,16 @@ def test_a_system_has_the_same_look_in_every_report() -> None:
     assert len(set(first.values())) == len(first)
 
 
+def test_the_ridge_path_of_a_system_has_its_colour() -> None:
+    names = ("cr5", "cr5 as in the paper")
+    run = make_run(systems=dict.fromkeys(names, 0.2))
+    page = parse(html(replace(run, trained=[replace(run.trained[0], system=name) for name in names])))
+    (section,) = [node for node in page.all("section") if node.attributes["id"] == "ridges"]
+    colours = [next(card.all("g")).attributes["class"] for card in section.all("article")]
+    assert colours == ["s0 own", "s1 own"]
+    assert all(colour and colour in looks(run)[name] for name, colour in zip(names, colours, strict=True))
+
+
 def test_own_systems_baselines_and_upper_bounds_look_different() -> None:
     names = ["CL-ESA", "mine", "ceiling (TF-IDF within the language)", "cr5"]
     run = replace(make_run(systems=dict.fromkeys(names, 0.2)), roles={"CL-ESA": "baseline", "mine": "own"})
@@ -196,8 +206,8 @@ def test_examples_say_how_they_were_drawn_and_how_many_fail() -> None:
     ranks = [rank for score in run.select("cr5", "joint", "csls") for rank in score.ranks]
     share = f"{100 * sum(rank != 1 for rank in ranks) / len(ranks):.1f}"
     sentence = (
-        "3 of 600 queries, drawn at random (seed 4), with failures in proportion: cr5, joint, CSLS, fails for "
-        f"{share} % of all queries and for 2 of these 3."
+        "3 of 600 queries, drawn at random (seed 4), with failures in proportion: cr5, joint, CSLS, does not put "
+        f"the right answer first for {share} % of all queries and for 2 of these 3."
     )
     assert sentence in parse(html(run)).text.replace("\xa0", " ")
     assert sentence in markdown(run)

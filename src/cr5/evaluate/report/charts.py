@@ -153,7 +153,7 @@ def precision_chart(name: str, curves: dict[str, Array], styles: dict[str, Syste
     return Chart(width, height, f"P@k, {name}: {'; '.join(figures)}", grid, labels, drawn)
 
 
-def ridge_chart(name: str, path: Sequence[dict[str, Any]], chosen: float | None) -> Chart:
+def ridge_chart(name: str, path: Sequence[dict[str, Any]], chosen: float | None, css_class: str) -> Chart:
     """P@1 of held-out queries for each ridge that was tried, in increasing order; the chosen one is large."""
     width, height = 320, 156
     left, right, above, below = 34, 12, 18, 30
@@ -172,14 +172,14 @@ def ridge_chart(name: str, path: Sequence[dict[str, Any]], chosen: float | None)
     for i, (point, value) in enumerate(zip(path, values, strict=True)):
         ridge, at = f"{point['ridge']:g}", f"{x(i):.1f}"
         is_chosen = point["ridge"] == chosen
-        css_class = "ink" if is_chosen else None
+        label_class = "ink" if is_chosen else None
         markers.append(Marker(circle(x(i), y(value), 5 if is_chosen else 2.5), f"ridge {ridge}: P@1 {value:.1f} %"))
-        labels.append(Label(ridge, at, str(height - below + 15), css_class=css_class))
+        labels.append(Label(ridge, at, str(height - below + 15), css_class=label_class))
         if is_chosen:
-            labels.append(Label(f"{value:.1f}", at, f"{y(value) - 9:.1f}", css_class=css_class))
+            labels.append(Label(f"{value:.1f}", at, f"{y(value) - 9:.1f}", css_class=label_class))
     labels.append(Label("ridge", str((left + width - right) / 2), str(height - 2)))
     points = " ".join(f"{x(i):.1f},{y(value):.1f}" for i, value in enumerate(values))
-    curve = Curve("s0", None, points, markers, "dot")
+    curve = Curve(css_class, None, points, markers, "dot")
     return Chart(width, height, f"Ridge path of {name}", grid, labels, [curve])
 
 

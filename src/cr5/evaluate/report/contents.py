@@ -10,6 +10,7 @@ from cr5.evaluate.report.formatting import (
     MEASURES,
     describe_failures,
     format_percent,
+    more_like_it,
     system_name,
 )
 from cr5.evaluate.report.headline import Headline, write_headline
@@ -166,14 +167,13 @@ class Report:
 
     @cached_property
     def failures(self) -> list[str]:
-        """A sentence for each system and regime in which it could not be trained, or not be queried everywhere."""
-        return [describe_failures(failures) for failures in self.run.failures().values()]
+        """Sentences on systems that could not be trained, or not be queried in all directions."""
+        return describe_failures(self.run.failed)
 
     @cached_property
     def partial_failures(self) -> list[str]:
         """The sentences on systems that could be queried in some directions only."""
-        failures, without_score = self.run.failures(), self.run.not_measured()
-        return [describe_failures(failures[group]) for group in failures if group not in without_score]
+        return describe_failures(f for f in self.run.failed if (f.system, f.regime) not in self.run.not_measured())
 
     @cached_property
     def summary(self) -> list[SummaryRow]:
@@ -240,7 +240,7 @@ class Report:
         condition = f"{system_name(first.system, first.regime)}, {MEASURE_NAMES[first.measure]}"
         return (
             f"{len(examples):,} of {len(ranks):,} queries, drawn at random (seed {self.run.example_seed}), with "
-            f"failures in proportion: {condition}, fails for "
+            f"failures in proportion: {condition}, does not put the right answer first for "
             f"{format_percent(100 * failed / len(ranks))} % of all queries and for {shown} of these {len(examples)}."
         )
 
@@ -266,9 +266,8 @@ def _mean_cell(mean: MeanScore) -> PrecisionCell:
 
 
 def _summary_failure(failures: list[FailedSystem]) -> SummaryFailure:
-    others = len(failures) - 1
-    more = f" (and {others:,} more like it)" if others else ""
-    return SummaryFailure(FAILURE_LABELS[failures[0].kind], failures[0].reason + more)
+    others = len({failed.reason for failed in failures}) - 1
+    return SummaryFailure(FAILURE_LABELS[failures[0].kind], failures[0].reason + more_like_it(others))
 
 
 def _describe(scores: list[Score]) -> str:

@@ -17,6 +17,9 @@ DOCUMENT_COLUMNS = {  # of the accounting of documents, by their keys in run.jso
 }
 
 
+LABELS = {"variant": "texts", "queries": "kind of queries", "low-resource": "concepts, low-resource"}
+
+
 class FactTable(NamedTuple):
     """A fact with rows and columns, as text."""
 
@@ -36,10 +39,10 @@ def describe_facts(facts: Mapping[str, Any]) -> Facts:
     """The facts of a run in words; one that is not known here is shown as it is."""
     described = Facts({}, [])
     for name, value in facts.items():
-        if name in _DESCRIBED and value:
+        if name in _DESCRIBED:
             _DESCRIBED[name](described, value)
         else:
-            _add(described, label(name), value)
+            _add(described, LABELS.get(name, label(name)), value)
     return described
 
 
@@ -102,13 +105,15 @@ def _describe_settings(described: Facts, value: Any) -> None:
     """Every setting beside that of the default preset."""
     actual, default = _flat(value), _flat(PRESETS["default"].to_json())
     rows = {
-        label(name): [format_value(setting), "" if setting == default.get(name) else format_value(default.get(name))]
+        name: [format_value(setting), "" if setting == default.get(name) else format_value(default.get(name))]
         for name, setting in actual.items()
     }
     described.tables.append(FactTable("settings of cr5", ["value", "default, if different"], rows))
 
 
 def _describe_skipped(described: Facts, value: Any) -> None:
+    if not value:
+        return
     rows = {reason: [format_count(count)] for reason, count in value.items()}
     described.tables.append(FactTable("input that could not be read", ["skipped"], rows))
 

@@ -1,12 +1,12 @@
 """How figures, names and facts are written, the same in every form of a report."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from cr5.evaluate.runs import TRAINED_ELSEWHERE, FailedSystem
+from cr5.evaluate.runs import TRAINED_ELSEWHERE, FailedSystem, Regime
 from cr5.evaluate.statistics import Interval
 from cr5.retrieval.top_k import Measure
 
@@ -113,11 +113,29 @@ def system_name(system: str, regime: str) -> str:
     return system if regime == TRAINED_ELSEWHERE else f"{system}, {regime}"
 
 
-def describe_failures(failures: Sequence[FailedSystem]) -> str:
-    """The first failure of a system in a regime as a sentence, and the number of the others."""
-    first = failures[0]
-    languages = f" {'-'.join(first.langs)}" if len(first.langs) == 2 else ""
-    regime = ("" if first.regime == TRAINED_ELSEWHERE else f" {first.regime}") + languages
-    others = len({(*failed.langs, failed.reason) for failed in failures}) - 1
-    more = f" (and {others:,} more like it)" if others else ""
-    return f"{first.system}{',' if regime else ''}{regime}: {first.reason}{more}"
+def describe_failures(failures: Iterable[FailedSystem]) -> list[str]:
+    """Sentences on systems that could not run; one reason for several regimes or language pairs is told once.
+
+    Of different reasons in the same regimes, the first is told, and the number of the others.
+    """
+    places: dict[tuple[str, str], dict[Regime, list[list[str]]]] = {}
+    for failed in failures:
+        places.setdefault((failed.system, failed.reason), {}).setdefault(failed.regime, []).append(failed.langs)
+    sentences: dict[str, list[str]] = {}
+    for (system, reason), by_regime in places.items():
+        where = ", ".join([system, *filter(None, (_place(regime, langs) for regime, langs in by_regime.items()))])
+        sentences.setdefault(f"{system} {list(by_regime)}", []).append(f"{where}: {reason}")
+    return [first + more_like_it(len(others)) for first, *others in sentences.values()]
+
+
+def more_like_it(others: int) -> str:
+    return f" (and {others:,} more like it)" if others else ""
+
+
+def _place(regime: Regime, langs: Sequence[list[str]]) -> str:
+    """Where a system could not run: a regime, and the language pair or the number of pairs."""
+    name = "" if regime == TRAINED_ELSEWHERE else str(regime)
+    pairs = {frozenset(each) for each in langs if len(each) == 2}
+    if not pairs:
+        return name
+    return f"{name} {'-'.join(langs[0]) if len(pairs) == 1 else f'({len(pairs):,} language pairs)'}".strip()

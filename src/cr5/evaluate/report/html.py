@@ -299,11 +299,14 @@ def _ridges(report: Report) -> Values | None:
     models = [model for model in report.run.trained if model.report.get("ridge_path")]
     if not models:
         return None
-    cards = [_ridge(model) for model in models[: MAX_OPEN_CARDS + MAX_FOLDED_RIDGE_PATHS]]
+    cards = [
+        _ridge(model, SystemStyle.of(model.system, report.run.role(model.system)).css_class)
+        for model in models[: MAX_OPEN_CARDS + MAX_FOLDED_RIDGE_PATHS]
+    ]
     return _opened_and_folded(cards) | {"total": len(models), "columns": RIDGE_COLUMNS}
 
 
-def _ridge(model: TrainedSystem) -> Values:
+def _ridge(model: TrainedSystem, css_class: str) -> Values:
     path = sorted(model.report["ridge_path"], key=lambda point: float(point["ridge"]))
     chosen = model.report.get("ridge")
     rows = []
@@ -317,7 +320,7 @@ def _ridge(model: TrainedSystem) -> Values:
     return {
         "system": model.system,
         "languages": system_name(list_languages(model.langs), model.regime),
-        "chart": ridge_chart(name, path, chosen),
+        "chart": ridge_chart(name, path, chosen, css_class),
         "rows": rows,
     }
 
