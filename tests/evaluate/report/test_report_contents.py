@@ -124,7 +124,8 @@ def test_facts_without_rows_are_shown_as_text(run: Run, words: Run) -> None:
     single, tables = describe_facts(plain)
     assert tables == []
     assert single == {
-        "concepts, low-resource": "1,000", "dropped": "da 3, en 4", "tokeniser": "words [x]", "bridge": MISSING, "cut": "0.5",
+        "concepts, low-resource": "1,000", "dropped": "da 3, en 4", "tokeniser": "words [x]", "bridge": MISSING,
+        "cut": "0.5",
     }  # fmt: skip
     page = parse(html(replace(run, facts=plain)))
     assert {name.text: value.text for dl in page.all("dl", "facts") for div in dl.all("div")
