@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import madeup
 import numpy as np
@@ -589,14 +589,21 @@ def test_several_documents_of_a_concept_count_together(documents: list[Document]
     assert precision(model, held_out) > 80
 
 
-def test_a_concept_of_one_language_is_refused_or_counted(documents: list[Document]) -> None:
+@pytest.mark.parametrize("on_error", [None, "skip"])
+def test_a_concept_of_one_language_is_skipped_and_counted(
+    documents: list[Document], on_error: Literal["skip"] | None
+) -> None:
     lonely = [*documents, Document("lonely", "aa", documents[0].text)]
-    with pytest.raises(CorpusError, match="document 451: concept lonely occurs in language aa only"):
-        Cr5(**SETTINGS).fit(lonely)
     skipped = Skipped()
-    model = Cr5(**SETTINGS).fit(lonely, on_error="skip", skipped=skipped)
+    model = Cr5(**SETTINGS).fit(lonely, on_error=on_error, skipped=skipped)
     assert skipped.counts == {"concept in one language only": 1}
     assert model.report["languages"]["aa"]["documents"] == madeup.CONCEPTS
+
+
+def test_a_concept_of_one_language_is_an_error_on_request(documents: list[Document]) -> None:
+    lonely = [*documents, Document("lonely", "aa", documents[0].text)]
+    with pytest.raises(CorpusError, match="document 451: concept lonely occurs in language aa only"):
+        Cr5(**SETTINGS).fit(lonely, on_error="raise")
 
 
 # Interrupting

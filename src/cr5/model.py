@@ -149,7 +149,7 @@ class Cr5:
         self,
         documents: "Documents",
         *,
-        on_error: OnError = "raise",
+        on_error: OnError | None = None,
         skipped: Skipped | None = None,
         engine: "Engine | None" = None,
         checkpoint: Path | None = None,
@@ -164,8 +164,8 @@ class Cr5:
         With ``on_error="skip"``, documents that cannot be used are left out, and counted in ``skipped`` if that is
         given; otherwise they are an error, which names the position and the value.
 
-        A concept in one language only is an error; with ``on_error="skip"``, its documents are skipped, and counted in
-        ``skipped`` if that is given.
+        Documents of a concept that only one language has are left out, and counted in ``skipped`` if that is given;
+        with ``on_error="raise"`` they are an error, as documents that cannot be read are unless ``on_error="skip"``.
         ``engine`` decides where to compute (``CpuEngine(memory=...)``, ``GpuEngine()``, ``DaskEngine(...)``), by
         default on all cores of this machine. ``checkpoint`` names a file from which an interrupted fit continues.
         While the solver runs, Ctrl-C stops it and keeps the model as it is at that point.
@@ -175,9 +175,9 @@ class Cr5:
         from cr5.training.pipeline import train
 
         engine = engine or CpuEngine(threads=threads)
-        batches = in_batches(documents, on_error=on_error, skipped=skipped)
+        batches = in_batches(documents, on_error=on_error or "raise", skipped=skipped)
         corpus = engine.count_words(batches, self.settings.tokeniser, threads=threads, progress=progress)
-        corpus.require_shared((skipped or Skipped()) if on_error == "skip" else None)
+        corpus.require_shared(None if on_error == "raise" else Skipped() if skipped is None else skipped)
         with stop_on_interrupt() as should_stop:
             languages, report = train(
                 corpus,

@@ -255,7 +255,8 @@ def test_a_fit_that_has_not_converged_warns_and_is_saved(
         (["--set", "idf=rough"], "--set idf=rough must be one of plain, smooth"),
         (["--preset", "nope"], "there is no preset 'nope'; the presets are default, wsdm19"),
         (["--ridge", "-1"], '--ridge -1.0 must be a number above 0, or "auto"'),
-        (["--langs", "aa"], "document 1"),
+        (["--langs", "aa"], "the corpus has documents in one language only (aa); give two languages or more"),
+        (["--langs", "aa", "--on-error", "raise"], "document 1"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_training_is_one_line(
@@ -265,7 +266,7 @@ def test_a_mistake_in_training_is_one_line(
     if message == "document 1":
         message = (
             f"{corpus_file}:1: concept Q000 occurs in language aa only (150 concepts do); "
-            "skip these with --on-error skip, or correct the corpus"
+            "correct the corpus, or leave out --on-error raise"
         )
     assert found == message
     assert list(tmp_path.iterdir()) == []

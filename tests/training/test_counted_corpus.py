@@ -30,7 +30,7 @@ DOCUMENTS = [
     Document("Q9", "en", "coffee"),
     Document("Q7", "it", "solo"),
 ]
-ADVICE = '; skip these with `on_error="skip"`, or correct the corpus'
+ADVICE = '; correct the corpus, or leave out `on_error="raise"`'
 
 
 @pytest.fixture(autouse=True)

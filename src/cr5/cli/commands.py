@@ -20,7 +20,6 @@ from cr5.cli.options import (
     Lang,
     Langs,
     Model,
-    OnError,
     Preset,
     Rank,
     Ridge,
@@ -35,6 +34,7 @@ from cr5.cli.render import console, models
 from cr5.cli.render.console import err, out
 from cr5.cli.reproduction import reproduce
 from cr5.cli.serve import serve
+from cr5.corpus.skipped import OnError as CorpusErrors
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.model import Cr5, checkpoint_path, train_model
@@ -78,7 +78,14 @@ def train(
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", show_default="0")] = None,
     setting: SettingChanges = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from an interrupted run's checkpoint.")] = False,
-    on_error: OnError = "raise",
+    on_error: Annotated[
+        CorpusErrors | None,
+        typer.Option(
+            help="Input that cannot be used: stop with an error, also at a concept in one language only, or skip and "
+            "count it.",
+            show_default="raise, but skip and count concepts in one language only",
+        ),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads that read the corpus and count words.", show_default="all cores")
     ] = None,
@@ -123,7 +130,7 @@ def train(
             warnings.simplefilter("ignore", NotConverged)  # it is in the report
             train_model(
                 model,
-                read_corpora(corpora, langs, on_error, skipped),
+                read_corpora(corpora, langs, on_error or "raise", skipped),
                 output,
                 resume=resume,
                 engine=engine,

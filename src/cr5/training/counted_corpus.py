@@ -92,14 +92,15 @@ class CountedCorpus:
         alone = (self.document_counts() > 0).sum(axis=1) == 1
         for lang, documents in self.languages.items():
             rows = np.flatnonzero(alone[documents.concepts])
-            for row in rows:
-                where = location(self.sources[documents.sources[row]], int(documents.lines[row]))
-                concept = self.concepts[documents.concepts[row]]
-                message = f"{where}: concept {concept} occurs in language {lang} only"
-                if skipped is None:
-                    more = f" ({int(alone.sum()):,} concepts do)" if alone.sum() > 1 else ""
-                    raise CorpusError(f'{message}{more}; skip these with `on_error="skip"`, or correct the corpus')
-                skipped.add("concept in one language only", message)
+            if not len(rows):
+                continue
+            where = location(self.sources[documents.sources[rows[0]]], int(documents.lines[rows[0]]))
+            concept = self.concepts[documents.concepts[rows[0]]]
+            message = f"{where}: concept {concept} occurs in language {lang} only"
+            if skipped is None:
+                more = f" ({int(alone.sum()):,} concepts do)" if alone.sum() > 1 else ""
+                raise CorpusError(f'{message}{more}; correct the corpus, or leave out `on_error="raise"`')
+            skipped.add("concept in one language only", message, len(rows))
 
     def load_into(self, engine: Engine, weighting: Weighting, number: Ints) -> dict[str, Vocabulary]:
         """Weight the words and load every language's documents into an engine, where concept c has number[c]."""
