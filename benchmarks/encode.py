@@ -57,7 +57,7 @@ def measure(model_path: Path, lang: str, corpus: str | None) -> dict[str, Any]:
     result: dict[str, Any] = {
         "benchmark": "encode",
         "signature": f"{model_path.name} {lang}|{corpus or 'drawn from the vocabulary'}|{len(documents)} texts|"
-        f"{len(words)} words|rank {model.settings.rank}|1 core|cr5 {__version__}",
+        f"{len(words)} words|rank {model.rank}|1 core|cr5 {__version__}",
         "seconds": {"import": imported - began, "load": loaded - imported, "first_language": first - loaded},
     }
     encoders: dict[str, Encoder] = {"cr5": lambda texts: model.encode(texts, lang)}

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from madeup import LANGS, MEANINGS, SETTINGS, texts, word
 
-from cr5 import CorpusError, Cr5, Document, ModelFileError, Skipped, read_batches, write
+from cr5 import CorpusError, Cr5, Document, ModelFileError, read_batches, write
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.model import CHUNK_TEXTS, FEW_TEXTS
@@ -590,14 +590,15 @@ def test_several_documents_of_a_concept_count_together(documents: list[Document]
 
 
 @pytest.mark.parametrize("on_error", [None, "skip"])
-def test_a_concept_of_one_language_is_skipped_and_counted(
+def test_a_concept_of_one_language_is_left_out_and_counted(
     documents: list[Document], on_error: Literal["skip"] | None
 ) -> None:
     lonely = [*documents, Document("lonely", "aa", documents[0].text)]
-    skipped = Skipped()
-    model = Cr5(**SETTINGS).fit(lonely, on_error=on_error, skipped=skipped)
-    assert skipped.counts == {"concept in one language only": 1}
-    assert model.report["languages"]["aa"]["documents"] == madeup.CONCEPTS
+    model = Cr5(**SETTINGS).fit(lonely, on_error=on_error)
+    usage = model.report["corpus"]
+    left_out = {"concept in one language only": 1}
+    assert usage["languages"]["aa"] == {"read": 151, "used": 150, "left_out": left_out}
+    assert usage["concepts"] == {"read": 151, "used": 150, "left_out": left_out}
 
 
 def test_a_concept_of_one_language_is_an_error_on_request(documents: list[Document]) -> None:

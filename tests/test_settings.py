@@ -24,7 +24,7 @@ def test_wsdm19_is_exactly_the_paper() -> None:
     assert paper.weighting == Weighting(
         tf="raw", idf="plain", idf_power=1.0, min_documents=3, max_words=200_000, min_unique=50, max_unique=1_000
     )
-    assert (paper.preset, paper.rank, paper.intercept, paper.metric) == ("wsdm19", 300, "shared", "orthonormal")
+    assert (paper.preset, paper.nominal_rank, paper.intercept, paper.metric) == ("wsdm19", 300, "shared", "orthonormal")
 
 
 def test_the_default_differs_from_the_paper_where_it_says_so() -> None:
@@ -42,7 +42,7 @@ def test_a_change_reaches_the_part_that_has_the_setting_and_no_other() -> None:
     expected["weighting"] = expected["weighting"] | {"min_documents": 1}
     expected["tokeniser"] = expected["tokeniser"] | {"segment": False}
     assert changed.to_json() == expected
-    assert PRESETS["wsdm19"].rank == 300
+    assert PRESETS["wsdm19"].rank == "auto"
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -92,7 +92,7 @@ def test_an_unknown_setting_is_named_with_the_closest_known_one(name: str, hint:
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("rank", 0, "`rank=0` must be a whole number of at least 1"),
+        ("rank", 0, '`rank=0` must be a whole number of at least 1, or "auto"'),
         ("max_steps", 0, "`max_steps=0` must be a whole number of at least 1"),
         ("tol", -0.1, "`tol=-0.1` must be a number of at least 0"),
         ("tol", float("nan"), "`tol=nan` must be a number of at least 0"),
@@ -100,9 +100,9 @@ def test_an_unknown_setting_is_named_with_the_closest_known_one(name: str, hint:
         ("ridge", 0, '`ridge=0` must be a number above 0, or "auto"'),
         ("ridge", -1.5, '`ridge=-1.5` must be a number above 0, or "auto"'),
         ("ridge", float("nan"), '`ridge=nan` must be a number above 0, or "auto"'),
-        ("rank", 2.5, "`rank=2.5` must be a whole number of at least 1"),
-        ("rank", True, "`rank=True` must be a whole number of at least 1"),
-        ("rank", "3", "`rank='3'` must be a whole number of at least 1"),
+        ("rank", 2.5, '`rank=2.5` must be a whole number of at least 1, or "auto"'),
+        ("rank", True, '`rank=True` must be a whole number of at least 1, or "auto"'),
+        ("rank", "3", "`rank='3'` must be a whole number of at least 1, or \"auto\""),
         ("tol", True, "`tol=True` must be a number of at least 0"),
         ("ridge", True, '`ridge=True` must be a number above 0, or "auto"'),
         ("lowercase", 1, "`lowercase=1` must be true or false"),
@@ -155,5 +155,5 @@ def test_every_setting_has_a_row_with_its_default_and_its_meaning() -> None:
     rows = {row.name: row for row in setting_rows()}
     nested = [*fields(Weighting), *fields(Tokeniser)]
     assert set(rows) == {f.name for f in [*fields(Settings), *nested]} - {"preset", "weighting", "tokeniser"}
-    assert (rows["rank"].default, rows["tf"].default, rows["tf"].paper) == ("300", "'log'", "'raw'")
+    assert (rows["rank"].default, rows["tf"].default, rows["tf"].paper) == ("'auto'", "'log'", "'raw'")
     assert all(row.meaning.endswith(".") for row in rows.values())

@@ -13,14 +13,13 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
     from cr5.corpus.reading import read, read_batches
     from cr5.corpus.skipped import Skipped
     from cr5.corpus.writing import write
-    from cr5.errors import CorpusError, Cr5Error, ModelFileError
+    from cr5.errors import CorpusError, Cr5Error, Cr5Warning, ModelFileError, NotConverged
     from cr5.index.index import Index
     from cr5.model import Cr5
     from cr5.retrieval.explanations import Explanation
     from cr5.training.engines.cpu import CpuEngine
     from cr5.training.engines.dask import DaskEngine
     from cr5.training.engines.gpu import GpuEngine
-    from cr5.training.pipeline import NotConverged
     from cr5.training.solver import Fit, reduced_rank_ridge
 
     __version__: str
@@ -30,6 +29,7 @@ _MODULES = {
     "CpuEngine": "cr5.training.engines.cpu",
     "Cr5": "cr5.model",
     "Cr5Error": "cr5.errors",
+    "Cr5Warning": "cr5.errors",
     "DaskEngine": "cr5.training.engines.dask",
     "Document": "cr5.corpus.documents",
     "Explanation": "cr5.retrieval.explanations",
@@ -37,7 +37,7 @@ _MODULES = {
     "GpuEngine": "cr5.training.engines.gpu",
     "Index": "cr5.index.index",
     "ModelFileError": "cr5.errors",
-    "NotConverged": "cr5.training.pipeline",
+    "NotConverged": "cr5.errors",
     "Skipped": "cr5.corpus.skipped",
     "read": "cr5.corpus.reading",
     "read_batches": "cr5.corpus.reading",
@@ -46,8 +46,9 @@ _MODULES = {
 }  # the module of every public name
 
 __all__ = [
-    "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "DaskEngine", "Document", "Explanation", "Fit", "GpuEngine", "Index",
-    "ModelFileError", "NotConverged", "Skipped", "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
+    "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "Document", "Explanation", "Fit",
+    "GpuEngine", "Index", "ModelFileError", "NotConverged", "Skipped", "evaluate", "read", "read_batches",
+    "reduced_rank_ridge", "write",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would accept any name

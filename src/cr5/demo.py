@@ -122,7 +122,9 @@ def evaluate_split(corpus: EvaluationCorpus, seed: int, ridge: float | str = "au
     settings = make_settings(ridge=ridge, seed=seed, **SETTINGS)
     held_out = hold_out(corpus, draw_split(corpus, seed))
     systems = make_systems([SYSTEMS["cr5"], SYSTEMS["floor"]], settings, {})
-    return evaluate_documents(held_out, systems, title="the built-in encyclopedia", rank=settings.rank, seed=seed)
+    return evaluate_documents(
+        held_out, systems, title="the built-in encyclopedia", rank=settings.nominal_rank, seed=seed
+    )
 
 
 def evaluate_splits(

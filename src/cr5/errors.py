@@ -1,4 +1,4 @@
-"""Errors that the caller can correct; their message is all that needs to be shown.
+"""Errors that the caller can correct, and warnings; their message is all that needs to be shown.
 
 A message states what is wrong, with the value, and what to do. It names parameters of the Python interface in
 backticks (`rank`, `on_error="skip"`); the command line shows them as its options (--rank, --on-error skip).
@@ -30,6 +30,26 @@ class IndexBusyError(Cr5Error):
 
 class MissingPackageError(Cr5Error, ImportError):
     """An optional package is not installed; the message names the extra that installs it."""
+
+
+class Cr5Warning(UserWarning):
+    """The base of all warnings: the result is usable, but the message says what limits it and what would help."""
+
+
+class NotConverged(Cr5Warning):
+    """A fit that ended above its tolerance."""
+
+
+class RankLowered(Cr5Warning):
+    """A corpus that is too small for the default rank."""
+
+
+class LanguageLeftOut(Cr5Warning):
+    """A language without a document that can be trained on."""
+
+
+class DocumentsLeftOut(Cr5Warning):
+    """Limits of the length that leave out most documents of a corpus."""
 
 
 def reason(error: OSError) -> str:

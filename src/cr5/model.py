@@ -62,7 +62,7 @@ class Cr5:
         self,
         preset: str = "default",
         *,
-        rank: int | None = None,
+        rank: Rank | None = None,
         ridge: Ridge | None = None,
         intercept: Intercept | None = None,
         metric: Metric | None = None,
@@ -96,7 +96,14 @@ class Cr5:
         self._lock = Lock()
 
     def __repr__(self) -> str:
-        return f"Cr5({self.settings.preset!r}, rank={self.settings.rank}, langs={self.langs})"
+        rank = self._report.get("rank", self.settings.rank)
+        return f"Cr5({self.settings.preset!r}, rank={rank}, langs={self.langs})"
+
+    @property
+    def rank(self) -> int:
+        """The dimensions of the vectors of a fitted model."""
+        rank: int = self._report.get("rank", self.settings.nominal_rank)  # reports of older models have no rank
+        return rank
 
     # Copies
 
@@ -164,8 +171,8 @@ class Cr5:
         With ``on_error="skip"``, documents that cannot be used are left out, and counted in ``skipped`` if that is
         given; otherwise they are an error, which names the position and the value.
 
-        Documents of a concept that only one language has are left out, and counted in ``skipped`` if that is given;
-        with ``on_error="raise"`` they are an error, as documents that cannot be read are unless ``on_error="skip"``.
+        A concept that only one language has teaches nothing: its documents are left out, or an error with
+        ``on_error="raise"``. ``report["corpus"]`` has how many documents were read, used and left out, and why.
         ``engine`` decides where to compute (``CpuEngine(memory=...)``, ``GpuEngine()``, ``DaskEngine(...)``), by
         default on all cores of this machine. ``checkpoint`` names a file from which an interrupted fit continues.
         While the solver runs, Ctrl-C stops it and keeps the model as it is at that point.
@@ -177,7 +184,8 @@ class Cr5:
         engine = engine or CpuEngine(threads=threads)
         batches = in_batches(documents, on_error=on_error or "raise", skipped=skipped)
         corpus = engine.count_words(batches, self.settings.tokeniser, threads=threads, progress=progress)
-        corpus.require_shared(None if on_error == "raise" else Skipped() if skipped is None else skipped)
+        if on_error == "raise":
+            corpus.require_shared()
         with stop_on_interrupt() as should_stop:
             languages, report = train(
                 corpus,
@@ -203,7 +211,7 @@ class Cr5:
         texts = text_list(texts)
         if isinstance(lang, str):
             return self._encode(texts, lang)
-        result = np.empty((len(texts), self.settings.rank), np.float32)
+        result = np.empty((len(texts), self.rank), np.float32)
         codes = self._codes(texts, lang)
         for code in set(codes):
             rows = [row for row, other in enumerate(codes) if other == code]
@@ -288,7 +296,8 @@ class Cr5:
     def save(self, path: str | Path) -> None:
         """Write the model to a folder; an earlier model in it is replaced atomically."""
         languages = {lang: self._language(lang) for lang in self.langs}
-        save(Path(path), {"settings": self.settings.to_json(), "report": self._report}, languages)
+        settings = self.settings.to_json() | {"rank": self.rank}
+        save(Path(path), {"settings": settings, "report": self._report}, languages)
 
     @classmethod
     def load(cls, path: str | Path, langs: Sequence[str] | None = None) -> Self:
@@ -352,7 +361,7 @@ class Cr5:
         return self._guessers.get(chosen, self._words, self.settings.tokeniser)
 
     def _encode(self, texts: list[str], lang: str) -> Array:
-        result = np.empty((len(texts), self.settings.rank), np.float32)
+        result = np.empty((len(texts), self.rank), np.float32)
         self._require(lang)  # also for no texts
         tokeniser = self.settings.tokeniser
         if len(texts) <= FEW_TEXTS and sum(map(len, texts)) <= SHORT_CHARACTERS:
@@ -366,7 +375,7 @@ class Cr5:
 
     def _encode_guessed(self, texts: list[str]) -> Array:
         """Guess the language of each text and encode it, with one tokenisation for both."""
-        result = np.empty((len(texts), self.settings.rank), np.float32)
+        result = np.empty((len(texts), self.rank), np.float32)
         for i in range(0, len(texts), CHUNK_TEXTS):
             guesses, counts = self._guesser()(texts[i : i + CHUNK_TEXTS])
             codes = np.array([guess.lang for guess in guesses])
@@ -396,7 +405,7 @@ class Cr5:
         language = self._language(lang)
         X = self._vocabulary(lang).transform_words(self.settings.tokeniser.words(text, lang))
         summands = X.data[:, None] * language.map[X.indices]
-        vector = summands.sum(axis=0) - language.offset if X.nnz else np.zeros(self.settings.rank, np.float32)
+        vector = summands.sum(axis=0) - language.offset if X.nnz else np.zeros(self.rank, np.float32)
         norm = float(np.linalg.norm(vector)) or 1.0
         return VectorParts([language.words[i] for i in X.indices], summands / norm, vector / norm)
 

@@ -16,6 +16,8 @@ from cr5.features.tokeniser import Tokeniser
 
 Ridge: TypeAlias = float | Literal["auto"]
 Metric: TypeAlias = Literal["orthonormal", "signal"]
+Rank: TypeAlias = int | Literal["auto"]
+DEFAULT_RANK = 300
 
 _MINIMA = {"rank": 1, "max_steps": 1, "max_words": 1}  # of settings whose least value is not 0
 
@@ -23,6 +25,9 @@ _MINIMA = {"rank": 1, "max_steps": 1, "max_words": 1}  # of settings whose least
 def _check(annotation: Any, value: Any, minimum: int) -> tuple[bool, str]:
     """Whether a value is one that its annotation allows, and which those are, in words."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if annotation == Rank:
+        is_valid, requirement = _check(int, value, minimum)
+        return is_valid or value == "auto", f'{requirement}, or "auto"'
     if annotation == Ridge:
         return value == "auto" or (is_number and 0 < value < math.inf), 'a number above 0, or "auto"'
     if allowed := get_args(annotation):
@@ -40,10 +45,10 @@ class Settings:
     """All settings of a model; together with the documents they determine it."""
 
     preset: str = "default"
-    rank: int = setting(
-        300,
-        "The dimensions of a vector; at most one less than the concepts that two languages share. Lower it for a "
-        "small corpus, or to save memory and time.",
+    rank: Rank = setting(  # noqa: RUF009
+        "auto",
+        f'The dimensions of a vector. "auto" is {DEFAULT_RANK}, or as many as a small corpus allows: one less than the '
+        "concepts that two languages share and that are not held out for the ridge. Lower it to save memory and time.",
     )
     ridge: Ridge = setting(  # noqa: RUF009
         "auto",
@@ -81,6 +86,11 @@ class Settings:
         """The value of a setting of any part."""
         parts = (self, self.weighting, self.tokeniser)
         return next(getattr(part, name) for part in parts if hasattr(part, name))
+
+    @property
+    def nominal_rank(self) -> int:
+        """The rank as a number; "auto" is the default rank, which training lowers for a small corpus."""
+        return DEFAULT_RANK if self.rank == "auto" else self.rank
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, as a saved model holds them."""

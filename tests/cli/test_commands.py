@@ -222,12 +222,18 @@ def test_what_is_skipped_is_counted(
     assert fails(*arguments).startswith(f"{path}:452: ")
     assert not model.exists()
     assert run([*arguments, "--on-error", "skip", "--json"]) == 0
-    skipped = json.loads(capsys.readouterr().out)["skipped"]
-    assert skipped == {"broken JSON": 1, "missing field": 1, "concept in one language only": 1}
+    found = json.loads(capsys.readouterr().out)
+    assert found["skipped"] == {"broken JSON": 1, "missing field": 1}
+    assert found["report"]["corpus"]["documents"] == {
+        "read": 451,
+        "used": 450,
+        "left_out": {"concept in one language only": 1},
+    }
     assert run([*arguments, "--on-error", "skip"]) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(": ")[1] for line in lines] == ["skipped 1"] * 3
-    assert f"{path}:451: concept lonely occurs in language aa only" in lines[-1]
+    printed = capsys.readouterr()
+    assert [line.split(": ")[1] for line in printed.err.splitlines()] == ["skipped 1"] * 2
+    assert "451 documents read, 450 used, 1 left out; 151 concepts read, 150 used, 1 left" in printed.out
+    assert "alone: no other language has a document of the concept" in printed.out
 
 
 def test_a_fit_that_has_not_converged_warns_and_is_saved(
@@ -246,7 +252,7 @@ def test_a_fit_that_has_not_converged_warns_and_is_saved(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--rank", "150"], "--rank 150 must be below the number of shared concepts, 150; "
+        (["--rank", "150"], "--rank 150 is too large for 150 shared concepts, and 750 words; "
          "use --rank <= 149, or add documents"),
         (["--set", "rnak=5"], "there is no setting 'rnak'; did you mean rank?"),
         (["--set", "tol=abc"], "--set tol=abc must be a number of at least 0"),
@@ -449,7 +455,7 @@ def test_a_mistake_is_one_line(model_folder: Path, tmp_path: Path, fails: Any) -
 
 
 def test_a_corpus_is_inspected(corpus_file: Path, run_json: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["corpus", "inspect", str(corpus_file), "--langs", "aa,bb", "--set", "min_unique=18"]
+    given = ["corpus", "inspect", str(corpus_file), "--langs", "aa,bb", "--set", "min_unique=20"]
     assert run(given) == 0
     printed = capsys.readouterr().out
     assert "150 concepts, 150 of them in two languages or more" in printed
@@ -458,7 +464,10 @@ def test_a_corpus_is_inspected(corpus_file: Path, run_json: Any, capsys: pytest.
     assert list(found["languages"]) == ["aa", "bb"]
     unique = [len(set(t.split())) for t in texts(madeup.corpus(), "aa")]
     assert found["languages"]["aa"]["documents"] == 150
-    assert found["languages"]["aa"]["too_short"] == sum(n < 18 for n in unique)
+    assert found["usage"]["languages"]["aa"]["left_out"]["too short"] == sum(n < 20 for n in unique)
+    documents = found["usage"]["documents"]
+    assert f"300 documents read, {documents['used']} used, {300 - documents['used']} left out; 150 conc" in printed
+    assert "short: fewer different words than --set min_unique=20" in " ".join(printed.split())
     assert found["shared"]["aa"]["bb"] == 150
     assert found["skipped"] == {}
 

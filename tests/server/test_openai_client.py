@@ -56,7 +56,7 @@ def test_texts_get_vectors_in_their_order_in_either_format(client: Any, model: C
 
 
 def test_dimensions_must_be_those_of_the_model(client: Any, model: Cr5) -> None:
-    rank = model.settings.rank
+    rank = model.rank
     [item] = client.embeddings.create(model="cr5:aa", input=TEXTS[0], dimensions=rank).data
     assert len(item.embedding) == rank
     with pytest.raises(openai.UnprocessableEntityError) as refused:

@@ -10,11 +10,10 @@ import pytest
 from cr5.corpus.documents import Batch, Document
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read_batches
-from cr5.corpus.skipped import Skipped
 from cr5.corpus.writing import write
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounts, count_words
-from cr5.features.tfidf import Weighting, fit_vocabulary
+from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus
@@ -55,7 +54,7 @@ def counts(documents: CountedDocuments) -> WordCounts:
 
 def complaint(corpus: CountedCorpus) -> str:
     with pytest.raises(CorpusError) as caught:
-        corpus.require_shared(None)
+        corpus.require_shared()
     return str(caught.value)
 
 
@@ -82,7 +81,7 @@ def test_presence_counts_the_documents_of_every_concept_and_language() -> None:
 def test_an_empty_corpus_is_an_empty_collection() -> None:
     corpus = collected([])
     assert (corpus.concepts, corpus.languages, corpus.document_counts().shape) == ([], {}, (0, 0))
-    corpus.require_shared(None)
+    corpus.require_shared()
 
 
 def test_documents_without_a_word_are_kept_and_have_none() -> None:
@@ -91,40 +90,23 @@ def test_documents_without_a_word_are_kept_and_have_none() -> None:
     assert corpus.languages["it"].counts.unique_words.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(("smallest", "largest"), [(0, 100), (2, 2), (2, 4), (3, 3), (5, 9)])
-def test_sizes_are_different_words_with_both_limits_inside(smallest: int, largest: int) -> None:
-    chosen = collected(DOCUMENTS).with_unique_words(smallest, largest)
-    for lang, documents in chosen.languages.items():
-        here = [d for d in DOCUMENTS if d.lang == lang]
-        sizes = [len(count_words([d.text], lang, Tokeniser()).words) for d in here]
-        kept = [d.concept for d, size in zip(here, sizes, strict=True) if smallest <= size <= largest]
-        assert names(chosen, lang) == kept
-        assert counts(documents).matrix.shape[0] == len(documents.lines) == len(documents.sources) == len(kept)
-
-
-def test_shared_concepts_are_those_of_two_languages_and_keep_all_their_documents() -> None:
-    chosen = collected(DOCUMENTS).with_shared_concepts()
-    assert {lang: names(chosen, lang) for lang in chosen.languages} == {
-        "en": ["Q1", "Q2", "Q2", "Q9"],
-        "it": ["Q2", "Q1"],
-        "zh": ["Q9"],
-    }
-    assert chosen.concepts == ["Q2", "Q1", "Q9", "Q7"]  # numbers stay what they were
-
-
-def test_a_concept_whose_other_documents_are_dropped_is_shared_no_more() -> None:
-    chosen = collected(DOCUMENTS).with_unique_words(2, 100).with_shared_concepts()
-    assert {lang: names(chosen, lang) for lang in chosen.languages} == {
-        "en": ["Q1", "Q2", "Q2"],
-        "it": ["Q2", "Q1"],
-        "zh": [],
-    }
-
-
-def test_filters_leave_the_collection_as_it_was() -> None:
+def test_some_documents_keep_their_order_and_their_concept_numbers() -> None:
     corpus = collected(DOCUMENTS)
-    corpus.with_unique_words(2, 3).with_shared_concepts()
+    chosen = corpus.select_rows({"en": np.array([1, 3]), "it": np.array([0, 1, 2]), "zh": np.zeros(0, int)})
+    assert {lang: names(chosen, lang) for lang in chosen.languages} == {"en": ["Q2", "Q9"], "it": ["Q2", "Q1", "Q7"]}
+    assert chosen.concepts == corpus.concepts
+    assert chosen.languages["it"] is corpus.languages["it"]
+    assert counts(chosen.languages["en"]).matrix.shape[0] == len(chosen.languages["en"].lines) == 2
     assert [len(documents) for documents in corpus.languages.values()] == [4, 3, 1]
+
+
+def test_known_words_are_those_of_the_vocabulary() -> None:
+    corpus = collected([Document("Q1", "en", text) for text in ("dog", "!", "cat", "cat dog fish", "fish")])
+    words = corpus.fit_vocabularies(Weighting(min_documents=2))
+    assert set(words["en"].words) == {"dog", "cat", "fish"}
+    few = {"en": Vocabulary(["dog", "bird"], np.ones(2, np.float32), Weighting())}
+    assert corpus.have_known_word(words)["en"].tolist() == [True, False, True, True, True]
+    assert corpus.have_known_word(few)["en"].tolist() == [True, False, False, True, False]
 
 
 @pytest.mark.parametrize("idf", ["plain", "smooth"])
@@ -132,7 +114,8 @@ def test_put_hands_over_every_languages_weighed_words_and_renamed_concepts(idf: 
     corpus, engine = collected(DOCUMENTS), CpuEngine()
     weighting = Weighting(idf=idf, min_documents=0)
     number = np.array([7, 0, 3, 1])
-    features = corpus.load_into(engine, weighting, number)
+    features = corpus.fit_vocabularies(weighting)
+    corpus.load_into(engine, features, number)
     assert engine.langs == list(features) == ["en", "it", "zh"]
     blocks, concepts = engine.fetch_documents(np.ones(8, bool))
     for lang, documents in corpus.languages.items():
@@ -170,21 +153,8 @@ def test_two_documents_of_one_language_do_not_share_a_concept() -> None:
     assert complaint(collected(twice)) == "document 1: concept Q1 occurs in language en only" + ADVICE
 
 
-def test_lone_concepts_are_counted_when_they_are_skipped() -> None:
-    skipped = Skipped()
-    more = [Document("Q7", "it", "ancora"), Document("Q8", "zh", "一")]
-    collected(DOCUMENTS + more).require_shared(skipped)
-    assert skipped.counts == {"concept in one language only": 3}
-    assert skipped.examples == {
-        "concept in one language only": "document 8: concept Q7 occurs in language it only",
-    }
-
-
 def test_a_corpus_that_shares_every_concept_passes() -> None:
-    skipped = Skipped()
-    collected(DOCUMENTS[:7]).require_shared(None)
-    collected(DOCUMENTS[:7]).require_shared(skipped)
-    assert skipped.total == 0
+    collected(DOCUMENTS[:7]).require_shared()
 
 
 # On the way

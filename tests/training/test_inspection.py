@@ -9,6 +9,15 @@ from cr5.corpus.inputs import in_batches
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.training.inspection import LanguageFacts, inspect
+from cr5.training.selection import (
+    NO_COUNTERPART,
+    NO_WORD,
+    ONE_LANGUAGE,
+    RARE_WORDS,
+    TOO_LONG,
+    TOO_SHORT,
+    Usage,
+)
 
 WEIGHTING = Weighting(min_documents=2, min_unique=2, max_unique=4)
 CORPUS = [
@@ -43,10 +52,6 @@ def test_every_figure_is_that_of_a_hand_count(batch_rows: int) -> None:
             vocabulary=3,
             several=2,
             duplicates=1,
-            too_short=1,
-            too_long=1,
-            alone=2,
-            trained=4,
         ),
         # Trained: Q1, Q2 with cane and uccello in both.
         "it": LanguageFacts(
@@ -57,10 +62,6 @@ def test_every_figure_is_that_of_a_hand_count(batch_rows: int) -> None:
             vocabulary=2,
             several=0,
             duplicates=0,
-            too_short=1,
-            too_long=0,
-            alone=2,
-            trained=2,
         ),
         "da": LanguageFacts(
             documents=2,
@@ -70,10 +71,6 @@ def test_every_figure_is_that_of_a_hand_count(batch_rows: int) -> None:
             vocabulary=0,
             several=0,
             duplicates=0,
-            too_short=1,
-            too_long=0,
-            alone=0,
-            trained=1,
         ),
     }
     assert found.shared == {
@@ -82,12 +79,18 @@ def test_every_figure_is_that_of_a_hand_count(batch_rows: int) -> None:
         "it": {"da": 1, "en": 5, "it": 5},
     }
     assert (found.concepts, found.concepts_shared) == (7, 5)
+    assert found.usage.languages == {
+        "en": Usage(8, 4, {TOO_SHORT: 1, TOO_LONG: 1, ONE_LANGUAGE: 1, NO_COUNTERPART: 1}),
+        "it": Usage(5, 2, {TOO_SHORT: 1, NO_COUNTERPART: 2}),
+        "da": Usage(2, 0, {NO_WORD: 1, RARE_WORDS: 1}),  # no Danish word is in two documents
+    }
+    assert found.usage.concepts == Usage(7, 2, {ONE_LANGUAGE: 2, NO_COUNTERPART: 3})
 
 
-def test_every_document_is_trained_on_or_dropped_for_one_reason() -> None:
-    found = inspect(in_batches(CORPUS), Tokeniser(), WEIGHTING)
-    for facts in found.languages.values():
-        assert facts.documents == facts.too_short + facts.too_long + facts.alone + facts.trained
+def test_every_document_is_used_or_left_out_for_one_reason() -> None:
+    usage = inspect(in_batches(CORPUS), Tokeniser(), WEIGHTING).usage
+    for part in (*usage.languages.values(), usage.documents, usage.concepts):
+        assert part.read == part.used + sum(part.left_out.values())
 
 
 def test_the_vocabulary_is_cut_at_its_limit() -> None:
@@ -103,10 +106,12 @@ def test_copies_are_counted_each_time_but_the_first() -> None:
 def test_an_empty_corpus_has_no_figures() -> None:
     found = inspect([], Tokeniser(), WEIGHTING)
     assert (found.languages, found.shared, found.concepts, found.concepts_shared) == ({}, {}, 0, 0)
+    assert (found.usage.documents, found.usage.concepts) == (Usage(0, 0, {}), Usage(0, 0, {}))
 
 
 def test_figures_are_plain_values() -> None:
     found = inspect(in_batches(CORPUS), Tokeniser(), WEIGHTING)
     plain = json.loads(json.dumps(found.to_json()))
-    assert plain["languages"]["en"]["trained"] == 4
+    assert plain["usage"]["languages"]["en"]["used"] == 4
+    assert plain["usage"]["documents"]["read"] == 15
     assert plain["shared"]["en"]["it"] == 5

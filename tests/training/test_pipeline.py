@@ -11,11 +11,12 @@ from typing import Any
 import madeup
 import numpy as np
 import pytest
+from madeup import word
 from oracle import dense_maps
 
 from cr5 import CorpusError, Cr5, Document, NotConverged
 from cr5.corpus.inputs import in_batches
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, DocumentsLeftOut, LanguageLeftOut, RankLowered
 from cr5.features.counts import WordCounts
 from cr5.features.tfidf import Vocabulary
 from cr5.features.tokeniser import Tokeniser
@@ -26,7 +27,7 @@ from cr5.training import pipeline
 from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.engines import cpu
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.pipeline import fingerprint, max_documents_per_concept, train
+from cr5.training.pipeline import choose_rank, fingerprint, max_documents_per_concept, train
 
 
 def counted(documents: Sequence[Document]) -> CountedCorpus:
@@ -59,52 +60,89 @@ def test_one_language_is_not_enough(documents: list[Document]) -> None:
     assert_refused(nothing, "no document to train on")
 
 
-def test_a_language_whose_documents_are_all_too_short_is_named(corpus: CountedCorpus) -> None:
-    assert_refused(
-        corpus,
-        "language aa has no document left to train on: of its 150, none has 1000 to 1,000 different words",
-        "`min_unique`",
-        min_unique=1000,
-    )
+def test_documents_that_are_all_too_short_are_refused_with_the_limit(corpus: CountedCorpus) -> None:
+    assert_refused(corpus, "of 450 documents, 450 too short", "`min_unique=1000`", min_unique=1000)
 
 
-def test_a_language_that_shares_no_concept_is_named(documents: list[Document]) -> None:
-    apart = [replace(d, concept=f"other {d.concept}") if d.lang == "cc" else d for d in documents]
-    assert_refused(
-        counted(apart),
-        "language cc has no document left to train on: of its 150, none has 5 to 1,000 different words and a concept",
-    )
+def test_a_corpus_without_a_frequent_word_is_refused(corpus: CountedCorpus) -> None:
+    assert_refused(corpus, "450 only rare words", "`min_documents=1000`", min_documents=1000)
+
+
+def test_languages_that_share_one_concept_are_refused(documents: list[Document]) -> None:
+    assert_refused(counted(documents[:3]), "share 1 concept", min_documents=1)
+
+
+# A language that nothing can be learned of
+
+
+def test_a_language_without_a_usable_document_is_left_out_with_a_warning(documents: list[Document]) -> None:
+    apart = counted([replace(d, concept=f"other {d.concept}") if d.lang == "cc" else d for d in documents])
+    with pytest.warns(LanguageLeftOut, match="language cc is left out: of 150 documents, 150 concept in one language"):
+        languages, report = train(apart, chosen())
+    assert list(languages) == ["aa", "bb"]
+    assert report["corpus"]["languages"]["cc"] == {
+        "read": 150,
+        "used": 0,
+        "left_out": {"concept in one language only": 150},
+    }
+    assert len(report["notes"]) == 1
+
+
+def test_limits_that_leave_out_most_documents_warn(documents: list[Document]) -> None:
+    short = [Document(f"short {i}", lang, word(lang, i % 9)) for i in range(300) for lang in ("aa", "bb")]
+    with pytest.warns(DocumentsLeftOut, match="of 1,050 documents, 600 too short") as caught:
+        model = Cr5(**madeup.SETTINGS).fit([*documents, *short])
+    assert "`min_unique=5`" in str(caught[0].message)
+    assert caught[0].filename == __file__  # it points at whoever called fit
+    assert model.report["notes"] == [str(caught[0].message)]
+
+
+# Ranks
 
 
 @pytest.mark.parametrize("rank", [150, 151, 3000])
 def test_a_rank_beyond_the_concepts_is_refused(corpus: CountedCorpus, rank: int) -> None:
-    assert_refused(
-        corpus,
-        f"`rank={rank}` must be below the number of shared concepts, 150; ",
-        "`rank<=149`",
-        rank=rank,
-    )
-
-
-@pytest.mark.slow
-def test_the_largest_rank_that_is_offered_works(documents: list[Document]) -> None:
-    few = counted([d for d in documents if int(d.concept[1:]) < 20])
-    assert_refused(
-        few,
-        "`rank=20` must be below the number of shared concepts, 20",
-        "`rank<=19`",
-        rank=20,
-    )
-    languages, _ = train(few, chosen(rank=19))
-    assert languages["aa"].map.shape[1] == 19
-
-
-def test_a_corpus_without_a_frequent_word_is_refused(corpus: CountedCorpus) -> None:
-    assert_refused(corpus, "no word of language aa occurs in 1000 documents", "`min_documents`", min_documents=1000)
+    assert_refused(corpus, f"`rank={rank}` is too large for 150 shared concepts, and", "`rank<=149`", rank=rank)
 
 
 def test_a_rank_beyond_the_vocabulary_is_refused(corpus: CountedCorpus) -> None:
-    assert_refused(corpus, "`rank=60` is more than the 30 words", "`rank<=30`", max_words=10)
+    assert_refused(corpus, "`rank=60` is too large", "30 words", "`rank<=30`", max_words=10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "largest"),
+    [({"ridge": 0.3}, 49), ({"ridge": "auto"}, 29), ({"ridge": 0.3, "max_words": 10}, 30)],
+    ids=["concepts", "concepts without the held-out ones", "words"],
+)
+def test_the_one_rank_that_is_offered_works(documents: list[Document], changes: dict[str, Any], largest: int) -> None:
+    few = counted([d for d in documents if int(d.concept[1:]) < 50])
+    assert_refused(few, f"use `rank<={largest}`", rank=1000, **changes)
+    assert_refused(few, f"use `rank<={largest}`", rank=largest + 1, **changes)
+    languages, report = train(few, chosen(rank=largest, **changes))
+    assert languages["aa"].map.shape[1] == report["rank"] == largest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ridge", "expected"), [(0.3, 49), ("auto", 29)])
+def test_the_default_rank_is_lowered_for_a_small_corpus_with_a_warning(
+    documents: list[Document], ridge: float | str, expected: int, tmp_path: Path
+) -> None:
+    settings = {name: value for name, value in madeup.SETTINGS.items() if name != "rank"} | {"ridge": ridge}
+    with pytest.warns(RankLowered, match=f"the rank is {expected} instead of 300") as caught:
+        model = Cr5(**settings).fit([d for d in documents if int(d.concept[1:]) < 50])
+    assert model.rank == model.report["rank"] == expected
+    assert model.encode(["some text"], "aa").shape == (1, expected)
+    assert model.report["notes"] == [str(caught[0].message)]
+    model.save(tmp_path / "model")
+    loaded = Cr5.load(tmp_path / "model")
+    assert (loaded.rank, loaded.settings.rank) == (expected, expected)
+
+
+def test_the_default_rank_stays_where_the_corpus_allows_it() -> None:
+    assert choose_rank(make_settings(ridge=1.0), concepts=301, words=300) == 300
+    assert choose_rank(make_settings(ridge="auto"), concepts=334, words=300) == 300
+    assert choose_rank(make_settings(ridge="auto"), concepts=333, words=300) == 299
 
 
 @pytest.fixture
@@ -190,6 +228,24 @@ def test_the_report_tells_what_was_used(documents: list[Document]) -> None:
     everything = counted([*documents, *short, *alone])
     languages, report = train(everything, chosen())
     assert report["concepts"] == 150
+    assert report["corpus"] == {
+        "documents": {
+            "read": 454,
+            "used": 450,
+            "left_out": {"too short": 3, "concept in one language only": 1},
+        },
+        "languages": {
+            "aa": {"read": 152, "used": 150, "left_out": {"too short": 2}},
+            "bb": {"read": 151, "used": 150, "left_out": {"too short": 1}},
+            "cc": {"read": 151, "used": 150, "left_out": {"concept in one language only": 1}},
+        },
+        "concepts": {
+            "read": 152,
+            "used": 150,
+            "left_out": {"concept in one language only": 1, "counterparts left out": 1},
+        },
+    }
+    assert (report["rank"], report["notes"]) == (60, [])
     for lang, more in (("aa", 2), ("bb", 1), ("cc", 1)):
         facts = report["languages"][lang]
         assert (facts["documents"], facts["documents_read"]) == (150, 150 + more)

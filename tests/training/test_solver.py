@@ -179,7 +179,7 @@ def encyclopedia() -> CpuEngine:
     """The built-in corpus, weighed as the demo weighs it: 400 concepts in four languages, 15,000 words."""
     picked, engine = settings.make_settings(**demo.SETTINGS), CpuEngine()
     corpus = count_corpus(in_batches(demo.encyclopedia()), picked.tokeniser)
-    corpus.load_into(engine, picked.weighting, np.arange(len(corpus.concepts)))
+    corpus.load_into(engine, corpus.fit_vocabularies(picked.weighting), np.arange(len(corpus.concepts)))
     return engine
 
 

@@ -36,11 +36,10 @@ from cr5.cli.reproduction import reproduce
 from cr5.cli.serve import serve
 from cr5.corpus.skipped import OnError as CorpusErrors
 from cr5.corpus.skipped import Skipped
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, Cr5Warning
 from cr5.model import Cr5, checkpoint_path, train_model
 from cr5.storage import vector_files
 from cr5.training.engines.registry import EngineName
-from cr5.training.pipeline import NotConverged
 
 app = typer.Typer(
     name="cr5",
@@ -127,7 +126,7 @@ def train(
     budget = None if memory is None else parse_bytes(memory)
     try:
         with warnings.catch_warnings(), console.progress_bars(json) as progress:
-            warnings.simplefilter("ignore", NotConverged)  # it is in the report
+            warnings.simplefilter("ignore", Cr5Warning)  # the report has it
             train_model(
                 model,
                 read_corpora(corpora, langs, on_error or "raise", skipped),
@@ -150,8 +149,9 @@ def train(
     else:
         console.skipped_lines(skipped)
         models.training_report(model, output, seconds)
-    if model.report["warning"]:
-        console.warn(in_command_line_terms(model.report["warning"], app))
+    for warning in (*model.report["notes"], model.report["warning"]):
+        if warning:
+            console.warn(in_command_line_terms(warning, app))
     if model.report["interrupted"]:
         console.warn(
             f"interrupted after {console.plural(model.report['steps'], 'step')}; the model saved is the best so far"

@@ -176,7 +176,7 @@ def inspect(
     if json:
         console.as_json(inspection.to_json() | {"skipped": skipped.counts})
         return
-    rendering.inspection_tables(inspection)
+    rendering.inspection_tables(inspection, chosen.weighting)
     console.skipped_lines(skipped)
 
 

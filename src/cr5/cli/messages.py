@@ -17,12 +17,13 @@ SETTINGS = frozenset(field.name for part in (Settings, Weighting, Tokeniser) for
 _PARAMETER = re.compile(r"`(\w+)(?:(\s*[<>]?=\s*|\s*[<>]\s*)([^`]*))?`")
 
 
-def in_command_line_terms(message: str, app: Any) -> str:
+def in_command_line_terms(message: str, app: Any = None) -> str:
     """Replace parameters in backticks: `rank=500` by "--rank 500", `min_unique` by "--set min_unique".
 
-    Names that are neither options of ``app`` nor settings lose their backticks and stay as they are.
+    Names that are neither options of ``app`` nor settings lose their backticks and stay as they are. ``app`` is not
+    needed for a message that names settings without an option of their own.
     """
-    options = dict(_options(get_command(app)))
+    options = {} if app is None else dict(_options(get_command(app)))
 
     def replaced(match: re.Match[str]) -> str:
         name, operator, value = match.groups()

@@ -162,7 +162,7 @@ def documents(
         title=title(name or corpus_name(corpus), list(held_out.corpus.languages)),
         variant=variant(held_out.corpus, mask_shared),
         regimes=chosen_regimes,
-        rank=settings.rank,
+        rank=settings.nominal_rank,
         seed=settings.seed,
         low_resource=LOW_RESOURCE if low_resource is None else low_resource,
         bridge=bridge,

@@ -188,7 +188,7 @@ def load_spaces(
         name = f"{system} (trained here)" if system == "cr5" else system
         progress(Progress("train", i, len(systems), system))
         with builder.record_failure(name, TRAINED_ELSEWHERE, known):
-            spaces[name] = fit(texts, rank=model.settings.rank, seed=model.settings.seed)
+            spaces[name] = fit(texts, rank=model.rank, seed=model.settings.seed)
             details[name] = f"trained on {corpus.digest}"
     return LoadedSpaces(spaces, details, builder.failed)
 

@@ -14,6 +14,8 @@ from cr5.features import setting
 from cr5.features.counts import WordCounts
 from cr5.storage.scratch import BLOCK_ROWS
 
+NO_LIMIT = 10**9
+"""More different words than any document has."""
 _BLOCK_NONZEROS = 2**22
 
 

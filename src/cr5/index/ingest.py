@@ -105,7 +105,7 @@ def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: 
             counts.unchanged += 1
         else:
             changed.append(i)
-    vectors = np.zeros((len(ids), model.settings.rank), np.float32)
+    vectors = np.zeros((len(ids), model.rank), np.float32)
     for lang in {langs[i] for i in changed}:
         same_lang = [i for i in changed if langs[i] == lang]
         vectors[same_lang] = model.encode([texts["text"][i] for i in same_lang], lang)
@@ -166,7 +166,7 @@ def refresh_background(snapshot: Snapshot, settings: IngestSettings, progress: P
 
 def _draw_background(snapshot: Snapshot, settings: IngestSettings) -> Background:
     """Sample each language: the documents whose ids have the smallest hashes, whatever order they were added in."""
-    langs, rank = snapshot.model.langs, snapshot.model.settings.rank
+    langs, rank = snapshot.model.langs, snapshot.model.rank
     size, empty = settings.sample_size(langs), Background.empty(langs, rank)
     hashes = {lang: np.empty(0, np.uint64) for lang in langs}
     vectors, concepts = empty.vectors, empty.concepts

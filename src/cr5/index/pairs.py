@@ -54,7 +54,7 @@ def closest_pairs(
 
 
 def _read_side(snapshot: Snapshot, lang: str, other: str) -> _Side:
-    column, rank = snapshot.model.langs.index(other), snapshot.model.settings.rank
+    column, rank = snapshot.model.langs.index(other), snapshot.model.rank
     ids: list[str] = []
     vectors, hubness = [np.empty((0, rank), np.float32)], [np.empty(0, np.float32)]
     for rows in merge_batches(snapshot.store.scan(("id", "vector", "hubness"), [lang]), BULK_ROWS):

@@ -53,7 +53,7 @@ def create_snapshot(index_folder: Path, model: Path, address: str | None, number
     folder.mkdir()
     address = FOLDER_ADDRESS if address is None else address
     loaded, store_type = Cr5.load(model), store_for(address)
-    rank, langs = loaded.settings.rank, loaded.langs
+    rank, langs = loaded.rank, loaded.langs
     record = {"format": FORMAT, "generation": number, "model": model_digest(model), "background": None, "rank": rank}
     record |= store_type.new_record(address)
     write_json(folder / STARTED_FILE, record)
@@ -172,7 +172,7 @@ def _location(folder: Path, record: Mapping[str, Any], address: str | None) -> L
 
 def _load_background(folder: Path, record: Mapping[str, Any], model: Cr5) -> Background:
     if record["background"] is None:
-        return Background.empty(model.langs, model.settings.rank)
+        return Background.empty(model.langs, model.rank)
     return Background.load(folder / record["background"], model.langs)
 
 

@@ -105,7 +105,7 @@ def embed(state: ServerState, request: schemas.EmbedRequest) -> schemas.EmbedRes
 def embeddings(state: ServerState, request: schemas.EmbeddingsRequest) -> schemas.EmbeddingsResponse:
     """The vectors of texts in any language, in the format of OpenAI's API."""
     model, texts = state.index.model, [request.input] if isinstance(request.input, str) else request.input
-    rank = model.settings.rank
+    rank = model.rank
     if request.dimensions not in (None, rank):
         raise HttpError(422, f"dimensions is {request.dimensions}, but the model has {rank}; leave it out")
     lang = request.model.removeprefix("cr5:") if request.model.startswith("cr5:") else None
@@ -133,7 +133,7 @@ def info(state: ServerState, version: str, writable: bool) -> schemas.InfoRespon
         version=version,
         documents=index.count(),
         languages=index.langs,
-        rank=index.model.settings.rank,
+        rank=index.model.rank,
         measures=["csls", "cosine"],
         writable=writable,
         examples=[

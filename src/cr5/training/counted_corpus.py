@@ -1,24 +1,25 @@
 """A counted corpus: every language's documents as word counts, with their concepts and origins."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
 
 from cr5._typing import Ints, Mask
 from cr5.corpus.documents import Batch, location
-from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounter, WordCounts
-from cr5.features.tfidf import Vocabulary, Weighting, fit_transform
+from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.machine import available_cores
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.storage.scratch import ScratchArrays
+from cr5.storage.scratch import BLOCK_ROWS, ScratchArrays
 from cr5.training.engines import Engine
+
+T = TypeVar("T")
 
 
 class DocumentCounts(Protocol):
@@ -58,7 +59,9 @@ class CountedDocuments:
         return self.counts.unique_words
 
     def rows(self, chosen: Ints) -> "CountedDocuments":
-        """Some of the documents."""
+        """Some of the documents, in their order."""
+        if len(chosen) == len(self):
+            return self
         return CountedDocuments(
             self.counts.select_rows(chosen), self.concepts[chosen], self.sources[chosen], self.lines[chosen]
         )
@@ -78,41 +81,58 @@ class CountedCorpus:
         columns = [np.bincount(d.concepts, minlength=size) for d in self.languages.values()]
         return np.array(columns, np.int64).reshape(len(columns), size).T
 
-    def with_unique_words(self, smallest: int, largest: int) -> Self:
-        """Only documents of ``smallest`` to ``largest`` different words."""
-        return self._select(lambda d: (d.unique_words >= smallest) & (d.unique_words <= largest))
+    def select_rows(self, rows: Mapping[str, Ints]) -> Self:
+        """Some documents of every language, in their order; without the languages that have none left."""
+        languages = {lang: d.rows(rows[lang]) for lang, d in self.languages.items() if len(rows[lang])}
+        return replace(self, languages=languages)
 
-    def with_shared_concepts(self) -> Self:
-        """Only concepts that two languages or more have documents about."""
-        shared = (self.document_counts() > 0).sum(axis=1) > 1
-        return self._select(lambda d: shared[d.concepts])
-
-    def require_shared(self, skipped: Skipped | None) -> None:
-        """Raise at the first concept that only one language has, or record all of them in ``skipped``."""
+    def require_shared(self) -> None:
+        """Raise CorpusError for a concept that only one language has."""
         alone = (self.document_counts() > 0).sum(axis=1) == 1
         for lang, documents in self.languages.items():
             rows = np.flatnonzero(alone[documents.concepts])
-            if not len(rows):
-                continue
-            where = location(self.sources[documents.sources[rows[0]]], int(documents.lines[rows[0]]))
-            concept = self.concepts[documents.concepts[rows[0]]]
-            message = f"{where}: concept {concept} occurs in language {lang} only"
-            if skipped is None:
+            if len(rows):
+                where = location(self.sources[documents.sources[rows[0]]], int(documents.lines[rows[0]]))
+                concept = self.concepts[documents.concepts[rows[0]]]
                 more = f" ({int(alone.sum()):,} concepts do)" if alone.sum() > 1 else ""
-                raise CorpusError(f'{message}{more}; correct the corpus, or leave out `on_error="raise"`')
-            skipped.add("concept in one language only", message, len(rows))
+                raise CorpusError(
+                    f"{where}: concept {concept} occurs in language {lang} only{more}; "
+                    'correct the corpus, or leave out `on_error="raise"`'
+                )
 
-    def load_into(self, engine: Engine, weighting: Weighting, number: Ints) -> dict[str, Vocabulary]:
+    def fit_vocabularies(self, weighting: Weighting) -> dict[str, Vocabulary]:
+        """The vocabulary of every language."""
+        return self._each(lambda lang, counts: fit_vocabulary(counts, weighting))
+
+    def have_known_word(self, vocabularies: Mapping[str, Vocabulary]) -> dict[str, Mask]:
+        """For every document, whether it has a word of its language's vocabulary."""
+        return self._each(lambda lang, counts: have_known_word(counts, vocabularies[lang]))
+
+    def load_into(self, engine: Engine, vocabularies: Mapping[str, Vocabulary], number: Ints) -> None:
         """Weight the words and load every language's documents into an engine, where concept c has number[c]."""
-        counts = {lang: d.local_counts for lang, d in self.languages.items()}
-        weighted = fit_transform(counts, weighting, available_cores())
-        for lang, (_, X) in weighted.items():
+        for lang, X in self._each(lambda lang, counts: vocabularies[lang].transform(counts)).items():
             engine.put(lang, X, number[self.languages[lang].concepts])
-        return {lang: features for lang, (features, _) in weighted.items()}
 
-    def _select(self, mask: Callable[[CountedDocuments], Mask]) -> Self:
-        languages = {lang: d.rows(np.flatnonzero(mask(d))) for lang, d in self.languages.items()}
-        return replace(self, languages=languages)
+    def _each(self, function: Callable[[str, WordCounts], T]) -> dict[str, T]:
+        """Call a function with every language and its counts, several languages at a time."""
+        counts = [documents.local_counts for documents in self.languages.values()]
+        with ThreadPoolExecutor(available_cores()) as pool:
+            return dict(zip(self.languages, pool.map(function, self.languages, counts), strict=True))
+
+
+def have_known_word(counts: WordCounts, vocabulary: Vocabulary) -> Mask:
+    """For every document, whether it has a word of the vocabulary."""
+    known = np.fromiter((word in vocabulary.index for word in counts.words), bool, len(counts.words))
+    if known.all():
+        return counts.unique_words > 0
+    matrix, result = counts.matrix, np.zeros(counts.matrix.shape[0], bool)
+    for i in range(0, matrix.shape[0], BLOCK_ROWS):
+        offsets = matrix.indptr[i : i + BLOCK_ROWS + 1]
+        is_known = known[matrix.indices[offsets[0] : offsets[-1]]]
+        known_before = np.concatenate([[0], np.cumsum(is_known)])
+        result[i : i + BLOCK_ROWS] = np.diff(known_before[offsets - offsets[0]]) > 0
+        counts.scratch.release(matrix.indices)
+    return result
 
 
 def count_corpus(

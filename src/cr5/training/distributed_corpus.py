@@ -1,12 +1,13 @@
 """A corpus counted on a cluster: the workers read files, count their words and keep the counts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cr5._typing import Ints, Sparse
+from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.reading import CorpusReader, FileShard
 from cr5.corpus.skipped import Skipped
 from cr5.features.tfidf import (
@@ -19,7 +20,7 @@ from cr5.features.tfidf import (
 )
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus
+from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus, have_known_word
 from cr5.training.engines import DistributedEngine, Engine
 
 
@@ -43,26 +44,61 @@ class DistributedCorpus(CountedCorpus):
     cluster: DistributedEngine
     handles: list[Any]
 
-    def load_into(self, engine: Engine, weighting: Weighting, number: Ints) -> dict[str, Vocabulary]:
-        """Choose every vocabulary from the workers' counts, and have them weight and keep their documents."""
+    def fit_vocabularies(self, weighting: Weighting) -> dict[str, Vocabulary]:
+        """The vocabulary of every language, from the workers' counts."""
+        vocabularies = {}
+        for lang in self.languages:
+            parts = self._parts(lang)
+            frequencies = self.cluster.call(partial(_frequencies, lang=lang), parts.handles, parts.rows)
+            vocabularies[lang] = make_vocabulary(merge_frequencies(frequencies), weighting)
+        return vocabularies
+
+    def have_known_word(self, vocabularies: Mapping[str, Vocabulary]) -> dict[str, Mask]:
+        """For every document, whether it has a word of its language's vocabulary."""
+        masks = {}
+        for lang, documents in self.languages.items():
+            parts = self._parts(lang)
+            masks[lang] = np.zeros(len(documents), bool)
+            vocabulary = self._send(vocabularies[lang])
+            known = self.cluster.call(
+                partial(_known, lang=lang), parts.handles, parts.rows, [vocabulary] * len(parts.handles)
+            )
+            for positions, mask in zip(parts.positions, known, strict=True):
+                masks[lang][positions] = mask
+        return masks
+
+    def load_into(self, engine: Engine, vocabularies: Mapping[str, Vocabulary], number: Ints) -> None:
+        """Have the workers weight and keep their documents."""
         if engine is not self.cluster:
             raise ValueError("the counts are on the workers of another engine")
-        return {lang: self._load_language(lang, weighting, number) for lang in self.languages}
+        for lang, documents in self.languages.items():
+            parts = self._parts(lang)
+            concepts = [number[documents.concepts[positions]] for positions in parts.positions]
+            vocabulary = self._send(vocabularies[lang])
+            pieces = [(*piece, vocabulary) for piece in zip(parts.handles, parts.rows, concepts, strict=True)]
+            self.cluster.put_shards(lang, partial(_weighted_rows, lang=lang), pieces)
 
-    def _load_language(self, lang: str, weighting: Weighting, number: Ints) -> Vocabulary:
-        documents = self.languages[lang]
-        counts = documents.counts
+    def _send(self, vocabulary: Vocabulary) -> Any:
+        """A handle, so that a vocabulary is sent to the workers once, not with every part."""
+        [handle] = self.cluster.map_items(_identity, [vocabulary])
+        return handle
+
+    def _parts(self, lang: str) -> "_Parts":
+        counts = self.languages[lang].counts
         assert isinstance(counts, DistributedCounts)
-        documents_of = [np.flatnonzero(counts.handle == i) for i in range(len(self.handles))]
-        used = [i for i, chosen in enumerate(documents_of) if len(chosen)]
-        handles, rows = [self.handles[i] for i in used], [counts.row[documents_of[i]] for i in used]
-        frequencies = self.cluster.call(partial(_frequencies, lang=lang), handles, rows)
-        vocabulary = make_vocabulary(merge_frequencies(frequencies), weighting)
-        concepts = [number[documents.concepts[documents_of[i]]] for i in used]
-        [shared] = self.cluster.map_items(_identity, [vocabulary])  # sent to a worker once, not with every piece
-        pieces = [(*piece, shared) for piece in zip(handles, rows, concepts, strict=True)]
-        self.cluster.put_shards(lang, partial(_weighted_rows, lang=lang), pieces)
-        return vocabulary
+        positions = [np.flatnonzero(counts.handle == i) for i in range(len(self.handles))]
+        used = [i for i, chosen in enumerate(positions) if len(chosen)]
+        return _Parts(
+            [self.handles[i] for i in used], [counts.row[positions[i]] for i in used], [positions[i] for i in used]
+        )
+
+
+class _Parts(NamedTuple):
+    """A language's documents by the handle of their counts: rows there, and positions among all its documents."""
+
+    handles: list[Any]
+    rows: list[Ints]
+    positions: list[Ints]
 
 
 def count_corpus_on_workers(
@@ -116,6 +152,10 @@ def _identity(vocabulary: Vocabulary) -> Vocabulary:
 
 def _frequencies(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) -> WordFrequencies:
     return word_frequencies(counted[0].languages[lang].local_counts.select_rows(rows))
+
+
+def _known(counted: tuple[CountedCorpus, Skipped], rows: Ints, vocabulary: Vocabulary, lang: str) -> Mask:
+    return have_known_word(counted[0].languages[lang].local_counts.select_rows(rows), vocabulary)
 
 
 def _weighted_rows(

@@ -1,4 +1,4 @@
-"""What a corpus holds: documents and words per language, shared concepts, duplicates, what filters drop."""
+"""What a corpus holds: documents and words per language, shared concepts, duplicates, what training would use."""
 
 import hashlib
 from collections import Counter
@@ -11,6 +11,7 @@ from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import ProgressCallback, no_progress
 from cr5.training.counted_corpus import count_corpus
+from cr5.training.selection import CorpusUsage, select_documents
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,6 @@ class LanguageFacts:
     vocabulary: int
     several: int
     duplicates: int
-    too_short: int
-    too_long: int
-    alone: int
-    trained: int
 
 
 @dataclass(frozen=True)
@@ -36,19 +33,19 @@ class Inspection:
 
     Of a language: different words (``unique_words``) and tokens (``words``) of all documents, the vocabulary that
     training would use; ``several`` concepts have more than one document (their rows are summed into the
-    concept), ``duplicates`` repeat the text of an earlier document; then what training would drop:
-    documents with too few or too many different words, and of those left, documents of concepts that no
-    other language has (``alone``); ``trained`` documents remain. ``shared``: concepts that two languages both have.
+    concept), ``duplicates`` repeat the text of an earlier document. ``shared``: concepts that two languages both have.
+    ``usage``: how many documents and concepts training would use and leave out.
     """
 
     languages: dict[str, LanguageFacts]
     shared: dict[str, dict[str, int]]
     concepts: int
     concepts_shared: int
+    usage: CorpusUsage
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        return asdict(self) | {"usage": self.usage.to_json()}
 
 
 def inspect(
@@ -58,30 +55,24 @@ def inspect(
     copies: Counter[str] = Counter()
     corpus = count_corpus(_count_copies(batches, copies), tokeniser, progress=progress)
     present = corpus.document_counts() > 0
-    sized = corpus.with_unique_words(weighting.min_unique, weighting.max_unique)
-    trained = sized.with_shared_concepts()
+    selection = select_documents(corpus, weighting)
     languages = {}
     for i, (lang, documents) in enumerate(corpus.languages.items()):
-        counts, kept = documents.local_counts, trained.languages[lang].local_counts.matrix
-        frequent = (kept.tocsc().indptr[1:] - kept.tocsc().indptr[:-1]) >= weighting.min_documents
+        counts, vocabulary = documents.local_counts, selection.vocabularies.get(lang)
         languages[lang] = LanguageFacts(
             documents=len(documents),
             concepts=int(present[:, i].sum()),
             unique_words=len(counts.words),
             words=int(counts.matrix.sum()),
-            vocabulary=min(int(frequent.sum()), weighting.max_words),
+            vocabulary=len(vocabulary.words) if vocabulary else 0,
             several=int((corpus.document_counts()[:, i] > 1).sum()),
             duplicates=copies[lang],
-            too_short=int((counts.unique_words < weighting.min_unique).sum()),
-            too_long=int((counts.unique_words > weighting.max_unique).sum()),
-            alone=len(sized.languages[lang]) - len(trained.languages[lang]),
-            trained=len(trained.languages[lang]),
         )
     names = list(languages)
     shared = {
         a: {b: int((present[:, i] & present[:, j]).sum()) for j, b in enumerate(names)} for i, a in enumerate(names)
     }
-    return Inspection(languages, shared, len(corpus.concepts), int((present.sum(axis=1) > 1).sum()))
+    return Inspection(languages, shared, len(corpus.concepts), int((present.sum(axis=1) > 1).sum()), selection.usage)
 
 
 def _count_copies(batches: Iterable[Batch], copies: Counter[str]) -> Iterator[Batch]:

@@ -3,8 +3,8 @@
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -12,23 +12,20 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import CorpusError
-from cr5.features.tfidf import Vocabulary
+from cr5.errors import CorpusError, Cr5Warning, DocumentsLeftOut, LanguageLeftOut, NotConverged, RankLowered
+from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.language_map import LanguageMap
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.vectors import document_vectors
-from cr5.settings import Settings
+from cr5.settings import DEFAULT_RANK, Rank, Settings
 from cr5.storage.model_files import check_code
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.ridge import RIDGES, RidgePath, select_ridge
+from cr5.training.ridge import RIDGES, RidgePath, held_out_count, select_ridge
+from cr5.training.selection import TOO_LONG, TOO_SHORT, CorpusUsage, Usage, explain_reason, select_documents
 from cr5.training.solver import Fit, memory_needed, solve
-
-
-class NotConverged(UserWarning):
-    """A fit that ended above its tolerance."""
 
 
 class TrainingResult(NamedTuple):
@@ -54,28 +51,32 @@ def train(
     ``engine`` decides where to compute, by default on this machine. ``checkpoint`` names a file from which an
     interrupted run continues; the caller removes it once the model is saved. ``ridges`` are tried for ridge "auto".
     """
-    chosen = corpus.with_unique_words(
-        settings.weighting.min_unique, settings.weighting.max_unique
-    ).with_shared_concepts()
-    _check(corpus, chosen, settings)
     progress(Progress("weight words", 0, None))
+    for lang in corpus.languages:
+        check_code(lang)  # now, not when the model is saved after an hour
+    selection = select_documents(corpus, settings.weighting)
+    chosen, vocabularies, usage = selection.corpus, selection.vocabularies, selection.usage
+    _check(usage, settings.weighting)
+    rank = choose_rank(settings, usage.concepts.used, sum(len(v.words) for v in vocabularies.values()))
+    asked, settings = settings.rank, replace(settings, rank=rank)
     engine = engine or CpuEngine()
     # Numbers without gaps, in the order of the names: the result does not depend on the order of the corpus.
     used = np.flatnonzero(chosen.document_counts().sum(axis=1))
     number = np.zeros(len(chosen.concepts), np.int64)
     number[sorted(used.tolist(), key=chosen.concepts.__getitem__)] = np.arange(len(used))
-    vocabularies = chosen.load_into(engine, settings.weighting, number)
+    chosen.load_into(engine, vocabularies, number)
     concepts = {lang: number[documents.concepts] for lang, documents in chosen.languages.items()}
-    _check_words(vocabularies, settings.rank, settings.weighting.min_documents)
     blocks = engine.block_info()
-    needed = memory_needed(blocks, len(used), settings.rank)
+    needed = memory_needed(blocks, len(used), rank)
     engine.check_memory(needed)
     lengths = {lang: documents.unique_words for lang, documents in chosen.languages.items()}
     saved = None
     if checkpoint:
         digest = fingerprint(vocabularies, concepts, lengths, settings)
         saved = Checkpoint(checkpoint, digest, checkpoint_interval_seconds)
-    fit, ridge_path = _fit(engine, concepts, settings, saved, ridges, progress, should_stop)
+    fit, ridge_path = _fit(engine, concepts, settings, asked == "auto", saved, ridges, progress, should_stop)
+    rank = len(fit.eigenvalues)
+    notes = [*_left_out(usage, settings.weighting), *_rank_lowered(asked, rank, usage.concepts.used)]
     warning = ""
     if not fit.converged and not should_stop():
         steps = "1 step" if fit.steps == 1 else f"{fit.steps} steps"
@@ -86,6 +87,8 @@ def train(
             f"{settings.tol:g}; {advice}"
         )
         warnings.warn(warning, NotConverged, stacklevel=3)
+    for note in notes:
+        warnings.warn(note, stacklevel=3)
     maps = metric_maps(fit, settings, max_documents_per_concept(concepts))
     languages = {
         lang: LanguageMap(
@@ -94,6 +97,8 @@ def train(
         for lang in vocabularies
     }
     report = {
+        "corpus": usage.to_json(),
+        "rank": rank,
         "concepts": len(used),
         "languages": {
             lang: {
@@ -118,6 +123,7 @@ def train(
         "interrupted": should_stop(),
         "memory_predicted": needed,
         "warning": warning,
+        "notes": [str(note) for note in notes],
     }
     return TrainingResult(languages, report)
 
@@ -126,6 +132,7 @@ def _fit(
     engine: Engine,
     concepts: dict[str, Ints],
     settings: Settings,
+    lower_rank: bool,
     checkpoint: Checkpoint | None,
     ridges: tuple[float, ...],
     progress: ProgressCallback,
@@ -133,11 +140,12 @@ def _fit(
 ) -> tuple[Fit, RidgePath | None]:
     """Select the ridge if it is "auto", then fit; continue from a checkpoint if there is one."""
     options: dict[str, Any] = {
-        "rank": settings.rank,
+        "rank": settings.nominal_rank,
         "seed": settings.seed,
         "intercept": settings.intercept,
         "tol": settings.tol,
         "max_steps": settings.max_steps,
+        "lower_rank": lower_rank,
     }
     loaded = checkpoint.load() if checkpoint else None
     start: Mapping[str, Array] | Literal["engine"] | None = loaded[0] if loaded else None
@@ -205,34 +213,57 @@ def _offset(fit: Fit, maps: dict[str, Array], lang: str, settings: Settings) -> 
     return np.asarray(mean @ maps[lang])
 
 
-def _check(corpus: CountedCorpus, chosen: CountedCorpus, settings: Settings) -> None:
-    """Raise CorpusError for a corpus that nothing can be learned from."""
-    if not corpus.languages:
-        raise CorpusError("there is no document to train on; check the corpus and `langs`")
-    if len(corpus.languages) < 2:
-        name = next(iter(corpus.languages))
-        raise CorpusError(f"the corpus has documents in one language only ({name}); give two languages or more")
-    for lang, documents in chosen.languages.items():
-        check_code(lang)  # now, not when the model is saved after an hour
-        if not len(documents):
-            low, high = settings.weighting.min_unique, settings.weighting.max_unique
-            raise CorpusError(
-                f"language {lang} has no document left to train on: of its {len(corpus.languages[lang]):,}, "
-                f"none has {low} to {high:,} different words and a concept shared with another language; "
-                "widen `min_unique` and `max_unique`, or leave the language out with `langs`"
-            )
-    shared = int((chosen.document_counts().sum(axis=1) > 0).sum())
-    if settings.rank >= shared:
+def choose_rank(settings: Settings, concepts: int, words: int) -> int:
+    """The rank of a fit of ``concepts`` shared concepts and ``words`` words in all vocabularies.
+
+    The default rank is lowered to what they allow; raises CorpusError for a larger one that was asked for.
+    """
+    held_out = held_out_count(concepts) if settings.ridge == "auto" else 0
+    largest = min(concepts - held_out - 1, words)
+    if largest < 1:
+        raise CorpusError(f"the languages share {concepts} concept, and 2 or more are needed; add documents")
+    if settings.rank == "auto":
+        return min(settings.nominal_rank, largest)
+    if settings.rank > largest:
+        of_them = f', of which `ridge="auto"` holds out {held_out:,}' if held_out else ""
         raise CorpusError(
-            f"`rank={settings.rank}` must be below the number of shared concepts, {shared}; "
-            f"use `rank<={shared - 1}`, or add documents"
+            f"`rank={settings.rank}` is too large for {concepts:,} shared concepts{of_them}, and {words:,} words; "
+            f"use `rank<={largest}`, or add documents"
+        )
+    return settings.rank
+
+
+def _rank_lowered(asked: Rank, rank: int, concepts: int) -> Iterator[Cr5Warning]:
+    if asked == "auto" and rank < DEFAULT_RANK:
+        yield RankLowered(
+            f"the rank is {rank} instead of {DEFAULT_RANK}: {concepts:,} shared concepts allow no more; "
+            "more documents would help"
         )
 
 
-def _check_words(vocabularies: Mapping[str, Vocabulary], rank: int, min_documents: int) -> None:
-    for lang, vocabulary in vocabularies.items():
-        if not vocabulary.words:
-            raise CorpusError(f"no word of language {lang} occurs in {min_documents} documents; lower `min_documents`")
-    words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
-    if rank > words:
-        raise CorpusError(f"`rank={rank}` is more than the {words} words of all vocabularies; use `rank<={words}`")
+def _left_out(usage: CorpusUsage, weighting: Weighting) -> Iterator[Cr5Warning]:
+    for lang, documents in usage.languages.items():
+        if not documents.used:
+            yield LanguageLeftOut(f"language {lang} is left out: {_list_reasons(documents, weighting)}")
+    documents = usage.documents
+    if sum(documents.left_out.get(reason, 0) for reason in (TOO_SHORT, TOO_LONG)) > documents.read / 2:
+        yield DocumentsLeftOut(f"most documents are left out: {_list_reasons(documents, weighting)}")
+
+
+def _check(usage: CorpusUsage, weighting: Weighting) -> None:
+    """Raise CorpusError for a corpus that nothing can be learned from."""
+    if not usage.languages:
+        raise CorpusError("there is no document to train on; check the corpus and `langs`")
+    if len(usage.languages) < 2:
+        name = next(iter(usage.languages))
+        raise CorpusError(f"the corpus has documents in one language only ({name}); give two languages or more")
+    if not usage.documents.used:
+        raise CorpusError(f"no document can be trained on: {_list_reasons(usage.documents, weighting)}")
+
+
+def _list_reasons(documents: Usage, weighting: Weighting) -> str:
+    """Why documents are left out: every reason, with the number of documents and what it means."""
+    reasons = [
+        f"{count:,} {reason} ({explain_reason(reason, weighting)})" for reason, count in documents.left_out.items()
+    ]
+    return f"of {documents.read:,} documents, {'; '.join(reasons)}"

@@ -114,15 +114,20 @@ def held_out(concepts: Mapping[str, Ints], seed: int) -> Mask:
     size = 1 + max(int(ids.max(initial=-1)) for ids in concepts.values())
     languages = sum(np.bincount(ids, minlength=size) > 0 for ids in concepts.values()).astype(int)  # type: ignore[union-attr]
     shared = np.flatnonzero(languages > 1)
-    count = min(max(int(HELD_OUT_FRACTION * len(shared)), MIN_HELD_OUT), MAX_HELD_OUT)
-    if len(shared) < 2 * MIN_HELD_OUT:
-        raise Cr5Error(
-            f'`ridge="auto"` needs {2 * MIN_HELD_OUT} concepts that two languages share, and there are {len(shared)}; '
-            "give it as a number, such as `ridge=1`"
-        )
+    count = held_out_count(len(shared))
     mask = np.zeros(size, bool)
     mask[np.random.default_rng(seed).choice(shared, count, replace=False)] = True
     return mask
+
+
+def held_out_count(shared: int) -> int:
+    """How many of ``shared`` concepts are held out."""
+    if shared < 2 * MIN_HELD_OUT:
+        raise Cr5Error(
+            f'`ridge="auto"` needs {2 * MIN_HELD_OUT} concepts that two languages share, and there are {shared}; '
+            "give it as a number, such as `ridge=1`"
+        )
+    return min(max(int(HELD_OUT_FRACTION * shared), MIN_HELD_OUT), MAX_HELD_OUT)
 
 
 def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> tuple[float, float, int]:

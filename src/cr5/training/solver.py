@@ -91,9 +91,11 @@ def solve(
     save_checkpoint: Callable[[Callable[[], dict[str, Array]]], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     oversampling: int = OVERSAMPLING,
+    lower_rank: bool = False,
 ) -> Fit:
     """Fit one map per language from the documents that an engine holds.
 
+    A rank beyond the dimensions that the documents span is refused, or lowered with ``lower_rank``.
     ``start`` gives the maps of an earlier fit, or "engine" to continue from the Z that the engine holds. After every
     step ``save_checkpoint`` is called with a function that fetches Z, and before every step ``should_stop``.
     """
@@ -124,7 +126,7 @@ def solve(
             last = residual
             if save_checkpoint:
                 save_checkpoint(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)))
-        eigenvalues, eigenvectors = problem.finish(theta, rank)
+        eigenvalues, eigenvectors = problem.finish(theta, min(rank, len(theta)) if lower_rank else rank)
         return Fit(
             maps=dict(zip(engine.langs, problem.maps(), strict=True)),
             means={lang: mean.astype(np.float32) for lang, mean in zip(engine.langs, problem.means, strict=True)},
@@ -293,7 +295,8 @@ class _Problem:
         # Phi* = P'Y'C X B^-1 has the rows sqrt(theta) z'; its singular vectors are the maps.
         if len(theta) < rank:
             raise Cr5Error(
-                f"`rank={rank}` is more than the {len(theta)} dimensions that the documents span; lower `rank`"
+                f"`rank={rank}` is more than the {len(theta)} dimensions that the documents span; "
+                f"use `rank<={len(theta)}`, or add documents"
             )
         for partition in self.partitions[1:]:
             partition.map(_delete_work_arrays)

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from cr5.cli.render.console import err, out, plain_table, plural, warn
+from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.corpus.skipped import Skipped
+from cr5.features.tfidf import Weighting
 from cr5.sources.accounting import Accounting, is_extension
 from cr5.sources.clean import SourceSummary
 from cr5.sources.wikipedia.build import WikipediaCorpus
@@ -11,15 +13,13 @@ from cr5.sources.wikipedia.dump_reader import PAGES
 from cr5.training.inspection import Inspection
 
 
-def inspection_tables(inspection: Inspection) -> None:
+def inspection_tables(inspection: Inspection, weighting: Weighting) -> None:
     """Print the figures of a corpus."""
-    columns = ("lang", "docs", "concepts", "words", "repeated", "short", "long", "alone", "trained")
-    table = plain_table("Documents and words", *columns, left=columns[:1])
+    usage = inspection.usage.to_json()
+    columns = ("lang", "docs", "concepts", "words", "repeated", *usage_columns(usage), "used")
+    table = plain_table("Documents and words", *columns, left=("lang",))
     for lang, facts in inspection.languages.items():
-        figures = (
-            facts.documents, facts.concepts, facts.unique_words, facts.duplicates,
-            facts.too_short, facts.too_long, facts.alone, facts.trained,
-        )  # fmt: skip
+        figures = (facts.documents, facts.concepts, facts.unique_words, facts.duplicates, *usage_figures(usage, lang))
         table.add_row(lang, *(f"{figure:,}" for figure in figures))
     out.print(table)
     names = list(inspection.languages)
@@ -28,11 +28,8 @@ def inspection_tables(inspection: Inspection) -> None:
         shared.add_row(a, *("" if a == b else f"{inspection.shared[a][b]:,}" for b in names))
     out.print(shared)
     out.print(f"{inspection.concepts:,} concepts, {inspection.concepts_shared:,} of them in two languages or more")
-    out.print(
-        "words: different words; repeated: exact duplicates; short, long, alone: documents that training leaves out, "
-        "for too few or too many different words, or because no other language has their concept",
-        style="dim",
-    )
+    out.print("words: different words; repeated: exact duplicates; used: documents that train", style="dim")
+    usage_lines(usage, weighting)
     for lang, facts in inspection.languages.items():
         if facts.several:
             out.print(

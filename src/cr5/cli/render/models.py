@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from cr5.cli.render.console import out, plain_table, plural
+from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.model import Cr5
 from cr5.retrieval.explanations import Explanation
 
@@ -29,22 +30,36 @@ def path_table(report: dict[str, Any]) -> None:
 def training_report(model: Cr5, path: Path, seconds: float | None) -> None:
     """Print what a model was trained on and how its fit ended."""
     report, chosen = model.report, model.settings
-    table = plain_table(f"Model {path}", "lang", "documents", "words", "nonzeros", left=("lang",))
-    for lang, facts in report["languages"].items():
-        if lang in model.langs:
-            table.add_row(lang, f"{facts['documents']:,}", f"{facts['words']:,}", f"{facts['nonzeros']:,}")
+    usage = report.get("corpus") or _older_usage(report)
+    columns = ("lang", "read", *usage_columns(usage), "used", "words", "nonzeros")
+    table = plain_table(f"Model {path}", *columns, left=("lang",))
+    for lang, documents in usage["languages"].items():
+        facts = report["languages"].get(lang, {"words": 0, "nonzeros": 0})
+        figures = (documents["read"], *usage_figures(usage, lang), facts["words"], facts["nonzeros"])
+        table.add_row(lang, *(f"{figure:,}" for figure in figures))
     out.print(table)
+    if "corpus" in report:
+        usage_lines(usage, chosen.weighting)
     if report["ridge_path"]:
         path_table(report)
     state = "converged" if report["converged"] else "not converged"
     out.print(
-        f"preset {chosen.preset}, rank {chosen.rank}, ridge {report['ridge']:g}, {report['concepts']:,} concepts; "
+        f"preset {chosen.preset}, rank {model.rank}, ridge {report['ridge']:g}, {report['concepts']:,} concepts; "
         f"energy {report['energy']:.2f}, residual {report['residual']:.3g} "
         f"after {plural(report['steps'], 'step')} ({state}), "
         f"{report['seconds']:.1f} s"
     )
     if seconds is not None:
         out.print(f"written to {path} in {seconds:.1f} s; try: cr5 similar {path} WORD --lang {model.langs[0]}")
+
+
+def _older_usage(report: dict[str, Any]) -> dict[str, Any]:
+    """The usage of a corpus by a model whose report does not have it yet: of documents, without reasons."""
+    languages = {
+        lang: {"read": facts["documents_read"], "used": facts["documents"], "left_out": {}}
+        for lang, facts in report["languages"].items()
+    }
+    return {"documents": {"left_out": {}}, "languages": languages}
 
 
 def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:

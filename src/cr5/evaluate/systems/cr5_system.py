@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from cr5._typing import Array
+from cr5.errors import Cr5Warning
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Vocabulary, WordFrequencies, make_vocabulary, word_frequencies
@@ -80,8 +82,11 @@ def cr5_system(settings: Settings, progress: ProgressCallback = no_progress) -> 
             for lang, texts in training.items()
         }
         corpus = CountedCorpus(names, ["evaluation"], documents)
-        languages, report = train(corpus, settings, progress=progress)
-        return Cr5Space(languages, settings, _plain(report) | {"signature": _describe(settings, report["ridge"])})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Cr5Warning)  # the report has it
+            languages, report = train(corpus, settings, progress=progress)
+        signature = _describe(settings, report["rank"], report["ridge"])
+        return Cr5Space(languages, settings, _plain(report) | {"signature": signature})
 
     return fit
 
@@ -90,11 +95,11 @@ def model_space(model: Cr5, langs: Sequence[str] | None = None) -> Cr5Space:
     """A fitted or loaded model as a space, with all its languages or some."""
     languages = {lang: model._language(lang) for lang in langs or model.langs}
     identity = [
-        model.settings.to_json(),
+        model.settings.to_json() | {"rank": model.rank},
         *(model.report[key] for key in ("languages", "concepts", "energy", "eigenvalues")),
     ]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
-    signature = f"model {digest}|{_describe(model.settings, float(model.report['ridge']))}"
+    signature = f"model {digest}|{_describe(model.settings, model.rank, float(model.report['ridge']))}"
     return Cr5Space(languages, model.settings, _plain(model.report) | {"signature": signature})
 
 
@@ -103,7 +108,7 @@ def _plain(report: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in report.items() if name != "eigenvalues"}
 
 
-def _describe(settings: Settings, ridge: float) -> str:
+def _describe(settings: Settings, rank: int, ridge: float) -> str:
     """The settings in a few words: the preset, what differs from it, the rank and the ridge that was used."""
     names = ("intercept", "metric", "tol", "max_steps", "seed")
 
@@ -112,4 +117,4 @@ def _describe(settings: Settings, ridge: float) -> str:
 
     preset, actual = flat(PRESETS[settings.preset].to_json()), flat(settings.to_json())
     changed = [f"{name}={value}" for name, value in actual.items() if value != preset[name]]
-    return "|".join([f"preset {settings.preset}", *changed, f"rank {settings.rank}", f"ridge {ridge:g}"])
+    return "|".join([f"preset {settings.preset}", *changed, f"rank {rank}", f"ridge {ridge:g}"])

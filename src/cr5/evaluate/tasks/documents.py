@@ -210,7 +210,11 @@ def evaluate_documents(
             if space is None:
                 continue
             seconds = time.perf_counter() - started
-            builder.trained.append(TrainedSystem(name, regime, langs, seconds, dict(space.report)))
+            report = dict(space.report)
+            for note in (*report.get("notes", ()), report.get("warning")):
+                if note:
+                    builder.note(f"{name}, {training.label}: {note}", group=f"{name}: {note.split()[0]}")
+            builder.trained.append(TrainedSystem(name, regime, langs, seconds, report))
             _query(builder, held_out, training, name, space, [variant, training.details, name], counterparts)
     builder.notes += describe_wrong_answers(held_out.corpus, held_out.rows, builder.wrong_answers, seed)
     return builder.build("documents", title, run_facts)

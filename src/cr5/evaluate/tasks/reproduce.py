@@ -83,7 +83,7 @@ def reproduce(
             title=title,
             regimes=[regime],
             pairs=None if pair is None else [pair],
-            rank=of_part.rank,
+            rank=of_part.nominal_rank,
             seed=seed,
             low_resource=low_resource,
             bridge=BRIDGE if BRIDGE in chosen else None,

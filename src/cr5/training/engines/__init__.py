@@ -137,7 +137,10 @@ class DistributedEngine(Engine, Protocol):
         ...
 
     def call(self, function: Callable[..., Any], handles: Sequence[Any], *arguments: Sequence[Any]) -> list[Any]:
-        """Call ``function(result, *one of each argument)`` where every handle's result is; the results come here."""
+        """Call ``function(result, *one of each argument)`` where every handle's result is; the results come here.
+
+        Arguments may be handles themselves.
+        """
         ...
 
     def put_shards(self, lang: str, load: Callable[..., tuple[Sparse, Ints]], pieces: Sequence[Sequence[Any]]) -> None:

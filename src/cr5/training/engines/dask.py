@@ -283,7 +283,7 @@ class DaskEngine:
 
     def call(self, function: Callable[..., Any], handles: Sequence[Handle], *arguments: Sequence[Any]) -> list[Any]:
         given = zip(handles, *arguments, strict=True)
-        return self.workers.run(function, [(handle.slot, handle.future, *each) for handle, *each in given])
+        return self.workers.run(function, [(each[0].slot, *map(_future_or_value, each)) for each in given])
 
 
 class _Shard(NamedTuple):
@@ -333,8 +333,11 @@ class _RemoteDocuments:
         for i, piece in enumerate(self.pieces):
             slot = int(np.searchsorted(bounds, (i + 0.5) * self.shard_bytes))
             slot = next((item.slot for item in piece if isinstance(item, Handle)), slot)
-            given = [item.future if isinstance(item, Handle) else item for item in piece]
-            yield slot, workers.submit(dask_tasks.load_shard, self.function, *given, slot=slot)
+            yield slot, workers.submit(dask_tasks.load_shard, self.function, *map(_future_or_value, piece), slot=slot)
+
+
+def _future_or_value(item: Any) -> Any:
+    return item.future if isinstance(item, Handle) else item
 
 
 def shares(edges: Ints, slots: int) -> Ints:

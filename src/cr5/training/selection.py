@@ -1,0 +1,133 @@
+"""The documents that a model is trained on, and how many others are left out of a corpus, by reason."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from cr5._typing import Ints, Mask
+from cr5.features.tfidf import Vocabulary, Weighting
+from cr5.training.counted_corpus import CountedCorpus
+
+NO_WORD = "no word"
+TOO_SHORT = "too short"
+TOO_LONG = "too long"
+ONE_LANGUAGE = "concept in one language only"
+RARE_WORDS = "only rare words"
+NO_COUNTERPART = "counterparts left out"
+_EXPLANATIONS = {
+    NO_WORD: "no word was found in the text",
+    TOO_SHORT: "fewer different words than `min_unique={min_unique}`, which can be lowered",
+    TOO_LONG: "more different words than `max_unique={max_unique}`, which can be raised",
+    ONE_LANGUAGE: "no other language has a document of the concept",
+    RARE_WORDS: "no word is in `min_documents={min_documents}` documents, which can be lowered",
+    NO_COUNTERPART: "the documents of the concept in other languages are left out",
+}
+REASONS = tuple(_EXPLANATIONS)
+"""Why documents are left out; a document is counted under one of these."""
+
+_CODES = {reason: code for code, reason in enumerate(REASONS, 1)}
+_USED = 0
+
+
+def explain_reason(reason: str, weighting: Weighting) -> str:
+    """What one of ``REASONS`` means, with the setting that decides it."""
+    return _EXPLANATIONS[reason].format(**asdict(weighting))
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Documents or concepts: how many were read, how many of them are used, how many are left out, by reason."""
+
+    read: int
+    used: int
+    left_out: dict[str, int]
+
+
+@dataclass(frozen=True)
+class CorpusUsage:
+    """What becomes of the documents of every language, and of the concepts."""
+
+    languages: dict[str, Usage]
+    concepts: Usage
+
+    @property
+    def documents(self) -> Usage:
+        """The documents of all languages together."""
+        parts = list(self.languages.values())
+        left_out = sum((Counter(part.left_out) for part in parts), Counter[str]())
+        return Usage(sum(part.read for part in parts), sum(part.used for part in parts), _in_order(left_out))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"documents": asdict(self.documents), **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The documents to train on, of every language that has some, its vocabulary, and what becomes of all others."""
+
+    corpus: CountedCorpus
+    vocabularies: dict[str, Vocabulary]
+    usage: CorpusUsage
+
+
+def select_documents(corpus: CountedCorpus, weighting: Weighting) -> Selection:
+    """Choose the documents of suitable length that have a word of the vocabulary and a counterpart.
+
+    A counterpart is a document of the same concept in another language that is chosen as well. The vocabulary is that
+    of all documents of suitable length with counterparts: also of those, usually none, that have only rare words.
+    """
+    codes = {lang: _length_codes(d.unique_words, weighting) for lang, d in corpus.languages.items()}
+    shared = (corpus.document_counts() > 0).sum(axis=1) > 1
+    _mark_without_counterpart(corpus, codes, shared)
+    rows = {lang: np.flatnonzero(of_lang == _USED) for lang, of_lang in codes.items()}
+    candidates = corpus.select_rows(rows)
+    vocabularies = candidates.fit_vocabularies(weighting)
+    for lang, known in candidates.have_known_word(vocabularies).items():
+        codes[lang][rows[lang][~known]] = _CODES[RARE_WORDS]
+    _mark_without_counterpart(corpus, codes, shared)
+    chosen = candidates.select_rows({lang: np.flatnonzero(codes[lang][rows[lang]] == _USED) for lang in rows})
+    usage = CorpusUsage({lang: _usage(of_lang) for lang, of_lang in codes.items()}, _concept_usage(chosen, shared))
+    return Selection(chosen, {lang: vocabularies[lang] for lang in chosen.languages}, usage)
+
+
+def _length_codes(unique_words: Ints, weighting: Weighting) -> Ints:
+    """The reason why each document is left out for its length, _USED if it is not."""
+    codes = np.full(len(unique_words), _USED, np.int8)
+    codes[unique_words > weighting.max_unique] = _CODES[TOO_LONG]
+    codes[unique_words < weighting.min_unique] = _CODES[TOO_SHORT]
+    codes[unique_words == 0] = _CODES[NO_WORD]
+    return codes
+
+
+def _mark_without_counterpart(corpus: CountedCorpus, codes: Mapping[str, Ints], shared: Mask) -> None:
+    """Mark the used documents of concepts that no other language has a used document of.
+
+    ``shared``: the concepts that two languages or more have documents of, used or not.
+    """
+    languages = np.zeros(len(corpus.concepts), np.int64)
+    for lang, documents in corpus.languages.items():
+        languages[np.unique(documents.concepts[codes[lang] == _USED])] += 1
+    code = np.where(shared, _CODES[NO_COUNTERPART], _CODES[ONE_LANGUAGE])
+    for lang, documents in corpus.languages.items():
+        alone = (codes[lang] == _USED) & (languages[documents.concepts] < 2)
+        codes[lang][alone] = code[documents.concepts[alone]]
+
+
+def _usage(codes: Ints) -> Usage:
+    counts = np.bincount(codes, minlength=1 + len(REASONS))
+    left_out = Counter({reason: int(counts[code]) for reason, code in _CODES.items()})
+    return Usage(len(codes), int(counts[_USED]), _in_order(left_out))
+
+
+def _concept_usage(chosen: CountedCorpus, shared: Mask) -> Usage:
+    used = int((chosen.document_counts().sum(axis=1) > 0).sum()) if chosen.languages else 0
+    left_out = Counter({ONE_LANGUAGE: int((~shared).sum()), NO_COUNTERPART: int(shared.sum()) - used})
+    return Usage(len(shared), used, _in_order(left_out))
+
+
+def _in_order(left_out: Counter[str]) -> dict[str, int]:
+    return {reason: left_out[reason] for reason in REASONS if left_out[reason]}

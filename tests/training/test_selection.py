@@ -1,0 +1,116 @@
+"""Every document that is read is used or left out for one reason, and the count of each is right."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cr5.corpus.documents import Document
+from cr5.corpus.inputs import in_batches
+from cr5.features.tfidf import Weighting
+from cr5.features.tokeniser import Tokeniser
+from cr5.training.counted_corpus import CountedCorpus, count_corpus
+from cr5.training.selection import (
+    NO_COUNTERPART,
+    NO_WORD,
+    ONE_LANGUAGE,
+    RARE_WORDS,
+    REASONS,
+    TOO_LONG,
+    TOO_SHORT,
+    Selection,
+    Usage,
+    explain_reason,
+    select_documents,
+)
+
+WEIGHTING = Weighting(min_documents=2, min_unique=2, max_unique=4)
+
+
+def counted(documents: list[Document]) -> CountedCorpus:
+    return count_corpus(in_batches(documents), Tokeniser())
+
+
+def chosen_concepts(selection: Selection) -> dict[str, list[str]]:
+    corpus = selection.corpus
+    return {lang: [corpus.concepts[i] for i in d.concepts] for lang, d in corpus.languages.items()}
+
+
+def pair(concept: str, en: str, it: str) -> list[Document]:
+    return [Document(concept, "en", en), Document(concept, "it", it)]
+
+
+GOOD = [*pair("Q1", "dog cat", "cane gatto"), *pair("Q2", "dog cat", "cane gatto")]
+
+
+def test_documents_of_a_good_corpus_are_all_used() -> None:
+    selection = select_documents(counted(GOOD), WEIGHTING)
+    assert chosen_concepts(selection) == {"en": ["Q1", "Q2"], "it": ["Q1", "Q2"]}
+    assert selection.usage.documents == Usage(4, 4, {})
+    assert selection.usage.concepts == Usage(2, 2, {})
+    assert {lang: set(v.words) for lang, v in selection.vocabularies.items()} == {
+        "en": {"dog", "cat"},
+        "it": {"cane", "gatto"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("! ?", NO_WORD), ("dog dog", TOO_SHORT), ("dog cat bird fish mouse", TOO_LONG), ("rare words", RARE_WORDS)],
+)
+def test_a_document_is_left_out_for_its_reason_and_its_counterpart_with_it(text: str, reason: str) -> None:
+    selection = select_documents(counted([*GOOD, *pair("Q3", text, "cane gatto")]), WEIGHTING)
+    assert chosen_concepts(selection) == {"en": ["Q1", "Q2"], "it": ["Q1", "Q2"]}
+    assert selection.usage.languages == {"en": Usage(3, 2, {reason: 1}), "it": Usage(3, 2, {NO_COUNTERPART: 1})}
+    assert selection.usage.concepts == Usage(3, 2, {NO_COUNTERPART: 1})
+
+
+def test_a_concept_in_one_language_is_told_from_one_that_lost_its_counterpart() -> None:
+    alone = [Document("Q8", "en", "dog cat"), Document("Q8", "en", "cat dog")]
+    selection = select_documents(counted([*GOOD, *alone]), WEIGHTING)
+    assert selection.usage.languages["en"] == Usage(4, 2, {ONE_LANGUAGE: 2})
+    assert selection.usage.concepts == Usage(3, 2, {ONE_LANGUAGE: 1})
+
+
+def test_a_text_without_a_word_is_left_out_whatever_the_limits() -> None:
+    none = Weighting(min_documents=0, min_unique=0)
+    selection = select_documents(counted([*GOOD, Document("Q1", "en", "…")]), none)
+    assert selection.usage.languages["en"] == Usage(3, 2, {NO_WORD: 1})
+
+
+def test_a_language_that_has_nothing_left_is_not_in_the_selection() -> None:
+    selection = select_documents(counted([*GOOD, Document("Q1", "da", "hund")]), WEIGHTING)
+    assert list(selection.corpus.languages) == list(selection.vocabularies) == ["en", "it"]
+    assert selection.usage.languages["da"] == Usage(1, 0, {TOO_SHORT: 1})
+
+
+def test_an_explanation_names_the_setting_with_its_value() -> None:
+    assert "`min_unique=2`" in explain_reason(TOO_SHORT, WEIGHTING)
+    assert "`max_unique=4`" in explain_reason(TOO_LONG, WEIGHTING)
+    assert "`min_documents=2`" in explain_reason(RARE_WORDS, WEIGHTING)
+    assert all(explain_reason(reason, WEIGHTING) for reason in REASONS)
+
+
+TEXTS = st.lists(st.sampled_from(["a1", "b2", "c3", "d4", "!"]), min_size=1, max_size=6).map(" ".join)
+DOCUMENTS = st.lists(st.builds(Document, st.sampled_from("QRST"), st.sampled_from(["en", "it", "da"]), TEXTS))
+
+
+@given(DOCUMENTS, st.integers(0, 3), st.integers(3, 5), st.integers(0, 3))
+def test_read_is_used_plus_left_out(documents: list[Document], least: int, most: int, frequent: int) -> None:
+    weighting = Weighting(min_documents=frequent, min_unique=least, max_unique=most)
+    selection = select_documents(counted(documents), weighting)
+    usage = selection.usage
+    for part in (*usage.languages.values(), usage.documents, usage.concepts):
+        assert part.read == part.used + sum(part.left_out.values())
+        assert all(part.left_out.values())
+    assert usage.documents.read == len(documents)
+    assert usage.concepts.read == len({d.concept for d in documents})
+    here = selection.corpus.languages
+    assert {lang: part.used for lang, part in usage.languages.items() if part.used} == {
+        lang: len(d) for lang, d in here.items()
+    }
+    if here:  # every concept has two languages, and every row a known word
+        assert ((selection.corpus.document_counts() > 0).sum(axis=1) != 1).all()
+        for lang, d in here.items():
+            X = selection.vocabularies[lang].transform(d.local_counts)
+            assert (np.diff(X.indptr) > 0).all()
