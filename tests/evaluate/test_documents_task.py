@@ -429,7 +429,7 @@ def test_a_failed_training_is_described_and_the_others_are_evaluated(held_out: H
     )
     assert {score.regime for score in run.scores} == {"joint"}
     assert describe_failures(run.failed) == [
-        "cr5, low-resource (3 language pairs): `rank=40` must be below the number of shared concepts, 30; "
+        "cr5, low-resource (3 language pairs): `rank=40` is too large for 30 shared concepts; "
         "use `rank<=29`, or add documents"
     ]
 
