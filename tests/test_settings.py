@@ -132,7 +132,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     chosen = make_settings(**given)
     assert chosen == make_settings(rank=300, ridge=0.5, lowercase=True, min_unique=3)
     assert Settings.from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
-    assert message(rank=np.float64(2.5)) == "`rank=2.5` must be a whole number of at least 1"
+    assert message(rank=np.float64(2.5)) == '`rank=2.5` must be a whole number of at least 1, or "auto"'
     assert message(ridge=np.float32("nan")) == '`ridge=nan` must be a number above 0, or "auto"'
 
 

@@ -24,7 +24,16 @@ from cr5.language_map import LanguageMap
 from cr5.progress import ProgressCallback, no_progress, stop_on_interrupt
 from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
 from cr5.retrieval.vectors import document_vectors, row_products
-from cr5.settings import Metric, Ridge, Settings, changed_settings, make_settings, setting_rows, settings_docstring
+from cr5.settings import (
+    Metric,
+    Rank,
+    Ridge,
+    Settings,
+    changed_settings,
+    make_settings,
+    setting_rows,
+    settings_docstring,
+)
 from cr5.storage.model_files import ModelFolder, check_model_folder, open_model, save
 
 if TYPE_CHECKING:  # encoding needs nothing of this

@@ -60,7 +60,7 @@ class Cr5Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def _n_features_out(self) -> int:
-        return self.model_.settings.rank
+        return self.model_.rank
 
     def __sklearn_clone__(self) -> Self:
         """An unfitted copy. A fitted model is a parameter like any other, and stays fitted."""
