@@ -258,8 +258,7 @@ def test_a_failed_run_writes_nothing(corpus: Path, tmp_path: Path, fails: Callab
         tmp_path / "out",
     )
     assert message == (
-        "cr5, joint: --rank 9999 is too large for 180 shared concepts, of which --ridge auto holds out 20, "
-        "and 750 words; "
+        "cr5, joint: --rank 9999 is too large for 180 shared concepts, of which --ridge auto holds out 20; "
         "use --rank <= 159, or add documents"
     )
     assert not list((tmp_path / "out").iterdir())
@@ -396,8 +395,7 @@ def test_the_command_fails_at_the_end_if_cr5_itself_could_not_run(
     assert run([*given, "-o", str(tmp_path / "out")]) == 1
     caught = capsys.readouterr()
     expected = (
-        "cr5, joint: --rank 9999 is too large for 180 shared concepts, of which --ridge auto holds out 20, "
-        "and 750 words; "
+        "cr5, joint: --rank 9999 is too large for 180 shared concepts, of which --ridge auto holds out 20; "
         "use --rank <= 159, or add documents"
     )
     assert f"could not run: {expected}" in " ".join(caught.out.split())

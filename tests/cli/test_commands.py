@@ -252,7 +252,7 @@ def test_a_fit_that_has_not_converged_warns_and_is_saved(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--rank", "150"], "--rank 150 is too large for 150 shared concepts, and 750 words; "
+        (["--rank", "150"], "--rank 150 is too large for 150 shared concepts; "
          "use --rank <= 149, or add documents"),
         (["--set", "rnak=5"], "there is no setting 'rnak'; did you mean rank?"),
         (["--set", "tol=abc"], "--set tol=abc must be a number of at least 0"),

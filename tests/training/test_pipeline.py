@@ -102,11 +102,11 @@ def test_limits_that_leave_out_most_documents_warn(documents: list[Document]) ->
 
 @pytest.mark.parametrize("rank", [150, 151, 3000])
 def test_a_rank_beyond_the_concepts_is_refused(corpus: CountedCorpus, rank: int) -> None:
-    assert_refused(corpus, f"`rank={rank}` is too large for 150 shared concepts, and", "`rank<=149`", rank=rank)
+    assert_refused(corpus, f"`rank={rank}` is too large for 150 shared concepts; use ", "`rank<=149`", rank=rank)
 
 
 def test_a_rank_beyond_the_vocabulary_is_refused(corpus: CountedCorpus) -> None:
-    assert_refused(corpus, "`rank=60` is too large", "30 words", "`rank<=30`", max_words=10)
+    assert_refused(corpus, "`rank=60` is too large for the 30 words", "`rank<=30`", max_words=10)
 
 
 @pytest.mark.slow

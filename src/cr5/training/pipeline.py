@@ -226,10 +226,10 @@ def choose_rank(settings: Settings, concepts: int, words: int) -> int:
         return min(settings.nominal_rank, largest)
     if settings.rank > largest:
         of_them = f', of which `ridge="auto"` holds out {held_out:,}' if held_out else ""
-        raise CorpusError(
-            f"`rank={settings.rank}` is too large for {concepts:,} shared concepts{of_them}, and {words:,} words; "
-            f"use `rank<={largest}`, or add documents"
+        limit = (
+            f"the {words:,} words of all languages" if words == largest else f"{concepts:,} shared concepts{of_them}"
         )
+        raise CorpusError(f"`rank={settings.rank}` is too large for {limit}; use `rank<={largest}`, or add documents")
     return settings.rank
 
 
