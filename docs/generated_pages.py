@@ -8,7 +8,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from typer.main import get_command
 
-from cr5.cli.commands import app
+from cr5.cli.app import app
 from cr5.settings import setting_rows
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cr5.cli.commands import app
+from cr5.cli.app import app
 from cr5.cli.messages import in_command_line_terms
 
 

@@ -7,7 +7,7 @@ import sys
 import typer
 from rich.text import Text
 
-from cr5.cli.commands import app
+from cr5.cli.app import app
 from cr5.cli.messages import in_command_line_terms
 from cr5.cli.render.console import err
 from cr5.errors import Cr5Error

@@ -1,18 +1,14 @@
-"""The commands that train and use a model, and the command ``cr5`` that holds all others."""
+"""The commands that train and use a model."""
 
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cr5 import __version__
-from cr5.cli import corpora as corpus_commands
-from cr5.cli import evaluation, search
-from cr5.cli.demo import run_demo
+from cr5.cli.app import app
 from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import (
     Corpora,
@@ -31,40 +27,13 @@ from cr5.cli.options import (
     read_corpora,
 )
 from cr5.cli.render import console, models
-from cr5.cli.render.console import err, out
-from cr5.cli.reproduction import reproduce
-from cr5.cli.serve import serve
+from cr5.cli.render.console import err
 from cr5.corpus.skipped import OnError as CorpusErrors
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error, Cr5Warning
 from cr5.model import Cr5, checkpoint_path, train_model
 from cr5.storage import vector_files
 from cr5.training.engines.registry import EngineName
-
-app = typer.Typer(
-    name="cr5",
-    help="Place documents of any language into one vector space, learned from your own corpus.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(corpus_commands.app, name="corpus")
-app.add_typer(evaluation.app, name="eval")
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        out.print(f"cr5 {__version__}")
-        raise typer.Exit
-
-
-Version = Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")]
-
-
-@app.callback()
-def _root(version: Version = False) -> None:
-    pass
 
 
 def train(
@@ -264,20 +233,3 @@ def _text(given: str) -> str:
     if not given.startswith("@"):
         return given
     return decode_utf8(Path(given[1:]).read_bytes(), given[1:])
-
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "demo": run_demo,
-    "train": train,
-    "encode": encode,
-    "similar": similar,
-    "explain": explain,
-    "info": info,
-    "index": search.index,
-    "search": search.search,
-    "pairs": search.pairs,
-    "serve": serve,
-    "reproduce": reproduce,
-}
-for name, command in COMMANDS.items():
-    app.command(name)(command)

@@ -2,16 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from typer.main import get_command
-
-from cr5.features.tfidf import Weighting
-from cr5.features.tokeniser import Tokeniser
-from cr5.settings import Settings
-
-SETTINGS = frozenset(field.name for part in (Settings, Weighting, Tokeniser) for field in fields(part))
 
 # A parameter in backticks, alone or with what is done to it: `rank`, `rank=500`, `rank <= 399`, `on_error="skip"`.
 _PARAMETER = re.compile(r"`(\w+)(?:(\s*[<>]?=\s*|\s*[<>]\s*)([^`]*))?`")
@@ -23,6 +17,8 @@ def in_command_line_terms(message: str, app: Any = None) -> str:
     Names that are neither options of ``app`` nor settings lose their backticks and stay as they are. ``app`` is not
     needed for a message that names settings without an option of their own.
     """
+    if not _PARAMETER.search(message):
+        return message
     options = {} if app is None else dict(_options(get_command(app)))
 
     def replaced(match: re.Match[str]) -> str:
@@ -39,9 +35,16 @@ def _shown(options: Mapping[str, str], name: str, operator: str, value: str) -> 
         if operator == "=":
             return f"{options[name]} {value}" if value not in ("True", "None") else options[name]
         return f"{options[name]} {operator} {value}".strip()
-    if name in SETTINGS:
+    if name in _setting_names():
         return f"--set {name}{operator}{value}" if operator == "=" else f"--set {name} {operator} {value}".strip()
     return f"{name}{operator}{value}"
+
+
+@cache
+def _setting_names() -> frozenset[str]:
+    from cr5.settings import setting_rows
+
+    return frozenset(row.name for row in setting_rows())
 
 
 def _options(command: Any) -> Iterator[tuple[str, str]]:
