@@ -19,6 +19,7 @@ import pytest
 
 import cr5
 from cr5 import Cr5
+from cr5.cli.app import COMMANDS, load_command
 
 PACKAGE = Path(cr5.__file__).parent
 HELPERS = Path(__file__).parent / "helpers"
@@ -51,7 +52,7 @@ def test_importing_the_package_loads_no_large_library() -> None:
 
 
 def test_the_names_of_the_package_load_no_large_library() -> None:
-    loaded = loaded_by("from cr5 import Cr5, Cr5Error, NotConverged, Skipped")
+    loaded = loaded_by("from cr5 import CorpusError, Cr5Error, ModelFileError, Skipped")
     assert not loaded & {"numba", "llvmlite", "scipy", "pyarrow", "py3langid", "safetensors", "rich", "typer"}
 
 
@@ -69,6 +70,11 @@ def test_encoding_loads_nothing_that_only_training_needs(model_folder: Path, mod
         "cr5.training", "cr5.corpus.reading", "numba", "llvmlite", "dask", "distributed", "sklearn", "py3langid",
         "safetensors", "pyarrow.parquet", "pyarrow.json", "rich", "typer",
     }  # fmt: skip
+
+
+def test_the_list_of_commands_has_their_summaries() -> None:
+    for name, target in COMMANDS.items():
+        assert (load_command(name).help or "").split("\n\n")[0].replace("\n", " ") == target.summary
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
@@ -128,7 +134,7 @@ def container() -> Iterator[tuple[Path, Path]]:
             path.chmod(0o755)
 
 
-COMMANDS = """
+SESSION = """
     import sys
     from pathlib import Path
     from cr5 import Cr5
@@ -151,9 +157,7 @@ COMMANDS = """
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="Windows has no such containers")
-@pytest.mark.parametrize(
-    "home", [None, "/", "/nonexistent"], ids=["no home", "the root as home", "a home that is missing"]
-)
+@pytest.mark.parametrize("home", [None, "/"], ids=["no home", "the root as home"])
 def test_a_read_only_package_runs_for_a_user_without_name_and_home(
     container: tuple[Path, Path], home: str | None
 ) -> None:
@@ -163,7 +167,7 @@ def test_a_read_only_package_runs_for_a_user_without_name_and_home(
     site, work = container
     paths = os.pathsep.join([str(site), sysconfig.get_path("purelib")])
     variables = {"PATH": os.environ["PATH"], "PYTHONPATH": paths} | ({} if home is None else {"HOME": home})
-    printed = run(COMMANDS, python=python, cwd=work, env=variables, **as_stranger()).splitlines()
+    printed = run(SESSION, python=python, cwd=work, env=variables, **as_stranger()).splitlines()
     documents, hits = map(int, printed[-1].split())
     assert (documents, hits) == (800, 10)
     assert {path.name for path in work.iterdir()} == {"model", "index"}  # no folder called ~
