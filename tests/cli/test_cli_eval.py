@@ -1,6 +1,7 @@
 """``cr5 eval`` and ``cr5 reproduce``: what they print and write, and their error messages."""
 
 import csv
+import inspect
 import json
 import re
 import shlex
@@ -18,7 +19,7 @@ from html_tree import parse
 from miniature import write_miniature
 
 from cr5 import Cr5, Document, evaluate, read, write
-from cr5.cli import run
+from cr5.cli import evaluation, run
 from cr5.evaluate.systems.registry import SYSTEMS
 from cr5.evaluate.systems.shared_tokens import shared_tokens
 from cr5.evaluate.systems.space import Space
@@ -326,6 +327,7 @@ def test_cr5_trained_as_a_baseline_does_not_replace_the_model(
     beside = json.loads(
         done("eval", "sentences", model_folder, *files, "--train", corpus, "--systems", "cr5", "--json")
     )
+    assert beside["facts"]["training"]["aa"] == {"read": 300, "trained": 300, "short": 0, "long": 0}
     first = {s["system"]: s for s in beside["scores"]}
     assert set(first) == {"cr5", "cr5 (trained here)"}
     assert first["cr5"]["signature"] == alone["scores"][-1]["signature"]
@@ -416,6 +418,22 @@ def test_all_files_are_written_when_the_reader_of_the_output_closes_it(corpus: P
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         "run.json", "scores.csv", "report.md", "report.html", "split.json",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("task", ["documents", "sentences", "words"])
+def test_a_command_has_the_parameters_and_defaults_of_its_function(task: str) -> None:
+    """So that the two lists cannot drift apart."""
+    only_command = {"documents": {"corpora", "preset", "rank", "ridge", "setting", "held_out_texts"}}
+    only_function = {"documents": {"corpus", "settings", "name", "skipped", "should_stop"}}
+    command = dict(inspect.signature(getattr(evaluation, task)).parameters)
+    function = dict(inspect.signature(getattr(evaluate, task)).parameters)
+    assert command.keys() - function.keys() == only_command.get(task, set()) | {"details", "json"}
+    assert function.keys() - command.keys() == only_function.get(task, set()) | {"progress"}
+    for name in command.keys() & function.keys():
+        of_command, of_function = command[name].default, function[name].default
+        if isinstance(of_function, tuple):  # which the command takes as text with commas, or several times
+            of_command = tuple(of_command.split(",")) if of_command else ()
+        assert of_command == of_function, name
 
 
 def test_a_comparable_corpus_must_have_the_language_order_of_the_split(

@@ -181,8 +181,8 @@ def test_unknown_words_are_misses_and_are_counted(model: Cr5, tmp_path: Path) ->
     assert run.direction("aa", "bb").coverage == [0.0, 0.0] + [1.0] * 31
     among = [100 * sum(rank == 1 for rank in score.ranks) / 30 for score in run.scores]
     assert run.notes == [
-        "cr5, aa>bb: 2 of 33 queries are not in its vocabulary, and of 1 others no translation is: all of them are "
-        "misses; P@1 among the 30 queries whose words are known: "
+        "cr5, aa>bb: of 33 queries, 2 are not in its vocabulary and 1 have no translation in it; these count as "
+        "misses; P@1 among the other 30: "
         f"{among[0]:.1f} by cosine, {among[1]:.1f} by CSLS"
     ]
     assert among[0] == pytest.approx(cosine.precision(1) * 33 / 30)

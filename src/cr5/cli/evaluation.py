@@ -342,7 +342,7 @@ def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Ski
     else:
         if skipped:
             console.skipped_lines(skipped)
-        scores.run_tables(run, details=details, translate=lambda text: in_command_line_terms(text, app))
+        scores.run_tables(run, details, lambda text: in_command_line_terms(text, app), has_files=output is not None)
         written(output)
     own = [failed for (name, _), group in run.not_measured().items() if run.role(name) == "own" for failed in group]
     if own:

@@ -266,9 +266,9 @@ def sentences(
     pairs = read_aligned(paths, None if langs is None else list(langs))
     loaded = model if isinstance(model, Cr5) else Cr5.load(model)
     tested_langs = sorted({lang for pair in pairs for lang in pair.langs})
-    spaces, details, failed = load_spaces(loaded, tested_langs, train, entries, word_pairs, progress)
+    loaded_spaces = load_spaces(loaded, tested_langs, train, entries, word_pairs, progress)
     run = evaluate_sentences(
-        spaces,
+        loaded_spaces.spaces,
         pairs,
         tokeniser=loaded.settings.tokeniser,
         queries=queries,
@@ -277,10 +277,11 @@ def sentences(
         csls_over=csls_over,
         query_set="validation" if validation else "test",
         title=title(corpus_name(paths), tested_langs),
-        training_details=details,
-        failed=failed,
+        training_details=loaded_spaces.details,
+        failed=loaded_spaces.failed,
         progress=progress,
     )
+    run.facts.update(loaded_spaces.facts)
     return _finish(run, [SYSTEMS["cr5"], *entries], started, output)
 
 
@@ -323,17 +324,18 @@ def words(
         read_dictionary(path)  # fail early
     loaded = model if isinstance(model, Cr5) else Cr5.load(model)
     langs = sorted({lang for path in paths for lang in dictionary_languages(path)})
-    spaces, details, failed = load_spaces(loaded, langs, train, entries, word_pairs, progress)
+    loaded_spaces = load_spaces(loaded, langs, train, entries, word_pairs, progress)
     run = evaluate_words(
-        spaces,
+        loaded_spaces.spaces,
         paths,
         tokeniser=loaded.settings.tokeniser,
         csls_over=csls_over,
         title=title(corpus_name(paths), langs),
-        training_details=details,
-        failed=failed,
+        training_details=loaded_spaces.details,
+        failed=loaded_spaces.failed,
         progress=progress,
     )
+    run.facts.update(loaded_spaces.facts)
     return _finish(run, [SYSTEMS["cr5"], *entries], started, output)
 
 

@@ -154,11 +154,13 @@ class LoadedSpaces(NamedTuple):
     """The spaces of a model and of baselines trained beside it.
 
     ``details`` is what signatures say about the training of the baselines, ``failed`` those that could not be trained.
+    ``facts`` say how many documents of every language they were trained on, and why not on the others.
     """
 
     spaces: dict[str, Space]
     details: dict[str, str]
     failed: list[FailedSystem]
+    facts: dict[str, dict[str, dict[str, int]]]
 
 
 def load_spaces(
@@ -177,7 +179,7 @@ def load_spaces(
         )
     spaces: dict[str, Space] = {"cr5": model_space(model, known)}
     if train is None:
-        return LoadedSpaces(spaces, {}, [])
+        return LoadedSpaces(spaces, {}, [], {})
     batches = read_documents(train, known, "raise", Skipped())
     corpus = read_texts(batches, model.settings.tokeniser, langs=known, progress=progress)
     weighting = model.settings.weighting
@@ -190,7 +192,12 @@ def load_spaces(
         with builder.record_failure(name, TRAINED_ELSEWHERE, known):
             spaces[name] = fit(texts, rank=model.rank, seed=model.settings.seed)
             details[name] = f"trained on {corpus.digest}"
-    return LoadedSpaces(spaces, details, builder.failed)
+    counted = {}
+    for lang, of_lang in corpus.languages.items():
+        short = int((of_lang.counts.unique_words < weighting.min_unique).sum())
+        kept = len(texts[lang])
+        counted[lang] = {"read": len(of_lang), "trained": kept, "short": short, "long": len(of_lang) - kept - short}
+    return LoadedSpaces(spaces, details, builder.failed, {"training": counted})
 
 
 def check_output(output: str | Path | None) -> None:

@@ -74,7 +74,7 @@ def test_the_terminal_details_one_system_and_says_how_to_see_the_others(
     rows = expected_rows(json.loads(json.dumps(replace(several, scores=asked).to_json())))
     assert direction_lines(lines) == expected_direction_lines(rows)
     assert {"cr5 as asked, joint", "cr5 as asked, pairwise"} <= set(lines)
-    assert "-o FOLDER writes the figures of every system, --details prints them" in lines
+    assert "--details prints the figures of every system, -o FOLDER writes them" in lines
     for system in ("floor", "cr5 also", "CL-LSI [x]"):
         assert len([line for line in lines if line.startswith(f"{system} ")]) == 2
 

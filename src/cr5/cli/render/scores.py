@@ -37,10 +37,11 @@ MIN_NAME_WIDTH = 16  # of a system's name that has to be broken
 MEASURE_ORDER: tuple[Measure, ...] = ("cosine", "csls")  # as in the paper's table
 
 
-def run_tables(run: Run, details: bool = False, translate: Callable[[str], str] = str) -> None:
+def run_tables(run: Run, details: bool = False, translate: Callable[[str], str] = str, has_files: bool = False) -> None:
     """Print systems side by side, then the main system, or with ``details`` every system, direction by direction.
 
-    ``translate`` turns the messages of the library into those of the command line.
+    ``translate`` turns the messages of the library into those of the command line. ``has_files`` says that all figures
+    are in files already.
     """
     report = Report(run)
     if report.headline:
@@ -59,7 +60,8 @@ def run_tables(run: Run, details: bool = False, translate: Callable[[str], str] 
         _print_details(table, report.has_many_pairs)
     if len(shown) < len(report.details):
         out.print()
-        out.print(Text("-o FOLDER writes the figures of every system, --details prints them", "dim"))
+        other_way = "" if has_files else ", -o FOLDER writes them"
+        out.print(Text(f"--details prints the figures of every system{other_way}", "dim"))
     _print_notes(run, translate)
 
 

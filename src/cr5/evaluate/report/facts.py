@@ -91,6 +91,13 @@ def _describe_corpus(described: Facts, value: Any) -> None:
     described.tables.append(FactTable("documents", [DOCUMENT_COLUMNS[key] for key in shown], rows))
 
 
+def _describe_training(described: Facts, value: Any) -> None:
+    """The documents that baselines were trained on, beside a model that was trained elsewhere."""
+    keys = list(next(iter(value.values())))
+    rows = {lang: [format_count(counts[key]) for key in keys] for lang, counts in value.items()}
+    described.tables.append(FactTable("documents for baselines", [DOCUMENT_COLUMNS[key] for key in keys], rows))
+
+
 def _describe_split(described: Facts, value: Any) -> None:
     described.single["split"] = f"seed {value['seed']}, digest {value['digest']}"
     described.single["documents used"] = f"{value['smallest']:,} to {value['largest']:,} unique words"
@@ -124,6 +131,7 @@ def _describe_seconds(described: Facts, value: Any) -> None:
 
 _DESCRIBED: dict[str, Callable[[Facts, Any], None]] = {
     "corpus": _describe_corpus,
+    "training": _describe_training,
     "split": _describe_split,
     "csls": _describe_csls,
     "settings": _describe_settings,

@@ -192,9 +192,9 @@ def _query(
     )  # fmt: skip
     unknown, unanswered = int((rows < 0).sum()), int(((rows >= 0) & ~answered).sum())
     builder.notes.append(
-        f"{name}, {queries.direction}: {unknown:,} of {size:,} queries are not in its vocabulary, and of "
-        f"{unanswered:,} others no translation is: all of them are misses; P@1 among the {len(known):,} queries whose "
-        f"words are known: {among_known['cosine']:.1f} by cosine, {among_known['csls']:.1f} by CSLS"
+        f"{name}, {queries.direction}: of {size:,} queries, {unknown:,} are not in its vocabulary and {unanswered:,} "
+        f"have no translation in it; these count as misses; P@1 among the other {len(known):,}: "
+        f"{among_known['cosine']:.1f} by cosine, {among_known['csls']:.1f} by CSLS"
     )
     seconds, report = float(space.report.get("seconds", 0.0)), dict(space.report)
     builder.trained.append(TrainedSystem(name, TRAINED_ELSEWHERE, sorted(codes.values()), seconds, report))
