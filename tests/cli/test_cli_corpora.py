@@ -348,6 +348,92 @@ def test_skipped_problems_are_counted_with_an_example(
     assert [d.text for d in read(tmp_path / "corpus.jsonl")] == ["good", "bene\nmale"]
 
 
+def test_an_empty_bible_does_not_vanish_silently(
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bible(tmp_path)
+    (tmp_path / "dan-one.txt").write_text("Hunden gør.\nDen sover.\n")
+    (tmp_path / "eng-one.txt").write_text("\n\n")
+    arguments = ["bible", tmp_path, "--references", tmp_path / "vref.txt", "--by", "verse"]
+    assert command(*arguments, "-o", "corpus.jsonl") == 0
+    printed = capsys.readouterr()
+    assert re.search(r"^ en +0 +2 ", printed.out, re.MULTILINE)
+    told = f"documents: 6 read, 4 written, 2 skipped\n  2: no text (first: {tmp_path}/eng-one.txt: GEN 1:1)\n"
+    assert told in printed.out
+    assert f"files: 4 found, 3 read, 1 skipped\n  1: list of references (first: {tmp_path}/vref.txt)\n" in printed.out
+    assert printed.err == "warning: nothing is left of en; see above what was skipped\n"
+    assert command(*arguments, "-o", "corpus.jsonl", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["documents"] == {"read": 6, "written": 4, "skipped": {"no text": 2}}
+    assert found["languages"]["en"]["skipped"] == {"no text": 2}
+
+
+def test_files_of_other_extensions_are_named_with_the_option_that_reads_them(
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = pages(tmp_path)
+    for name in ("en/a.adoc", "it/a.adoc", "en/LICENSE"):
+        (tmp_path / "docs" / name).write_text(ENGLISH)
+    assert command("folder", *arguments, "-o", "corpus.jsonl") == 0
+    assert (
+        "files: 5 found, 2 read, 3 skipped 3: other extensions, .adoc 2, none 1; name the format of those that are "
+        "pages with --as, as in --as adoc=text" in words(capsys.readouterr().out)
+    )
+    assert command("folder", *arguments, "--as", "adoc=text", "--lang", "docs=en", "-o", "corpus.jsonl") == 0
+    assert "files: 5 found, 4 read, 1 skipped" in capsys.readouterr().out
+
+
+def test_a_guessed_encoding_is_reported(
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = pages(tmp_path)
+    (tmp_path / "docs/it/latin.txt").write_bytes("Il perché è già così.".encode("latin-1"))
+    assert command("folder", *arguments, "-o", "corpus.jsonl") == 0
+    told = f"encoding guessed, 1 file: windows-1252 (first: {tmp_path}/docs/it/latin.txt)\n"
+    assert told in capsys.readouterr().out
+    assert command("folder", *arguments, "-o", "corpus.jsonl", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["guessed_encodings"] == {"windows-1252": 1}
+
+
+def test_a_latin_1_page_that_cannot_be_guessed_is_named_with_the_way_to_skip_it(
+    tmp_path: Path, fails: Callable[..., str]
+) -> None:
+    arguments = pages(tmp_path)
+    (tmp_path / "docs/en/cyrillic.txt").write_bytes("Привет".encode("cp1251"))
+    assert fails("folder", *arguments, "-o", "corpus.jsonl") == (
+        f"{tmp_path}/docs/en/cyrillic.txt: byte 1 (0xcf) is not valid UTF-8, and no other encoding is evident; "
+        f"convert it with iconv{OR_SKIP}"
+    )
+
+
+def test_concepts_that_hardly_any_two_languages_share_are_shown(
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for lang in ("en", "it"):
+        (tmp_path / "docs" / lang).mkdir(parents=True)
+        for i in range(150):
+            (tmp_path / "docs" / lang / f"{lang}-page-{i:03}.txt").write_text(f"{lang} {i}")
+    (tmp_path / "docs/en/both.txt").write_text(ENGLISH)
+    (tmp_path / "docs/it/both.txt").write_text(ITALIAN)
+    assert command("folder", "docs", "-o", "corpus.jsonl") == 0
+    assert capsys.readouterr().err == (
+        "warning: 1 of 301 concepts is in two languages, probably because their names do not match (en: both, "
+        "en-page-000, en-page-001; it: both, it-page-000, it-page-001); check the options that say where a path or row "
+        "has its concept and its language\n"
+    )
+
+
+def test_files_that_are_no_corpus_are_named_when_a_folder_is_read(
+    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/a.jsonl").write_text('{"concept": "a", "lang": "en", "text": "one"}\n')
+    for name in ("b.json", "manifest.json", ".hidden"):
+        (tmp_path / "corpus" / name).write_text("{}")
+    assert command("convert", "corpus", "-o", "b.csv") == 0
+    assert capsys.readouterr().err.startswith("note: 1 file not read, such as corpus/b.json; the formats are .jsonl, ")
+
+
 def test_a_selected_language_that_is_missing_gives_a_warning(
     tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -400,8 +486,8 @@ OR_SKIP = ", or skip such input with --on-error skip"
         (["table", "nil.csv"], "nil.csv: empty, without a header; remove it or write one"),
         (
             ["table", "cut.csv", "--lang", "en"],
-            "cut.csv: no column 'concept', only id, body; name the right ones with --concept-column, --lang-column and "
-            "--text-column",
+            "cut.csv: no column 'concept', only id, body; name the column that says what a row is about with "
+            "--concept-column",
         ),
         (
             ["table", "numbers.csv", "--lang-column", "-"],

@@ -225,6 +225,16 @@ def test_without_skipping_the_accounts_are_right_or_an_error_says_how_to_skip(
         assert strict.to_json() == lenient.to_json()
 
 
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_corpus_may_be_written_into_the_folder_that_is_read(name: str, tmp_path: Path) -> None:
+    put(tmp_path, CASES[name].good)
+    first = run(name, tmp_path, tmp_path / "corpus.jsonl")
+    content = (tmp_path / "corpus.jsonl").read_bytes()
+    assert run(name, tmp_path, tmp_path / "corpus.jsonl").to_json() == first.to_json()
+    assert (tmp_path / "corpus.jsonl").read_bytes() == content
+    assert first.files_found == len(CASES[name].good.files)
+
+
 def test_readers_make_documents_only_through_the_accounting() -> None:
     folder = Path(cr5.sources.__file__).parent
     for path in set(folder.glob("*.py")) - {folder / "accounting.py", folder / "clean.py"}:

@@ -155,7 +155,7 @@ def test_other_extensions_are_counted_and_read_on_request(tmp_path: Path) -> Non
     )
     accounting = Accounting()
     assert [d.text for d in read_folder(tmp_path, accounting=accounting)] == ["two"]
-    assert accounting.extensions() == {".adoc": 2, ".page": 1, "no extension": 1}
+    assert accounting.extensions() == {".adoc": 2, ".page": 1, "none": 1}
     found = list(read_folder(tmp_path, read_as=["adoc=markdown"]))
     assert [(d.lang, d.concept, d.text) for d in found] == [("en", "a", "one"), ("en", "b", "two"), ("it", "a", "uno")]
     found = list(read_folder(tmp_path, read_as="html"))
@@ -197,7 +197,7 @@ def test_western_pages_are_read_where_the_encoding_is_evident_and_counted(tmp_pa
         " ".join(FRENCH.split()),
         "Ça va",
     ]
-    assert accounting.guessed_encodings.examples == {"cp1252": str(tmp_path / "fr/a.txt")}
+    assert accounting.guessed_encodings.examples == {"windows-1252": str(tmp_path / "fr/a.txt")}
     assert accounting.errors.total == 0
 
 
@@ -284,7 +284,7 @@ def test_a_pattern_without_a_match_is_an_error_with_some_paths(tmp_path: Path) -
 def test_a_folder_without_pages_is_an_error(tmp_path: Path) -> None:
     assert message(tree(tmp_path, {"en/x.adoc": "x", "it/x.adoc": "x", "LICENSE": "x"})) == (
         "ROOT: no file ends in .html, .htm, .xhtml, .md, .markdown, .mdx, .rst, .txt; there are .adoc (2), "
-        "no extension (1); name the format of others, as in `read_as=adoc=text`"
+        "none (1); name the format of others, as in `read_as=adoc=text`"
     )
 
 

@@ -161,14 +161,33 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
 def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: str) -> None:
     path = written(tmp_path / f"x.{suffix}", [{"id": "1", "lang": "it", "text": "a"}], ["id", "lang", "text"])
-    remedy = "name the right ones with `concept_column`, `lang_column` and `text_column`"
-    about = f"x.{suffix}: no column '{{}}', only id, lang, text; {remedy}"
-    assert message(path) == about.format("concept")
-    assert message(path, concept_column="id", text_column="body") == about.format("body")
-    assert message(path, concept_column="id", lang_column="language") == about.format("language")
-    assert message(path, concept_column="id", title_column="name") == about.format("name")
-    assert message(path, concept_column="key", wide={"it": "text"}) == about.format("key")
-    assert message(path, wide={"it": "testo"}) == about.format("testo")
+    about = f"x.{suffix}: no column '{{}}', only id, lang, text; name {{}}"
+    concept = "the column that says what a row is about with `concept_column`"
+    lang = "the column of the language with `lang_column`, or the language of all rows with `lang`"
+    assert message(path) == about.format("concept", concept)
+    assert message(path, concept_column="id", text_column="body") == about.format("body", "it with `text_column`")
+    assert message(path, concept_column="id", lang_column="language") == about.format("language", lang)
+    title = "the right one with `title_column` or `url_column`"
+    assert message(path, concept_column="id", title_column="name") == about.format("name", title)
+    assert message(path, concept_column="key", wide={"it": "text"}) == about.format("key", concept)
+    wide = "the column of it with `wide=it=NAME`"
+    assert message(path, wide={"it": "testo"}) == about.format("testo", wide)
+
+
+def test_a_table_without_a_header_is_told_from_one_with_other_names(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"1,en,{'one sentence ' * 20}\n")
+    found = message(path)
+    assert found.startswith("x.csv: no column 'concept', only 1, en, one sentence")
+    assert found.endswith("…; the first line does not seem to be a header; write one that names the columns")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_the_one_that_divides_the_header(tmp_path: Path, delimiter: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(delimiter.join(["key", "it", "en"]) + "\n" + delimiter.join(["1", '"uno; due, tre"', "one"]) + "\n")
+    found = read_table([path], concept_column="key", wide={"it": "it", "en": "en"})
+    assert [d.text for d in found] == ["uno; due, tre", "one"]
 
 
 @pytest.mark.parametrize(

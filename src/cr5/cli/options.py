@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from cr5.cli.render.console import err, plural
+from cr5.corpus.formats import FORMAT_NAMES
 from cr5.corpus.reading import CorpusReader, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
@@ -62,8 +64,12 @@ def comma_separated(text: str | None) -> list[str] | None:
 def read_corpora(
     corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped
 ) -> CorpusReader:
-    """Read files, folders and the built-in encyclopedia in batches."""
-    return read_batches(corpora, langs=comma_separated(langs), on_error=on_error, skipped=skipped)
+    """Read files, folders and the built-in encyclopedia in batches; name the files in folders that are not read."""
+    reader = read_batches(corpora, langs=comma_separated(langs), on_error=on_error, skipped=skipped)
+    if reader.ignored:
+        count, formats = plural(len(reader.ignored), "file"), FORMAT_NAMES
+        err.print(f"note: {count} not read, such as {min(reader.ignored)}; the formats are {formats}", soft_wrap=True)
+    return reader
 
 
 def parse_ridge(text: str | None) -> float | str | None:

@@ -12,6 +12,7 @@ from cr5.cli.options import Json, Langs, OnError, Store, comma_separated, decode
 from cr5.cli.render import console
 from cr5.cli.render import search as render
 from cr5.cli.render.console import err, out
+from cr5.corpus.reading import read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.index import Index
@@ -222,7 +223,7 @@ def _open_index(
     model: Path | None, documents: list[str] | None, output: Path, store: str | None, reindex: bool
 ) -> Index:
     if documents:
-        read_corpora(documents, None, "raise", Skipped())  # wrong names are reported before the index is created
+        read_batches(documents)  # wrong names are reported before the index is created
     if not Index.exists(output) and model is not None:
         return Index.create(output, model, store=store)
     opened = Index.open(output, store=store)

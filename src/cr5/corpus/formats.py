@@ -25,6 +25,7 @@ from cr5.corpus.tables import (
     describe_utf8_error,
     json_records,
     line_blocks,
+    list_columns,
     parquet_batches,
     parse_json,
 )
@@ -118,7 +119,7 @@ def check_columns(names: Sequence[str]) -> str | None:
     for name in SCHEMA.names:
         if name in REQUIRED_COLUMNS and name not in names:
             return (
-                f"no column '{name}', only {', '.join(names)}; a corpus needs concept, lang and text, and "
+                f"no column '{name}', only {list_columns(names)}; a corpus needs concept, lang and text, and "
                 "cr5 corpus table converts a table with other columns"
             )
         if names.count(name) > 1:

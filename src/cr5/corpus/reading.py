@@ -40,11 +40,12 @@ def read_batches(
     languages only. With ``on_error="skip"``, bad lines and unreadable files are left out and counted in ``skipped``.
     """
     paths = [paths] if isinstance(paths, str | Path) else paths
-    sources = [source for path in paths for source in _expand(str(path))]
+    ignored: list[str] = []
+    sources = [source for path in paths for source in _expand(str(path), ignored)]
     if not sources:
         raise CorpusError("no corpus given; name a file, a folder, a glob, or - for standard input")
     wanted = None if langs is None else frozenset([langs] if isinstance(langs, str) else langs)
-    return CorpusReader(sources, ReadOptions(wanted, on_error, batch_rows, limits), skipped)
+    return CorpusReader(sources, ReadOptions(wanted, on_error, batch_rows, limits), skipped, ignored)
 
 
 def read(
@@ -61,10 +62,15 @@ def read(
 
 
 class CorpusReader(Iterator[Batch]):
-    """The batches of files, as an iterator; ``shards`` divides the same files among several workers."""
+    """The batches of files, as an iterator; ``shards`` divides the same files among several workers.
 
-    def __init__(self, sources: list[str], options: ReadOptions, skipped: Skipped | None) -> None:
-        self.sources, self.skipped, self._options = sources, skipped, options
+    ``ignored`` are files in the given folders that are not read, because their suffix is that of no format.
+    """
+
+    def __init__(
+        self, sources: list[str], options: ReadOptions, skipped: Skipped | None, ignored: Sequence[str] = ()
+    ) -> None:
+        self.sources, self.skipped, self.ignored, self._options = sources, skipped, ignored, options
         self._batches = self._read_sources()
 
     def __next__(self) -> Batch:
@@ -158,26 +164,26 @@ def _open(path: str, file_format: str, compression: str) -> AbstractContextManag
 # Paths
 
 
-def _expand(path: str) -> list[str]:
-    """The files that a path stands for; "-" stands for itself."""
+def _expand(path: str, ignored: list[str]) -> list[str]:
+    """The files that a path stands for; "-" stands for itself. Files of no format are appended to ``ignored``."""
     if path == _STDIN:
         return [path]
     if path == BUILTIN and not Path(path).exists():
-        return _files_below(str(FOLDER))
+        return _files_below(str(FOLDER), [])
     if Path(path).is_dir():
-        return _files_below(path)
+        return _files_below(path, ignored)
     if Path(path).exists():
         if split_format(path)[0] not in READERS:
             raise CorpusError(describe_unknown_suffix(path))
         return [path]
     if glob.has_magic(path):
         if matches := sorted(glob.glob(path, recursive=True)):  # noqa: PTH207 - a pattern may be absolute
-            return [source for match in matches for source in _expand(match)]
+            return [source for match in matches for source in _expand(match, ignored)]
         raise CorpusError(f"{path}: no file matches; put a pattern in quotes and check its folder")
     raise CorpusError(f"{path}: no such file or folder; check the spelling")
 
 
-def _files_below(folder: str) -> list[str]:
+def _files_below(folder: str, ignored: list[str]) -> list[str]:
     def fail(error: OSError) -> None:
         raise CorpusError(f"{error.filename}: {describe_error(error)}")
 
@@ -191,11 +197,10 @@ def _files_below(folder: str) -> list[str]:
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         if MANIFEST in names:
             _check_complete(Path(current))
-        files += [
-            os.path.join(current, name)  # noqa: PTH118
-            for name in names
-            if split_format(name)[0] in READERS and not name.startswith(".")
-        ]
+        for name in names:
+            if not name.startswith(".") and name != MANIFEST:
+                is_corpus = split_format(name)[0] in READERS
+                (files if is_corpus else ignored).append(os.path.join(current, name))  # noqa: PTH118
     if not files:
         raise CorpusError(f"{folder}: no corpus file in this folder; the formats are {FORMAT_NAMES}")
     return sorted(files)

@@ -65,6 +65,12 @@ def describe_utf8_error(error: UnicodeDecodeError) -> str:
     return f"byte 0x{byte:02x} at position {error.start + 1} is not UTF-8; convert the file with iconv -t utf-8"
 
 
+def list_columns(names: Sequence[str]) -> str:
+    """The names of columns as messages list them: the first 20, each shortened to 40 characters."""
+    shown = [name if len(name) <= 40 else name[:40] + "…" for name in names[:20]]
+    return ", ".join([*shown, f"and {len(names) - 20:,} more"] if len(names) > 20 else shown)
+
+
 def check_text(value: object, name: str) -> str:
     """The value of the field or column ``name`` if it is a string of valid Unicode."""
     if not isinstance(value, str):

@@ -36,13 +36,14 @@ class UnusableInputError(CorpusError):
 class Accounting:
     """What became of every file and document of a source.
 
-    ``on_error`` says what happens at unusable input: an error is raised, or it is skipped. ``errors`` has the unusable
-    input that was skipped: files, documents, and parts of documents such as lines. All of it is counted in
-    ``skipped_files``, ``skipped_documents`` or ``skipped_parts`` too, with what was skipped for other reasons.
+    ``on_error`` says what happens at unusable input: an error is raised, or it is skipped. ``output`` is the file that
+    is being written, which is not read if it is below a folder of the source. ``errors`` has the unusable input that
+    was skipped: files, documents, and parts of documents such as lines. All of it is counted in ``skipped_files``,
+    ``skipped_documents`` or ``skipped_parts`` too, with what was skipped for other reasons.
     """
 
-    def __init__(self, on_error: OnError = "raise") -> None:
-        self.on_error = on_error
+    def __init__(self, on_error: OnError = "raise", output: Path | None = None) -> None:
+        self.on_error, self._output = on_error, output.resolve() if output else None
         self.errors = Skipped()
         self.files_found = self.files_read = self.documents_read = 0
         self.written: Counter[str] = Counter()  # documents by language
@@ -101,6 +102,13 @@ class Accounting:
         self.files_found += 1
         self._pending[str(file)] += 1
 
+    def is_output(self, file: Path) -> bool:
+        """Whether a file is the one that is being written, or its unfinished copy."""
+        if self._output is None or file.parent.resolve() != self._output.parent:
+            return False
+        is_unfinished = file.name.startswith(f".{self._output.name}.") and file.name.endswith(".tmp")
+        return file.name == self._output.name or is_unfinished
+
     def open_archive(self, file: object) -> None:
         """Forget an archive that was found: its members are the files."""
         self.files_found -= 1
@@ -136,7 +144,7 @@ class Accounting:
 
     def skip_extension(self, file: object, name: str) -> None:
         """Leave out a file whose name ends unlike those that are read."""
-        self._close([file], f"{_EXTENSION}{suffix}" if (suffix := Path(name).suffix.lower()) else "no extension")
+        self._close([file], f"{_EXTENSION}{Path(name).suffix.lower() or 'none'}")
 
     def unusable_file(self, file: object, reason: str, message: str) -> None:
         """Leave out a file that cannot be used."""
@@ -195,7 +203,7 @@ def _as_unusable(error: CorpusError) -> UnusableInputError:
 
 def is_extension(reason: str) -> bool:
     """Whether files were skipped for their extension."""
-    return reason.startswith(_EXTENSION) or reason == "no extension"
+    return reason.startswith(_EXTENSION)
 
 
 @lru_cache(1024)

@@ -221,10 +221,12 @@ def _find_pages(root: Path, layout: _Layout, accounting: Accounting) -> dict[str
 
 def _why_no_page(root: Path, layout: _Layout, unmatched: list[str], accounting: Accounting) -> str:
     if not unmatched:
-        extensions = ", ".join(f"{name} ({count:,})" for name, count in accounting.extensions().items())
+        counts = accounting.extensions()
+        first = next(iter(counts), ".adoc").removeprefix(".")
         return (
             f"{root}: no file ends in {', '.join(filter(None, layout.formats))}; there are "
-            f"{extensions or 'no files at all'}; name the format of others, as in `read_as=adoc=text`"
+            f"{', '.join(f'{name} ({count:,})' for name, count in counts.items()) or 'no files at all'}; "
+            f"name the format of others, as in `read_as={'text' if first == 'none' else f'{first}=text'}`"
         )
     return (
         f"{root}: no page matches `pattern={layout.pattern}`, there are {', '.join(unmatched[:3])}; show in `pattern` "

@@ -90,7 +90,10 @@ def matching_files(path: Path, file_name: re.Pattern[str], expected: str, accoun
 
 
 def files_below(path: Path, accounting: Accounting) -> list[Path]:
-    """A file itself, or all files below a folder but hidden ones, sorted; linked folders come last, and only once."""
+    """A file itself, or all files below a folder, sorted, but hidden ones and the one that is being written.
+
+    Linked folders are entered last, and only once.
+    """
     if not path.is_dir():
         if not path.exists():
             raise CorpusError(f"{path}: no such file or folder; check the spelling")
@@ -109,8 +112,10 @@ def files_below(path: Path, accounting: Accounting) -> list[Path]:
             continue
         entered.add(real)
         subfolders.sort(key=lambda name: ((current / name).is_symlink(), name))
-        for name in sorted(names):
-            accounting.find(file := current / name)
+        for file in map(current.joinpath, names):
+            if accounting.is_output(file):
+                continue
+            accounting.find(file)
             if file.exists() and not file.is_file():  # a pipe would block
                 accounting.skip_file(file, "not a regular file")
             elif any(part.startswith(".") for part in file.relative_to(path).parts):

@@ -20,6 +20,7 @@ from cr5.corpus.tables import (
     csv_records,
     json_records,
     line_blocks,
+    list_columns,
     parquet_batches,
 )
 from cr5.errors import CorpusError
@@ -32,6 +33,7 @@ from cr5.storage.compressed import split_suffix
 _FILE_NAME = re.compile(r".+\.(?:(?:csv|tsv|jsonl|ndjson)(?:\.(?:gz|bz2|xz))?|parquet)", re.IGNORECASE)
 _FORMATS = ".csv, .tsv, .jsonl and .ndjson, which .gz, .bz2 or .xz may follow, and .parquet"
 _LIMITS = ReadLimits(chunk_bytes=1 << 18, line_bytes=64 << 20)
+_MAX_HEADER_CHARACTERS = 80  # a longer name of a column is a text
 _PARQUET_ROWS = 500  # decoded at a time
 
 
@@ -58,14 +60,25 @@ class _Columns:
         lang = row.get(self.lang) or next(iter(self.texts))
         return lang if isinstance(lang, str) and not self.wide else ""
 
+    def _remedy(self, name: str, available: Sequence[str]) -> str:
+        """What to do about a column that is missing."""
+        if max(map(len, available), default=0) > _MAX_HEADER_CHARACTERS:
+            return "the first line does not seem to be a header; write one that names the columns"
+        if name == self.concept:
+            return "name the column that says what a row is about with `concept_column`"
+        if name == self.lang:
+            return "name the column of the language with `lang_column`, or the language of all rows with `lang`"
+        if name in (self.title, self.url):
+            return "name the right one with `title_column` or `url_column`"
+        wide = next((code for code, names in self.texts.items() if name in names and self.wide), "")
+        return f"name the column of {wide} with `wide={wide}=NAME`" if wide else "name it with `text_column`"
+
     def check(self, source: str, available: Sequence[str]) -> None:
         """Raise an error if a table lacks a required column or has two columns of the same name."""
         for name in self.names:
             if name not in available and name not in self.optional:
-                raise CorpusError(
-                    f"{source}: no column '{name}', only {', '.join(available)}; name the right ones with "
-                    "`concept_column`, `lang_column` and `text_column`"
-                )
+                listed = list_columns(available)
+                raise CorpusError(f"{source}: no column '{name}', only {listed}; {self._remedy(name, available)}")
             if available.count(name) > 1:
                 raise CorpusError(f"{source}: column '{name}' occurs {available.count(name)} times; rename all but one")
 

@@ -8,8 +8,8 @@ from cr5.storage.text_encodings import marked_encoding
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
-WESTERN = "cp1252"
-"""Windows-1252, a superset of Latin-1."""
+WESTERN = "windows-1252"
+"""A superset of Latin-1."""
 _WESTERN_LANGUAGES = """
     af ast br ca co da de en es eu fi fo fr fur fy ga gd gl ia id is it lb li ms nb nds nl nn no oc pt rm sc scn sq sv
     sw tl vec wa
