@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cr5.errors import Cr5Error
-from cr5.features.tfidf import Weighting
+from cr5.features.tfidf import NO_LIMIT, Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.settings import PRESETS, Settings, changed_settings, make_settings, setting_rows
 
@@ -33,7 +33,8 @@ def test_the_default_differs_from_the_paper_where_it_says_so() -> None:
         "preset", "intercept", "metric", "weighting",
     }  # fmt: skip
     weighting = {name for name, value in default["weighting"].items() if value != paper["weighting"][name]}
-    assert weighting == {"tf", "idf", "idf_power"}
+    assert weighting == {"tf", "idf", "idf_power", "min_unique", "max_unique"}
+    assert (default["weighting"]["min_unique"], default["weighting"]["max_unique"]) == (1, NO_LIMIT)
 
 
 def test_a_change_reaches_the_part_that_has_the_setting_and_no_other() -> None:
@@ -108,7 +109,7 @@ def test_an_unknown_setting_is_named_with_the_closest_known_one(name: str, hint:
         ("lowercase", 1, "`lowercase=1` must be true or false"),
         ("tf", 1, "`tf=1` must be one of raw, log"),
         ("min_documents", -1, "`min_documents=-1` must be a whole number of at least 0"),
-        ("max_unique", 20, "`max_unique=20` must be a whole number of at least 50"),
+        ("max_unique", 0, "`max_unique=0` must be a whole number of at least 1"),
         ("idf_power", "x", "`idf_power='x'` must be a number of at least 0"),
         ("ridge", float("inf"), '`ridge=inf` must be a number above 0, or "auto"'),
         ("ridge", "Auto", "`ridge='Auto'` must be a number above 0, or \"auto\""),

@@ -48,6 +48,10 @@ class LanguageLeftOut(Cr5Warning):
     """A language without a document that can be trained on."""
 
 
+class FewDocuments(Cr5Warning):
+    """A language with too few documents to learn from, beside others that have enough."""
+
+
 class DocumentsLeftOut(Cr5Warning):
     """Limits of the length that leave out most documents of a corpus."""
 

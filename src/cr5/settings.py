@@ -110,7 +110,7 @@ PRESETS = {
         preset="wsdm19",
         intercept="shared",
         metric="orthonormal",
-        weighting=Weighting(tf="raw", idf="plain", idf_power=1.0),
+        weighting=Weighting(tf="raw", idf="plain", idf_power=1.0, min_unique=50, max_unique=1_000),
     ),
 }
 

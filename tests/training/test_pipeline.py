@@ -97,6 +97,19 @@ def test_limits_that_leave_out_most_documents_warn(documents: list[Document]) ->
     assert model.report["notes"] == [str(caught[0].message)]
 
 
+def test_short_and_long_texts_train_by_default(documents: list[Document]) -> None:
+    usual = [d for d in documents if d.lang != "cc"]
+    short = [Document(f"S{i:03d}", lang, word(lang, i)) for i in range(100) for lang in ("aa", "bb")]
+    many = " ".join(f"w{i}" for i in range(1001))
+    long = [Document(f"L{i}", lang, many) for i in range(2) for lang in ("aa", "bb")]
+    changes: dict[str, Any] = {"rank": 60, "ridge": 0.3, "min_documents": 2}
+    _, report = train(counted([*usual, *short, *long]), make_settings(**changes))
+    assert report["corpus"]["documents"] == {"read": 504, "used": 504, "left_out": {}}
+    with pytest.warns(DocumentsLeftOut, match="200 too short.*4 too long"):
+        _, report = train(counted([*usual[:160], *short, *long]), make_settings("wsdm19", **changes, min_unique=2))
+    assert report["corpus"]["documents"]["left_out"] == {"too short": 200, "too long": 4}
+
+
 # Ranks
 
 

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
+from cr5.errors import FewDocuments
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.selection import (
+    ENOUGH_CONCEPTS,
     NO_COUNTERPART,
     NO_WORD,
     ONE_LANGUAGE,
@@ -82,6 +84,19 @@ def test_a_language_that_has_nothing_left_is_not_in_the_selection() -> None:
     selection = select_documents(counted([*GOOD, Document("Q1", "da", "hund")]), WEIGHTING)
     assert list(selection.corpus.languages) == list(selection.vocabularies) == ["en", "it"]
     assert selection.usage.languages["da"] == Usage(1, 0, {TOO_SHORT: 1})
+
+
+def test_a_language_with_few_documents_beside_others_is_warned_of() -> None:
+    many = [d for i in range(ENOUGH_CONCEPTS) for d in pair(f"Q{i}", "dog cat", "cane gatto")]
+    for count, expected in ((ENOUGH_CONCEPTS - 1, ["da"]), (ENOUGH_CONCEPTS, [])):
+        danish = [Document(f"Q{i}", "da", "hund kat") for i in range(count)]
+        found = select_documents(counted([*many, *danish, danish[0]]), WEIGHTING).warnings(WEIGHTING)
+        assert [type(warning) for warning in found] == [FewDocuments] * len(expected)
+        assert all(f"language da shares only {count} concepts" in str(warning) for warning in found)
+
+
+def test_a_corpus_that_is_small_in_every_language_is_not_warned_of_language_by_language() -> None:
+    assert select_documents(counted(GOOD), WEIGHTING).warnings(WEIGHTING) == []
 
 
 def test_an_explanation_names_the_setting_with_its_value() -> None:

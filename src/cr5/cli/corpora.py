@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from cr5 import __version__
+from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import (
     Corpora,
     Json,
@@ -177,6 +178,8 @@ def inspect(
         console.as_json(inspection.to_json() | {"skipped": skipped.counts})
         return
     rendering.inspection_tables(inspection, chosen.weighting)
+    for note in inspection.notes:
+        console.warn(in_command_line_terms(note, app))
     console.skipped_lines(skipped)
 
 

@@ -31,7 +31,6 @@ DropForeign = Annotated[
 Dedupe = Annotated[
     bool, typer.Option("--dedupe", help="Leave out texts that nearly repeat one of another concept in their language.")
 ]
-TRAIN_ON_SHORT = "train with a lower --set min_unique=N"
 
 
 def add_source_command(app: typer.Typer, source: Source, panel: str) -> None:
@@ -72,7 +71,7 @@ def _run(
     if json and output == "-":
         raise typer.BadParameter("standard output is the corpus already; name a file with -o", param_hint="--json")
     wanted = comma_separated(langs)
-    min_unique = make_settings().weighting.min_unique
+    min_unique = make_settings("wsdm19").weighting.min_unique
     start = time.perf_counter()
     with console.progress_bars(json) as progress:
         summary = make_corpus(
@@ -83,9 +82,9 @@ def _run(
     if json:
         console.as_json({"corpus": output, "seconds": seconds} | summary.to_json())
         return
-    advice = ", or ".join(filter(None, [in_command_line_terms(source.short_documents_advice, app), TRAIN_ON_SHORT]))
     rendering.source_summary(
-        summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique, longer=advice,
+        summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique,
+        longer=in_command_line_terms(source.short_documents_advice, app),
         extensions_advice=in_command_line_terms(source.extensions_advice, app),
     )  # fmt: skip
     if missing := summary.missing(wanted or []):

@@ -37,8 +37,14 @@ class Weighting:
         200_000,
         "Maximum size of a vocabulary, most frequent words first; lower it to save memory.",
     )
-    min_unique: int = setting(50, "Documents with fewer different words are not trained on; lower it for short texts.")
-    max_unique: int = setting(1_000, "Documents with more different words are not trained on; raise it for long texts.")
+    min_unique: int = setting(
+        1, "Documents with fewer different words are not trained on; the paper leaves out those with fewer than 50."
+    )
+    max_unique: int = setting(
+        NO_LIMIT,
+        "Documents with more different words are not trained on. There is no limit by default; the paper leaves out "
+        "those with more than 1,000.",
+    )
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Inspection:
     Of a language: different words (``unique_words``) and tokens (``words``) of all documents, the vocabulary that
     training would use; ``several`` concepts have more than one document (their rows are summed into the
     concept), ``duplicates`` repeat the text of an earlier document. ``shared``: concepts that two languages both have.
-    ``usage``: how many documents and concepts training would use and leave out.
+    ``usage``: how many documents and concepts training would use and leave out. ``notes``: what it would warn of.
     """
 
     languages: dict[str, LanguageFacts]
@@ -42,6 +42,7 @@ class Inspection:
     concepts: int
     concepts_shared: int
     usage: CorpusUsage
+    notes: list[str]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -72,7 +73,14 @@ def inspect(
     shared = {
         a: {b: int((present[:, i] & present[:, j]).sum()) for j, b in enumerate(names)} for i, a in enumerate(names)
     }
-    return Inspection(languages, shared, len(corpus.concepts), int((present.sum(axis=1) > 1).sum()), selection.usage)
+    return Inspection(
+        languages,
+        shared,
+        len(corpus.concepts),
+        int((present.sum(axis=1) > 1).sum()),
+        selection.usage,
+        [str(note) for note in selection.warnings(weighting)],
+    )
 
 
 def _count_copies(batches: Iterable[Batch], copies: Counter[str]) -> Iterator[Batch]:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -12,19 +12,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import CorpusError, Cr5Warning, DocumentsLeftOut, LanguageLeftOut, NotConverged, RankLowered
+from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.language_map import LanguageMap
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.vectors import document_vectors
-from cr5.settings import DEFAULT_RANK, Rank, Settings
+from cr5.settings import DEFAULT_RANK, Settings
 from cr5.storage.model_files import check_code
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.ridge import RIDGES, RidgePath, held_out_count, select_ridge
-from cr5.training.selection import TOO_LONG, TOO_SHORT, CorpusUsage, Usage, explain_reason, select_documents
+from cr5.training.selection import CorpusUsage, list_reasons, select_documents
 from cr5.training.solver import Fit, memory_needed, solve
 
 
@@ -57,6 +57,9 @@ def train(
     selection = select_documents(corpus, settings.weighting)
     chosen, vocabularies, usage = selection.corpus, selection.vocabularies, selection.usage
     _check(usage, settings.weighting)
+    notes = selection.warnings(settings.weighting)
+    for note in notes:  # now, so that a caller who cares can stop
+        warnings.warn(note, stacklevel=3)
     rank = choose_rank(settings, usage.concepts.used, sum(len(v.words) for v in vocabularies.values()))
     asked, settings = settings.rank, replace(settings, rank=rank)
     engine = engine or CpuEngine()
@@ -76,7 +79,6 @@ def train(
         saved = Checkpoint(checkpoint, digest, checkpoint_interval_seconds)
     fit, ridge_path = _fit(engine, concepts, settings, asked == "auto", saved, ridges, progress, should_stop)
     rank = len(fit.eigenvalues)
-    notes = [*_left_out(usage, settings.weighting), *_rank_lowered(asked, rank, usage.concepts.used)]
     warning = ""
     if not fit.converged and not should_stop():
         steps = "1 step" if fit.steps == 1 else f"{fit.steps} steps"
@@ -87,8 +89,9 @@ def train(
             f"{settings.tol:g}; {advice}"
         )
         warnings.warn(warning, NotConverged, stacklevel=3)
-    for note in notes:
-        warnings.warn(note, stacklevel=3)
+    if asked == "auto" and rank < DEFAULT_RANK:
+        notes.append(_rank_lowered(rank, usage.concepts.used))
+        warnings.warn(notes[-1], stacklevel=3)
     maps = metric_maps(fit, settings, max_documents_per_concept(concepts))
     languages = {
         lang: LanguageMap(
@@ -233,21 +236,11 @@ def choose_rank(settings: Settings, concepts: int, words: int) -> int:
     return settings.rank
 
 
-def _rank_lowered(asked: Rank, rank: int, concepts: int) -> Iterator[Cr5Warning]:
-    if asked == "auto" and rank < DEFAULT_RANK:
-        yield RankLowered(
-            f"the rank is {rank} instead of {DEFAULT_RANK}: {concepts:,} shared concepts allow no more; "
-            "more documents would help"
-        )
-
-
-def _left_out(usage: CorpusUsage, weighting: Weighting) -> Iterator[Cr5Warning]:
-    for lang, documents in usage.languages.items():
-        if not documents.used:
-            yield LanguageLeftOut(f"language {lang} is left out: {_list_reasons(documents, weighting)}")
-    documents = usage.documents
-    if sum(documents.left_out.get(reason, 0) for reason in (TOO_SHORT, TOO_LONG)) > documents.read / 2:
-        yield DocumentsLeftOut(f"most documents are left out: {_list_reasons(documents, weighting)}")
+def _rank_lowered(rank: int, concepts: int) -> Cr5Warning:
+    return RankLowered(
+        f"the rank is {rank} instead of {DEFAULT_RANK}: {concepts:,} shared concepts allow no more; "
+        "more documents would help"
+    )
 
 
 def _check(usage: CorpusUsage, weighting: Weighting) -> None:
@@ -258,12 +251,4 @@ def _check(usage: CorpusUsage, weighting: Weighting) -> None:
         name = next(iter(usage.languages))
         raise CorpusError(f"the corpus has documents in one language only ({name}); give two languages or more")
     if not usage.documents.used:
-        raise CorpusError(f"no document can be trained on: {_list_reasons(usage.documents, weighting)}")
-
-
-def _list_reasons(documents: Usage, weighting: Weighting) -> str:
-    """Why documents are left out: every reason, with the number of documents and what it means."""
-    reasons = [
-        f"{count:,} {reason} ({explain_reason(reason, weighting)})" for reason, count in documents.left_out.items()
-    ]
-    return f"of {documents.read:,} documents, {'; '.join(reasons)}"
+        raise CorpusError(f"no document can be trained on: {list_reasons(usage.documents, weighting)}")

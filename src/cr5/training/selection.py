@@ -1,13 +1,14 @@
 """The documents that a model is trained on, and how many others are left out of a corpus, by reason."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from cr5._typing import Ints, Mask
+from cr5.errors import Cr5Warning, DocumentsLeftOut, FewDocuments, LanguageLeftOut
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.training.counted_corpus import CountedCorpus
 
@@ -27,6 +28,10 @@ _EXPLANATIONS = {
 }
 REASONS = tuple(_EXPLANATIONS)
 """Why documents are left out; a document is counted under one of these."""
+
+ENOUGH_CONCEPTS = 200
+"""How many concepts a language has to share with others: with these, P@1 was more than half of that with all documents
+on four of five corpora, and with 50 less than a sixth on three (benchmarks/few_documents.py)."""
 
 _CODES = {reason: code for code, reason in enumerate(REASONS, 1)}
 _USED = 0
@@ -73,6 +78,10 @@ class Selection:
     vocabularies: dict[str, Vocabulary]
     usage: CorpusUsage
 
+    def warnings(self, weighting: Weighting) -> list[Cr5Warning]:
+        """What will keep some languages from being learned: they are left out, have few documents, or lose most."""
+        return [*_left_out(self.usage, weighting), *_few_documents(self.corpus)]
+
 
 def select_documents(corpus: CountedCorpus, weighting: Weighting) -> Selection:
     """Choose the documents of suitable length that have a word of the vocabulary and a counterpart.
@@ -92,6 +101,37 @@ def select_documents(corpus: CountedCorpus, weighting: Weighting) -> Selection:
     chosen = candidates.select_rows({lang: np.flatnonzero(codes[lang][rows[lang]] == _USED) for lang in rows})
     usage = CorpusUsage({lang: _usage(of_lang) for lang, of_lang in codes.items()}, _concept_usage(chosen, shared))
     return Selection(chosen, {lang: vocabularies[lang] for lang in chosen.languages}, usage)
+
+
+def list_reasons(documents: Usage, weighting: Weighting) -> str:
+    """Why documents are left out: every reason, with the number of documents and what it means."""
+    reasons = [
+        f"{count:,} {reason} ({explain_reason(reason, weighting)})" for reason, count in documents.left_out.items()
+    ]
+    return f"of {documents.read:,} documents, {'; '.join(reasons)}"
+
+
+def _left_out(usage: CorpusUsage, weighting: Weighting) -> Iterator[Cr5Warning]:
+    for lang, documents in usage.languages.items():
+        if not documents.used:
+            yield LanguageLeftOut(f"language {lang} is left out: {list_reasons(documents, weighting)}")
+    documents = usage.documents
+    if sum(documents.left_out.get(reason, 0) for reason in (TOO_SHORT, TOO_LONG)) > documents.read / 2:
+        yield DocumentsLeftOut(f"most documents are left out: {list_reasons(documents, weighting)}")
+
+
+def _few_documents(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
+    """A warning for each language that has few concepts, where another has enough."""
+    concepts = {lang: len(np.unique(documents.concepts)) for lang, documents in chosen.languages.items()}
+    if max(concepts.values(), default=0) < ENOUGH_CONCEPTS:
+        return
+    for lang, count in concepts.items():
+        if count < ENOUGH_CONCEPTS:
+            yield FewDocuments(
+                f"language {lang} shares only {count:,} concepts with the others, too few to find most of its texts in "
+                f"another language; add documents of concepts that other languages have: {ENOUGH_CONCEPTS} concepts or "
+                "more, better a thousand"
+            )
 
 
 def _length_codes(unique_words: Ints, weighting: Weighting) -> Ints:

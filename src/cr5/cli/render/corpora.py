@@ -50,7 +50,7 @@ def source_summary(
 ) -> None:
     """Print what became of a source; on standard error where the corpus itself goes to standard output.
 
-    ``longer`` says what to do about short documents, ``extensions_advice`` about files of other extensions.
+    ``longer`` says how to get longer documents, ``extensions_advice`` about files of other extensions.
     """
     to = err if output == "-" else out
     figures = summary.by_language()
@@ -81,8 +81,8 @@ def source_summary(
         to.print(line, style="dim")
     if "short" in shown:
         to.print(
-            f"short: fewer than {min_unique} different words, the minimum for training; estimated from a sample; "
-            f"{longer}",
+            f"short: fewer than {min_unique} different words, estimated from a sample; "
+            "the preset wsdm19 does not train on these" + (f"; to get longer ones, {longer}" if longer else ""),
             style="dim",
         )
     for warning in _warnings(summary):
