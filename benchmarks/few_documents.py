@@ -42,7 +42,9 @@ def shared_tokens(training: CountedCorpus, test: CountedCorpus, lang: str) -> fl
     """P@1 by TF-IDF over one vocabulary for all languages, from and to a language."""
     counts = [documents.local_counts for documents in training.languages.values()]
     frequencies = merge_frequencies(map(word_frequencies, counts))
-    vocabulary = make_vocabulary(frequencies, Weighting(min_documents=0, max_words=len(frequencies.words)))
+    vocabulary = make_vocabulary(
+        frequencies, Weighting(idf_power=1.0, min_documents=0, max_words=len(frequencies.words))
+    )
     rows = {name: vocabulary.transform(documents.local_counts) for name, documents in test.languages.items()}
     found = []
     for a, b in permutations(test.languages, 2):

@@ -69,7 +69,7 @@ class Settings:
     tol: float = setting(0.05, "The relative residual at which the solver stops; lower it for a more exact solution.")
     max_steps: int = setting(100, "Maximum number of solver steps; raise it if a fit does not converge.")
     seed: int = setting(0, "The seed of the solver's start and of the concepts held out for the ridge.")
-    weighting: Weighting = field(default_factory=lambda: Weighting(tf="log", idf="smooth", idf_power=1.5))
+    weighting: Weighting = field(default_factory=Weighting)
     tokeniser: Tokeniser = field(default_factory=Tokeniser)
 
     def __post_init__(self) -> None:

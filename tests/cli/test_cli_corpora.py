@@ -492,7 +492,7 @@ OR_SKIP = ", or skip such input with --on-error skip"
         ),
         (
             ["table", "numbers.csv", "--lang-column", "-"],
-            "a: its language cannot be identified; name the language in the source",
+            "a: its language cannot be guessed; name the language in the source",
         ),
         (
             ["table", "numbers.csv", "--lang", "no code"],

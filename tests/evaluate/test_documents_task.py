@@ -398,7 +398,7 @@ def test_every_document_is_accounted_for(documents: list[Document]) -> None:
     facts = {"corpus": {"languages": counted}, "split": {"smallest": 5, "largest": 1000}, "skipped": {"bad line": 2}}
     sentence = accounting(facts)
     assert sentence.startswith(f"Of {len(kept) + 14 + 1 + len(alone):,} documents, ")
-    assert "14 have fewer than 5 unique words, 1 have more than 1,000 unique words" in sentence
+    assert "14 have fewer than 5 different words, 1 have more than 1,000 different words" in sentence
     assert sentence.endswith("besides, 2 could not be read (2 × bad line).")
 
 

@@ -78,7 +78,7 @@ def test_examples_are_of_one_system_and_regime() -> None:
         (MissingPackageError("it needs gensim"), "missing package", "it needs gensim"),
         (ModuleNotFoundError("No module named 'x'"), "missing package", "No module named 'x'"),
         (MemoryError("Unable to allocate 3 TiB"), "out of memory", "Unable to allocate 3 TiB"),
-        (Cr5Error("no document has 50 unique words"), "not applicable", "no document has 50 unique words"),
+        (Cr5Error("no document has 50 different words"), "not applicable", "no document has 50 different words"),
         (ZeroDivisionError("division by zero"), "error", "ZeroDivisionError: division by zero"),
     ],
 )

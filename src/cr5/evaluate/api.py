@@ -86,7 +86,7 @@ def documents(
         but each shares some with a third, the bridge. Several, or "all".
     settings
         The settings of cr5 (``cr5.settings.make_settings(rank=100)``). The other systems use its rank, seed and
-        tokeniser, and the limits of unique words apply to the documents of all systems.
+        tokeniser, and the limits of different words apply to the documents of all systems.
     langs
         Only these languages. With ``comparable`` their order decides which paragraphs a language gets.
     seed

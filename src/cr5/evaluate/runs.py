@@ -38,7 +38,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Queries:
-    """The queries of one direction: the concept, the number of unique words and the coverage of each.
+    """The queries of one direction: the concept, the number of different words and the coverage of each.
 
     Coverage is the share of a query's tokens that the first cr5 model of the run has in its vocabulary; the list is
     empty if the run has no such model.

@@ -48,8 +48,8 @@ class PairQueries:
 class Split:
     """The queries of every language pair and the candidates of every language.
 
-    ``corpus`` is the digest of the corpus that was split. Only documents of ``min_unique`` to ``max_unique`` unique
-    words are used. With ``candidates_train`` the candidates that are not queries are trained on.
+    ``corpus`` is the digest of the corpus that was split. Only documents of ``min_unique`` to ``max_unique``
+    different words are used. With ``candidates_train`` the candidates that are not queries are trained on.
     """
 
     corpus: str
@@ -155,7 +155,7 @@ def make_split(
     candidate_share: float = MAX_CANDIDATE_SHARE,
     candidates_train: bool = False,
 ) -> Split:
-    """Draw queries and candidates from documents of ``min_unique`` to ``max_unique`` unique words.
+    """Draw queries and candidates from documents of ``min_unique`` to ``max_unique`` different words.
 
     A pair gets at most ``queries`` test queries and as many validation queries, a language at most ``candidates``;
     both are limited to a share of the concepts, so that a small corpus has enough left to train on. If

@@ -69,7 +69,7 @@ class EvaluationCorpus:
     comparable: bool
 
     def with_unique_words(self, min_unique: int, max_unique: int) -> "EvaluationCorpus":
-        """Only documents of ``min_unique`` to ``max_unique`` unique words."""
+        """Only documents of ``min_unique`` to ``max_unique`` different words."""
         unique = {lang: texts.counts.unique_words for lang, texts in self.languages.items()}
         kept = {lang: np.flatnonzero((sizes >= min_unique) & (sizes <= max_unique)) for lang, sizes in unique.items()}
         return replace(

@@ -10,7 +10,7 @@ from cr5._typing import Ints
 from cr5.corpus.identification import Guess, find_foreign_language
 from cr5.evaluate.texts import EvaluationCorpus
 
-SAMPLED_TEXTS = 1000  # of a language, whose language is identified; and as many of its wrong answers
+SAMPLED_TEXTS = 1000  # of a language, whose language is guessed; and as many of its wrong answers
 HUB_QUERIES, HUB_SHARE = 5, 0.01  # a hub is the wrong first answer to so many queries, and to such a share of them
 LISTED_HUBS = 3
 
@@ -35,7 +35,7 @@ def describe_wrong_answers(
     """Notes on candidates in another language than declared, and on hubs, by language.
 
     ``rows`` are the candidates of every language as rows of ``corpus``. The language of a random sample of them is
-    identified, and that of the most frequent wrong answers.
+    guessed, and that of the most frequent wrong answers.
     """
     notes = []
     for lang, wrong in answers.items():

@@ -15,7 +15,7 @@ Id: TypeAlias = Annotated[
 QueryText: TypeAlias = Annotated[str, Field(max_length=limits.MAX_QUERY_CHARS)]
 Lang: TypeAlias = Annotated[
     str | None,
-    Field(max_length=limits.MAX_LANGUAGE_CHARS, description="Language of the query; identified if missing or empty."),
+    Field(max_length=limits.MAX_LANGUAGE_CHARS, description="Language of the query; guessed if missing or empty."),
 ]
 SearchIn: TypeAlias = Annotated[
     str | None,
@@ -94,7 +94,7 @@ class EmbedRequest(StrictRequest):
 class EmbeddingsRequest(BaseModel):
     """Texts to embed, in the format of OpenAI's API.
 
-    The language of each text is identified, unless ``model`` names one: "cr5:it".
+    The language of each text is guessed, unless ``model`` names one: "cr5:it".
     """
 
     model_config = ConfigDict(extra="ignore")  # clients of OpenAI send more parameters

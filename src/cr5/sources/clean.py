@@ -30,7 +30,7 @@ class SourceSummary:
     """Counts of documents by language: what was read from a source, what was kept, and what looked wrong."""
 
     accounting: Accounting = field(default_factory=Accounting)
-    guessed: Counter[str] = field(default_factory=Counter)  # those whose language was identified from their text
+    guessed: Counter[str] = field(default_factory=Counter)  # those whose language was guessed from their text
     confidence: dict[str, float] = field(default_factory=dict)  # the sum of the probabilities of these languages
     # Texts that are evidently in another language, by declared and evident language, and the concept of the first one.
     foreign: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -153,7 +153,7 @@ def _in_known_languages(
             guess = identification.guess(document.text)
             lang = guess.lang
             if lang == identification.UNKNOWN:
-                message = f"{document.concept}: its language cannot be identified; name the language in the source"
+                message = f"{document.concept}: its language cannot be guessed; name the language in the source"
                 accounting.drop("language unknown", lang, message)
                 continue
         else:

@@ -26,7 +26,7 @@ from cr5.training.engines import DistributedEngine, Engine
 
 @dataclass(frozen=True)
 class DistributedCounts:
-    """Counts that workers hold: for every document the number of its handle, its row there, and its unique words."""
+    """Counts that workers hold: for every document the number of its handle, its row there, and its different words."""
 
     handle: Ints
     row: Ints

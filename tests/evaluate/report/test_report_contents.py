@@ -106,7 +106,7 @@ def test_failures_are_counted_by_quartile_of_length_and_coverage() -> None:
 def test_the_failure_analysis_omits_unknown_coverage_and_needs_a_cr5_system() -> None:
     found = Report(make_run(coverage=False)).failed_queries
     assert found is not None
-    assert [each.name for each in found.properties] == ["unique words"]
+    assert [each.name for each in found.properties] == ["different words"]
     assert "Coverage" not in [h.text.split()[0] for h in parse(html(make_run(coverage=False))).all("h3")]
     other = make_run(systems={"CL-LSI": 0.1})
     assert Report(other).failed_queries is None

@@ -54,8 +54,8 @@ def accounting(facts: Mapping[str, Any]) -> str:
     total = {key: sum(counts.get(key, 0) for counts in languages.values()) for key in DOCUMENT_COLUMNS}
     length = _document_length(facts)
     reasons = {
-        "short": f"have fewer than {length[0]:,} unique words" if length else "have too few unique words",
-        "long": f"have more than {length[1]:,} unique words" if length else "have too many unique words",
+        "short": f"have fewer than {length[0]:,} different words" if length else "have too few different words",
+        "long": f"have more than {length[1]:,} different words" if length else "have too many different words",
         "set_aside": "are versions of a document held out in another language",
         "single": "have no counterpart to train with",
     }
@@ -100,7 +100,7 @@ def _describe_training(described: Facts, value: Any) -> None:
 
 def _describe_split(described: Facts, value: Any) -> None:
     described.single["split"] = f"seed {value['seed']}, digest {value['digest']}"
-    described.single["documents used"] = f"{value['smallest']:,} to {value['largest']:,} unique words"
+    described.single["documents used"] = f"{value['smallest']:,} to {value['largest']:,} different words"
 
 
 def _describe_csls(described: Facts, value: Any) -> None:

@@ -47,7 +47,7 @@ def analyse_failures(run: Run, measure: Measure) -> FailureAnalysis | None:
         return None
     directions = [(s.rank_array == 1, run.direction(s.source, s.target)) for s in scores]
     properties = [
-        _by_quartile("unique words", [(answered, q.lengths) for answered, q in directions]),
+        _by_quartile("different words", [(answered, q.lengths) for answered, q in directions]),
         _by_quartile(
             "words known, %", [(answered, [100 * share for share in q.coverage]) for answered, q in directions]
         ),

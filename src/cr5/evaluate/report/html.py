@@ -49,7 +49,7 @@ RIDGE_COLUMNS = ("ridge", "P@1", "MRR", "energy", "steps", "time")
 TRAINING_COLUMNS = ("documents", "words", "concepts", "ridge", "energy", "residual", "steps", "time")
 NOT_REPORTED = ("signature", "seconds")  # which the page shows elsewhere
 PROPERTY_TEXTS = {  # title, description and unit
-    "unique words": ("Length", "unique words in the query", "words"),
+    "different words": ("Length", "different words in the query", "words"),
     "words known, %": ("Coverage", "% of its words that the model knows", "%"),
 }
 

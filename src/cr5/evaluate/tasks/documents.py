@@ -117,7 +117,7 @@ def account(held_out: HeldOutDocuments) -> dict[str, dict[str, int]]:
     """What becomes of the documents of every language: "read" is the sum of the six counts after it.
 
     trained: joint training may use it. held_out: it is a query or a candidate. short, long: it has too few or too many
-    unique words. set_aside: its concept is held out in another language. single: no other language has its concept.
+    different words. set_aside: its concept is held out in another language. single: no other language has its concept.
     "documents" are those of suitable length, and "concepts" what these are about.
     """
     split, filtered = held_out.split, held_out.filtered_corpus

@@ -107,7 +107,7 @@ class Store(ABC):
         return self._scan(self._existing_columns(columns), None if langs is None else valid_keys(langs), batch_rows)
 
     def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
-        """Replace the hubness (rows x languages) of some rows, and nothing else; missing ids are ignored."""
+        """Replace the neighbourhood means (rows x languages) of some rows only; missing ids are ignored."""
         values = np.asarray(values, np.float32)
         if values.shape != (len(ids), self.languages):
             raise Cr5Error(f"hubness has shape {values.shape}; it must be ({len(ids)}, {self.languages})")
@@ -196,7 +196,7 @@ class Store(ABC):
 
 
 def make_schema(rank: int, languages: int) -> pa.Schema:
-    """The columns of a store of vectors of ``rank`` numbers, with one hubness value for each language."""
+    """The columns of a store of vectors of ``rank`` numbers, with one neighbourhood mean for each language."""
     for name, value in [("rank", rank), ("languages", languages)]:
         if value < 1:
             raise Cr5Error(f"`{name}={value}` is not positive; use 1 or more")

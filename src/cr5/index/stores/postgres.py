@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database with pgvector: a table of documents, and one of their hubness.
+"""The store in a PostgreSQL database with pgvector: a table of documents, and one of their neighbourhood means.
 
 PostgreSQL rewrites a row that is updated, with an entry in every index, and entries in the HNSW graph of the vectors
 are expensive. Hubness, which is refreshed in bulk, therefore has its own table. The graph holds half-precision vectors

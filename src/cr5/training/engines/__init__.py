@@ -5,6 +5,10 @@ arrays: *words* (a row for every word of a language), *documents* (a row for eve
 of a shard of one) and *concepts*. It can add a language's documents, map a plain function over the rows of a
 partition, NumPy in, NumPy out, and compute the products that lead from one partition to another. Nothing
 outside this package names a device, a worker or a future.
+
+Four words for parts: a *block* is the part of a partition that one array covers, such as one language or one shard; a
+*shard* is a range of a language's documents on one worker; a *piece* is a run of nonzeros of one sparse row, or
+what a worker makes a shard from; a *panel* is a few neighbouring columns of a dense matrix, few enough for the cache.
 """
 
 from collections.abc import Callable, Iterable, Sequence
