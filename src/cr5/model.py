@@ -373,7 +373,7 @@ class Cr5:
         result = np.empty((len(texts), self.rank), np.float32)
         self._require(lang)  # also for no texts
         tokeniser = self.settings.tokeniser
-        if len(texts) <= FEW_TEXTS and sum(map(len, texts)) <= SHORT_CHARACTERS:
+        if _are_few(texts):
             for i, text in enumerate(texts):
                 result[i] = self._vector(tokeniser.words(text, lang), lang)
             return result
@@ -383,8 +383,12 @@ class Cr5:
         return result
 
     def _encode_guessed(self, texts: list[str]) -> Array:
-        """Guess the language of each text and encode it, with one tokenisation for both."""
+        """Guess the language of each text and encode it; in a batch, with one tokenisation for both."""
         result = np.empty((len(texts), self.rank), np.float32)
+        if _are_few(texts):
+            for i, (text, guess) in enumerate(zip(texts, self.guess_languages(texts), strict=True)):
+                result[i] = self._vector(self.settings.tokeniser.words(text, guess.lang), guess.lang)
+            return result
         for i in range(0, len(texts), CHUNK_TEXTS):
             guesses, counts = self._guesser()(texts[i : i + CHUNK_TEXTS])
             codes = np.array([guess.lang for guess in guesses])
@@ -456,6 +460,11 @@ def train_model(
         model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
         model.save(output)
     checkpoint.unlink(missing_ok=True)
+
+
+def _are_few(texts: Sequence[str]) -> bool:
+    """Whether encoding texts one by one takes less time than encoding them as a batch."""
+    return len(texts) <= FEW_TEXTS and sum(map(len, texts)) <= SHORT_CHARACTERS
 
 
 def _versions() -> dict[str, str]:

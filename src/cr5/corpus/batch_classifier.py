@@ -49,10 +49,10 @@ class BatchClassifier:
         """Texts x features: how often each n-gram of the model occurs in each text."""
         from scipy.sparse import csr_array
 
-        states = self._walk(encoded)
-        step, text = np.nonzero(self._feature[states] >= 0)
         shape = len(encoded), len(self._weights)
-        keys, counts = np.unique(text * shape[1] + self._feature[states[step, text]], return_counts=True)
+        features = self._feature[self._walk(encoded)].ravel()
+        found = np.flatnonzero(features >= 0)
+        keys, counts = np.unique(found % shape[0] * shape[1] + features[found], return_counts=True)
         rows, features = np.divmod(keys, shape[1])
         offsets = np.searchsorted(rows, np.arange(shape[0] + 1))
         return csr_array((counts.astype(np.float32), features, offsets), shape=shape)

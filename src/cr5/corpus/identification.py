@@ -16,7 +16,15 @@ from cr5.corpus.languages import is_registered, normalise, primary_subtag
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-__all__ = ["MIN_FOREIGN_PROBABILITY", "UNKNOWN", "Guess", "Identified", "find_foreign_language", "guess", "identify"]
+__all__ = [
+    "MIN_FOREIGN_PROBABILITY",
+    "UNKNOWN",
+    "Guess",
+    "find_foreign_language",
+    "guess",
+    "identified_languages",
+    "identify",
+]
 
 UNKNOWN = "und"  # BCP 47 for "undetermined"
 MIN_FOREIGN_PROBABILITY = 0.9  # of the other language, in every window of a foreign text
@@ -90,22 +98,18 @@ def find_foreign_language(text: str, declared: str) -> Guess | None:
     return Guess(most_confident.lang, sum(vote.confidence for vote in votes) / len(votes))
 
 
-class Identified(NamedTuple):
-    """Probabilities (texts x languages) of the languages that the identifier knows; every row sums to 1."""
-
-    langs: list[str]
-    probabilities: Array
-
-
-def identify(texts: Sequence[str]) -> Identified:
-    """The probability of every language that the identifier knows, from the beginning of each text."""
-    windows = [_bytes(text[:WINDOW_SIZE]) for text in texts]
-    langs = [_code(label) for label in _identifier().labels]
+def identify(texts: Sequence[str]) -> Array:
+    """Texts x ``identified_languages``: the probability of each, from the beginning of a text; every row sums to 1."""
+    windows, labels = [_bytes(text[:WINDOW_SIZE]) for text in texts], _classifier().labels
     if len(texts) > FEW_TEXTS:
-        return Identified(langs, _classifier().probabilities(windows))
+        return _classifier().probabilities(windows)
     ranked = [dict(_identifier().rank(window)) for window in windows]
-    rows = [[shares[label] for label in _identifier().labels] for shares in ranked]
-    return Identified(langs, np.array(rows, np.float32).reshape(len(texts), len(langs)))
+    return np.array([[shares[label] for label in labels] for shares in ranked]).reshape(len(texts), len(labels))
+
+
+def identified_languages() -> list[str]:
+    """The languages that the identifier knows."""
+    return [_code(label) for label in _classifier().labels]
 
 
 def _windows(text: str) -> list[str]:

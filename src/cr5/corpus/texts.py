@@ -17,6 +17,8 @@ def text_list(texts: Texts, name: str = "texts") -> list[str]:
 
     Anything in it that is not a string is refused by its position, from 0, and its value.
     """
+    if type(texts) is list and set(map(type, texts)) <= {str}:  # the usual case, which should cost little
+        return texts
     if isinstance(texts, str | bytes | Mapping | Set) or is_table(texts) or not isinstance(texts, Iterable):
         raise Cr5TypeError(f"`{name}` is {describe(texts)}; give a list of strings, or one column of a table")
     values = texts if type(texts) is list else _to_list(texts)

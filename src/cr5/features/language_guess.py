@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.corpus.identification import Guess, identify
+from cr5.corpus.identification import Guess, identified_languages, identify
 from cr5.corpus.languages import primary_subtag
 from cr5.features.counts import WordCounts, count_tokens
 from cr5.features.tokeniser import Tokeniser, Tokens
@@ -82,11 +82,14 @@ class LanguageGuesser:
         self._columns: dict[str, list[int]] = {}
         for column, lang in enumerate(self.langs):
             self._columns.setdefault(tokeniser.same_rules(lang), []).append(column)
+        position = {lang: i for i, lang in enumerate(identified_languages())}
+        found = [position.get(lang, position.get(primary_subtag(lang), -1)) for lang in self.langs]
+        self._identified = np.array(found)  # the column of each language in what the identifier returns, -1 if none
         self._vocabulary = JointVocabulary.from_words(list(vocabularies.values()))
 
     def __call__(self, texts: Sequence[str]) -> GuessedTexts:
         """The most probable language of each text, with its posterior probability."""
-        scores = IDENTIFIER_WEIGHT * np.log(_priors(texts, self.langs))
+        scores = IDENTIFIER_WEIGHT * np.log(self._priors(texts))
         counts: dict[str, WordCounts] = {}
         for columns in self._columns.values():
             counted = count_tokens(self._tokenise(texts, self.langs[columns[0]]))
@@ -98,6 +101,15 @@ class LanguageGuesser:
         confidences = posteriors[np.arange(len(texts)), best]
         guesses = [Guess(self.langs[i], share) for i, share in zip(best.tolist(), confidences.tolist(), strict=True)]
         return GuessedTexts(guesses, counts)
+
+    def _priors(self, texts: Sequence[str]) -> Array:
+        """Texts x languages: the identifier's probabilities, with sum 1; 1 / languages where it has none."""
+        is_known = self._identified >= 0
+        identified = identify(texts)[:, self._identified[is_known]].astype(np.float64)
+        priors = np.full((len(texts), len(self.langs)), 1 / len(self.langs))
+        priors[:, is_known] = identified / (identified.sum(axis=1, keepdims=True) + 1e-12)
+        priors += 1e-9
+        return np.asarray(priors / priors.sum(axis=1, keepdims=True))
 
     def _tokenise(self, texts: Sequence[str], lang: str) -> Tokens:
         if len(texts) > FEW_TEXTS:
@@ -138,16 +150,3 @@ class GuesserCache:
 
 def _hashes(words: Sequence[str]) -> Ints:
     return np.fromiter(map(hash, words), np.int64, len(words))
-
-
-def _priors(texts: Sequence[str], langs: Sequence[str]) -> Array:
-    """Texts x languages: the identifier's probabilities, with sum 1; a language it does not know gets 1 / languages."""
-    identified = identify(texts)
-    column = {lang: i for i, lang in enumerate(identified.langs)}
-    columns = [column.get(lang, column.get(primary_subtag(lang), -1)) for lang in langs]
-    known = [i for i, found in enumerate(columns) if found >= 0]
-    shares = np.full((len(texts), len(langs)), 1 / len(langs))
-    found = identified.probabilities[:, [columns[i] for i in known]].astype(np.float64)
-    shares[:, known] = found / (found.sum(axis=1, keepdims=True) + 1e-12)
-    priors = 1e-9 + shares
-    return np.asarray(priors / priors.sum(axis=1, keepdims=True))

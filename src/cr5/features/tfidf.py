@@ -172,8 +172,10 @@ def tfidf_rows(counts: Sparse, idf: Array, tf: str) -> Sparse:
 def tfidf_values(counts: Array, indices: Ints, offsets: Ints, idf: Array, tf: str) -> Array:
     """The nonzeros of ``tfidf_rows``, from those of the counts in double precision."""
     data = (1 + np.log(counts) if tf == "log" else counts) * idf[indices]
-    squares = np.add.reduceat(np.append(data**2, 0.0), offsets[:-1]) if len(offsets) > 1 else np.zeros(0)
-    lengths = np.diff(offsets)
-    norms = np.sqrt(np.where(lengths > 0, squares, 1.0))
+    squares = np.zeros(len(data) + 1)  # a zero at the end, for empty rows at the end
+    np.square(data, out=squares[:-1])
+    sums = np.add.reduceat(squares, offsets[:-1]) if len(offsets) > 1 else np.zeros(0)
+    lengths = offsets[1:] - offsets[:-1]
+    norms = np.sqrt(np.where(lengths > 0, sums, 1.0))
     data /= np.repeat(norms, lengths)
     return np.asarray(data, np.float32)

@@ -12,7 +12,7 @@ def document_vectors(X: Sparse, map: Array, offset: Array) -> Array:  # noqa: A0
     """
     vectors = np.asarray(X @ map)
     vectors -= offset
-    vectors[np.diff(X.indptr) == 0] = 0
+    vectors[X.indptr[1:] == X.indptr[:-1]] = 0
     vectors /= _lengths(vectors)
     return vectors
 
