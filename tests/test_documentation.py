@@ -20,13 +20,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def failed_examples(page: str) -> int:
+    session = doctest.DocTestParser().get_doctest((ROOT / page).read_text(encoding="utf-8"), {}, page, page, 0)
+    assert session.examples
+    return doctest.DocTestRunner(verbose=False).run(session).failed
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
 def test_python_sessions_print_what_the_page_shows(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    text = (ROOT / page).read_text(encoding="utf-8")
-    session = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
-    assert session.examples
-    assert doctest.DocTestRunner(verbose=False).run(session).failed == 0
+    assert failed_examples(page) == 0
+
+
+def test_python_sessions_of_a_guide_print_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert failed_examples("docs/how-to/dataframe.md") == 0
 
 
 def test_commands_of_the_tutorial_print_what_the_page_shows(folder: Path) -> None:

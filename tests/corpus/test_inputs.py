@@ -94,6 +94,7 @@ CONTAINERS: dict[str, Callable[[], Any]] = {
     ],
     "an integer concept": lambda: [GOOD[0], GOOD[1], {"concept": np.int64(7), "lang": "en", "text": "two\nlines"}],
     "tuples": lambda: [(d.concept, d.lang, d.text, d.title, d.url) for d in GOOD],
+    "an array": lambda: np.array([(d.concept, d.lang, d.text, d.title, d.url) for d in GOOD], object),
     "short tuples": lambda: [GOOD[1] if d.title else (d.concept, d.lang, d.text) for d in GOOD],
     "named tuples": lambda: [Row(i, d.concept, d.lang, d.text, d.title, d.url, None) for i, d in enumerate(GOOD)],
     "pandas rows": lambda: PANDAS.itertuples(),

@@ -111,7 +111,7 @@ def test_embeddings_may_be_awaited(folder: Path) -> None:
 def test_a_single_string_instead_of_a_list_is_an_error(folder: Path) -> None:
     with pytest.raises(TypeError) as caught:
         Cr5Embeddings(folder).embed_documents("cane")  # type: ignore[arg-type]
-    assert str(caught.value) == "texts is a single string; put it into a list"
+    assert str(caught.value) == "`texts` is 'cane'; give a list of strings, or one column of a table"
 
 
 # Haystack
@@ -202,7 +202,7 @@ def test_a_document_without_text_or_in_an_unknown_language_is_an_error(folder: P
         (
             cr5.integrations.sklearn.__file__,
             "sklearn.base",
-            "Cr5Transformer needs scikit-learn: pip install 'cr5[sklearn]'",
+            "Cr5Transformer needs scikit-learn; install it with pip install 'cr5[sklearn]'",
         ),
     ],
 )

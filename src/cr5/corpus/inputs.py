@@ -105,7 +105,7 @@ def _convert(documents: Any, options: ReadOptions, skipped: Skipped | None) -> I
     def report(line: int | None, kind: str, explanation: str) -> None:
         message = f"{location(source, line)}: {explanation}"
         if options.on_error != "skip":
-            raise CorpusError(message)
+            raise CorpusError(message) from None
         errors.add(kind, message)
         if skipped is not None:
             skipped.add(kind, message)
@@ -138,7 +138,7 @@ def _record(item: Any) -> Record:
         given = item
     elif hasattr(item, "_asdict"):  # a named tuple
         given = item._asdict()
-    elif isinstance(item, tuple | list):
+    elif isinstance(item, tuple | list | np.ndarray):
         if not len(REQUIRED_COLUMNS) <= len(item) <= len(SCHEMA):
             raise RecordError("wrong type", f"a {type(item).__name__} of {len(item)}; give (concept, lang, text)")
         given = dict(zip(SCHEMA.names, item, strict=False))

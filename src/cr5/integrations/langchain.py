@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from cr5.corpus.texts import text_list
 from cr5.errors import MissingPackageError
 from cr5.model import Cr5
 
@@ -23,7 +24,7 @@ class Cr5Embeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Texts -> a vector of length 1 for each, or all zeros if the model knows none of its words."""
-        return [vector.tolist() for vector in self.model.encode(texts, self.lang)]
+        return [vector.tolist() for vector in self.model.encode(text_list(texts), self.lang)]
 
     def embed_query(self, text: str) -> list[float]:
         """A text -> its vector, which is the same for queries and documents."""
