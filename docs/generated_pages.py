@@ -82,7 +82,8 @@ def settings_page() -> Iterator[str]:
     yield (
         "Every setting of a model is a keyword of `Cr5(...)`, where None stands for that of the preset; on the command "
         "line it is `--rank`, `--ridge`, `--seed` or `--set NAME=VALUE`. A preset names defaults for all of them: "
-        "`default`, or `wsdm19`, the settings of the paper. The settings are stored in the model and in the signature of every score.\n"
+        "`default`, or `wsdm19`, the settings of the paper. The settings are stored in the model and in the signature "
+        "of every score.\n"
     )
     yield "| setting | default | `wsdm19` | meaning |\n|---|---|---|---|"
     for row in setting_rows():

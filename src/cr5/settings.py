@@ -145,17 +145,8 @@ def make_settings(preset: str = "default", **changes: Any) -> Settings:
 def changed_settings(settings: Settings) -> dict[str, Any]:
     """The settings that differ from those of their preset, by name, as ``make_settings`` takes them."""
     base = PRESETS[settings.preset]
-    parts: list[tuple[Any, Any]] = [
-        (settings, base),
-        (settings.weighting, base.weighting),
-        (settings.tokeniser, base.tokeniser),
-    ]
-    return {
-        field_.name: getattr(part, field_.name)
-        for part, preset_part in parts
-        for field_ in fields(part)
-        if "meaning" in field_.metadata and getattr(part, field_.name) != getattr(preset_part, field_.name)
-    }
+    names = [row.name for row in setting_rows()]
+    return {name: settings.value(name) for name in names if settings.value(name) != base.value(name)}
 
 
 class SettingRow(NamedTuple):
