@@ -104,10 +104,10 @@ def test_a_clone_keeps_a_fitted_model_and_forgets_one_that_was_fitted_in_the_pip
         cloned = clone(Cr5Transformer(given).fit(texts))
         assert not hasattr(cloned, "model_")
         np.testing.assert_array_equal(cloned.fit(texts).transform(texts), expected)
-    inside = Cr5Transformer(Cr5(**SETTINGS))
-    inside.fit(frame)
-    assert (inside.model.langs, clone(inside).model.langs) == ([], [])
-    assert clone(inside).model is not inside.model
+    given_model = Cr5(**SETTINGS)
+    inside = Cr5Transformer(given_model).fit(frame)
+    assert (given_model.langs, clone(inside).model.langs) == ([], [])
+    assert clone(inside).model is not given_model
 
 
 def test_settings_of_a_clone_do_not_change_the_original(model: Cr5) -> None:
