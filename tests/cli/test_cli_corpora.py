@@ -373,15 +373,18 @@ def test_files_of_other_extensions_are_named_with_the_option_that_reads_them(
     tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = pages(tmp_path)
-    for name in ("en/a.adoc", "it/a.adoc", "en/LICENSE"):
+    (tmp_path / "docs/french").mkdir()
+    for name in ("en/a.adoc", "it/a.adoc", "en/LICENSE", "french/a.txt"):
         (tmp_path / "docs" / name).write_text(ENGLISH)
     assert command("folder", *arguments, "-o", "corpus.jsonl") == 0
     assert (
-        "files: 5 found, 2 read, 3 skipped 3: other extensions, .adoc 2, none 1; name the format of those that are "
-        "pages with --as, as in --as adoc=text" in words(capsys.readouterr().out)
+        "files: 6 found, 2 read, 4 skipped 1: path does not match the pattern (first: "
+        f"{tmp_path}/docs/french/a.txt); show with --pattern and --lang where paths have their language 3: other "
+        "extensions, .adoc 2, none 1; name the format of those that are pages with --as, as in --as adoc=text"
+        in words(capsys.readouterr().out)
     )
-    assert command("folder", *arguments, "--as", "adoc=text", "--lang", "docs=en", "-o", "corpus.jsonl") == 0
-    assert "files: 5 found, 4 read, 1 skipped" in capsys.readouterr().out
+    assert command("folder", *arguments, "--as", "adoc=text", "--lang", "french=fr", "-o", "c.jsonl") == 0
+    assert "files: 6 found, 5 read, 1 skipped" in capsys.readouterr().out
 
 
 def test_a_guessed_encoding_is_reported(

@@ -77,6 +77,22 @@ def test_a_folder_gives_all_its_pairs_and_other_files_are_ignored(tmp_path: Path
     assert [pair.langs for pair in read_aligned([tmp_path], langs=["en", "no"])] == [("nb", "en")]
 
 
+@pytest.mark.parametrize(
+    ("names", "langs"),
+    [
+        (["newstest2019-src.eng.txt", "newstest2019-ref.deu.txt"], ("de", "en")),  # NTREX
+        (["eng.dev", "zho_simpl.devtest", "ita.dev"], ("en", "it")),
+        (["tatoeba.deu-eng.deu", "tatoeba.deu-eng.eng"], ("de", "en")),
+        (["en.txt", "it.txt"], ("en", "it")),
+    ],
+)
+def test_names_of_published_test_sets_are_understood(tmp_path: Path, names: list[str], langs: tuple[str, str]) -> None:
+    for name in names:
+        write(tmp_path / name, ["a sentence"])
+    (pair,) = read_aligned([tmp_path])
+    assert pair.langs == langs
+
+
 def test_languages_that_are_not_registered_are_read(tmp_path: Path) -> None:
     (pair,) = read_aligned([write(tmp_path / "s.aa", ["a"]), write(tmp_path / "s.xx", ["x"])])
     assert pair.langs == ("aa", "xx")

@@ -78,13 +78,14 @@ def test_without_queries_there_are_no_ranks() -> None:
 @pytest.mark.parametrize(
     ("name", "langs"),
     [("en-it.test.tsv", ("en", "it")), ("a/b/eng-ita.txt", ("en", "it")), ("en-it", ("en", "it")),
-     ("en-it.5000-6500.txt", ("en", "it"))],
+     ("en-it.5000-6500.txt", ("en", "it")), ("yacle.test.freq.2k.en-fr.tsv", ("en", "fr")),
+     ("en_it.tsv", ("en", "it"))],
 )  # fmt: skip
 def test_the_file_name_of_a_dictionary_says_its_languages(name: str, langs: tuple[str, str]) -> None:
     assert dictionary_languages(name) == langs
 
 
-@pytest.mark.parametrize("name", ["words.tsv", "en_it.tsv", "word-list.tsv"])
+@pytest.mark.parametrize("name", ["words.tsv", "word-list.tsv"])
 def test_a_dictionary_whose_file_name_does_not_say_its_languages_is_refused(name: str) -> None:
     with pytest.raises(Cr5Error, match=name):
         dictionary_languages(name)

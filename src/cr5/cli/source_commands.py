@@ -85,7 +85,9 @@ def _run(
     rendering.source_summary(
         summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique,
         longer=in_command_line_terms(source.short_documents_advice, app),
-        extensions_advice=in_command_line_terms(source.extensions_advice, app),
+        skipped_advice={
+            reason: in_command_line_terms(advice, app) for reason, advice in source.skipped_advice.items()
+        },
     )  # fmt: skip
     if missing := summary.missing(wanted or []):
         console.warn(f"no document is in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}")

@@ -22,7 +22,7 @@ FOREIGN = "in another language"
 HIDDEN = "hidden"
 UNWANTED_LANGUAGE = "language not wanted"
 FORGOTTEN = "not read"  # by a reader that does not account for all files that it found
-_EXTENSION = "extension "
+EXTENSION = "extension"
 
 
 class UnusableInputError(CorpusError):
@@ -104,10 +104,11 @@ class Accounting:
 
     def is_output(self, file: Path) -> bool:
         """Whether a file is the one that is being written, or its unfinished copy."""
-        if self._output is None or file.parent.resolve() != self._output.parent:
+        if self._output is None:
             return False
         is_unfinished = file.name.startswith(f".{self._output.name}.") and file.name.endswith(".tmp")
-        return file.name == self._output.name or is_unfinished
+        is_named_so = is_unfinished or file.name == self._output.name
+        return is_named_so and file.parent.resolve() == self._output.parent
 
     def open_archive(self, file: object) -> None:
         """Forget an archive that was found: its members are the files."""
@@ -144,7 +145,7 @@ class Accounting:
 
     def skip_extension(self, file: object, name: str) -> None:
         """Leave out a file whose name ends unlike those that are read."""
-        self._close([file], f"{_EXTENSION}{Path(name).suffix.lower() or 'none'}")
+        self._close([file], f"{EXTENSION} {Path(name).suffix.lower() or 'none'}")
 
     def unusable_file(self, file: object, reason: str, message: str) -> None:
         """Leave out a file that cannot be used."""
@@ -165,7 +166,7 @@ class Accounting:
     def extensions(self) -> dict[str, int]:
         """How many files were not read because of their extension, the most frequent first."""
         counts = Counter({reason: count for reason, count in self.skipped_files.counts.items() if is_extension(reason)})
-        return {reason.removeprefix(_EXTENSION): count for reason, count in counts.most_common()}
+        return {reason.removeprefix(f"{EXTENSION} "): count for reason, count in counts.most_common()}
 
     def to_json(self) -> dict[str, object]:
         """The counts as plain values."""
@@ -203,7 +204,7 @@ def _as_unusable(error: CorpusError) -> UnusableInputError:
 
 def is_extension(reason: str) -> bool:
     """Whether files were skipped for their extension."""
-    return reason.startswith(_EXTENSION)
+    return reason.startswith(f"{EXTENSION} ")
 
 
 @lru_cache(1024)

@@ -12,7 +12,7 @@ from cr5.corpus.documents import Document
 from cr5.corpus.file_names import is_language_name
 from cr5.corpus.languages import normalise
 from cr5.errors import CorpusError
-from cr5.sources.accounting import NO_TEXT, UNWANTED_LANGUAGE, Accounting, UnusableInputError
+from cr5.sources.accounting import EXTENSION, NO_TEXT, UNWANTED_LANGUAGE, Accounting, UnusableInputError
 from cr5.sources.files import open_source
 from cr5.sources.input_files import files_below
 from cr5.sources.markup import WESTERN, decode, decode_western, html_text, markdown_text, rst_text
@@ -293,5 +293,8 @@ FOLDER = Source(
 
         cr5 corpus folder docs/ --lang english=en --as adoc=text -o corpus.csv
     """,
-    extensions_advice="name the format of those that are pages with `read_as`, as in `read_as=adoc=text`",
+    skipped_advice={
+        EXTENSION: "name the format of those that are pages with `read_as`, as in `read_as=adoc=text`",
+        NOT_IN_PATTERN: "show with `pattern` and `lang` where paths have their language",
+    },
 )

@@ -17,7 +17,7 @@ type and the default of the parameter:
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from cr5.corpus.documents import Document
@@ -43,14 +43,14 @@ class Source:
     """A reader and the help of its command.
 
     ``short_documents_advice`` says how to get longer documents, where they are too short to train on: "join more lines
-    with `join`". ``extensions_advice`` says how to read files of other extensions.
+    with `join`". ``skipped_advice`` says how to read files that were skipped for a reason.
     """
 
     name: str
     read: Callable[..., Iterator[Document]]
     help: str
     short_documents_advice: str = ""
-    extensions_advice: str = ""
+    skipped_advice: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def parameters(self) -> Mapping[str, tuple[inspect.Parameter, ParameterHelp]]:

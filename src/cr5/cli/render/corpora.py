@@ -1,12 +1,12 @@
 """Corpora on the terminal: what a source became, and a corpus in figures."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cr5.cli.render.console import err, out, plain_table, plural, warn
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.corpus.skipped import Skipped
 from cr5.features.tfidf import Weighting
-from cr5.sources.accounting import Accounting, is_extension
+from cr5.sources.accounting import EXTENSION, Accounting, is_extension
 from cr5.sources.clean import SourceSummary
 from cr5.sources.wikipedia.build import WikipediaCorpus
 from cr5.sources.wikipedia.dump_reader import PAGES
@@ -46,11 +46,11 @@ def source_summary(
     dedupe: bool,
     min_unique: int,
     longer: str,
-    extensions_advice: str = "",
+    skipped_advice: Mapping[str, str],
 ) -> None:
     """Print what became of a source; on standard error where the corpus itself goes to standard output.
 
-    ``longer`` says how to get longer documents, ``extensions_advice`` about files of other extensions.
+    ``longer`` says how to get longer documents, ``skipped_advice`` what to do about files that were skipped for a reason.
     """
     to = err if output == "-" else out
     figures = summary.by_language()
@@ -75,7 +75,7 @@ def source_summary(
         f"{summary.documents.total():,} documents" + ("" if output == "-" else f" written to {output}")
         + f" in {seconds:.1f} s; {summary.concepts:,} concepts, {summary.shared:,} in two languages or more"
     )  # fmt: skip
-    for line in _accounts(summary.accounting, extensions_advice):
+    for line in _accounts(summary.accounting, skipped_advice):
         to.print(line, soft_wrap=True)
     for line in _remarks(summary, drop_foreign, dedupe):
         to.print(line, style="dim")
@@ -91,17 +91,16 @@ def source_summary(
         to.print(f"\nNext: cr5 corpus inspect {output}; cr5 train {output} -o model", style="bold", soft_wrap=True)
 
 
-def _accounts(accounting: Accounting, extensions_advice: str) -> Iterator[str]:
+def _accounts(accounting: Accounting, advice: Mapping[str, str]) -> Iterator[str]:
     """Where every file and document is: read or written, or skipped and why."""
     files, extensions = accounting.skipped_files, accounting.extensions()
-    yield from _account("files", accounting.files_found, "found", accounting.files_read, "read", files)
+    yield from _account("files", accounting.files_found, "found", accounting.files_read, "read", files, advice)
     if extensions:
         named = ", ".join(f"{name} {count:,}" for name, count in list(extensions.items())[:8])
         more = f" and {len(extensions) - 8} more" if len(extensions) > 8 else ""
-        advice = f"; {extensions_advice}" if extensions_advice else ""
-        yield f"  {sum(extensions.values()):,}: other extensions, {named}{more}{advice}"
+        yield f"  {sum(extensions.values()):,}: other extensions, {named}{more}{_then(advice, EXTENSION)}"
     written, read = accounting.written.total(), accounting.documents_read
-    yield from _account("documents", read, "read", written, "written", accounting.skipped_documents)
+    yield from _account("documents", read, "read", written, "written", accounting.skipped_documents, advice)
     for reason, count in accounting.skipped_parts.counts.items():
         yield f"parts of documents skipped, {count:,}: {reason} (first: {accounting.skipped_parts.examples[reason]})"
     for encoding, count in accounting.guessed_encodings.counts.items():
@@ -109,12 +108,18 @@ def _accounts(accounting: Accounting, extensions_advice: str) -> Iterator[str]:
         yield f"encoding guessed, {plural(count, 'file')}: {encoding} (first: {first})"
 
 
-def _account(noun: str, total: int, seen: str, kept: int, done: str, skipped: Skipped) -> Iterator[str]:
+def _account(
+    noun: str, total: int, seen: str, kept: int, done: str, skipped: Skipped, advice: Mapping[str, str]
+) -> Iterator[str]:
     rest = f", {skipped.total:,} skipped" if skipped.total else ""
     yield f"{noun}: {total:,} {seen}, {kept:,} {done}{rest}"
     for reason, count in sorted(skipped.counts.items(), key=lambda item: -item[1]):
         if not is_extension(reason):
-            yield f"  {count:,}: {reason} (first: {skipped.examples[reason]})"
+            yield f"  {count:,}: {reason} (first: {skipped.examples[reason]}){_then(advice, reason)}"
+
+
+def _then(advice: Mapping[str, str], reason: str) -> str:
+    return f"; {advice[reason]}" if reason in advice else ""
 
 
 def _warnings(summary: SourceSummary) -> Iterator[str]:
