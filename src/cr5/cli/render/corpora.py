@@ -50,7 +50,7 @@ def source_summary(
 ) -> None:
     """Print what became of a source; on standard error where the corpus itself goes to standard output.
 
-    ``longer`` says how to get longer documents, ``skipped_advice`` what to do about files that were skipped for a reason.
+    ``longer`` says how to get longer documents, ``skipped_advice`` how to read files that were skipped.
     """
     to = err if output == "-" else out
     figures = summary.by_language()
