@@ -51,9 +51,20 @@ def test_importing_the_package_loads_no_large_library() -> None:
     assert not loaded & {"numba", "llvmlite", "pyarrow", "scipy", "numpy", "rich", "typer", "cr5.model", "cr5.training"}
 
 
-def test_the_names_of_the_package_load_no_large_library() -> None:
-    loaded = loaded_by("from cr5 import CorpusError, Cr5Error, ModelFileError, Skipped")
-    assert not loaded & {"numba", "llvmlite", "scipy", "pyarrow", "py3langid", "safetensors", "rich", "typer"}
+def test_the_class_of_models_loads_no_large_library() -> None:
+    loaded = loaded_by("from cr5 import Cr5, Cr5Error, Skipped, evaluate; model = Cr5(rank=5)")
+    assert not loaded & {
+        "numba", "llvmlite", "scipy", "pyarrow", "langcodes", "py3langid", "safetensors", "filelock", "rich", "typer",
+    }  # fmt: skip
+
+
+def test_all_names_of_the_package_together_load_no_compiler() -> None:
+    loaded = loaded_by(
+        "from cr5 import Cr5, Document, Index, read, write, evaluate, Cr5Error, CpuEngine, GpuEngine, DaskEngine"
+    )
+    assert not loaded & {
+        "numba", "llvmlite", "scipy", "cupy", "dask", "distributed", "lancedb", "psycopg", "py3langid", "jinja2",
+    }  # fmt: skip
 
 
 def test_encoding_loads_nothing_that_only_training_needs(model_folder: Path, model: Cr5) -> None:

@@ -3,7 +3,6 @@
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from importlib.metadata import version
 from pathlib import Path
 from textwrap import indent
 from threading import Lock
@@ -469,5 +468,7 @@ def _are_few(texts: Sequence[str]) -> bool:
 
 def _versions() -> dict[str, str]:
     """The versions that a tokenisation or a fit can depend on."""
+    from importlib.metadata import version
+
     packages = ("cr5", "numpy", "scipy", "numba", "pyarrow", "icu4py")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}

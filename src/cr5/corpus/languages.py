@@ -7,9 +7,6 @@ spelling without changing which language is meant.
 import re
 from collections.abc import Collection
 
-import langcodes
-from langcodes.tag_parser import LanguageTagError
-
 from cr5.errors import CorpusError
 
 __all__ = ["find_language", "is_registered", "normalise", "primary_subtag", "short_code", "wikipedia_language"]
@@ -59,6 +56,8 @@ def normalise(code: str) -> str:
     usual script of a language is dropped (ru-Cyrl -> ru). A well-formed code that is not registered is accepted; see
     ``is_registered``. Anything else raises ``CorpusError``.
     """
+    from langcodes.tag_parser import LanguageTagError
+
     locale, _, modifier = _CODESET.sub("", code.strip()).partition("@")
     tag = _SORT_ORDER.sub("", _ANDROID_REGION.sub("", locale).replace("_", "-").lower())
     if swapped := _REGION_BEFORE_SCRIPT.fullmatch(tag):
@@ -78,6 +77,8 @@ def normalise(code: str) -> str:
 
 def is_registered(code: str) -> bool:
     """Whether every subtag of a code is registered: those of "pt-BR" are; "xx" and "readme" are not."""
+    import langcodes
+
     try:
         return langcodes.tag_is_valid(normalise(code))
     except CorpusError:
@@ -122,6 +123,8 @@ def _add_modifier(tag: str, modifier: str) -> str:
 
 
 def _canonical(tag: str) -> str:
+    import langcodes
+
     subtags = tag.split("-")
     for size in (3, 2, 1):
         if replacement := _REPLACED_PREFIXES.get("-".join(subtags[:size])):

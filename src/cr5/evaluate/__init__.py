@@ -3,13 +3,35 @@
 ``documents``, ``sentences`` and ``words`` run an evaluation and return a ``Run``; ``compare`` compares two.
 """
 
-from cr5.evaluate.api import documents, held_out_texts, sentences, words
-from cr5.evaluate.comparison import Comparison, compare
-from cr5.evaluate.report.files import write_reports
-from cr5.evaluate.runs import Run, Score, load_run, save_run
-from cr5.evaluate.splits import Split
-from cr5.evaluate.systems.registry import SYSTEMS, SystemEntry
-from cr5.evaluate.systems.space import Space, System
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is imported when it is first used
+    from cr5.evaluate.api import documents, held_out_texts, sentences, words
+    from cr5.evaluate.comparison import Comparison, compare
+    from cr5.evaluate.report.files import write_reports
+    from cr5.evaluate.runs import Run, Score, load_run, save_run
+    from cr5.evaluate.splits import Split
+    from cr5.evaluate.systems.registry import SYSTEMS, SystemEntry
+    from cr5.evaluate.systems.space import Space, System
+
+_MODULES = {
+    "SYSTEMS": "systems.registry",
+    "Comparison": "comparison",
+    "Run": "runs",
+    "Score": "runs",
+    "Space": "systems.space",
+    "Split": "splits",
+    "System": "systems.space",
+    "SystemEntry": "systems.registry",
+    "compare": "comparison",
+    "documents": "api",
+    "held_out_texts": "api",
+    "load_run": "runs",
+    "save_run": "runs",
+    "sentences": "api",
+    "words": "api",
+    "write_reports": "report.files",
+}  # the module of every public name
 
 __all__ = [
     "SYSTEMS",
@@ -29,3 +51,17 @@ __all__ = [
     "words",
     "write_reports",
 ]
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
+        if name not in _MODULES:
+            raise AttributeError(f"module 'cr5.evaluate' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"cr5.evaluate.{_MODULES[name]}"), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

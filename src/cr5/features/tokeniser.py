@@ -13,15 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import compress
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from cr5._typing import Ints
 from cr5.corpus.languages import primary_subtag
 from cr5.features import setting
+
+if TYPE_CHECKING:  # Arrow is loaded with the first texts
+    import pyarrow as pa
 
 UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"})
 """Languages written without spaces between words, as primary subtags, for models that segment by language."""
@@ -98,8 +99,10 @@ class Tokeniser:
         "if you tokenise yourself.",
     )
 
-    def __call__(self, texts: Sequence[str] | pa.StringArray, lang: str) -> Tokens:
+    def __call__(self, texts: "Sequence[str] | pa.StringArray", lang: str) -> Tokens:
         """Split texts of one language into tokens."""
+        import pyarrow.compute as pc
+
         array = as_arrow(texts)
         if not self.pretokenised:
             unstable = pc.match_substring_regex(array, _UNSTABLE.pattern)
@@ -170,8 +173,10 @@ def _is_word(token: str) -> bool:
     return token[:1].isalnum() or any(map(str.isalnum, token))
 
 
-def as_arrow(texts: Sequence[str] | pa.StringArray) -> pa.LargeStringArray:
+def as_arrow(texts: "Sequence[str] | pa.StringArray") -> "pa.LargeStringArray":
     """Texts as an Arrow array."""
+    import pyarrow as pa
+
     try:
         return pa.array(texts, pa.large_string())
     except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode, becomes a question mark
@@ -183,8 +188,11 @@ def needs_segmenting(lang: str) -> bool:
     return primary_subtag(lang) in UNSPACED_LANGUAGES
 
 
-def _normalise(array: pa.LargeStringArray, unstable: pa.BooleanArray) -> pa.LargeStringArray:
+def _normalise(array: "pa.LargeStringArray", unstable: "pa.BooleanArray") -> "pa.LargeStringArray":
     """NFKC without soft hyphens, for the texts that may change by it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     texts = [_normalise_text(text) for text in array.filter(unstable).to_pylist()]
     return pc.replace_with_mask(array, unstable, pa.array(texts, pa.large_string()))
 
@@ -193,23 +201,30 @@ def _normalise_text(text: str) -> str:
     return unicodedata.normalize("NFKC", text).replace(SOFT_HYPHEN, "")
 
 
-def _to_spaced_words(array: pa.LargeStringArray, lowercase: bool, separators: str) -> pa.LargeStringArray:
+def _to_spaced_words(array: "pa.LargeStringArray", lowercase: bool, separators: str) -> "pa.LargeStringArray":
     """Lower-case texts if wanted, and replace by spaces what ``separators`` matches, or is neither letter nor digit
     of ASCII. This happens character by character, whatever stands next to it.
     """
+    import pyarrow.compute as pc
+
     lowered = pc.utf8_lower(array) if lowercase else array
     return pc.replace_substring_regex(_blank_ascii(lowered), separators, " ")
 
 
-def _blank_ascii(array: pa.LargeStringArray) -> pa.LargeStringArray:
+def _blank_ascii(array: "pa.LargeStringArray") -> "pa.LargeStringArray":
     """Replace every ASCII character that is not a letter or digit by a space."""
+    import pyarrow as pa
+
     _, offsets, data = array.buffers()
     blanked = pa.py_buffer(data.to_pybytes().translate(_ASCII_BLANKED) if data else b"")
     return pa.Array.from_buffers(array.type, len(array), [None, offsets, blanked], offset=array.offset)
 
 
-def _segment_runs(array: pa.LargeStringArray) -> pa.LargeStringArray:
+def _segment_runs(array: "pa.LargeStringArray") -> "pa.LargeStringArray":
     """Separate the words that ICU finds in runs of scripts without spaces, and the runs from what is around them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     if not may_have_runs(array):
         return array
     has_run = pc.match_substring_regex(array, f"[{_UNSPACED}]")
@@ -217,7 +232,7 @@ def _segment_runs(array: pa.LargeStringArray) -> pa.LargeStringArray:
     return pc.replace_with_mask(array, has_run, pa.array(texts, pa.large_string()))
 
 
-def may_have_runs(array: pa.LargeStringArray) -> bool:
+def may_have_runs(array: "pa.LargeStringArray") -> bool:
     """Whether a byte of the texts can begin a character of a script without spaces; a fast check of Latin text."""
     data = array.buffers()[2]
     if not data or not len(data):
@@ -236,8 +251,10 @@ def _segment_text(text: str) -> str:
     return "".join(parts)
 
 
-def _segment(array: pa.LargeStringArray, lang: str) -> pa.LargeStringArray:
+def _segment(array: "pa.LargeStringArray", lang: str) -> "pa.LargeStringArray":
     """Separate the words that ICU finds in whole texts by spaces."""
+    import pyarrow as pa
+
     return pa.array([_segment_whole(text, lang) for text in array.to_pylist()], pa.large_string())
 
 

@@ -5,8 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from filelock import lock_descriptor, unlock_descriptor
-
 _POLL_SECONDS = 0.01
 
 
@@ -16,6 +14,8 @@ def locked(path: Path, *, error_if_locked: Exception | None = None) -> Iterator[
 
     While the lock is held elsewhere, raise ``error_if_locked``; without it, wait.
     """
+    from filelock import lock_descriptor
+
     with path.open("ab") as file:
         if error_if_locked is None:
             lock_descriptor(file.fileno(), poll_interval=_POLL_SECONDS)
@@ -29,9 +29,13 @@ def locked(path: Path, *, error_if_locked: Exception | None = None) -> Iterator[
 
 def try_lock(file: IO[Any]) -> bool:
     """Lock an open file unless it is locked elsewhere; return whether it is locked now."""
+    from filelock import lock_descriptor
+
     return lock_descriptor(file.fileno(), blocking=False)
 
 
 def unlock(file: IO[Any]) -> None:
     """Release the lock on an open file, also if a forked process holds the same file open."""
+    from filelock import unlock_descriptor
+
     unlock_descriptor(file.fileno())

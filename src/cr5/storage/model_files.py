@@ -10,7 +10,6 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from importlib.metadata import version
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import RLock
@@ -130,6 +129,8 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
 
 
 def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
+    from importlib.metadata import version
+
     from safetensors.numpy import save_file
 
     saving = path / _SAVING  # a folder, because the safetensors library creates temporary files itself

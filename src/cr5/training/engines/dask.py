@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.corpus.documents import Batch, Document
@@ -184,6 +183,8 @@ class DaskEngine:
         return result
 
     def fetch_documents(self, selected: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
+        from scipy.sparse import csr_array, vstack
+
         self._load_shards()
         mask = self.workers.submit_large(identity, selected)
         fetched: list[list[tuple[Sparse, Ints]]] = [[] for _ in self.langs]

@@ -5,22 +5,23 @@ No task writes into its arguments: another task may need them again.
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.machine import available_memory
 from cr5.training.engines.cpu import PANEL_ROWS, add_column_sums
-from cr5.training.engines.kernels import Matrix, Tuning
+
+if TYPE_CHECKING:
+    from cr5.training.engines.kernels import Matrix
 
 ArrayType: TypeAlias = tuple[int, Any]  # columns and dtype
 
 _KERNEL_LOCK = threading.Lock()  # one product at a time, which uses all threads of the worker
 
 
-def _multiply_on_worker_threads(matrix: Matrix, V: Array) -> Array:
+def _multiply_on_worker_threads(matrix: "Matrix", V: Array) -> Array:
     """X V on as many cores as the worker has threads."""
 
     with _KERNEL_LOCK:
@@ -35,6 +36,9 @@ class ShardData:
 
     def __init__(self, X: Sparse, concepts: Ints) -> None:
         from distributed import get_worker
+        from scipy.sparse import csr_array
+
+        from cr5.training.engines.kernels import Matrix, Tuning
 
         self.concepts = np.asarray(concepts)
         tuning = Tuning(threads=get_worker().state.nthreads)

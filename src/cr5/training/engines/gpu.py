@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
@@ -69,6 +68,8 @@ class GpuEngine(LocalEngine):
         return result
 
     def fetch_documents(self, selected: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
+        from scipy.sparse import csr_array
+
         blocks, numbers, fetch = {}, {}, self.device.cupy.asnumpy
         for lang, block in zip(self.langs, self.blocks, strict=True):
             rows, concepts = block.select(selected)
