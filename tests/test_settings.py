@@ -19,6 +19,11 @@ def message(*arguments: Any, **changes: Any) -> str:
     return str(caught.value)
 
 
+def test_a_weighting_and_a_tokeniser_have_the_defaults_of_the_default_preset() -> None:
+    assert make_settings().weighting == Weighting()
+    assert make_settings().tokeniser == Tokeniser()
+
+
 def test_wsdm19_is_exactly_the_paper() -> None:
     paper = make_settings("wsdm19")
     assert paper.weighting == Weighting(

@@ -138,7 +138,7 @@ def test_the_order_of_documents_does_not_change_the_vocabulary_or_its_idf() -> N
 @pytest.mark.parametrize("tf", ["raw", "log"])
 @pytest.mark.parametrize("min_documents", [1, 2])
 def test_rows_equal_those_of_scikit_learn_where_the_definitions_agree(tf: str, min_documents: int) -> None:
-    features = fitted(tf=tf, idf="smooth", min_documents=min_documents)
+    features = fitted(tf=tf, idf="smooth", idf_power=1.0, min_documents=min_documents)
     other = TfidfVectorizer(
         vocabulary=features.words, token_pattern=r"\w+", smooth_idf=True, sublinear_tf=tf == "log", norm="l2"
     ).fit(CORPUS)
