@@ -16,6 +16,7 @@ from cr5.evaluate.report.facts import FactTable, describe_facts
 from cr5.evaluate.report.files import render_csv
 from cr5.evaluate.report.formatting import MISSING
 from cr5.evaluate.runs import Run
+from cr5.settings import make_settings
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,21 @@ def test_facts_with_rows_become_tables(run: Run) -> None:
     single, tables = describe_facts(run.facts)
     assert single == {"corpus, digest": "5fe1", "seed": "0", "path": NASTY}
     assert tables == [FactTable("corpus, languages", ["documents"], {"da": ["12,345"]})]
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        ((50, 1000), "50 to 1,000 different words"),
+        ((5, 10**9), "5 different words or more"),
+        ((1, 10**9), "of any length"),
+    ],
+)
+def test_the_lengths_of_documents_are_words(limits: tuple[int, int], text: str) -> None:
+    facts = {"split": {"seed": 0, "digest": "5fe1", "smallest": limits[0], "largest": limits[1]}}
+    assert describe_facts(facts).single["documents used"] == text
+    (table,) = describe_facts({"settings": make_settings(max_unique=limits[1]).to_json()}).tables
+    assert table.rows["max_unique"] == (["no limit", ""] if limits[1] == 10**9 else ["1,000", "no limit"])
 
 
 def test_facts_without_rows_are_shown_as_text(run: Run, words: Run) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from cr5.evaluate.report.formatting import format_count, format_duration, format_value, label
+from cr5.features.tfidf import NO_LIMIT
 from cr5.settings import PRESETS
 
 DOCUMENT_COLUMNS = {  # of the accounting of documents, by their keys in run.json
@@ -100,7 +101,12 @@ def _describe_training(described: Facts, value: Any) -> None:
 
 def _describe_split(described: Facts, value: Any) -> None:
     described.single["split"] = f"seed {value['seed']}, digest {value['digest']}"
-    described.single["documents used"] = f"{value['smallest']:,} to {value['largest']:,} different words"
+    if value["largest"] < NO_LIMIT:
+        described.single["documents used"] = f"{value['smallest']:,} to {value['largest']:,} different words"
+    elif value["smallest"] > 1:
+        described.single["documents used"] = f"{value['smallest']:,} different words or more"
+    else:
+        described.single["documents used"] = "of any length"
 
 
 def _describe_csls(described: Facts, value: Any) -> None:
@@ -112,10 +118,14 @@ def _describe_settings(described: Facts, value: Any) -> None:
     """Every setting beside that of the default preset."""
     actual, default = _flat(value), _flat(PRESETS["default"].to_json())
     rows = {
-        name: [format_value(setting), "" if setting == default.get(name) else format_value(default.get(name))]
+        name: [_setting(setting), "" if setting == default.get(name) else _setting(default.get(name))]
         for name, setting in actual.items()
     }
     described.tables.append(FactTable("settings of cr5", ["value", "default, if different"], rows))
+
+
+def _setting(value: Any) -> str:
+    return "no limit" if value == NO_LIMIT else format_value(value)
 
 
 def _describe_skipped(described: Facts, value: Any) -> None:
