@@ -20,7 +20,7 @@ LAYERS = [
     ["settings", "sources", "retrieval"],
     ["training"],
     ["model"],
-    ["evaluate", "index"],
+    ["model_training", "evaluate", "index"],
     ["server", "integrations"],
     ["demo"],
     ["cli"],

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from madeup import LANGS, MEANINGS, SETTINGS, texts, word
 
-from cr5 import CorpusError, Cr5, Document, ModelFileError, read_batches, write
+from cr5 import CorpusError, Cr5, Document, Interrupted, ModelFileError, read_batches, write
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.model import CHUNK_TEXTS, FEW_TEXTS
@@ -610,14 +610,32 @@ def test_a_concept_of_one_language_is_an_error_on_request(documents: list[Docume
 # Interrupting
 
 
-def test_ctrl_c_ends_the_fit_and_keeps_the_model(documents: list[Document]) -> None:
+def test_ctrl_c_raises_and_installs_no_handler(documents: list[Document]) -> None:
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def interrupt(progress: Progress) -> None:
+        seen.append(signal.getsignal(signal.SIGINT))
+        if progress.stage == "fit":
+            signal.raise_signal(signal.SIGINT)
+
+    model = Cr5(**SETTINGS)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(documents, progress=interrupt)
+    assert model.langs == []
+    assert set(seen) == {before}
+    with pytest.raises(Cr5Error, match="`on_interrupt='stop'` must be"):
+        model.fit(documents, on_interrupt="stop")  # type: ignore[arg-type]
+
+
+def test_ctrl_c_can_end_the_fit_and_keep_the_model(documents: list[Document]) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.stage == "fit" and progress.done == 2:
             signal.raise_signal(signal.SIGINT)
 
     training, held_out = madeup.split(documents)
     before = signal.getsignal(signal.SIGINT)
-    model = Cr5(**SETTINGS | {"tol": 0}).fit(training, progress=interrupt)
+    with pytest.warns(Interrupted, match=r"interrupted after 2 steps, at residual 0\.\d+; it is finished at 0"):
+        model = Cr5(**SETTINGS | {"tol": 0}).fit(training, progress=interrupt, on_interrupt="return")
     assert (model.report["interrupted"], model.report["converged"], model.report["steps"]) == (True, False, 2)
     assert signal.getsignal(signal.SIGINT) is before
     assert precision(model, held_out) > 80
@@ -632,7 +650,7 @@ def test_a_second_ctrl_c_ends_everything(documents: list[Document]) -> None:
     before = signal.getsignal(signal.SIGINT)
     model = Cr5(**SETTINGS)
     with pytest.raises(KeyboardInterrupt):
-        model.fit(documents, progress=interrupt)
+        model.fit(documents, progress=interrupt, on_interrupt="return")
     assert signal.getsignal(signal.SIGINT) is before
     assert model.langs == []
 

@@ -74,3 +74,10 @@ def test_another_thread_does_not_change_the_handler_and_is_never_stopped(handler
 def test_the_silent_callback_accepts_any_report(capsys: pytest.CaptureFixture[str]) -> None:
     no_progress(Progress("fit", 1, None, "half way"))
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_first_interrupt_is_reported_at_once() -> None:
+    seen: list[Progress] = []
+    with stop_on_interrupt(seen.append):
+        signal.raise_signal(signal.SIGINT)
+        assert [report.note for report in seen] == ["press Ctrl-C again to stop at once"]

@@ -13,7 +13,19 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
     from cr5.corpus.reading import read, read_batches
     from cr5.corpus.skipped import Skipped
     from cr5.corpus.writing import write
-    from cr5.errors import CorpusError, Cr5Error, Cr5Warning, ModelFileError, NotConverged
+    from cr5.errors import (
+        CorpusError,
+        Cr5Error,
+        Cr5Warning,
+        DocumentsLeftOut,
+        FewDocuments,
+        Interrupted,
+        LanguageLeftOut,
+        ModelFileError,
+        NotConverged,
+        OutputWarning,
+        RankLowered,
+    )
     from cr5.index.index import Index
     from cr5.model import Cr5
     from cr5.retrieval.explanations import Explanation
@@ -32,12 +44,18 @@ _MODULES = {
     "Cr5Warning": "cr5.errors",
     "DaskEngine": "cr5.training.engines.dask",
     "Document": "cr5.corpus.documents",
+    "DocumentsLeftOut": "cr5.errors",
+    "FewDocuments": "cr5.errors",
     "Explanation": "cr5.retrieval.explanations",
     "Fit": "cr5.training.solver",
     "GpuEngine": "cr5.training.engines.gpu",
     "Index": "cr5.index.index",
+    "Interrupted": "cr5.errors",
+    "LanguageLeftOut": "cr5.errors",
     "ModelFileError": "cr5.errors",
     "NotConverged": "cr5.errors",
+    "OutputWarning": "cr5.errors",
+    "RankLowered": "cr5.errors",
     "Skipped": "cr5.corpus.skipped",
     "read": "cr5.corpus.reading",
     "read_batches": "cr5.corpus.reading",
@@ -46,9 +64,9 @@ _MODULES = {
 }  # the module of every public name
 
 __all__ = [
-    "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "Document", "Explanation", "Fit",
-    "GpuEngine", "Index", "ModelFileError", "NotConverged", "Skipped", "evaluate", "read", "read_batches",
-    "reduced_rank_ridge", "write",
+    "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "Document", "DocumentsLeftOut",
+    "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted", "LanguageLeftOut", "ModelFileError", "NotConverged",
+    "OutputWarning", "RankLowered", "Skipped", "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would accept any name

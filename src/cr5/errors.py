@@ -40,6 +40,10 @@ class NotConverged(Cr5Warning):
     """A fit that ended above its tolerance."""
 
 
+class Interrupted(NotConverged):
+    """A fit that Ctrl-C ended; the model is as it was at that point."""
+
+
 class RankLowered(Cr5Warning):
     """A corpus that is too small for the default rank."""
 
@@ -54,6 +58,10 @@ class FewDocuments(Cr5Warning):
 
 class DocumentsLeftOut(Cr5Warning):
     """Limits of the length that leave out most documents of a corpus."""
+
+
+class OutputWarning(Cr5Warning):
+    """A file that could not be written and is not essential, such as a checkpoint."""
 
 
 def reason(error: OSError) -> str:

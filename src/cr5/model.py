@@ -1,7 +1,9 @@
 """The model, Cr5: turns texts of any language into vectors of one space."""
 
 import platform
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
 from textwrap import indent
@@ -12,9 +14,10 @@ import numpy as np
 
 from cr5._typing import Array, Intercept
 from cr5.corpus.identification import Guess
+from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import Texts, code_list, text_list
-from cr5.errors import Cr5Error, whole_number
+from cr5.errors import Cr5Error, Interrupted, whole_number
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.language_guess import GuesserCache, LanguageGuesser
 from cr5.features.tfidf import Vocabulary
@@ -33,12 +36,11 @@ from cr5.settings import (
     setting_rows,
     settings_docstring,
 )
-from cr5.storage.model_files import ModelFolder, check_model_folder, open_model, save
+from cr5.storage.model_files import ModelFolder, open_model, save
 
 if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.corpus.inputs import Documents
     from cr5.training.engines import Engine
-    from cr5.training.engines.registry import EngineName
 
 CHUNK_TEXTS = 1024  # encoded at a time, to bound the memory for their tokens and counts
 FEW_TEXTS = 8  # are encoded one by one if they are short, because calls for a whole batch take longer than the work
@@ -160,6 +162,17 @@ class Cr5:
         """The languages that the model knows."""
         return list(self._trained) if isinstance(self._trained, dict) else self._trained.langs
 
+    def find_language(self, lang: str) -> str:
+        """The language of the model that a code means, in any spelling: "zh" for "cmn" or "ZH", "en" for "en_US".
+
+        See ``cr5.corpus.languages.find_language``; a code of no language of the model is an error.
+        """
+        found = find_language(lang, self.langs)
+        if found is None:
+            known = ", ".join(self.langs) or "none, fit it first"
+            raise Cr5Error(f"the model has no language {lang!r}; its languages are {known}")
+        return found
+
     def fit(
         self,
         documents: "Documents",
@@ -170,6 +183,7 @@ class Cr5:
         checkpoint: Path | None = None,
         threads: int | None = None,
         progress: ProgressCallback = no_progress,
+        on_interrupt: Literal["raise", "return"] = "raise",
     ) -> Self:
         """Learn from documents with the fields concept, lang and text, and optionally title and url.
 
@@ -183,18 +197,23 @@ class Cr5:
         ``on_error="raise"``. ``report["corpus"]`` has how many documents were read, used and left out, and why.
         ``engine`` decides where to compute (``CpuEngine(memory=...)``, ``GpuEngine()``, ``DaskEngine(...)``), by
         default on all cores of this machine. ``checkpoint`` names a file from which an interrupted fit continues.
-        While the solver runs, Ctrl-C stops it and keeps the model as it is at that point.
+        Ctrl-C raises ``KeyboardInterrupt``, and the model is as it was before. With ``on_interrupt="return"``, the
+        first Ctrl-C after the documents are read ends the fit after the current step and keeps the model as it is at
+        that point, with the warning ``Interrupted``; the second raises.
         """
         from cr5.corpus.inputs import in_batches
         from cr5.training.engines.cpu import CpuEngine
         from cr5.training.pipeline import train
 
+        if on_interrupt not in ("raise", "return"):
+            raise Cr5Error(f'`on_interrupt={on_interrupt!r}` must be "raise" or "return"')
         engine = engine or CpuEngine(threads=threads)
         batches = in_batches(documents, on_error=on_error or "raise", skipped=skipped)
         corpus = engine.count_words(batches, self.settings.tokeniser, threads=threads, progress=progress)
         if on_error == "raise":
             corpus.require_shared()
-        with stop_on_interrupt() as should_stop:
+        handler = stop_on_interrupt(progress) if on_interrupt == "return" else nullcontext(lambda: False)
+        with handler as should_stop:
             languages, report = train(
                 corpus,
                 self.settings,
@@ -205,6 +224,8 @@ class Cr5:
             )
         self._trained, self._report = languages, report | {"versions": _versions()}
         self._vocabularies, self._guessers = {}, GuesserCache()
+        if report["interrupted"]:
+            warnings.warn(_interruption(report, self.settings.tol), Interrupted, stacklevel=2)
         return self
 
     def encode(self, texts: str | Texts, lang: str | Iterable[str | None] | None = None) -> Array:
@@ -218,7 +239,7 @@ class Cr5:
             return self.encode([texts], lang)[0]  # type: ignore[no-any-return]
         texts = text_list(texts)
         if isinstance(lang, str):
-            return self._encode(texts, lang)
+            return self._encode(texts, self.find_language(lang))
         result = np.empty((len(texts), self.rank), np.float32)
         codes = self._codes(texts, lang)
         for code in set(codes):
@@ -241,6 +262,7 @@ class Cr5:
             return float(self.coverage([texts], lang)[0])
         texts = text_list(texts)
         if isinstance(lang, str):
+            lang = self.find_language(lang)
             return self._coverage(self.settings.tokeniser(texts, lang), lang)
         result = np.empty(len(texts), np.float32)
         for code, rows in self._rows_by_language(texts, lang).items():
@@ -249,6 +271,7 @@ class Cr5:
 
     def encode_text(self, text: str, lang: str) -> EncodedText:
         """Tokenise a text once, for its vector as in ``encode`` and its coverage as in ``coverage``."""
+        lang = self.find_language(lang)
         index, words = self._vocabulary(lang).index, self.settings.tokeniser.words(text, lang)
         coverage = np.float32(sum(word in index for word in words) / max(len(words), 1))
         return EncodedText(words, self._vector(words, lang), float(coverage))
@@ -281,6 +304,7 @@ class Cr5:
 
     def similar_words(self, word: str, lang: str, to: str, k: int = 10) -> list[tuple[str, float]]:
         """The words of language ``to`` whose vectors have the largest cosine with a word of ``lang``."""
+        lang, to = self.find_language(lang), self.find_language(to)
         k, source, target = whole_number("k", k), self._language(lang), self._language(to)
         tokens = self.settings.tokeniser(text_list([word], "word"), lang).words
         row = self._vocabulary(lang).index.get(tokens[0]) if len(tokens) == 1 else None
@@ -310,23 +334,18 @@ class Cr5:
     @classmethod
     def load(cls, path: str | Path, langs: Sequence[str] | None = None) -> Self:
         """Open a saved model; a language's files are mapped into memory when it is first used."""
-        folder = open_model(Path(path), langs)
+        folder = open_model(Path(path), langs, find_language)
         model, settings = cls(), Settings.from_json(folder.metadata["settings"])
         model._start(settings, {"preset": settings.preset} | changed_settings(settings))
         model._report, model._trained = folder.metadata["report"], folder
         return model
 
-    def _require(self, lang: str) -> None:
-        if lang not in self.langs:
-            known = ", ".join(self.langs) or "none, fit it first"
-            raise Cr5Error(f"the model has no language {lang!r}; its languages are {known}")
-
     def _words(self, lang: str) -> list[str]:
-        self._require(lang)
+        lang = self.find_language(lang)
         return self._trained[lang].words if isinstance(self._trained, dict) else self._trained.words(lang)
 
     def _language(self, lang: str) -> LanguageMap:
-        self._require(lang)
+        lang = self.find_language(lang)
         return self._trained[lang] if isinstance(self._trained, dict) else self._trained.language(lang)
 
     def _vocabulary(self, lang: str) -> Vocabulary:
@@ -347,9 +366,8 @@ class Cr5:
                 f"`lang` has {len(codes):,} codes for {len(texts):,} texts; give one for all texts, or one for each, "
                 "None where it is to be guessed"
             )
-        for code in set(codes) - {None}:
-            self._require(str(code))
-        return codes
+        known = {code: self.find_language(code) for code in set(codes) if code is not None}
+        return [None if code is None else known[code] for code in codes]
 
     def _rows_by_language(self, texts: list[str], langs: Iterable[str | None] | None) -> dict[str, list[int]]:
         """For each language, the positions of its texts, after guessing the languages that are not given."""
@@ -363,14 +381,13 @@ class Cr5:
         return rows
 
     def _guesser(self, langs: Iterable[str] | None = None) -> LanguageGuesser:
-        chosen = tuple(self.langs if langs is None else langs)
+        chosen = tuple(self.langs if langs is None else map(self.find_language, langs))
         if not chosen:
             raise Cr5Error("there is no language to choose from; fit the model first, or give `langs`")
         return self._guessers.get(chosen, self._words, self.settings.tokeniser)
 
     def _encode(self, texts: list[str], lang: str) -> Array:
         result = np.empty((len(texts), self.rank), np.float32)
-        self._require(lang)  # also for no texts
         tokeniser = self.settings.tokeniser
         if _are_few(texts):
             for i, text in enumerate(texts):
@@ -414,6 +431,7 @@ class Cr5:
         return np.asarray(known / np.maximum(np.diff(tokens.offsets), 1), np.float32)
 
     def _parts(self, text: str, lang: str) -> VectorParts:
+        lang = self.find_language(lang)
         language = self._language(lang)
         X = self._vocabulary(lang).transform_words(self.settings.tokeniser.words(text, lang))
         summands = X.data[:, None] * language.map[X.indices]
@@ -426,39 +444,10 @@ _SETTING_NAMES = [row.name for row in setting_rows()]
 Cr5.__doc__ = f"{Cr5.__doc__}\n{indent(settings_docstring(), '    ')}\n"
 
 
-def checkpoint_path(output: Path) -> Path:
-    """The checkpoint that ``train_model`` writes beside the folder of a model."""
-    return Path(f"{output if output.name else output.resolve()}.checkpoint")
-
-
-def train_model(
-    model: Cr5,
-    documents: "Documents",
-    output: Path,
-    *,
-    resume: bool = False,
-    engine: "EngineName" = "cpu",
-    engine_options: Mapping[str, Any] | None = None,
-    **fit_options: Any,
-) -> None:
-    """Fit a model on the named engine, and save it to a folder.
-
-    During the fit a checkpoint is written beside the folder; ``resume`` continues from that of an interrupted run.
-    ``engine_options`` are those of ``open_engine``, ``fit_options`` those of ``Cr5.fit``.
-    """
-    from cr5.training.engines.registry import open_engine
-
-    check_model_folder(output)
-    checkpoint = checkpoint_path(output)
-    if resume and not checkpoint.exists():
-        raise Cr5Error(f"there is no checkpoint {checkpoint} to continue from; leave out `resume`")
-    if checkpoint.exists() and not resume:
-        raise Cr5Error(f"{checkpoint} is from an interrupted run; continue it with `resume=True`, or delete the file")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with open_engine(engine, scratch_folder=output.parent, **(engine_options or {})) as opened:
-        model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
-        model.save(output)
-    checkpoint.unlink(missing_ok=True)
+def _interruption(report: Mapping[str, Any], tol: float) -> str:
+    steps = report["steps"]
+    when = f"after {steps} step" + ("s" if steps > 1 else "") if steps else "before its first step"
+    return f"the fit was interrupted {when}, at residual {report['residual']:.3g}; it is finished at {tol:g}"
 
 
 def _are_few(texts: Sequence[str]) -> bool:

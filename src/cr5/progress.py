@@ -27,11 +27,11 @@ def no_progress(progress: Progress) -> None:
 
 
 @contextmanager
-def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
+def stop_on_interrupt(progress: ProgressCallback = no_progress) -> Iterator[Callable[[], bool]]:
     """Turn the first Ctrl-C within the block into a request to stop; the second raises ``KeyboardInterrupt``.
 
-    Yields a function that returns whether a stop was requested. Outside the main thread it is always False, since
-    Python delivers signals to the main thread only.
+    Yields a function that returns whether a stop was requested, which is reported to ``progress`` at once. Outside the
+    main thread it is always False, since Python delivers signals to the main thread only.
     """
     requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -42,6 +42,7 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
         if requested.is_set():
             raise KeyboardInterrupt
         requested.set()
+        progress(Progress("stopping after this step", 0, None, "press Ctrl-C again to stop at once"))
 
     previous = signal.signal(signal.SIGINT, handle)
     try:

@@ -648,10 +648,7 @@ def test_ctrl_c_during_the_fit_saves_the_model(
     assert process.returncode == 130
     report = Cr5.load(model).report
     assert (report["interrupted"], report["converged"]) == (True, False)
-    steps = "1 step" if report["steps"] == 1 else f"{report['steps']} steps"
-    expected = f"warning: interrupted after {steps}; the model saved is the best so far\n"
-    assert errors.decode() == expected
-    assert not checkpoint.exists()
+    assert "the unfinished model is saved in" in errors.decode()
     assert Cr5.load(model).encode([text("aa", range(9))], "aa").any()
 
 

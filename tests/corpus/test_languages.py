@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 from timing import seconds
 
 from cr5.corpus.identification import MIN_FOREIGN_PROBABILITY, Guess, find_foreign_language, guess
-from cr5.corpus.languages import is_registered, normalise, short_code, wikipedia_language
+from cr5.corpus.languages import (
+    canonical_code,
+    find_language,
+    is_registered,
+    normalise,
+    wikipedia_code,
+    wikipedia_language,
+)
 from cr5.corpus.reading import read
 from cr5.data import FOLDER
 from cr5.errors import CorpusError
@@ -43,8 +50,8 @@ ARTICLES = {lang: [document.text for document in read(FOLDER, langs=[lang])] for
 
 WELL_FORMED = [
     "no", "nb", "nn", "nb-NO", "sh", "sr", "sr-Latn", "hr", "cnr",
-    "tl", "fil", "ms", "id", "ar", "arb", "swh", "prs", "fa", "ku", "kmr", "tw", "ak", "pt-PT",
-    "zh", "zh-TW", "zh-CN", "zh-Hant-HK", "cmn", "yue", "en-simple", "be-tarask", "jv-x-bms", "nap-x-tara",
+    "tl", "fil", "ms", "id", "ar", "prs", "fa", "ku", "kmr", "tw", "ak", "pt-PT",
+    "zh", "zh-TW", "zh-CN", "zh-Hant-HK", "yue", "en-simple", "be-tarask", "jv-x-bms", "nap-x-tara",
 ]  # fmt: skip
 NO_CODES = [
     "", " ", "de DE", "a", "C", "x", "12", "e2", "engl", "root", "readme", "en.html", "en-", "en--US", "en-US-US",
@@ -98,7 +105,7 @@ texts = st.text() | st.text("aé漢字カнغ\u0301\ud800\0 \n1-", max_size=700)
         ("in_ID", "id-ID"),
         ("zh-min-nan", "nan"),
         ("zh-yue-HK", "yue-HK"),
-        ("zh-cmn-Hans-CN", "cmn-Hans-CN"),
+        ("zh-cmn-Hans-CN", "zh-Hans-CN"),
         ("en-UK", "en-GB"),
         ("zh-CHS", "zh-Hans"),
         ("zh-CHT", "zh-Hant"),
@@ -191,6 +198,14 @@ def test_a_wikipedia_has_a_language_by_bcp_47(code: str, tag: str) -> None:
     assert wikipedia_language(code) == tag
     assert is_registered(tag)
     assert normalise(tag) == tag
+
+
+@pytest.mark.parametrize(
+    ("code", "own"), [("eng", "en"), ("cmn", "zh"), ("IT", "it"), ("zh_min_nan", "zh-min-nan"), ("als", "als"),
+                      ("simple", "simple"), ("nds-nl", "nds-nl"), ("iw", "he"), ("war", "war")],
+)  # fmt: skip
+def test_a_wikipedia_is_found_by_the_code_of_its_language_in_any_spelling(code: str, own: str) -> None:
+    assert wikipedia_code(code) == own
 
 
 # Texts
@@ -304,7 +319,49 @@ def test_a_long_text_costs_no_more_than_a_short_one() -> None:
 @pytest.mark.parametrize(
     ("code", "short"),
     [("ita", "it"), ("eng", "en"), ("nob", "nb"), ("nor", "no"), ("swe", "sv"), ("ger", "de"), ("cmn", "zh"),
-     ("arb", "ar"), ("ceb", "ceb"), ("it", "it"), ("EN", "en"), ("pt_BR", "pt-BR"), ("zho-Hant", "zh-Hant")],
+     ("arb", "ar"), ("ceb", "ceb"), ("it", "it"), ("EN", "en"), ("pt_BR", "pt-BR"), ("zho-Hant", "zh-Hant"),
+     ("jpn", "ja"), ("swh", "sw"), ("SWA", "sw"), ("en_US", "en-US"), ("cmn-Hant", "zh-Hant"), ("english", "english"),
+     ("my own", "my own"), (" lang_1 ", "lang_1")],
 )  # fmt: skip
-def test_the_short_code_has_two_letters_where_there_are_such(code: str, short: str) -> None:
-    assert short_code(code) == short
+def test_the_canonical_code_is_the_short_one_and_own_names_stay(code: str, short: str) -> None:
+    assert canonical_code(code) == short
+    assert canonical_code(short) == short
+
+
+@pytest.mark.parametrize(
+    ("code", "langs", "found"),
+    [
+        ("en", "en it", "en"),
+        ("EN", "en it", "en"),
+        ("eng", "en it", "en"),
+        ("zh", "cmn en", "cmn"),  # a model of an earlier version
+        ("zho", "cmn en", "cmn"),
+        ("cmn", "zh en", "zh"),
+        ("swh", "sw", "sw"),
+        ("sw", "swh", "swh"),
+        ("cmn", "cmn zh", "cmn"),  # the spelling that was asked for comes first
+        ("nb", "no", "no"),
+        ("nno", "no", None),
+        ("en_US", "en en-GB", "en"),
+        ("zh_Hant_TW", "zh zh-Hant", "zh-Hant"),
+        ("pt", "pt-BR en", "pt-BR"),
+        ("pt-PT", "pt-BR en", "pt-BR"),
+        ("pt", "pt-BR pt-PT", None),
+        ("zh-Hant", "zh-Hans", None),
+        ("zh-TW", "zh-CN", None),
+        ("zh-TW", "zh-Hans zh-Hant", "zh-Hant"),
+        ("zh", "zh-Hans zh-Hant", None),
+        ("sr-Latn", "sr", "sr"),  # which may be in either script
+        ("sr-Latn", "sr-Cyrl", None),
+        ("sr-Latn", "sr-RS", None),
+        ("x-one", "x-two", None),
+        ("lang_2", "lang_1", None),
+        ("my-name", "my", None),  # which is Burmese
+        ("lang_1", "lang_1", "lang_1"),
+        ("xx", "en it", None),
+    ],
+)
+def test_a_code_finds_its_language_in_any_spelling_and_its_only_variant(
+    code: str, langs: str, found: str | None
+) -> None:
+    assert find_language(code, langs.split()) == found

@@ -7,6 +7,7 @@ import lzma
 import os
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from cr5.corpus import formats
 from cr5.corpus.documents import SCHEMA, Batch, Document, ReadOptions, batch_records
 from cr5.corpus.inputs import in_batches
+from cr5.corpus.languages import canonical_code
 from cr5.corpus.reading import read, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import ReadLimits, json_records
@@ -85,7 +87,7 @@ def message(*paths: str) -> str:
 @relaxed
 def test_random_documents_come_back_equal_from_every_format(name: str, corpus: list[Document]) -> None:
     assert write(name, corpus) == len(corpus)
-    assert list(read([name], batch_rows=3)) == corpus
+    assert list(read([name], batch_rows=3)) == [replace(d, lang=canonical_code(d.lang)) for d in corpus]
 
 
 @pytest.mark.parametrize("name", NAMES)

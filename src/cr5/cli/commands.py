@@ -2,14 +2,11 @@
 
 import sys
 import time
-import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cr5.cli.app import app
-from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import (
     Corpora,
     Json,
@@ -20,6 +17,7 @@ from cr5.cli.options import (
     Rank,
     Ridge,
     SettingChanges,
+    comma_separated,
     decode_utf8,
     parse_bytes,
     parse_changes,
@@ -30,8 +28,9 @@ from cr5.cli.render import console, models
 from cr5.cli.render.console import err
 from cr5.corpus.skipped import OnError as CorpusErrors
 from cr5.corpus.skipped import Skipped
-from cr5.errors import Cr5Error, Cr5Warning
-from cr5.model import Cr5, checkpoint_path, train_model
+from cr5.errors import Cr5Error
+from cr5.model import Cr5
+from cr5.model_training import checkpoint_path, train_model
 from cr5.storage import vector_files
 from cr5.training.engines.registry import EngineName
 
@@ -77,7 +76,8 @@ def train(
     """Learn a model from documents in several languages.
 
     Every document has a concept (what it is about, the same in all languages), a language and a text.
-    Ctrl-C during the fit stops it and saves the model as it is at that point. Examples:
+    Ctrl-C during the fit stops it and saves the model as it is at that point,
+    unless MODEL has a finished one already; --resume continues. Examples:
 
         cr5 train corpus/ -o model
 
@@ -94,9 +94,8 @@ def train(
     start = time.perf_counter()
     budget = None if memory is None else parse_bytes(memory)
     try:
-        with warnings.catch_warnings(), console.progress_bars(json) as progress:
-            warnings.simplefilter("ignore", Cr5Warning)  # the report has it
-            train_model(
+        with console.progress_bars(json) as progress:
+            saved = train_model(
                 model,
                 read_corpora(corpora, langs, on_error or "raise", skipped),
                 output,
@@ -107,24 +106,21 @@ def train(
                 skipped=skipped,
                 threads=threads,
                 progress=progress,
+                on_interrupt="return",
             )
     except KeyboardInterrupt:
-        advice = "; run the same command with --resume to continue" if checkpoint_path(output).exists() else ""
-        err.print(f"stopped{advice}", style="yellow", soft_wrap=True)
+        resumable = checkpoint_path(output).exists()
+        advice = "run the same command with --resume to continue" if resumable else f"{output} is as it was before"
+        err.print(f"stopped; {advice}", style="yellow", soft_wrap=True)
         sys.exit(130)
     seconds = time.perf_counter() - start
     if json:
-        console.as_json({"model": str(output), "seconds": seconds, "skipped": skipped.counts, "report": model.report})
+        about = {"model": str(output), "saved": saved, "seconds": seconds}
+        console.as_json(about | {"skipped": skipped.counts, "report": model.report})
     else:
         console.skipped_lines(skipped)
         models.training_report(model, output, seconds)
-    for warning in (*model.report["notes"], model.report["warning"]):
-        if warning:
-            console.warn(in_command_line_terms(warning, app))
     if model.report["interrupted"]:
-        console.warn(
-            f"interrupted after {console.plural(model.report['steps'], 'step')}; the model saved is the best so far"
-        )
         sys.exit(130)
 
 
@@ -184,7 +180,8 @@ def similar(
         cr5 similar model birra --lang it --to en,vi
     """
     loaded = Cr5.load(model)
-    targets = to.split(",") if to else [other for other in loaded.langs if other != lang]
+    lang = loaded.find_language(lang)
+    targets = comma_separated(to) or [other for other in loaded.langs if other != lang]
     neighbours = {target: loaded.similar_words(word, lang, target, k) for target in targets}
     if json:
         console.as_json({"word": word, "lang": lang, "similar": neighbours})

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cr5.corpus.languages import canonical_code
 from cr5.corpus.skipped import OnError
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits, Record, RecordError, check_text
 
@@ -64,7 +65,7 @@ def location(source: str, line: int | None) -> str:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a corpus is read: only ``langs``, unless None, in batches of at most ``batch_rows``."""
+    """How a corpus is read: only ``langs``, canonical codes, unless None, in batches of at most ``batch_rows``."""
 
     langs: frozenset[str] | None = None
     on_error: OnError = "raise"
@@ -108,9 +109,19 @@ def numbered_rows(fields: list[tuple[str, ...]], lines: list[int]) -> NumberedRo
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA), np.array(lines, np.int64)
 
 
+def with_canonical_codes(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of ``SCHEMA`` with every language code in its canonical spelling."""
+    langs = rows["lang"].dictionary_encode()
+    given = langs.dictionary.to_pylist()
+    codes = [canonical_code(code) for code in given]
+    if codes == given:
+        return rows
+    return rows.set_column(1, SCHEMA.field("lang"), pa.array(codes, pa.string()).take(langs.indices))
+
+
 def _check_record(record: Record, langs: Collection[str] | None, unit: str) -> tuple[str, ...] | None:
     """The five fields of a record, or None if its language is not wanted."""
-    lang = _check_field(record, "lang", unit)
+    lang = canonical_code(_check_field(record, "lang", unit))
     if langs is not None and lang not in langs:
         return None
     return tuple(lang if name == "lang" else _check_field(record, name, unit) for name in SCHEMA.names)

@@ -15,7 +15,16 @@ import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA, NumberedRows, ReadOptions, batch_records, numbered_rows
+from cr5.corpus.documents import (
+    REQUIRED_COLUMNS,
+    SCHEMA,
+    NumberedRows,
+    ReadOptions,
+    batch_records,
+    numbered_rows,
+    with_canonical_codes,
+)
+from cr5.corpus.languages import canonical_code
 from cr5.corpus.tables import (
     ErrorReporter,
     NumberedRecords,
@@ -132,6 +141,7 @@ def check_rows(rows: pa.RecordBatch, first: int, langs: Collection[str] | None) 
     lines = np.arange(first, first + rows.num_rows, dtype=np.int64)
     if _has_blanks(rows["lang"]):
         return None
+    rows = with_canonical_codes(rows)
     if langs is not None:
         chosen = pc.is_in(rows["lang"], pa.array(list(langs), pa.string()))
         rows, lines = rows.filter(chosen), lines[chosen.to_numpy(zero_copy_only=False)]
@@ -165,7 +175,9 @@ def read_parquet(stream: Any, report: ErrorReporter, options: ReadOptions) -> It
         if options.langs is None:
             return False
         codes = pc.unique(file.read_row_group(group, ["lang"])["lang"]).to_pylist()
-        return bool(codes) and all(code and code.strip() and code not in options.langs for code in codes)
+        return bool(codes) and all(
+            code and code.strip() and canonical_code(code) not in options.langs for code in codes
+        )
 
     for first, batch in parquet_batches(file, names, options.batch_rows, options.limits, is_unwanted):
         if batch is None:

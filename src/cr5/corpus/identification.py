@@ -11,7 +11,7 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus.batch_classifier import BatchClassifier
-from cr5.corpus.languages import is_registered, normalise, primary_subtag
+from cr5.corpus.languages import is_registered, normalise, primary_subtag, script
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -169,19 +169,8 @@ def _contradicts(lang: str, declared: str) -> bool:
     """Whether a text that looks like ``lang`` cannot be in the declared language."""
     if lang in _NOT_EVIDENCE or not is_registered(declared):
         return False
-    primary = primary_subtag(declared)
-    script = _script(declared)
-    usual = script == _script(primary) or f"{primary}-{script}" in _SECOND_SCRIPTS
+    primary, declared_script = primary_subtag(declared), script(declared)
+    usual = declared_script == script(primary) or f"{primary}-{declared_script}" in _SECOND_SCRIPTS
     if usual and not _similar(primary).isdisjoint(_identifier_languages()):
         return lang not in _similar(primary)
-    return script not in ("", _script(lang)) and primary not in _ANY_SCRIPT
-
-
-def _script(code: str) -> str:
-    """The script that a language is usually written in, "" if it is not known."""
-    import langcodes
-    from langcodes.data_dicts import LIKELY_SUBTAGS
-
-    if primary_subtag(code) not in LIKELY_SUBTAGS:
-        return ""
-    return langcodes.Language.get(code).maximize().script or ""
+    return declared_script not in ("", script(lang)) and primary not in _ANY_SCRIPT

@@ -25,8 +25,10 @@ from cr5.corpus.documents import (
     ReadOptions,
     batch_records,
     location,
+    with_canonical_codes,
 )
 from cr5.corpus.formats import check_columns, check_rows, is_accepted_type
+from cr5.corpus.languages import canonical_code
 from cr5.corpus.reading import CorpusReader, read_batches
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import ErrorReporter, NumberedRecords, Record, RecordError, split_by_size
@@ -57,8 +59,9 @@ def in_batches(
     on_error: OnError = "raise",
     skipped: Skipped | None = None,
 ) -> Iterator[Batch]:
-    """Documents of any kind in batches of at most ``batch_rows``, only those in ``langs``; batches stay as they are.
+    """Documents of any kind in batches of at most ``batch_rows``, only those in ``langs``; batches keep their size.
 
+    Language codes may be in any spelling, and become canonical (EN -> en).
     ``documents`` may be a path or several, as ``read_batches`` takes them; a table with the columns concept, lang and
     text, optionally title and url (a DataFrame of pandas or polars, an Arrow table, record batch or reader, a dataset
     of Hugging Face); or an iterable of ``Document``, of dicts with these keys, of tuples (concept, lang, text), of
@@ -78,7 +81,7 @@ def in_batches(
         raise Cr5TypeError(f"`documents` is {describe(documents)}; {remedy}")
     if not isinstance(documents, Iterable) and not is_table(documents):
         raise Cr5TypeError(f"`documents` is {describe(documents)}; give {_KINDS}")
-    wanted = None if langs is None else frozenset(langs)
+    wanted = None if langs is None else frozenset(map(canonical_code, langs))
     return _convert(documents, ReadOptions(wanted, on_error, batch_rows), skipped)
 
 
@@ -97,7 +100,8 @@ def _convert(documents: Any, options: ReadOptions, skipped: Skipped | None) -> I
         return
     everything = chain([first], iterator)
     if isinstance(first, Batch):
-        yield from everything
+        for batch in everything:
+            yield batch._replace(rows=with_canonical_codes(batch.rows))
         return
     source = ROWS if is_table(first) else DOCUMENTS
     errors = Skipped()

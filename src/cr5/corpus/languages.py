@@ -1,15 +1,26 @@
 """Language codes: one spelling for all of them, as BCP 47 has it.
 
 Corpora use the conventions of gettext, Microsoft, Android, Wikipedia and ISO 639; ``normalise`` maps them all to one
-spelling without changing which language is meant.
+spelling. ``canonical_code`` is the same for users' own names too, and ``find_language`` finds a code, in any spelling,
+among the languages of a model.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from functools import lru_cache
 
 from cr5.errors import CorpusError
 
-__all__ = ["find_language", "is_registered", "normalise", "primary_subtag", "short_code", "wikipedia_language"]
+__all__ = [
+    "canonical_code",
+    "find_language",
+    "is_registered",
+    "normalise",
+    "primary_subtag",
+    "script",
+    "wikipedia_code",
+    "wikipedia_language",
+]
 
 _MAX_CODE_LENGTH = 80  # characters
 _CODE = re.compile(r"(?:[a-z]{2,3}|i|x)(?:-[a-z0-9]{1,8})*")
@@ -30,7 +41,7 @@ _MODIFIERS = {
 _REPLACED_PREFIXES = {
     "ca-xv": "ca-valencia", "no-no-ny": "nn-NO", "zh-chs": "zh-Hans", "zh-cht": "zh-Hant",
     "cnr": "cnr", "hbs": "sh", "prs": "prs", "sh": "sh", "swc": "swc", "tgl": "tl", "tl": "tl",
-    "zh-cmn": "cmn", "zh-guoyu": "cmn",
+    "zh-cmn": "zh", "zh-guoyu": "zh",
 }  # fmt: skip
 
 # Wikipedias whose code is not BCP 47, or is another language's.
@@ -41,7 +52,7 @@ _WIKIPEDIAS = {
     "zh-yue": "yue",
 }  # fmt: skip
 
-# The most spoken member of a macrolanguage, which benchmarks use as the code of the whole.
+# The member of a macrolanguage that its code usually stands for.
 _MACROLANGUAGES = {
     "als": "sq", "arb": "ar", "azj": "az", "cmn": "zh", "ekk": "et", "khk": "mn", "lvs": "lv", "npi": "ne", "ory": "or",
     "pes": "fa", "plt": "mg", "swh": "sw", "uzn": "uz", "ydd": "yi", "zsm": "ms",
@@ -50,10 +61,11 @@ _SYNONYMS = {"nb": "no", "no": "nb"}  # codes that corpora use for the same lang
 
 
 def normalise(code: str) -> str:
-    """A language code as BCP 47 writes it: pt_br -> pt-BR, deu -> de, iw -> he, sr@latin -> sr-Latn.
+    """A language code as BCP 47 writes it: pt_br -> pt-BR, deu -> de, iw -> he, cmn -> zh, sr@latin -> sr-Latn.
 
-    Regions and scripts are kept (zh-TW), and no language is merged with a related one (nb, no, sh, tl); only the
-    usual script of a language is dropped (ru-Cyrl -> ru). A well-formed code that is not registered is accepted; see
+    Regions and scripts are kept (zh-TW), and no language is merged with a related one (nb, no, sh, tl, yue); only the
+    usual script of a language is dropped (ru-Cyrl -> ru), and the standard form of a macrolanguage gets the code of the
+    whole (cmn -> zh, arb -> ar, swh -> sw). A well-formed code that is not registered is accepted; see
     ``is_registered``. Anything else raises ``CorpusError``.
     """
     from langcodes.tag_parser import LanguageTagError
@@ -90,20 +102,51 @@ def primary_subtag(code: str) -> str:
     return re.split(r"[-_.@]", code, maxsplit=1)[0].lower()
 
 
-def short_code(code: str) -> str:
-    """A code with its shortest primary subtag, to compare codes of benchmarks: ita -> it, arb -> ar, pt_BR -> pt-BR."""
-    first, *rest = code.replace("_", "-").split("-")
-    first = first.lower()
-    shortest = normalise(first) if len(first) == 3 and is_registered(first) else first
-    return "-".join([_MACROLANGUAGES.get(first) or (shortest if len(shortest) == 2 else first), *rest])
+@lru_cache(4096)
+def canonical_code(code: str) -> str:
+    """``normalise``, for codes that users choose: what is not a language code is a name of their own and stays."""
+    try:
+        return normalise(code)
+    except CorpusError:
+        return code.strip()
 
 
 def find_language(code: str, langs: Collection[str]) -> str | None:
-    """The one of ``langs`` with this code, or else with its synonym (nb and no); None if there is neither."""
+    """The one of ``langs`` that a code in any spelling means; None if there is none, or more than one.
+
+    It is the same code, in this spelling or another; else a synonym (nb and no); else a less specific code (zh-Hant for
+    zh-Hant-TW, then zh); else the only variant of the language (pt-BR for pt or pt-PT) whose script is not another one
+    (never zh-Hans for zh-Hant). All of ``langs`` may be in any spelling, too.
+    """
     if code in langs:
         return code
-    synonym = _SYNONYMS.get(code)
-    return synonym if synonym in langs else None
+    wanted = canonical_code(code)
+    spellings: dict[str, str] = {}
+    for lang in langs:
+        spellings.setdefault(canonical_code(lang), lang)
+    for tag in _less_and_less_specific(wanted):
+        for same in (tag, _SYNONYMS.get(tag, tag)):
+            if same in spellings:
+                return spellings[same]
+    variants = [tag for tag in spellings if _are_variants(tag, wanted)]
+    return spellings[variants[0]] if len(variants) == 1 else None
+
+
+def script(code: str) -> str:
+    """The script that a code names or that the language is usually written in, "" if it is not known."""
+    import langcodes
+    from langcodes.data_dicts import LIKELY_SUBTAGS
+
+    if primary_subtag(code) not in LIKELY_SUBTAGS:
+        return ""
+    return langcodes.Language.get(code).maximize().script or ""
+
+
+def wikipedia_code(code: str) -> str:
+    """The code of a Wikipedia in its own spelling: eng -> en, cmn -> zh, zh_min_nan -> zh-min-nan."""
+    own = code.strip().lower().replace("_", "-")
+    short = canonical_code(code)
+    return short if own not in _WIKIPEDIAS and len(short) == 2 else own
 
 
 def wikipedia_language(code: str) -> str:
@@ -122,15 +165,35 @@ def _add_modifier(tag: str, modifier: str) -> str:
     return "-".join(filter(None, [tag, first]))
 
 
+def _less_and_less_specific(tag: str) -> Iterator[str]:
+    """zh-Hant-TW, zh-Hant, zh; only itself for a name of the user's own."""
+    yield tag
+    while "-" in tag and _is_of_language(tag):
+        tag = tag.rpartition("-")[0]
+        yield tag
+
+
+def _are_variants(a: str, b: str) -> bool:
+    """Whether two codes are of one language and not of different scripts; a code without subtags may be of any."""
+    if primary_subtag(a) != primary_subtag(b) or not (_is_of_language(a) and _is_of_language(b)):
+        return False
+    return "-" not in a or "-" not in b or script(a) == script(b)
+
+
+def _is_of_language(tag: str) -> bool:
+    return primary_subtag(tag) not in ("i", "x") and is_registered(tag)
+
+
 def _canonical(tag: str) -> str:
     import langcodes
 
-    subtags = tag.split("-")
+    language, *others = tag.split("-")
+    subtags = [_MACROLANGUAGES.get(language, language), *others]
     for size in (3, 2, 1):
         if replacement := _REPLACED_PREFIXES.get("-".join(subtags[:size])):
             rest = langcodes.standardize_tag("-".join(["und", *subtags[size:]]))
             return replacement + rest.removeprefix("und")
-    return langcodes.standardize_tag(tag)
+    return langcodes.standardize_tag("-".join(subtags))
 
 
 def _not_a_code(code: str) -> CorpusError:

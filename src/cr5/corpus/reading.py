@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from cr5.corpus.documents import Batch, Document, ReadOptions, location
 from cr5.corpus.formats import FORMAT_NAMES, READERS, describe_unknown_suffix, split_format
+from cr5.corpus.languages import canonical_code
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits
 from cr5.data import BUILTIN, FOLDER
@@ -37,14 +38,15 @@ def read_batches(
     """Read files, folders, globs, standard input ("-") or the encyclopedia ("builtin") in batches of ``batch_rows``.
 
     A folder stands for all files below it with a known suffix, sorted, except hidden ones. ``langs`` keeps these
-    languages only. With ``on_error="skip"``, bad lines and unreadable files are left out and counted in ``skipped``.
+    languages only; codes may be in any spelling, and those of the documents become canonical (EN -> en). With
+    ``on_error="skip"``, bad lines and unreadable files are left out and counted in ``skipped``.
     """
     paths = [paths] if isinstance(paths, str | Path) else paths
     ignored: list[str] = []
     sources = [source for path in paths for source in _expand(str(path), ignored)]
     if not sources:
         raise CorpusError("no corpus given; name a file, a folder, a glob, or - for standard input")
-    wanted = None if langs is None else frozenset([langs] if isinstance(langs, str) else langs)
+    wanted = None if langs is None else frozenset(map(canonical_code, [langs] if isinstance(langs, str) else langs))
     return CorpusReader(sources, ReadOptions(wanted, on_error, batch_rows, limits), skipped, ignored)
 
 

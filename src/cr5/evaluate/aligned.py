@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.corpus.file_names import split_name
-from cr5.corpus.languages import find_language, short_code
+from cr5.corpus.languages import canonical_code, find_language
 from cr5.errors import CorpusError
 from cr5.sources.accounting import Accounting
 from cr5.sources.files import raise_error
@@ -48,7 +48,7 @@ def read_aligned(paths: Sequence[str | Path], langs: Sequence[str] | None = None
     tables, groups = _find_inputs(given)
     if not tables and not groups:
         raise CorpusError(f"{', '.join(map(str, given))}: no aligned sentences; {_FORMATS}")
-    wanted = None if langs is None else set(map(short_code, langs))
+    wanted = None if langs is None else set(map(canonical_code, langs))
     available: list[str] = []
 
     def is_wanted(a: str, b: str) -> bool:
@@ -88,7 +88,7 @@ def _find_inputs(given: Sequence[Path]) -> tuple[list[Path], list[AlignedFiles]]
 def _read_lines(group: AlignedFiles, is_wanted: _IsWanted) -> Iterator[AlignedSentences]:
     wanted = []
     for (a, file_a), (b, file_b) in combinations(_in_order_of_name(group), 2):
-        langs = short_code(a), short_code(b)
+        langs = canonical_code(a), canonical_code(b)
         if langs[0] == langs[1]:
             raise CorpusError(f"{file_a} and {file_b} are of the same language; give one of them")
         if is_wanted(*langs):
@@ -121,7 +121,7 @@ def _read_columns(path: Path, is_wanted: _IsWanted) -> Iterator[AlignedSentences
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
             raise CorpusError(f"{path}: the column {name!r} has type {kind}, not text; write it as strings")
     for a, b in combinations(names, 2):
-        langs = short_code(a), short_code(b)
+        langs = canonical_code(a), canonical_code(b)
         if langs[0] == langs[1]:
             raise CorpusError(f"{path}: the columns {a!r} and {b!r} are of the same language; keep one of them")
         if is_wanted(*langs):

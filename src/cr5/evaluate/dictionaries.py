@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5.corpus.file_names import find_pair
-from cr5.corpus.languages import short_code
+from cr5.corpus.languages import canonical_code
 from cr5.errors import CorpusError, Cr5Error, reason
 
 WordPairs: TypeAlias = Sequence[tuple[str, str]]
@@ -20,7 +20,7 @@ def dictionary_languages(path: str | Path) -> tuple[str, str]:
     pair = find_pair(Path(path).name)
     if pair is None:
         raise Cr5Error(f"{path}: the file name does not say which languages it is of; name it like en-it.tsv")
-    return short_code(pair[0]), short_code(pair[1])
+    return canonical_code(pair[0]), canonical_code(pair[1])
 
 
 def read_dictionaries(paths: Iterable[str | Path]) -> dict[tuple[str, str], WordPairs]:

@@ -1,6 +1,5 @@
 """Preparing an evaluation: corpus, split, baselines, output folder."""
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,9 +7,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from cr5.corpus.documents import Batch
 from cr5.corpus.inputs import Documents, in_batches
-from cr5.corpus.languages import find_language
+from cr5.corpus.languages import canonical_code, find_language
 from cr5.corpus.skipped import OnError, Skipped
-from cr5.errors import Cr5Error, reason
+from cr5.errors import Cr5Error
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.report.formatting import list_languages
 from cr5.evaluate.run_builder import RunBuilder
@@ -25,6 +24,7 @@ from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback
 from cr5.settings import Settings
+from cr5.storage.targets import check_writable
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 Systems: TypeAlias = Sequence[str | SystemEntry] | Literal["all"]
@@ -115,7 +115,8 @@ def prepare_documents(
         explanation = f"is determined by the split {'' if isinstance(split, Split) else split}".rstrip()
         reject_if_given(explanation, seed=seed, queries=queries, candidates=candidates)
     stored = split if isinstance(split, Split) or split is None else Split.load(split)
-    langs = list(options.langs) if options.langs is not None else stored.langs if stored else None
+    langs = [canonical_code(lang) for lang in options.langs] if options.langs is not None else None
+    langs = stored.langs if langs is None and stored else langs
     if stored and options.comparable and langs != stored.langs:
         raise Cr5Error(
             "with `comparable=True` the order of the languages decides which paragraphs each gets; "
@@ -180,8 +181,9 @@ def load_spaces(
     spaces: dict[str, Space] = {"cr5": model_space(model, known)}
     if train is None:
         return LoadedSpaces(spaces, {}, [], {})
-    batches = read_documents(train, known, "raise", Skipped())
-    corpus = read_texts(batches, model.settings.tokeniser, langs=known, progress=progress)
+    codes = [canonical_code(lang) for lang in known]
+    batches = read_documents(train, codes, "raise", Skipped())
+    corpus = read_texts(batches, model.settings.tokeniser, langs=codes, progress=progress)
     weighting = model.settings.weighting
     texts = corpus.with_unique_words(weighting.min_unique, weighting.max_unique).languages
     systems = make_systems(entries, model.settings, texts, dictionaries, progress)
@@ -204,11 +206,5 @@ def check_output(output: str | Path | None) -> None:
     """Create the folder for results and check that it can be written to, before any work is done."""
     if output is None:
         return
-    folder = Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".{secrets.token_hex(4)}"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise Cr5Error(f"{folder} cannot be written to ({reason(error)}); name another folder as `output`") from error
+    check_writable(Path(output))
+    Path(output).mkdir(parents=True, exist_ok=True)

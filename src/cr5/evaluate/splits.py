@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from cr5._typing import Ints, Mask
+from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import Regime, write_text
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
@@ -246,10 +247,11 @@ def choose_bridge(split: Split, corpus: EvaluationCorpus, pair: tuple[str, str],
     others = [lang for lang in split.langs if lang not in pair]
     if not others:
         raise Cr5Error("transitive training needs a third language as a bridge; add one with `langs`")
-    if wanted is not None and wanted not in split.langs:
+    bridge = None if wanted is None else find_language(wanted, split.langs)
+    if wanted is not None and bridge is None:
         raise Cr5Error(f"`bridge={wanted}` is not one of the languages {', '.join(split.langs)}; name one of these")
-    if wanted in others:
-        return wanted
+    if bridge in others:
+        return bridge
     concepts = {lang: set(corpus.languages[lang].concepts.tolist()) for lang in split.langs}
     return max(others, key=lambda lang: min(len(concepts[lang] & concepts[a]) for a in pair))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.corpus.identification import Guess, identified_languages, identify
-from cr5.corpus.languages import primary_subtag
+from cr5.corpus.languages import canonical_code, primary_subtag
 from cr5.features.counts import WordCounts, count_tokens
 from cr5.features.tokeniser import Tokeniser, Tokens
 
@@ -83,7 +83,8 @@ class LanguageGuesser:
         for column, lang in enumerate(self.langs):
             self._columns.setdefault(tokeniser.same_rules(lang), []).append(column)
         position = {lang: i for i, lang in enumerate(identified_languages())}
-        found = [position.get(lang, position.get(primary_subtag(lang), -1)) for lang in self.langs]
+        codes = map(canonical_code, self.langs)
+        found = [position.get(code, position.get(primary_subtag(code), -1)) for code in codes]
         self._identified = np.array(found)  # the column of each language in what the identifier returns, -1 if none
         self._vocabulary = JointVocabulary.from_words(list(vocabularies.values()))
 

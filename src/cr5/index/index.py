@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from cr5._typing import Array
 from cr5.corpus.inputs import Documents, in_batches
+from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import Cr5Error, whole_number
 from cr5.index import ingest, search, snapshot
@@ -146,7 +147,8 @@ class Index:
         with self._writing() as active:
             counts = Counter(active.store.count())
             batches = (batch.rows for batch in in_batches(documents, on_error=on_error, skipped=skipped))
-            for rows in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
+            for merged in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
+                rows = ingest.in_model_languages(merged, active.model.langs)
                 ids = ingest.assign_ids(rows, taken)
                 counts.update(ingest.write_documents(active, rows, ids, result))
                 note = f"{result.unchanged:,} unchanged" if result.unchanged else ""
@@ -184,7 +186,8 @@ class Index:
                 new_snapshot = snapshot.create_snapshot(self.folder, model, store_address, number)
             try:
                 batches = active.store.scan(DOCUMENT_COLUMNS, batch_rows=settings.batch_rows)
-                for rows in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
+                for merged in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
+                    rows = ingest.in_model_languages(merged, new_snapshot.model.langs)
                     ingest.write_documents(new_snapshot, rows, rows["id"].to_pylist(), result)
                     progress(Progress("reindex", result.total, total))
                 new_snapshot = ingest.refresh_background(new_snapshot, settings, progress)
@@ -246,7 +249,7 @@ class Index:
         ``lang`` is the language of the text, guessed by default. ``langs`` are the languages to search in, all by
         default.
         """
-        if isinstance(query, Query) and lang not in (None, query.lang):
+        if isinstance(query, Query) and lang is not None and find_language(lang, self.langs) != query.lang:
             raise Cr5Error(f"`lang={lang!r}` contradicts the query, which is in {query.lang!r}; leave it out")
         k = whole_number("k", k)
         return self._read(lambda active: search.search(active, query, lang, k, langs, measure))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from cr5.corpus.languages import find_language
 from cr5.index.background import Background
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import digest, hash_texts, to_lists, to_matrix
@@ -67,6 +68,14 @@ def merge_batches(
             pending = []
     if pending:
         yield pa.Table.from_batches(pending)
+
+
+def in_model_languages(rows: pa.Table, langs: Sequence[str]) -> pa.Table:
+    """Rows with the codes by which a model of ``langs`` knows their languages; other codes stay."""
+    codes = rows["lang"].combine_chunks().dictionary_encode()
+    known = [find_language(code, langs) or code for code in codes.dictionary.to_pylist()]
+    column = pa.array(known, pa.string()).take(codes.indices)
+    return rows.set_column(rows.schema.get_field_index("lang"), "lang", column)
 
 
 def assign_ids(rows: pa.Table, taken: Counter[str]) -> list[str]:

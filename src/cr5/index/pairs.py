@@ -7,7 +7,7 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.index.ingest import BULK_ROWS, merge_batches
 from cr5.index.results import DOCUMENT_COLUMNS, DocumentPair, IndexedDocument
-from cr5.index.search import require_languages
+from cr5.index.search import index_language
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import to_matrix
 from cr5.progress import Progress, ProgressCallback
@@ -28,7 +28,7 @@ def closest_pairs(
     snapshot: Snapshot, lang_a: str, lang_b: str, k: int, progress: ProgressCallback
 ) -> list[DocumentPair]:
     """The k pairs with the largest CSLS among the mutual nearest neighbours of two languages, or of one."""
-    require_languages(snapshot, [lang_a, lang_b])
+    lang_a, lang_b = index_language(snapshot, lang_a), index_language(snapshot, lang_b)
     same = lang_a == lang_b
     progress(Progress("pairs", 0, 3, f"read {lang_a}, {lang_b}"))
     a = _read_side(snapshot, lang_a, lang_b)

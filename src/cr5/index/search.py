@@ -1,11 +1,12 @@
 """Search in a snapshot: the nearest documents by cosine or CSLS, and the recall of the approximate index."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from heapq import nsmallest
 
 import numpy as np
 
 from cr5._typing import Array
+from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error, quoted
 from cr5.index.query import Query, make_query
 from cr5.index.results import DOCUMENT_COLUMNS, RecallEstimate, SearchHit, SearchResult
@@ -17,18 +18,18 @@ from cr5.retrieval.top_k import Measure
 RERANK_FACTOR, MIN_RERANK_DEPTH = 8, 100  # CSLS reranks max(RERANK_FACTOR * k, MIN_RERANK_DEPTH) candidates by cosine
 
 
-def require_languages(snapshot: Snapshot, langs: Iterable[str]) -> None:
-    """Raise an error for a language that the model does not know."""
-    for lang in langs:
-        if lang not in snapshot.model.langs:
-            known = ", ".join(snapshot.model.langs)
-            raise Cr5Error(f"the index has no language {quoted(lang)}; its languages are {known}")
+def index_language(snapshot: Snapshot, lang: str) -> str:
+    """The language of the index that a code in any spelling means; an error if there is none."""
+    found = find_language(lang, snapshot.model.langs)
+    if found is None:
+        known = ", ".join(snapshot.model.langs)
+        raise Cr5Error(f"the index has no language {quoted(lang)}; its languages are {known}")
+    return found
 
 
 def encode_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Query:
     """A text in ``lang``, guessed if None, as a query; a query that another model encoded is encoded again."""
-    require_languages(snapshot, [] if lang is None else [lang])
-    return make_query(snapshot.model, query, lang)
+    return make_query(snapshot.model, query, None if lang is None else index_language(snapshot, lang))
 
 
 def search(
@@ -68,7 +69,8 @@ def nearest(
 
     ``hubness`` (queries x languages) is that of the queries, if it is known already. A row of zeros has no hits.
     """
-    require_languages(snapshot, [lang, *(langs or ())])
+    lang = index_language(snapshot, lang)
+    langs = None if langs is None else list(dict.fromkeys(index_language(snapshot, other) for other in langs))
     if hubness is None:
         hubness = snapshot.background.hubness(vectors)
     column = {name: j for j, name in enumerate(snapshot.model.langs)}

@@ -10,6 +10,7 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus.documents import Document
+from cr5.corpus.languages import find_language
 from cr5.errors import quoted
 from cr5.index import Index, IndexedDocument, Query, SearchResult
 from cr5.retrieval.passages import passage
@@ -31,10 +32,10 @@ def search(state: ServerState, request: schemas.SearchRequest) -> schemas.Search
     """The documents nearest to a text; none for a text without a letter or digit, which has no language either."""
     started, index = time.perf_counter(), state.index
     langs = _parse_languages(index, request.search_in)
-    _check_languages(index, [request.lang] if request.lang else [])
+    lang = _find_language(index, request.lang) if request.lang else None
     if not any(character.isalnum() for character in request.q):
-        return _search_response(request, started, request.q, request.lang or "")
-    result = index.search(request.q, request.lang or None, k=request.k, langs=langs, measure=request.measure)
+        return _search_response(request, started, request.q, lang or "")
+    result = index.search(request.q, lang, k=request.k, langs=langs, measure=request.measure)
     return _result_response(state, request, started, request.q, result)
 
 
@@ -51,14 +52,14 @@ def explain(state: ServerState, request: schemas.ExplainRequest) -> schemas.Expl
     index = state.index
     if bool(request.q) == bool(request.of):
         raise HttpError(422, "give either q (a text) or of (the id of a document), and not both")
-    _check_languages(index, [request.lang] if request.lang else [])
+    lang = _find_language(index, request.lang) if request.lang else None
     document = _get(index, request.id)
     document = replace(document, text=document.text[:MAX_TEXT_CHARS])
     if request.of:
         other = _get(index, request.of)
         query = index.query(other.text[:MAX_TEXT_CHARS], other.lang)
     else:
-        query = index.query(request.q or "", request.lang or None)
+        query = index.query(request.q or "", lang)
     explanation = index.explain(query, document)
     return schemas.ExplainResponse(
         similarity=explanation.similarity,
@@ -94,11 +95,10 @@ def delete(index: Index, document_id: str) -> schemas.DeleteResponse:
 
 def embed(state: ServerState, request: schemas.EmbedRequest) -> schemas.EmbedResponse:
     """The vectors of texts in one language."""
-    _check_languages(state.index, [request.lang])
-    model = state.index.model
+    model, lang = state.index.model, _find_language(state.index, request.lang)
     return schemas.EmbedResponse(
-        vectors=model.encode(request.texts, request.lang).tolist(),
-        known=model.coverage(request.texts, request.lang).tolist(),
+        vectors=model.encode(request.texts, lang).tolist(),
+        known=model.coverage(request.texts, lang).tolist(),
     )
 
 
@@ -110,7 +110,7 @@ def embeddings(state: ServerState, request: schemas.EmbeddingsRequest) -> schema
         raise HttpError(422, f"dimensions is {request.dimensions}, but the model has {rank}; leave it out")
     lang = request.model.removeprefix("cr5:") if request.model.startswith("cr5:") else None
     if lang is not None:
-        _check_languages(state.index, [lang])
+        lang = _find_language(state.index, lang)
     langs = [guess.lang for guess in model.guess_languages(texts)] if lang is None else [lang] * len(texts)
     vectors = model.encode(texts, langs)
     words = 0
@@ -217,17 +217,16 @@ def _document_fields(document: IndexedDocument) -> dict[str, str]:
 
 def _parse_languages(index: Index, codes: str | None) -> list[str] | None:
     """The languages of a comma-separated list; None if it is empty."""
-    langs = [code.strip() for code in (codes or "").split(",") if code.strip()]
-    _check_languages(index, langs)
+    langs = [_find_language(index, code.strip()) for code in (codes or "").split(",") if code.strip()]
     return list(dict.fromkeys(langs)) or None
 
 
-def _check_languages(index: Index, langs: Sequence[str]) -> None:
-    for lang in langs:
-        if lang not in index.langs:
-            raise HttpError(
-                422, f"the index has no language {quoted(lang)}; its languages are {', '.join(index.langs)}"
-            )
+def _find_language(index: Index, code: str) -> str:
+    """The language of the index that a code in any spelling means."""
+    lang = find_language(code, index.langs)
+    if lang is None:
+        raise HttpError(422, f"the index has no language {quoted(code)}; its languages are {', '.join(index.langs)}")
+    return lang
 
 
 def _get(index: Index, document_id: str) -> IndexedDocument:

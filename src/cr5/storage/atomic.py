@@ -1,5 +1,6 @@
 """Atomic writes: a file is written next to its target, flushed to disk and renamed, so it is complete or absent."""
 
+import errno
 import os
 import secrets
 import shutil
@@ -13,6 +14,7 @@ from typing import BinaryIO
 CAN_REPLACE_MAPPED_FILES = sys.platform != "win32"
 """Whether a file may be replaced while it is mapped into the memory of a process."""
 _RENAME_PAUSES_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # of writing, not of reading
 
 
 @contextmanager
@@ -30,12 +32,17 @@ def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
     """The same for code that needs a path: an empty temporary file, ``.NAME.0123abcd.tmp`` next to ``path``.
 
     Concurrent blocks never share a temporary file. A caller that excludes other writers may choose its path,
-    ``temporary``, on the same disk; the next run then overwrites what a killed run left behind.
+    ``temporary``, on the same disk; the next run then overwrites what a killed run left behind. An ``OSError``, such as
+    a full disk, names ``path``.
     """
     path = path.resolve()  # a symbolic link stays one, and the block may change the working directory
     is_chosen = temporary is not None
     temporary = (temporary or path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")).resolve()
-    temporary.touch(exist_ok=is_chosen)
+    try:
+        temporary.touch(exist_ok=is_chosen)
+    except OSError as error:
+        _name(error, path, temporary)
+        raise
     try:
         mode = temporary.stat().st_mode
         yield temporary
@@ -43,11 +50,19 @@ def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
             temporary.chmod(mode)  # some libraries create files that only the owner may read
         sync(temporary)
         replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):  # the first error is the one to raise
             temporary.unlink()
+        if isinstance(error, OSError):
+            _name(error, path, temporary)
         raise
     sync(path.parent)  # the rename must survive a power failure, too
+
+
+def _name(error: OSError, path: Path, temporary: Path) -> None:
+    """Let an error about the temporary file name the target."""
+    if error.filename == str(temporary) or (error.filename is None and error.errno in _REFUSALS):
+        error.filename = str(path)
 
 
 def replace(source: Path, target: Path) -> None:

@@ -8,8 +8,8 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import RLock
@@ -18,10 +18,11 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from cr5._typing import Array
-from cr5.errors import ModelFileError
+from cr5.errors import ModelFileError, reason
 from cr5.language_map import LanguageMap
 from cr5.storage.atomic import atomic_path, discard, replace, sync
 from cr5.storage.locks import locked
+from cr5.storage.targets import check_writable
 
 FORMAT = 1
 """The version of the layout that is written and read."""
@@ -79,17 +80,26 @@ class ModelFolder:
             return self._words[lang]
 
 
-def open_model(path: Path, langs: Sequence[str] | None = None) -> ModelFolder:
-    """Open a model, or some of its languages; the files of the others may be missing."""
+def open_model(
+    path: Path,
+    langs: Sequence[str] | None = None,
+    find: Callable[[str, Collection[str]], str | None] = lambda lang, langs: lang if lang in langs else None,
+) -> ModelFolder:
+    """Open a model, or some of its languages; the files of the others may be missing.
+
+    ``find`` returns the one of the model's languages that one of ``langs`` means.
+    """
     path = path.resolve()  # reading later must survive a change of directory and of symbolic links
     while True:
         manifest = _read_manifest(path)
         metadata, entries = _check_manifest(path, manifest)
         if langs is not None:
+            wanted = {}
             for lang in langs:
-                if lang not in entries:
+                if (found := find(lang, entries)) is None:
                     raise ModelFileError(f"{path} has no language {lang!r}; it has {', '.join(entries)}")
-            entries = {lang: entries[lang] for lang in langs}
+                wanted[found] = entries[found]
+            entries = wanted
         try:
             for entry in entries.values():
                 _check_size(path, entry.tensors)
@@ -104,7 +114,8 @@ def open_model(path: Path, langs: Sequence[str] | None = None) -> ModelFolder:
 def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
     """Write a model to a new folder, or replace the model in it; concurrent saves wait for each other.
 
-    ``metadata`` may hold anything that JSON can.
+    ``metadata`` may hold anything that JSON can. If the disk is full or read-only, an earlier model stays, and nothing
+    else does.
     """
     path = path.resolve()
     try:
@@ -117,21 +128,30 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
         _check_language(lang, language)
     check_model_folder(path)
     new = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for folder in new:
-        sync(folder.parent)
-    with locked(path / _LOCK):
-        _remove_stale_files(path)
-        try:
-            _write(path, metadata, languages)
-        finally:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        for folder in new:
+            sync(folder.parent)
+        with locked(path / _LOCK):
             _remove_stale_files(path)
+            try:
+                _write(path, metadata, languages)
+            finally:
+                _remove_stale_files(path)
+    except BaseException as error:
+        _remove_new_folders(path, new)
+        if not isinstance(error, OSError):
+            raise
+        size = sum(language.map.nbytes for language in languages.values()) / 1e9
+        raise ModelFileError(
+            f"{path}: the model of {size:.2g} GB cannot be saved, {reason(error)}; make room, or save it elsewhere"
+        ) from error
 
 
 def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
     from importlib.metadata import version
 
-    from safetensors.numpy import save_file
+    from cr5.storage.tensor_files import write_tensors
 
     saving = path / _SAVING  # a folder, because the safetensors library creates temporary files itself
     saving.mkdir()
@@ -141,7 +161,7 @@ def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, Languag
         words.write_bytes("".join(f"{word}\n" for word in language.words).encode())
         # The library ignores strides, and creates files that only the owner may read.
         arrays = {name: np.ascontiguousarray(getattr(language, name)) for name in ("idf", "map", "offset")}
-        save_file(arrays, tensors)
+        write_tensors(arrays, tensors)
         tensors.chmod(words.stat().st_mode)
         files = {
             "tensors": _move_to_content_name(tensors, path, lang)._asdict(),
@@ -152,6 +172,15 @@ def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, Languag
     sync(path)  # the names of the other files must survive a power failure before model.json refers to them
     with atomic_path(path / _MANIFEST, temporary=saving / _MANIFEST) as file:  # replaces the old model
         file.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
+
+
+def _remove_new_folders(path: Path, new: Sequence[Path]) -> None:
+    """Remove what a save that failed has created; folders that hold anything else stay."""
+    with suppress(OSError):
+        if new:
+            (path / _LOCK).unlink(missing_ok=True)
+        for folder in new:
+            folder.rmdir()
 
 
 def _move_to_content_name(part: Path, path: Path, lang: str) -> _File:
@@ -186,7 +215,7 @@ def _remove_stale_files(path: Path) -> None:
 
 
 def check_model_folder(path: Path) -> None:
-    """Raise an error if a folder holds anything but a model of this format."""
+    """Raise an error if a folder cannot be written, or holds anything but a model of this format."""
     path = path.resolve()
     if path.exists() and not path.is_dir():
         raise ModelFileError(f"{path} is a file; save the model to a new or empty folder")
@@ -200,6 +229,12 @@ def check_model_folder(path: Path) -> None:
         others = [name for name in names if name not in (_LOCK, _SAVING) and not _FILE_PATTERN.fullmatch(name)]
         if others:
             raise ModelFileError(f"{path} holds other files, such as {others[0]}; save to a new or empty folder")
+    check_writable(path)
+
+
+def has_model(path: Path) -> bool:
+    """Whether a folder has a model, complete or damaged."""
+    return (path / _MANIFEST).exists()
 
 
 def check_code(lang: str) -> None:

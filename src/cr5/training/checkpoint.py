@@ -2,6 +2,7 @@
 
 import json
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from cr5._typing import Array
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, OutputWarning, reason
 from cr5.storage.atomic import atomic_path
+from cr5.storage.tensor_files import write_tensors
 
 
 @dataclass
@@ -26,14 +27,23 @@ class Checkpoint:
     last_save: float = field(default_factory=time.monotonic)
 
     def save(self, fetch: Callable[[], dict[str, Array]], state: dict[str, Any], *, force: bool = False) -> None:
-        """Write the Z that ``fetch`` returns; unless ``force`` is set, only if the last save is not recent."""
+        """Write the Z that ``fetch`` returns; unless ``force`` is set, only if the last save is not recent.
+
+        If that fails, because the disk is full for example, the earlier checkpoint stays.
+        """
         if not force and time.monotonic() - self.last_save < self.interval_seconds:
             return
         metadata = {"cr5": json.dumps({"fingerprint": self.fingerprint, **state})}
         # Safetensors writes an array's memory as it is, whatever the order of its axes.
         arrays = {lang: np.ascontiguousarray(Z) for lang, Z in fetch().items()}
-        with atomic_path(self.path, temporary=self.path.with_name(self.path.name + ".part")) as part:
-            save_file(arrays, part, metadata)
+        try:
+            with atomic_path(self.path, temporary=self.path.with_name(self.path.name + ".part")) as part:
+                write_tensors(arrays, part, metadata)
+        except OSError as error:
+            message = (
+                f"the checkpoint {self.path} cannot be written: {reason(error)}; the fit goes on without a new one"
+            )
+            warnings.warn(message, OutputWarning, stacklevel=2)
         self.last_save = time.monotonic()
 
     def load(self) -> tuple[dict[str, Array], dict[str, Any]] | None:

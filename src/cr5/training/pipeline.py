@@ -19,13 +19,14 @@ from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import DEFAULT_RANK, Settings
 from cr5.storage.model_files import check_code
+from cr5.storage.targets import check_free_space
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.ridge import RIDGES, RidgePath, held_out_count, select_ridge
 from cr5.training.selection import CorpusUsage, list_reasons, select_documents
-from cr5.training.solver import Fit, memory_needed, solve
+from cr5.training.solver import OVERSAMPLING, Fit, memory_needed, solve
 
 
 class TrainingResult(NamedTuple):
@@ -77,10 +78,14 @@ def train(
     if checkpoint:
         digest = fingerprint(vocabularies, concepts, lengths, settings)
         saved = Checkpoint(checkpoint, digest, checkpoint_interval_seconds)
+        # The files of the model, and the checkpoint twice while it is replaced.
+        words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
+        check_free_space(checkpoint.parent, 4 * words * (3 * rank + 2 * OVERSAMPLING), "the model")
     fit, ridge_path = _fit(engine, concepts, settings, asked == "auto", saved, ridges, progress, should_stop)
+    interrupted = should_stop() and not fit.converged
     rank = len(fit.eigenvalues)
     warning = ""
-    if not fit.converged and not should_stop():
+    if not fit.converged and not interrupted:
         steps = "1 step" if fit.steps == 1 else f"{fit.steps} steps"
         exhausted = fit.steps < settings.max_steps
         advice = "raise `tol`: float32 goes no further" if exhausted else "raise `max_steps` or `tol`"
@@ -123,7 +128,7 @@ def train(
         "seconds": fit.seconds,
         "path_seconds": sum(point.seconds for point in ridge_path.points) if ridge_path else 0.0,
         "converged": fit.converged,
-        "interrupted": should_stop(),
+        "interrupted": interrupted,
         "memory_predicted": needed,
         "warning": warning,
         "notes": [str(note) for note in notes],
@@ -162,13 +167,19 @@ def _fit(
         )
         start = "engine"
     state = {"path": ridge_path.to_json()} if ridge_path else {}
-    # An interrupted path is repeated from its beginning.
-    if checkpoint and ridge_path and not loaded and not should_stop():
-        checkpoint.save(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)), state, force=True)
+
+    def fetch() -> dict[str, Array]:
+        return dict(zip(engine.langs, engine.words.get("Z"), strict=True))
+
+    is_resumable = bool(loaded) or ridge_path is None or not should_stop()  # an interrupted path is repeated
+    if checkpoint and ridge_path and not loaded and is_resumable:
+        checkpoint.save(fetch, state, force=True)
     save = (lambda fetch: checkpoint.save(fetch, state)) if checkpoint else None
     ridge = ridge_path.best_ridge if ridge_path else float(settings.ridge)
     callbacks: dict[str, Any] = {"save_checkpoint": save, "progress": progress, "should_stop": should_stop}
     fit = solve(engine, ridge=ridge, start=start, **callbacks, **options)
+    if checkpoint and is_resumable and should_stop():
+        checkpoint.save(fetch, state, force=True)
     return fit, ridge_path
 
 

@@ -23,8 +23,15 @@ from rich.text import Text
 from cr5.corpus.skipped import Skipped
 from cr5.progress import Progress, ProgressCallback
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Let the command end as it does for every closed output."""
+        raise BrokenPipeError
+
+
+out = _Console(highlight=False)
+err = _Console(stderr=True, highlight=False)
 
 
 def plain_table(title: str, *columns: str, left: Sequence[str] = ()) -> Table:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from cr5._typing import Array
+from cr5.corpus.languages import canonical_code
 from cr5.errors import Cr5Error
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
@@ -42,7 +43,7 @@ class PrecomputedVectors(Space):
 def read_vectors(folder: Path) -> PrecomputedVectors:
     """Read a folder with one file for each language, en.npy or en.parquet."""
     vectors = {
-        path.stem: read(path)
+        canonical_code(path.stem): read(path)
         for path in sorted(folder.iterdir() if folder.is_dir() else [])
         if path.suffix in (".npy", ".parquet")
     }

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import CorpusError
 from cr5.evaluate.published.reader import CountedTexts, languages, read
@@ -53,7 +54,9 @@ def reproduce(
     settings that differ from the paper's.
     """
     available = languages(folder)
-    chosen = langs or [lang for lang in PAPER_LANGS if lang in available]
+    chosen = [find_language(lang, available) or lang for lang in langs or ()] or [
+        lang for lang in PAPER_LANGS if lang in available
+    ]
     if langs is None and len(chosen) < 2:
         chosen = available
     if len(chosen) < 2:

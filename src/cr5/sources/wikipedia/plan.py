@@ -41,7 +41,7 @@ class WikipediaRequest:
     @property
     def wikis(self) -> list[Wiki]:
         """The Wikipedias, each with its language."""
-        return [Wiki(code, languages.wikipedia_language(code)) for code in self.langs]
+        return [Wiki(languages.wikipedia_code(code), languages.wikipedia_language(code)) for code in self.langs]
 
     def check(self) -> None:
         """Raise a ``Cr5Error`` if the fields contradict each other."""

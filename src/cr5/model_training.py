@@ -1,0 +1,79 @@
+"""Training to a folder: fit a model, with a checkpoint beside its folder, and save it."""
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cr5.corpus.inputs import Documents
+from cr5.errors import Cr5Error, Interrupted, ModelFileError
+from cr5.model import Cr5
+from cr5.progress import stop_on_interrupt
+from cr5.storage.model_files import check_model_folder, has_model, open_model
+from cr5.training.engines.registry import EngineName, open_engine
+
+
+def checkpoint_path(output: Path) -> Path:
+    """The checkpoint that ``train_model`` writes beside the folder of a model."""
+    return Path(f"{output if output.name else output.resolve()}.checkpoint")
+
+
+def train_model(
+    model: Cr5,
+    documents: Documents,
+    output: Path,
+    *,
+    resume: bool = False,
+    engine: EngineName = "cpu",
+    engine_options: Mapping[str, Any] | None = None,
+    **fit_options: Any,
+) -> bool:
+    """Fit a model on the named engine, and save it to a folder; return whether it was saved.
+
+    During the fit a checkpoint is written beside the folder; ``resume`` continues from that of an interrupted run.
+    ``engine_options`` are those of ``open_engine``, ``fit_options`` those of ``Cr5.fit``. A fit that was interrupted
+    (``on_interrupt="return"``) keeps its checkpoint, and is not saved in place of a finished model. Ctrl-C does not
+    stop the save, unless it is pressed twice.
+    """
+    check_model_folder(output)
+    checkpoint = checkpoint_path(output)
+    if resume and not checkpoint.exists():
+        raise Cr5Error(f"there is no checkpoint {checkpoint} to continue from; leave out `resume`")
+    if checkpoint.exists() and not resume:
+        raise Cr5Error(f"{checkpoint} is from an interrupted run; continue it with `resume=True`, or delete the file")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with open_engine(engine, scratch_folder=output.parent, **(engine_options or {})) as opened:
+        model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
+        return _save_trained(model, output, checkpoint)
+
+
+def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
+    """Save a model and remove its checkpoint, or say where an interrupted one is and how it is continued."""
+    again = "continue with `resume=True`" if checkpoint.exists() else "run it again from the beginning"
+    interrupted = model.report["interrupted"]
+    if interrupted and _holds_finished_model(output):
+        message = f"{output} still has the finished model of an earlier run; the interrupted one is not saved: {again}"
+        warnings.warn(message, Interrupted, stacklevel=3)
+        return False
+    try:
+        with stop_on_interrupt():
+            model.save(output)
+    except ModelFileError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        raise ModelFileError(f"{error}; then {again}") from error
+    if interrupted:
+        message = f"the unfinished model is saved in {output}; to finish it, {again}"
+        warnings.warn(message, Interrupted, stacklevel=3)
+    else:
+        checkpoint.unlink(missing_ok=True)
+    return True
+
+
+def _holds_finished_model(output: Path) -> bool:
+    if not has_model(output):
+        return False
+    try:
+        return not open_model(output).metadata["report"]["interrupted"]
+    except (ModelFileError, KeyError, TypeError):
+        return True  # it may be one

@@ -1,0 +1,269 @@
+"""Outputs: checked before the work, one sentence if the disk is full, nothing half-written, quiet closed pipes."""
+
+import errno
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import madeup
+import numpy as np
+import pytest
+
+from cr5 import Cr5, Document, ModelFileError, OutputWarning, write
+from cr5.cli import run
+from cr5.errors import Cr5Error
+from cr5.model_training import train_model
+from cr5.storage import vector_files
+from cr5.training.checkpoint import Checkpoint
+
+COMMAND = Path(sys.executable).with_name("cr5")
+SMALL: dict[str, Any] = {"rank": 10, "ridge": 1.0, "min_documents": 2, "min_unique": 5}
+OPTIONS = ["--rank", "10", "--ridge", "1", "--set", "min_documents=2", "--set", "min_unique=5"]
+
+
+def never_read() -> Iterator[Document]:
+    raise AssertionError("the corpus was read")
+    yield Document("", "", "")
+
+
+def everything_in(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+# Targets
+
+
+def a_file(folder: Path) -> Path:
+    (folder / "file").write_text("")
+    return folder / "file"
+
+
+def below_a_file(folder: Path) -> Path:
+    return a_file(folder) / "model"
+
+
+def another_folder(folder: Path) -> Path:
+    (folder / "notes").mkdir()
+    (folder / "notes" / "todo.txt").write_text("")
+    return folder / "notes"
+
+
+def an_index(folder: Path) -> Path:
+    (folder / "index").mkdir()
+    (folder / "index" / "index.json").write_text("{}")
+    return folder / "index"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (a_file, "file is a file; save the model to a new or empty folder"),
+        (below_a_file, "file is a file, not a folder; name another place"),
+        (another_folder, "notes holds other files, such as todo.txt; save to a new or empty folder"),
+        (an_index, "index holds other files, such as index.json; save to a new or empty folder"),
+    ],
+)
+def test_a_wrong_target_is_refused_before_the_corpus_is_read(
+    make: Callable[[Path], Path], message: str, tmp_path: Path
+) -> None:
+    target = make(tmp_path)
+    before = everything_in(tmp_path)
+    with pytest.raises(Cr5Error, match=message):
+        train_model(Cr5(**SMALL), never_read(), target)
+    assert everything_in(tmp_path) == before
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file can be created, as on a read-only disk; root may write to folders whose permissions forbid it."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+
+
+@pytest.mark.usefixtures("read_only")
+def test_a_read_only_target_is_refused_before_the_corpus_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = rf"{tmp_path}/a/b cannot be written: {tmp_path}: read-only file system; name another place, or change"
+    with pytest.raises(Cr5Error, match=sentence):
+        train_model(Cr5(**SMALL), never_read(), tmp_path / "a" / "b")
+    with pytest.raises(Cr5Error, match="read-only file system"):
+        vector_files.check_vector_file(tmp_path / "vectors.npy")
+    assert run(["train", "builtin", "-o", str(tmp_path / "model")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    assert everything_in(tmp_path) == set()
+
+
+def test_a_disk_that_is_too_small_is_refused_before_the_fit(
+    documents: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages: list[str] = []
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=20_000))
+    with pytest.raises(Cr5Error, match=r"is on a disk with 2e-05 GB free, and the model needs about .* GB; free some"):
+        train_model(Cr5(**SMALL), documents, tmp_path / "model", progress=lambda p: stages.append(p.stage))
+    assert "fit" not in stages
+    assert everything_in(tmp_path) == set()
+
+
+# A full disk
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["new", "replaced"])
+@pytest.mark.parametrize("part", ["tensor_files.write_tensors", "model_files.sync"])
+def test_a_model_that_does_not_fit_leaves_the_earlier_one_or_nothing(
+    model: Cr5, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool, part: str
+) -> None:
+    target = tmp_path / "some" / "model"
+    if not is_new:
+        model.save(target)
+    before = everything_in(tmp_path)
+    monkeypatch.setattr(f"cr5.storage.{part}", full)
+    with pytest.raises(
+        ModelFileError, match=r"model: the model of .* GB cannot be saved, no space left on device; make"
+    ):
+        model.save(target)
+    monkeypatch.undo()
+    assert everything_in(tmp_path) - {"some/model/.lock"} == before - {"some/model/.lock"}
+    if not is_new:
+        np.testing.assert_array_equal(Cr5.load(target).word_vectors("aa"), model.word_vectors("aa"))
+
+
+def test_a_checkpoint_that_does_not_fit_is_a_warning_and_the_earlier_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = Checkpoint(tmp_path / "fit.checkpoint", "fingerprint")
+    checkpoint.save(lambda: {"aa": np.ones((3, 2), np.float32)}, {}, force=True)
+    monkeypatch.setattr("cr5.training.checkpoint.write_tensors", full)
+    with pytest.warns(
+        OutputWarning, match=r"fit.checkpoint cannot be written: no space left on device; the fit goes on"
+    ):
+        checkpoint.save(lambda: {"aa": np.zeros((3, 2), np.float32)}, {}, force=True)
+    loaded = checkpoint.load()
+    assert loaded is not None
+    np.testing.assert_array_equal(loaded[0]["aa"], np.ones((3, 2)))
+    assert everything_in(tmp_path) == {"fit.checkpoint"}
+
+
+def limited(arguments: list[str], folder: Path, limit: int, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """The command in a process that cannot write more than ``limit`` bytes to a file."""
+    script = "import sys; from cr5.cli import run; sys.exit(run(sys.argv[1:]))"
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        cwd=folder,
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(documents: list[Document], model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("outputs")
+    write(path / "corpus.jsonl", documents)
+    shutil.copytree(model_folder, path / "saved")
+    return path
+
+
+LINES = "".join(madeup.text("aa", range(i, i + 9)) + "\n" for i in range(200)).encode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        (["train", "corpus.jsonl", "-o", "OUT/model", *OPTIONS], "OUT/model"),
+        (["encode", "saved", "--lang", "aa", "-o", "OUT/vectors.npy"], "OUT/vectors.npy"),
+        (["encode", "saved", "--lang", "aa", "-o", "OUT/vectors.parquet"], "OUT/vectors.parquet"),
+        (["corpus", "convert", "corpus.jsonl", "-o", "OUT/corpus.csv"], "OUT/corpus.csv"),
+        (["corpus", "convert", "corpus.jsonl", "-o", "OUT/corpus.jsonl.gz"], "OUT/corpus.jsonl.gz"),
+        (["corpus", "table", "corpus.jsonl", "-o", "OUT/corpus.parquet"], "OUT/corpus.parquet"),
+        (["index", "saved", "corpus.jsonl", "-o", "OUT/index"], "OUT/index"),
+        (["eval", "documents", "corpus.jsonl", "-o", "OUT/run", *OPTIONS], "OUT/run"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else None,
+)
+def test_a_file_that_cannot_be_written_gives_one_sentence_and_leaves_nothing(
+    folder: Path, arguments: list[str], output: str
+) -> None:
+    shutil.rmtree(folder / "OUT", ignore_errors=True)
+    (folder / "OUT").mkdir()
+    ended = limited(arguments, folder, 2000, LINES)
+    errors = ended.stderr.decode().splitlines()
+    assert ended.returncode == 1, errors
+    assert len(errors) == 1, errors
+    assert errors[0].startswith("error: ")
+    assert output in errors[0]
+    assert "file too large" in errors[0]
+    assert [path.name for path in (folder / "OUT").rglob("*") if path.is_file() and path.stat().st_size > 1900] == []
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_saved_keeps_its_checkpoint_and_is_resumed(folder: Path) -> None:
+    shutil.rmtree(folder / "OUT", ignore_errors=True)
+    (folder / "OUT").mkdir()
+    given = ["train", "corpus.jsonl", "-o", "OUT/model", "--rank", "10", *OPTIONS[4:]]
+    script = (
+        "import sys, signal; from cr5.cli import run; import cr5.cli.render.console as c; import contextlib\n"
+        "report = lambda p: signal.raise_signal(signal.SIGINT) if p.stage == 'fit' and p.done == 1 else None\n"
+        "c.progress_bars = contextlib.contextmanager(lambda quiet=False: (yield report))\n"
+        "sys.exit(run(sys.argv[1:]))"
+    )
+    tight = [*given, "--set", "tol=1e-5"]
+    assert (
+        subprocess.run([sys.executable, "-c", script, *tight], cwd=folder, timeout=120, check=False).returncode == 130
+    )
+    shutil.rmtree(folder / "OUT" / "model")
+    ended = limited([*tight, "--resume"], folder, 2000)
+    [error] = ended.stderr.decode().splitlines()
+    assert error.endswith("file too large; make room, or save it elsewhere; then continue with --resume")
+    assert everything_in(folder / "OUT") == {"model.checkpoint"}
+    assert limited([*tight, "--resume"], folder, 10**9).returncode == 0
+    assert not Cr5.load(folder / "OUT" / "model").report["interrupted"]
+
+
+# Closed pipes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "encode saved --lang aa",
+        "corpus convert corpus.jsonl -o -",
+        "info saved",
+        "info saved --json",
+        "similar saved WORD --lang aa -k 200",
+        "similar saved WORD --lang aa -k 200 --json",
+        "corpus inspect corpus.jsonl --json",
+        "search index WORD --lang aa -k 50",
+        "search index WORD --lang aa -k 50 --json",
+        "--help",
+    ],
+)
+def test_a_reader_that_ends_is_no_error(folder: Path, arguments: str) -> None:
+    if arguments.startswith("search") and not (folder / "index").exists():
+        assert run(["index", str(folder / "saved"), str(folder / "corpus.jsonl"), "-o", str(folder / "index")]) == 0
+    given = f"{COMMAND} {arguments}".replace("WORD", madeup.word("aa", 1))
+    # The reader ends at once; the lines of standard input are many enough for the vectors to exceed a pipe's buffer.
+    shell = f"{given} 2> errors | true; echo ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(
+        ["bash", "-c", shell], cwd=folder, input=LINES * 20, capture_output=True, timeout=120, check=False
+    )
+    assert ended.stdout.decode().strip() == "141"
+    assert (folder / "errors").read_text() in ("", "450 documents written\n")

@@ -1,0 +1,44 @@
+"""Warnings of the library have classes, and the command prints them as it prints its own."""
+
+import ast
+import warnings
+from pathlib import Path
+
+import pytest
+
+import cr5
+from cr5 import errors
+from cr5.cli import run
+from cr5.errors import Cr5Warning
+
+SOURCE = Path(cr5.__file__).parent
+
+
+def test_every_warning_has_a_class_that_is_exported() -> None:
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
+                if ast.unparse(node.args[0]) != "note":  # an instance, which mypy checks
+                    category = getattr(errors, ast.unparse(node.args[1]))
+                    assert issubclass(category, Cr5Warning), path
+                    found.add(category.__name__)
+    assert found >= {"NotConverged", "Interrupted", "OutputWarning"}
+    classes = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Warning)}
+    assert classes <= set(cr5.__all__)
+
+
+def test_the_command_prints_warnings_in_its_own_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def load(path: Path) -> None:
+        warnings.warn("`rank=500` is high; try `min_unique`", errors.RankLowered, stacklevel=1)
+        raise errors.Cr5Error("enough")
+
+    monkeypatch.setattr(cr5.Cr5, "load", load)
+    before = warnings.showwarning
+    for _ in range(2):  # every time, not once per process
+        assert run(["info", str(tmp_path)]) == 1
+        caught = capsys.readouterr().err
+        assert caught == "warning: --rank 500 is high; try --set min_unique\nerror: enough\n"
+    assert warnings.showwarning is before
