@@ -566,7 +566,7 @@ def test_old_files_stay_while_the_new_model_json_may_be_lost(folder: Path, monke
 
     monkeypatch.setattr(os, "fsync", fail_once_decided)
     for _ in range(2):  # nor does the next save take them away
-        with pytest.raises(OSError, match="disk on fire"):
+        with pytest.raises(ModelFileError, match="disk on fire"):
             save(folder, *model(5))
         assert before <= set(names(folder))
     assert_same(folder, model(5))
