@@ -17,12 +17,13 @@ SOURCE = Path(cr5.__file__).parent
 def test_every_warning_has_a_class_that_is_exported() -> None:
     found = set()
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
-                if ast.unparse(node.args[0]) != "note":  # an instance, which mypy checks
-                    category = getattr(errors, ast.unparse(node.args[1]))
-                    assert issubclass(category, Cr5Warning), path
-                    found.add(category.__name__)
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        calls = [n for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func) == "warnings.warn"]
+        for call in calls:
+            if ast.unparse(call.args[0]) != "note":  # an instance, which mypy checks
+                category = getattr(errors, ast.unparse(call.args[1]))
+                assert issubclass(category, Cr5Warning), path
+                found.add(category.__name__)
     assert found >= {"NotConverged", "Interrupted", "OutputWarning"}
     classes = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Warning)}
     assert classes <= set(cr5.__all__)

@@ -91,7 +91,7 @@ def _shown_warnings() -> Iterator[None]:
             else:
                 show(message, category, *place, **more)
 
-        warnings.showwarning = shown  # type: ignore[assignment]
+        warnings.showwarning = shown
         yield
 
 
