@@ -65,8 +65,9 @@ _MODULES = {
 
 __all__ = [
     "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "Document", "DocumentsLeftOut",
-    "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted", "LanguageLeftOut", "ModelFileError", "NotConverged",
-    "OutputWarning", "RankLowered", "Skipped", "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
+    "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted", "LanguageLeftOut", "ModelFileError",
+    "NotConverged", "OutputWarning", "RankLowered", "Skipped", "evaluate", "read", "read_batches",
+    "reduced_rank_ridge", "write",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would accept any name
