@@ -30,7 +30,7 @@ from dask_traffic import ReceivedRows, bytes_per_step, received_rows
 
 
 def received(dask_worker: Any) -> int:
-    """What Dask says that a worker has had from others."""
+    """The bytes that a worker has received from others, as Dask counts them."""
     return int(sum(entry["total"] for entry in dask_worker.transfer_incoming_log))
 
 

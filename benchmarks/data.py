@@ -33,7 +33,7 @@ CHUNK = 2_048  # documents that are made up at a time
 
 
 class Data(NamedTuple):
-    """What a fit is given, and what it is scored on.
+    """The input of a fit, and the queries and candidates that it is scored on.
 
     blocks, concepts: training documents x words and their concept numbers, without gaps. candidates,
     answers: the same of held-out documents, with numbers of their own; validation, test: some of these.

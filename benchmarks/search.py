@@ -25,7 +25,7 @@ from cr5.machine import available_cores
 from cr5.retrieval.csls import NEIGHBOURS
 from cr5.retrieval.top_k import retrieve, search
 
-# The OpenBLAS that comes with FAISS may be too old to know this processor, and then takes it for one of 2004.
+# The OpenBLAS that comes with FAISS may be too old to recognise this processor, and then uses code for one of 2004.
 [core, *_] = [library["architecture"] for library in threadpool_info() if library["internal_api"] == "openblas"] or [""]
 if core:
     os.environ.setdefault("OPENBLAS_CORETYPE", core)

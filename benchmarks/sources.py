@@ -29,7 +29,7 @@ LANGS = ("en", "it")
 
 
 def sentences(lang: str, size: int, seed: int) -> Iterator[str]:
-    """Sentences of about ``size`` bytes in total, of real words, so that the language can be identified."""
+    """Sentences of about ``size`` bytes in total, of real words, so that the language can be guessed."""
     words = sorted({word for d in demo.encyclopedia() if d.lang == lang for word in d.text.split()})
     rng = np.random.default_rng(seed)
     rng.shuffle(words)

@@ -52,7 +52,7 @@ HEADER = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version
 
 
 def words(seed: int, count: int = 60_000) -> list[str]:
-    """Danish words and compounds of them, because the language of every article is identified."""
+    """Danish words and compounds of them, because the language of every article is guessed."""
     known = sorted(
         {word for document in demo.encyclopedia() if document.lang == "da" for word in document.text.split()}
     )

@@ -77,7 +77,7 @@ def test_arrays_in_any_memory_order_come_back() -> None:
     np.testing.assert_array_equal(found[0]["slice"], np.hstack([Z, Z])[:, ::2])
 
 
-def test_nothing_is_found_where_nothing_was_kept() -> None:
+def test_a_checkpoint_that_was_never_saved_loads_as_none() -> None:
     assert kept().load() is None
 
 
@@ -113,7 +113,7 @@ def test_a_fetch_that_fails_leaves_the_last_file_whole() -> None:
     assert [path.name for path in Path().iterdir()] == ["fit.checkpoint"]
 
 
-def test_what_must_be_kept_now_is_and_counts_as_fresh(clock: Clock) -> None:
+def test_a_forced_save_is_written_at_once_and_restarts_the_interval(clock: Clock) -> None:
     at = kept()
     at.save(basis, {"step": 1}, force=True)
     clock.now += 29

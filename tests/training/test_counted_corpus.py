@@ -59,7 +59,7 @@ def complaint(corpus: CountedCorpus) -> str:
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 3, 100])
-def test_languages_that_come_mixed_are_taken_apart_in_order(batch_rows: int) -> None:
+def test_mixed_languages_are_separated_and_keep_their_order(batch_rows: int) -> None:
     corpus = collected(DOCUMENTS, batch_rows)
     assert list(corpus.languages) == ["en", "it", "zh"]
     assert corpus.concepts == ["Q2", "Q1", "Q9", "Q7"]
@@ -73,7 +73,7 @@ def test_languages_that_come_mixed_are_taken_apart_in_order(batch_rows: int) -> 
         np.testing.assert_array_equal(counts(documents).matrix.toarray(), alone.matrix.toarray())
 
 
-def test_presence_counts_the_documents_of_every_concept_and_language() -> None:
+def test_document_counts_are_by_concept_and_language() -> None:
     # en it zh of Q2, Q1, Q9, Q7
     assert collected(DOCUMENTS).document_counts().tolist() == [[2, 1, 0], [1, 1, 0], [1, 0, 1], [0, 1, 0]]
 
@@ -110,7 +110,9 @@ def test_known_words_are_those_of_the_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("idf", ["plain", "smooth"])
-def test_put_hands_over_every_languages_weighed_words_and_renamed_concepts(idf: Literal["plain", "smooth"]) -> None:
+def test_an_engine_is_given_weighted_rows_and_renumbered_concepts_of_every_language(
+    idf: Literal["plain", "smooth"],
+) -> None:
     corpus, engine = collected(DOCUMENTS), CpuEngine()
     weighting = Weighting(idf=idf, min_documents=0)
     number = np.array([7, 0, 3, 1])
@@ -170,7 +172,7 @@ def test_progress_counts_the_documents_read() -> None:
     ]
 
 
-def test_batches_are_asked_for_one_after_the_other() -> None:
+def test_batches_are_read_one_at_a_time() -> None:
     given: list[Batch] = []
 
     def watched() -> Iterator[Batch]:

@@ -177,7 +177,7 @@ def test_products_lead_from_partition_to_partition_as_on_one_machine(pair: DaskE
             np.testing.assert_allclose(other, one, rtol=1e-12)
 
 
-def test_documents_of_some_concepts_can_be_taken(pair: DaskEngine, data: Problem) -> None:
+def test_documents_of_selected_concepts_can_be_fetched(pair: DaskEngine, data: Problem) -> None:
     kept = np.arange(30) % 4 == 0
     (blocks, concepts), (expected, numbers) = (
         fill(engine, data).fetch_documents(kept) for engine in (pair, CpuEngine())
@@ -222,13 +222,13 @@ def _add(number: int, other: int) -> int:
     return number + other
 
 
-def test_other_work_runs_on_the_workers_and_stays_there(pair: DaskEngine) -> None:
+def test_results_of_other_functions_stay_on_the_workers_that_computed_them(pair: DaskEngine) -> None:
     handles = pair.map_items(_square, [1, 2, 3, 4])
     assert [handle.slot for handle in handles] == [0, 0, 1, 1]
     assert pair.call(_add, handles, [10, 20, 30, 40]) == [11, 24, 39, 56]
 
 
-def test_what_a_language_needs_of_others_stays_small() -> None:
+def test_boundaries_of_shares_are_those_of_languages_where_these_are_close() -> None:
     np.testing.assert_array_equal(shares(np.array([0, 49, 100]), 2), [49])  # no sliver of the second language
     np.testing.assert_array_equal(shares(np.array([0, 20, 100]), 2), [50])
     np.testing.assert_array_equal(shares(np.array([0, 100]), 4), [25, 50, 75])
@@ -238,7 +238,7 @@ def test_what_a_language_needs_of_others_stays_small() -> None:
     ("places", "there", "expected"),
     [("ab", "ab", "ab"), ("ab", "a", "aa"), ("aa", "ac", "ac"), ("abcd", "acde", "aecd"), ("ab", "cd", "cd")],
 )
-def test_places_of_dead_workers_go_to_those_who_have_fewest(places: str, there: str, expected: str) -> None:
+def test_the_shards_of_dead_workers_go_to_the_workers_with_the_fewest(places: str, there: str, expected: str) -> None:
     assert "".join(reassigned(list(places), list(there))) == expected
 
 
@@ -296,7 +296,7 @@ def _slowly_negative(rows: dict[str, Array]) -> None:
 
 
 @pytest.mark.parametrize("lost", ["the array", "its copy"])
-def test_what_is_lost_is_computed_again_from_the_last_fresh_product(
+def test_lost_arrays_are_computed_again_from_the_last_product(
     lost: str, pair: DaskEngine, started: Callable[[int], DaskEngine]
 ) -> None:
     data = problem(1, 60, 40, 30)

@@ -10,7 +10,7 @@ from cr5.training.engines.cpu import CpuEngine
 from cr5.training.engines.registry import open_engine
 
 
-def test_the_cpu_engine_keeps_its_budget_and_its_scratch(tmp_path: Path) -> None:
+def test_the_cpu_engine_takes_a_memory_budget_and_a_scratch_folder(tmp_path: Path) -> None:
     with open_engine("cpu", memory=10**9, scratch_folder=tmp_path) as engine:
         assert isinstance(engine, CpuEngine)
         assert (engine.memory, engine.scratch.folder) == (10**9, tmp_path)

@@ -140,7 +140,7 @@ def assert_same(found: Mapping[str, Array], expected: Mapping[str, Array]) -> No
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_facts_tell_what_was_put(engine: Engine, dtype: type) -> None:
+def test_block_info_describes_the_documents_that_were_put(engine: Engine, dtype: type) -> None:
     given = languages(dtype)
     put(engine, given)
     assert engine.langs == list(given.blocks)
@@ -167,7 +167,7 @@ def test_the_largest_concept_may_come_with_any_language(engine: Engine, largest:
     assert len(np.concatenate(engine.concepts.get("id"))) == 10
 
 
-def test_what_is_put_stays_as_it_was(engine: Engine) -> None:
+def test_put_does_not_change_its_arguments(engine: Engine) -> None:
     given, before = languages(np.float32), languages(np.float32)
     put(engine, given)
     whole_fit(engine)
@@ -182,7 +182,9 @@ def test_what_is_put_stays_as_it_was(engine: Engine) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [1, 5, 64])
-def test_times_multiplies_every_languages_documents_with_its_words(engine: Engine, dtype: type, width: int) -> None:
+def test_multiply_is_the_product_of_every_languages_documents_with_its_words(
+    engine: Engine, dtype: type, width: int
+) -> None:
     given = languages(dtype)
     put(engine, given)
     V = dense(words_of(given), width, dtype)
@@ -195,7 +197,9 @@ def test_times_multiplies_every_languages_documents_with_its_words(engine: Engin
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [1, 5, 64])
-def test_transposed_times_multiplies_back_and_forgets_its_source(engine: Engine, dtype: type, width: int) -> None:
+def test_multiply_transposed_is_the_product_back_to_words_and_deletes_its_source(
+    engine: Engine, dtype: type, width: int
+) -> None:
     given = languages(dtype)
     put(engine, given)
     U = dense(documents_of(given), width, dtype)
@@ -226,7 +230,7 @@ def test_concept_sums_add_up_the_documents_of_each_concept_in_all_languages(engi
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_spread_gives_every_document_the_row_of_its_concept(engine: Engine, dtype: type) -> None:
+def test_broadcast_concepts_gives_every_document_the_row_of_its_concept(engine: Engine, dtype: type) -> None:
     given = languages(dtype)
     put(engine, given)
     S = dense({"": CONCEPTS}, 5, dtype)[""]
@@ -247,7 +251,7 @@ def test_column_sums_are_those_of_the_dense_matrix_in_double_precision(engine: E
     assert get_words(engine, "sums")["l0"][5] == 0  # the word that occurs nowhere
 
 
-def test_a_product_takes_the_place_of_what_had_its_name(engine: Engine) -> None:
+def test_a_product_replaces_an_array_of_the_same_name(engine: Engine) -> None:
     given = languages()
     put(engine, given)
     for width in (3, 3, 8):
@@ -327,7 +331,7 @@ def counts(partition: Partition) -> list[Array]:
 
 
 @pytest.mark.parametrize(("width", "dtype"), [(3, "float64"), (3, "float32"), (1, "float64"), (9, "int64")])
-def test_what_is_assigned_is_kept_whatever_its_width_and_dtype(partition: Partition, width: int, dtype: str) -> None:
+def test_an_assigned_array_is_stored_with_any_width_and_dtype(partition: Partition, width: int, dtype: str) -> None:
     partition.map(partial(fill, width=3))
     partition.map(partial(fill, width=width, dtype=dtype))
     for count, A in zip(counts(partition), partition.get("A"), strict=True):
@@ -335,7 +339,7 @@ def test_what_is_assigned_is_kept_whatever_its_width_and_dtype(partition: Partit
         np.testing.assert_array_equal(A, count + np.arange(width))
 
 
-def test_what_is_deleted_is_forgotten_and_may_come_again(partition: Partition) -> None:
+def test_a_deleted_array_is_gone_and_its_name_can_be_used_again(partition: Partition) -> None:
     def forget(rows: dict[str, Array]) -> None:
         rows["B"] = rows.pop("A") + 1
 
@@ -352,7 +356,7 @@ def test_what_is_deleted_is_forgotten_and_may_come_again(partition: Partition) -
     assert [A.shape[1] for A in partition.get("A")] == [4] * len(partition.get("A"))
 
 
-def test_an_array_may_take_the_place_of_another(partition: Partition) -> None:
+def test_an_array_may_replace_another_of_any_width(partition: Partition) -> None:
     def move(rows: dict[str, Array]) -> None:
         rows["A"] = rows.pop("B")
 
@@ -364,7 +368,7 @@ def test_an_array_may_take_the_place_of_another(partition: Partition) -> None:
             np.testing.assert_array_equal(A, count * np.ones(width) - 0.5)
 
 
-def test_arrays_may_change_places(partition: Partition) -> None:
+def test_two_arrays_may_swap_their_names(partition: Partition) -> None:
     def swap(rows: dict[str, Array]) -> None:
         rows["A"], rows["B"] = rows["B"], rows["A"]
 
@@ -417,7 +421,7 @@ def test_a_row_sees_its_own_row_of_every_array(partition: Partition) -> None:
     assert partition.map(add) == [0.0] * len(counts(partition))
 
 
-def test_an_error_next_to_the_rows_is_an_error_here(partition: Partition) -> None:
+def test_an_error_in_a_mapped_function_is_raised_to_the_caller(partition: Partition) -> None:
     def fails(rows: dict[str, Array]) -> None:
         if (rows["count"] == len(rows["count"]) // 2).any():
             raise ZeroDivisionError("in the middle of the rows")
@@ -426,7 +430,7 @@ def test_an_error_next_to_the_rows_is_an_error_here(partition: Partition) -> Non
         partition.map(fails)
 
 
-def test_what_was_got_stays_as_it_was(partition: Partition) -> None:
+def test_arrays_from_get_are_copies(partition: Partition) -> None:
     partition.map(partial(fill, width=3))
     got, copies = partition.get("A"), [A.copy() for A in partition.get("A")]
     partition.map(lambda rows: rows.update(A=-rows["A"]))
@@ -436,7 +440,7 @@ def test_what_was_got_stays_as_it_was(partition: Partition) -> None:
         np.testing.assert_array_equal(A, -copy)
 
 
-def test_what_is_set_comes_back_in_its_dtype(partition: Partition) -> None:
+def test_an_array_that_was_set_keeps_its_dtype(partition: Partition) -> None:
     arrays = [
         np.random.default_rng(0).standard_normal((len(count), 3)).astype("float32") for count in counts(partition)
     ]
@@ -447,7 +451,7 @@ def test_what_is_set_comes_back_in_its_dtype(partition: Partition) -> None:
         np.testing.assert_array_equal(A, array[:, :2])
 
 
-def test_what_was_given_to_set_stays_as_it_was(partition: Partition) -> None:
+def test_set_does_not_change_its_arguments(partition: Partition) -> None:
     given = [np.ones((len(count), 3)) for count in counts(partition)]
     partition.set("A", given)
     partition.map(lambda rows: rows.update(A=rows["A"] * 7))
@@ -470,7 +474,7 @@ def test_a_language_without_documents_is_a_block_without_rows(engine: Engine) ->
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_take_gives_the_documents_of_the_chosen_concepts_in_their_order(engine: Engine, share: float) -> None:
+def test_fetched_documents_are_those_of_the_selected_concepts_in_order(engine: Engine, share: float) -> None:
     given = languages()
     put(engine, given)
     kept = np.random.default_rng(0).random(CONCEPTS) < share
@@ -482,7 +486,7 @@ def test_take_gives_the_documents_of_the_chosen_concepts_in_their_order(engine: 
         np.testing.assert_array_equal(concepts[lang], given.concepts[lang][inside])
 
 
-def test_a_part_has_some_documents_and_shares_words_and_concepts(engine: Engine) -> None:
+def test_a_subset_has_some_documents_and_shares_words_and_concepts(engine: Engine) -> None:
     given = languages()
     put(engine, given)
     kept = np.arange(CONCEPTS) % 3 != 0
@@ -511,7 +515,7 @@ def test_a_part_has_some_documents_and_shares_words_and_concepts(engine: Engine)
     assert_close(get_documents(part, "V"), G, np.float64)  # documents are its own
 
 
-def test_a_part_of_a_part_has_the_documents_of_both(engine: Engine) -> None:
+def test_a_subset_of_a_subset_has_the_documents_of_both_selections(engine: Engine) -> None:
     given = languages()
     put(engine, given)
     one, other = np.arange(CONCEPTS) % 3 != 0, np.arange(CONCEPTS) % 2 != 0
@@ -549,7 +553,7 @@ def test_any_number_of_threads_gives_the_same_bits(memory: int | None, dtype: ty
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_fit_with_all_that_happens_is_that_of_any_other_engine(engine: Engine, dtype: type) -> None:
+def test_a_whole_fit_gives_the_same_result_on_every_engine(engine: Engine, dtype: type) -> None:
     plain = CpuEngine()
     put(plain, languages(dtype))
     put(engine, languages(dtype))
@@ -680,7 +684,7 @@ VERBS: dict[str, Callable[[Engine], object]] = {
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="only Linux tells what of a file is in memory")
 @pytest.mark.parametrize("verb", VERBS)
-def test_no_verb_leaves_the_pages_of_its_arrays_in_memory(verb: str, tmp_path: Path) -> None:
+def test_no_operation_leaves_the_pages_of_its_arrays_in_memory(verb: str, tmp_path: Path) -> None:
     engine = CpuEngine(2 * SCRATCH_BYTES, tmp_path)
     engine.put("a", csr_array((np.ones(50_000), (np.arange(50_000), np.arange(50_000)[::-1]))), np.arange(50_000))
     for partition in (engine.words, engine.documents, engine.concepts):

@@ -165,7 +165,7 @@ def test_documents_on_the_card_count_as_memory_that_the_fit_has(cupy: Any) -> No
         engine.check_memory(held + 1)
 
 
-def test_memory_that_runs_out_half_way_is_no_traceback(cupy: Any) -> None:
+def test_running_out_of_memory_during_a_fit_is_reported_in_one_sentence(cupy: Any) -> None:
     engine = filled(GpuEngine(sizes=SMALL))
 
     def greedy(rows: Any) -> None:
@@ -289,7 +289,7 @@ def test_a_matrix_of_any_shape_can_be_put(shape: str) -> None:
 
 
 @pytest.mark.usefixtures("cupy")
-def test_a_part_has_the_documents_of_some_concepts_and_shares_the_partitions() -> None:
+def test_a_subset_has_the_documents_of_some_concepts_and_shares_the_partitions() -> None:
     kept = np.arange(30) % 3 > 0
     parts = []
     for engine in (filled(GpuEngine(sizes=SMALL)), filled(CpuEngine())):
@@ -305,7 +305,7 @@ def test_a_part_has_the_documents_of_some_concepts_and_shares_the_partitions() -
 
 @pytest.mark.usefixtures("cupy")
 @pytest.mark.parametrize("kept", [np.arange(30) % 3 > 0, np.zeros(30, bool)], ids=["some", "none"])
-def test_documents_that_are_taken_are_those_that_were_put(kept: Any) -> None:
+def test_fetched_documents_are_those_that_were_put(kept: Any) -> None:
     (blocks, numbers), (others, other_numbers) = (
         filled(e).fetch_documents(kept) for e in (GpuEngine(sizes=SMALL), CpuEngine())
     )
@@ -330,7 +330,7 @@ def _scale(rows: Any, each: Any, factor: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize("panel", [7, 1000])
-def test_map_sends_arrays_keeps_what_is_assigned_and_adds_up_the_panels(cupy: Any, panel: int) -> None:
+def test_map_sends_arrays_stores_assigned_ones_and_adds_up_results(cupy: Any, panel: int) -> None:
     sent: list[Any] = []
 
     def send(array: Any, **options: Any) -> Any:
@@ -353,7 +353,7 @@ def test_map_sends_arrays_keeps_what_is_assigned_and_adds_up_the_panels(cupy: An
 
 
 @pytest.mark.usefixtures("cupy")
-def test_functions_keep_what_they_are_bound_to_that_is_no_array() -> None:
+def test_bound_arguments_that_are_not_arrays_reach_the_function_unchanged() -> None:
     def say(rows: Any, first: str, second: int, third: Any) -> Any:
         return np.array([len(first), second, third is None])
 

@@ -12,7 +12,11 @@ from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompresse
 from cr5.storage.text_encodings import as_utf8
 
 ErrorHandler: TypeAlias = Callable[[str, str], None]
-"""Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and returns."""
+"""Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and returns.
+
+Readers of tables know the line but not the file, and call an ``ErrorReporter`` of ``corpus.tables`` instead, which adds
+the name of the file and passes the message on.
+"""
 
 MAX_LINE_BYTES = 64 << 20
 _SKIP_CHUNK_BYTES = 1 << 20  # read at a time within a line that is too long
