@@ -472,6 +472,20 @@ def test_a_corpus_is_inspected(corpus_file: Path, run_json: Any, capsys: pytest.
     assert found["skipped"] == {}
 
 
+def test_a_language_with_few_documents_is_warned_of(
+    tmp_path: Path, run_json: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, model = tmp_path / "corpus.jsonl", tmp_path / "model"
+    write(path, [d for d in madeup.corpus(concepts=200) if d.lang != "cc" or d.concept < "Q050"])
+    warning = "language cc shares only 50 concepts with the others"
+    assert run(["corpus", "inspect", str(path)]) == 0
+    assert f"warning: {warning}" in capsys.readouterr().err
+    assert run_json("corpus", "inspect", path, "--json")["notes"][0].startswith(warning)
+    assert run(["train", str(path), "-o", str(model), *SMALL]) == 0
+    assert f"warning: {warning}" in capsys.readouterr().err
+    assert Cr5.load(model).report["notes"][0].startswith(warning)
+
+
 def test_the_built_in_corpus_is_inspected(run_json: Any) -> None:
     found = run_json("corpus", "inspect", "builtin", "--json")
     assert list(found["languages"]) == ["da", "en", "it", "vi"]

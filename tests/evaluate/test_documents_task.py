@@ -71,7 +71,8 @@ def test_cr5_finds_the_counterparts_in_every_regime(run: Run) -> None:
     for regime in REGIMES:
         assert p1(run, "cr5", regime) > 10 * 100 / 160
         assert len(run.select("cr5", regime, "csls")) == 6
-    assert run.notes == []
+    [note] = run.notes  # a pair without common concepts shares 120 of them each with the third language
+    assert note.startswith("cr5, transitive aa-bb: language aa shares only 120 concepts with the others")
 
 
 def test_the_ranks_are_those_of_a_model_that_is_trained_and_queried_by_hand(

@@ -38,7 +38,9 @@ Store = Annotated[
     str | None,
     typer.Option(help="Documents are in PostgreSQL with pgvector: postgresql://USER@HOST/DATABASE.", metavar="URL"),
 ]
-Rank = Annotated[int | None, typer.Option(min=1, help="Dimensions of the vectors.", show_default="300")]
+Rank = Annotated[
+    int | None, typer.Option(min=1, help="Dimensions of the vectors.", show_default="300, or fewer for a small corpus")
+]
 Ridge = Annotated[
     str | None, typer.Option(help="Strength of the ridge penalty.", show_default="auto", metavar="NUMBER|auto")
 ]

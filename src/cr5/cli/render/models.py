@@ -38,10 +38,10 @@ def training_report(model: Cr5, path: Path, seconds: float | None) -> None:
         figures = (documents["read"], *usage_figures(usage, lang), facts["words"], facts["nonzeros"])
         table.add_row(lang, *(f"{figure:,}" for figure in figures))
     out.print(table)
-    if "corpus" in report:
-        usage_lines(usage, chosen.weighting)
     if report["ridge_path"]:
         path_table(report)
+    if "corpus" in report:
+        usage_lines(usage, chosen.weighting)
     state = "converged" if report["converged"] else "not converged"
     out.print(
         f"preset {chosen.preset}, rank {model.rank}, ridge {report['ridge']:g}, {report['concepts']:,} concepts; "
