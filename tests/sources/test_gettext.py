@@ -298,6 +298,8 @@ def test_text_and_compiled_catalogues_give_the_same_documents(tmp_path: Path, me
         ("de.po", "LANGUAGE", "de", "root"),
         ("messages.po", "klingonese", "klingonese", "messages"),
         ("gedit/de/de.po", "de", "de", "gedit"),
+        ("de/guide/how-to.po", "de", "de", "guide/how-to"),
+        ("docs/de/LC_MESSAGES/guide/how-to.po", "", "de", "docs/guide/how-to"),
         ("gedit/pt_BR/pt_BR.po", "", "pt_BR", "gedit"),
         ("gedit/help/sr@latin/sr@latin.po", "sr", "sr@latin", "gedit/help"),
         ("app/de/app-de.po", "", "de", "app/app"),

@@ -190,20 +190,21 @@ class _CatalogueFile(NamedTuple):
     def language(self, declared: str) -> tuple[str, set[int], str]:
         """The language, the positions of the folders that name it, and the rest of the file's name."""
         stem, last = self.path.stem, len(self.folders) - 1
-        if last > 0 and self.folders[last].startswith("LC_"):
-            return self.folders[last - 1], {last - 1, last}, stem
+        for i in range(last, 0, -1):
+            if self.folders[i].startswith("LC_"):
+                return self.folders[i - 1], {i - 1, i}, stem
         candidates: list[tuple[str, set[int], str]] = [(stem, set(), "")]
         separators = re.finditer(r"[-_.]", stem)
         candidates += [(stem[separator.end() :], set(), stem[: separator.start()]) for separator in separators]
         candidates += [(self.folders[i], {i}, stem) for i in range(last, -1, -1)]
+        for candidate in candidates if declared else ():  # the header tells de/how-to.po from Tongan
+            if is_registered(candidate[0]) and _same_primary(candidate[0], declared):
+                return candidate
         for candidate in candidates:
             if _is_code(candidate[0], 2):
                 return candidate
         # Many words of three letters are codes: "app" and "src" are languages.
-        for candidate in candidates if declared else candidates[:1]:
-            if _is_code(candidate[0], 3) and primary_subtag(candidate[0]) == primary_subtag(declared or stem):
-                return candidate
-        return "", set(), stem
+        return candidates[0] if not declared and _is_code(stem, 3) else ("", set(), stem)
 
 
 def _find_files(paths: Sequence[Path], accounting: Accounting) -> list[_CatalogueFile]:
@@ -232,13 +233,17 @@ def _choose_language(declared: str, named: str) -> str:
     """The language in the header, unless the path alone has its script or variant: sr, sr@latin -> sr@latin."""
     if not named or not is_registered(declared):
         return named or declared
-    is_same = normalise(primary_subtag(named)) == normalise(primary_subtag(declared))
+    is_same = _same_primary(named, declared)
     return named if is_same and _has_script(named) and not _has_script(declared) else declared
 
 
 def _has_script(code: str) -> bool:
     """Whether a code has a script or a variant, which are longer than regions."""
     return any(len(subtag) > 3 for subtag in normalise(code).split("-")[1:])
+
+
+def _same_primary(code: str, other: str) -> bool:
+    return normalise(primary_subtag(code)) == normalise(primary_subtag(other))
 
 
 def _same_code(name: str, lang: str) -> bool:
