@@ -119,21 +119,21 @@ def read_csv(
 ) -> Iterator[NumberedRows]:
     """A header and one row per document."""
     sizes: dict[str, Any] = {"block_lines": options.batch_rows, "limits": options.limits}
-    records = csv_records(stream, report, check_columns, delimiter=delimiter, **sizes)
+    records = csv_records(stream, report, _check_file_columns, delimiter=delimiter, **sizes)
     return batch_records(records, report, "row", options)
 
 
-def check_columns(names: Sequence[str]) -> str | None:
-    """What is wrong with the columns of a table; None if nothing is."""
+def check_columns(names: Sequence[str], *, remedy: str = "") -> str | None:
+    """What is wrong with the columns of a table, and the ``remedy`` for missing ones; None if nothing is."""
     for name in SCHEMA.names:
         if name in REQUIRED_COLUMNS and name not in names:
-            return (
-                f"no column '{name}', only {list_columns(names)}; a corpus needs concept, lang and text, and "
-                "cr5 corpus table converts a table with other columns"
-            )
+            return f"no column '{name}', only {list_columns(names)}; a corpus needs concept, lang and text{remedy}"
         if names.count(name) > 1:
             return f"column '{name}' occurs {names.count(name)} times; rename all but one"
     return None
+
+
+_check_file_columns = partial(check_columns, remedy=", and cr5 corpus table converts a table with other columns")
 
 
 def check_rows(rows: pa.RecordBatch, first: int, langs: Collection[str] | None) -> NumberedRows | None:
@@ -162,7 +162,7 @@ def _has_blanks(column: pa.StringArray) -> bool:
 def read_parquet(stream: Any, report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
     """One row per document; a row group without a wanted language is not decoded."""
     file = pq.ParquetFile(stream, buffer_size=1 << 20)
-    if explanation := check_columns(file.schema_arrow.names):
+    if explanation := _check_file_columns(file.schema_arrow.names):
         report(None, "missing column", explanation)
         return
     names = [name for name in SCHEMA.names if name in file.schema_arrow.names]
