@@ -8,11 +8,11 @@ from copy import deepcopy
 from pathlib import Path
 from textwrap import indent
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Self, TypeVar, overload
 
 import numpy as np
 
-from cr5._typing import Array, Intercept
+from cr5._typing import Array, Intercept, Ints
 from cr5.corpus.identification import Guess
 from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.corpus.inputs import Documents
     from cr5.training.engines import Engine
 
+Value = TypeVar("Value")
 CHUNK_TEXTS = 1024  # encoded at a time, to bound the memory for their tokens and counts
 FEW_TEXTS = 8  # are encoded one by one if they are short, because calls for a whole batch take longer than the work
 SHORT_CHARACTERS = 2000  # of few texts together
@@ -239,13 +240,11 @@ class Cr5:
             return self.encode([texts], lang)[0]  # type: ignore[no-any-return]
         texts = text_list(texts)
         if isinstance(lang, str):
-            return self._encode(texts, self.find_language(lang))
-        result = np.empty((len(texts), self.rank), np.float32)
-        codes = self._codes(texts, lang)
-        for code in set(codes):
-            rows = [row for row, other in enumerate(codes) if other == code]
-            some = [texts[row] for row in rows]
-            result[rows] = self._encode_guessed(some) if code is None else self._encode(some, code)
+            return self._encode(texts, [self.find_language(lang)] * len(texts))
+        result, codes = np.empty((len(texts), self.rank), np.float32), self._codes(texts, lang)
+        rules = [None if code is None else self.settings.tokeniser.same_rules(code) for code in codes]
+        for rows in _positions(rules).values():
+            result[rows] = self._encode([texts[row] for row in rows], [codes[row] for row in rows])
         return result
 
     @overload
@@ -369,16 +368,13 @@ class Cr5:
         known = {code: self.find_language(code) for code in set(codes) if code is not None}
         return [None if code is None else known[code] for code in codes]
 
-    def _rows_by_language(self, texts: list[str], langs: Iterable[str | None] | None) -> dict[str, list[int]]:
+    def _rows_by_language(self, texts: list[str], langs: Iterable[str | None] | None) -> dict[str, Ints]:
         """For each language, the positions of its texts, after guessing the languages that are not given."""
         codes = self._codes(texts, langs)
         unknown = [i for i, code in enumerate(codes) if code is None]
         for i, guess in zip(unknown, self.guess_languages([texts[i] for i in unknown]), strict=True):
             codes[i] = guess.lang
-        rows: dict[str, list[int]] = {}
-        for i, code in enumerate(codes):
-            rows.setdefault(str(code), []).append(i)
-        return rows
+        return _positions(map(str, codes))
 
     def _guesser(self, langs: Iterable[str] | None = None) -> LanguageGuesser:
         chosen = tuple(self.langs if langs is None else map(self.find_language, langs))
@@ -386,31 +382,27 @@ class Cr5:
             raise Cr5Error("there is no language to choose from; fit the model first, or give `langs`")
         return self._guessers.get(chosen, self._words, self.settings.tokeniser)
 
-    def _encode(self, texts: list[str], lang: str) -> Array:
-        result = np.empty((len(texts), self.rank), np.float32)
-        tokeniser = self.settings.tokeniser
-        if _are_few(texts):
-            for i, text in enumerate(texts):
+    def _encode(self, texts: list[str], codes: Sequence[str | None]) -> Array:
+        """Texts in languages that are tokenised by the same rules, or all None, to be guessed.
+
+        Each text is tokenised once, for the guess and for the vector, together with those of other languages.
+        """
+        result, tokeniser = np.empty((len(texts), self.rank), np.float32), self.settings.tokeniser
+        if len(texts) <= FEW_TEXTS and sum(map(len, texts)) <= SHORT_CHARACTERS:
+            langs = [guess.lang for guess in self.guess_languages(texts)] if None in codes else map(str, codes)
+            for i, (text, lang) in enumerate(zip(texts, langs, strict=True)):
                 result[i] = self._vector(tokeniser.words(text, lang), lang)
             return result
         for i in range(0, len(texts), CHUNK_TEXTS):
-            counts = count_words(texts[i : i + CHUNK_TEXTS], lang, tokeniser)
-            result[i : i + CHUNK_TEXTS] = self._vectors(counts, lang)
-        return result
-
-    def _encode_guessed(self, texts: list[str]) -> Array:
-        """Guess the language of each text and encode it; in a batch, with one tokenisation for both."""
-        result = np.empty((len(texts), self.rank), np.float32)
-        if _are_few(texts):
-            for i, (text, guess) in enumerate(zip(texts, self.guess_languages(texts), strict=True)):
-                result[i] = self._vector(self.settings.tokeniser.words(text, guess.lang), guess.lang)
-            return result
-        for i in range(0, len(texts), CHUNK_TEXTS):
-            guesses, counts = self._guesser()(texts[i : i + CHUNK_TEXTS])
-            codes = np.array([guess.lang for guess in guesses])
-            for lang in set(codes.tolist()):
-                rows = np.flatnonzero(codes == lang)
-                result[i + rows] = self._vectors(counts[lang].select_rows(rows).drop_unused_words(), lang)
+            chunk, langs = texts[i : i + CHUNK_TEXTS], [str(code) for code in codes[i : i + CHUNK_TEXTS]]
+            if None in codes:
+                guesses, counts = self._guesser()(chunk)
+                langs = [guess.lang for guess in guesses]
+            else:
+                counts = dict.fromkeys(langs, count_words(chunk, langs[0], tokeniser))
+            for lang, rows in _positions(langs).items():
+                own = counts[lang] if len(rows) == len(chunk) else counts[lang].select_rows(rows).drop_unused_words()
+                result[i + rows] = self._vectors(own, lang)
         return result
 
     def _vectors(self, counts: WordCounts, lang: str) -> Array:
@@ -450,9 +442,12 @@ def _interruption(report: Mapping[str, Any], tol: float) -> str:
     return f"the fit was interrupted {when}, at residual {report['residual']:.3g}; it is finished at {tol:g}"
 
 
-def _are_few(texts: Sequence[str]) -> bool:
-    """Whether encoding texts one by one takes less time than encoding them as a batch."""
-    return len(texts) <= FEW_TEXTS and sum(map(len, texts)) <= SHORT_CHARACTERS
+def _positions(values: Iterable[Value]) -> dict[Value, Ints]:
+    """For each different value, where it stands."""
+    found: dict[Value, list[int]] = {}
+    for i, value in enumerate(values):
+        found.setdefault(value, []).append(i)
+    return {value: np.array(rows) for value, rows in found.items()}
 
 
 def _versions() -> dict[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from typing import Literal
 
 import numpy as np
@@ -58,7 +59,7 @@ class Vocabulary:
     def transform(self, counts: WordCounts) -> Sparse:
         """Word counts -> TF-IDF rows of length 1 over the vocabulary, float32; other words are ignored."""
         index = self.index
-        columns = np.fromiter((index.get(word, -1) for word in counts.words), np.int32, len(counts.words))
+        columns = np.fromiter(map(index.get, counts.words, repeat(-1)), np.int32, len(counts.words))
         matrix, scratch, width = counts.matrix, counts.scratch, len(self.words)
         if scratch.budget_bytes is None:
             return tfidf_rows(remap_columns(matrix, columns, width), self.idf, self.weighting.tf)

@@ -120,7 +120,10 @@ class Tokeniser:
         encoded = lists.flatten().dictionary_encode()
         # Splitting an empty text yields one empty string.
         words = encoded.dictionary.to_pylist()
-        is_word = np.fromiter(map(bool if self.pretokenised else _is_word, words), bool, len(words))
+        if self.pretokenised:
+            is_word = np.array([word != "" for word in words], bool)
+        else:  # nearly all words begin with a letter or digit
+            is_word = np.array([word[:1].isalnum() or _is_word(word) for word in words], bool)
         ids = np.asarray(encoded.indices)
         kept = is_word[ids]
         kept_before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
