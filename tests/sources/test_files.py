@@ -76,6 +76,12 @@ def test_lines_lose_their_ends_and_the_mark_at_the_beginning() -> None:
     assert list(lines(io.BytesIO(b"\xef\xbb\xbfa\r\nb\n\nc"), "x", raise_error)) == ["a", "b", "", "c"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_gives_the_encoding_of_lines(encoding: str) -> None:
+    text = "Ċ a\n漢 🦉\n\nz"  # one byte of the first letter is that of a line feed
+    assert list(lines(io.BytesIO(text.encode(encoding)), "x", raise_error)) == text.split("\n")
+
+
 def test_after_a_line_that_is_not_utf_8_numbers_stay_right() -> None:
     skipped = Skipped()
     assert list(lines(io.BytesIO(b"a\nb\xff\nc\n"), "x.txt", skipped.add)) == ["a", None, "c"]

@@ -45,6 +45,11 @@ def test_rows_have_the_stripped_lines_of_all_files(tmp_path: Path) -> None:
     assert list(read_aligned_lines(group, raise_error)) == [("one", "uno"), ("", "solo"), ("two", "due")]
 
 
+def test_files_may_have_different_encodings(tmp_path: Path) -> None:
+    group = put(tmp_path, en="Ċ one\ntwo\n".encode("utf-16"), it="uno\ndue\n".encode("utf-8-sig"))
+    assert list(read_aligned_lines(group, raise_error)) == [("Ċ one", "uno"), ("two", "due")]
+
+
 def test_an_unreadable_line_is_none_and_the_others_keep_their_places(tmp_path: Path) -> None:
     skipped = Skipped()
     rows = list(read_aligned_lines(put(tmp_path, en=b"one\n\xff\nthree\n", it=b"uno\ndue\ntre\n"), skipped.add))
