@@ -81,6 +81,7 @@ def test_a_folder_gives_all_its_pairs_and_other_files_are_ignored(tmp_path: Path
     ("names", "langs"),
     [
         (["newstest2019-src.eng.txt", "newstest2019-ref.deu.txt"], ("de", "en")),  # NTREX
+        (["eng_Latn.devtest", "ita_Latn.devtest"], ("en", "it")),  # FLORES
         (["eng.dev", "zho_simpl.devtest", "ita.dev"], ("en", "it")),
         (["tatoeba.deu-eng.deu", "tatoeba.deu-eng.eng"], ("de", "en")),
         (["en.txt", "it.txt"], ("en", "it")),

@@ -98,4 +98,4 @@ def test_the_command_of_a_new_source_needs_no_code_of_its_own(
     options = ["--times", "2", "--names", "e=en", "--names", "i=it"]
     app(["notes", str(tmp_path / "a.txt"), "-o", str(output), *options], standalone_mode=False)
     assert [(document.lang, document.text) for document in read(output)] == [("en", "one one"), ("it", "uno uno")]
-    assert "repeat more with --times, or train with a lower" in " ".join(capsys.readouterr().out.split())
+    assert "to get longer ones, repeat more with --times" in " ".join(capsys.readouterr().out.split())

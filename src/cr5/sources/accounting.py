@@ -7,11 +7,10 @@ Readers have no other way to make a document than ``Accounting.document``, and n
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
-from cr5.corpus import languages
 from cr5.corpus.documents import Document
+from cr5.corpus.languages import canonical_code
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import CorpusError
 
@@ -85,7 +84,7 @@ class Accounting:
     def skip(self, reason: str, lang: str, example: str, count: int = 1) -> None:
         """Leave out documents that were read, for a reason that is not an error."""
         self.skipped_documents.add(reason, example, count)
-        self.skipped_of[_normalised(lang), reason] += count
+        self.skipped_of[canonical_code(lang), reason] += count
 
     @property
     def read(self) -> Counter[str]:
@@ -205,12 +204,3 @@ def _as_unusable(error: CorpusError) -> UnusableInputError:
 def is_extension(reason: str) -> bool:
     """Whether files were skipped for their extension."""
     return reason.startswith(f"{EXTENSION} ")
-
-
-@lru_cache(1024)
-def _normalised(lang: str) -> str:
-    """The code of a language as the corpus would have it; as it is if it is not a code."""
-    try:
-        return languages.normalise(lang)
-    except CorpusError:
-        return lang
