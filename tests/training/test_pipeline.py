@@ -28,6 +28,7 @@ from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.engines import cpu
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.pipeline import choose_rank, fingerprint, max_documents_per_concept, train
+from cr5.training.ridge import held_out_count
 
 
 def counted(documents: Sequence[Document]) -> CountedCorpus:
@@ -125,7 +126,7 @@ def test_a_rank_beyond_the_vocabulary_is_refused(corpus: CountedCorpus) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "largest"),
-    [({"ridge": 0.3}, 49), ({"ridge": "auto"}, 29), ({"ridge": 0.3, "max_words": 10}, 30)],
+    [({"ridge": 0.3}, 49), ({"ridge": "auto"}, 49 - held_out_count(50)), ({"ridge": 0.3, "max_words": 10}, 30)],
     ids=["concepts", "concepts without the held-out ones", "words"],
 )
 def test_the_one_rank_that_is_offered_works(documents: list[Document], changes: dict[str, Any], largest: int) -> None:
@@ -137,7 +138,7 @@ def test_the_one_rank_that_is_offered_works(documents: list[Document], changes: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ridge", "expected"), [(0.3, 49), ("auto", 29)])
+@pytest.mark.parametrize(("ridge", "expected"), [(0.3, 49), ("auto", 49 - held_out_count(50))])
 def test_the_default_rank_is_lowered_for_a_small_corpus_with_a_warning(
     documents: list[Document], ridge: float | str, expected: int, tmp_path: Path
 ) -> None:
@@ -154,8 +155,16 @@ def test_the_default_rank_is_lowered_for_a_small_corpus_with_a_warning(
 
 def test_the_default_rank_stays_where_the_corpus_allows_it() -> None:
     assert choose_rank(make_settings(ridge=1.0), concepts=301, words=300) == 300
-    assert choose_rank(make_settings(ridge="auto"), concepts=334, words=300) == 300
-    assert choose_rank(make_settings(ridge="auto"), concepts=333, words=300) == 299
+    held_out = held_out_count(1000)
+    assert choose_rank(make_settings(rank=999 - held_out, ridge="auto"), concepts=1000, words=2000) == 999 - held_out
+    with pytest.raises(CorpusError, match=f"use `rank<={999 - held_out}`"):
+        choose_rank(make_settings(rank=1000 - held_out, ridge="auto"), concepts=1000, words=2000)
+
+
+def test_a_rank_and_a_ridge_that_a_tiny_corpus_does_not_allow_are_refused_at_once(documents: list[Document]) -> None:
+    few = counted([d for d in documents if int(d.concept[1:]) < 15])
+    assert_refused(few, "`ridge=1`", "`rank<=14`", rank=200, ridge="auto")
+    assert choose_rank(chosen(rank=14, ridge=1.0), concepts=15, words=500) == 14
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered
+from cr5.errors import CorpusError, Cr5Error, Cr5Warning, NotConverged, RankLowered
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.language_map import LanguageMap
 from cr5.progress import Progress, ProgressCallback, no_progress
@@ -232,7 +232,12 @@ def choose_rank(settings: Settings, concepts: int, words: int) -> int:
 
     The default rank is lowered to what they allow; raises CorpusError for a larger one that was asked for.
     """
-    held_out = held_out_count(concepts) if settings.ridge == "auto" else 0
+    try:
+        held_out = held_out_count(concepts) if settings.ridge == "auto" else 0
+    except Cr5Error as error:  # too few concepts to choose a ridge: say now which rank a given ridge would allow
+        if settings.rank == "auto" or settings.rank <= min(concepts - 1, words):
+            raise
+        raise CorpusError(f"{error}, and use `rank<={min(concepts - 1, words)}`") from None
     largest = min(concepts - held_out - 1, words)
     if largest < 1:
         raise CorpusError(f"the languages share {concepts} concept, and 2 or more are needed; add documents")
