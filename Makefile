@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-fast coverage check bench docs clean
+.PHONY: demo test test-fast test-lowest coverage check bench docs clean
 
 demo: .venv/serve
 	$(BIN)/cr5 demo
@@ -20,6 +20,11 @@ coverage: .venv/dev
 test-fast: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not browser and not services and not dask and not slow" \
 		--hypothesis-profile=quick $(PYTEST)
+
+# With the lowest versions of all dependencies that pyproject.toml allows. Old versions may warn about newer ones.
+test-lowest: .venv-lowest/dev
+	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal -m "not browser and not services and not dask and not slow" \
+		--hypothesis-profile=quick -W ignore::DeprecationWarning -W ignore::FutureWarning $(PYTEST)
 
 docs: .venv/dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
@@ -41,11 +46,17 @@ check: .venv/dev
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-lowest
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cr5 needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + "; name another with make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
+
+.venv-lowest/dev: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[dev]'
+	@touch $@
 
 .venv/base: .venv/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .

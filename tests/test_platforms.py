@@ -177,7 +177,8 @@ def test_a_read_only_package_runs_for_a_user_without_name_and_home(
         pytest.skip("other users may not run this Python")
     site, work = container
     paths = os.pathsep.join([str(site), sysconfig.get_path("purelib")])
-    variables = {"PATH": os.environ["PATH"], "PYTHONPATH": paths} | ({} if home is None else {"HOME": home})
+    variables = {"PATH": os.environ["PATH"], "PYTHONPATH": paths, "TMPDIR": "/nonexistent"}
+    variables |= {} if home is None else {"HOME": home}
     printed = run(SESSION, python=python, cwd=work, env=variables, **as_stranger()).splitlines()
     documents, hits = map(int, printed[-1].split())
     assert (documents, hits) == (800, 10)

@@ -14,9 +14,9 @@ def test_the_cpu_engine_takes_a_memory_budget_and_a_scratch_folder(tmp_path: Pat
     with open_engine("cpu", memory=10**9, scratch_folder=tmp_path) as engine:
         assert isinstance(engine, CpuEngine)
         assert (engine.memory, engine.scratch.folder) == (10**9, tmp_path)
-    with open_engine("cpu") as engine:
+    with open_engine("cpu", threads=3) as engine:
         assert isinstance(engine, CpuEngine)
-        assert engine.memory is None
+        assert (engine.memory, engine.threads) == (None, 3)
 
 
 @pytest.mark.parametrize(

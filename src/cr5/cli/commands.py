@@ -54,7 +54,8 @@ def train(
         ),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads that read the corpus and count words.", show_default="all cores")
+        int | None,
+        typer.Option(min=1, help="Threads that read the corpus, count words and compute.", show_default="all cores"),
     ] = None,
     engine: Annotated[
         EngineName,

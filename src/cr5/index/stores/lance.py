@@ -11,6 +11,7 @@ Writers wait for each other at a lock file; readers use the newest version and n
 
 import importlib
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -76,6 +77,13 @@ class LanceLimits:
 def _import_lancedb() -> Any:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    try:  # LanceDB writes temporary files, but does not look for a writable folder as Python does
+        os.environ["TMPDIR"] = tempfile.gettempdir()
+    except FileNotFoundError:
+        raise Cr5Error(
+            "there is no writable folder for temporary files, which LanceDB needs; name one in the environment variable "
+            "TMPDIR"
+        ) from None
     try:
         return importlib.import_module("lancedb")
     except ImportError:

@@ -43,7 +43,7 @@ class Tuning:
     """
 
     threads: int = field(default_factory=available_cores)
-    one_thread: int = 1_000_000
+    one_thread: int = 2_000_000
     reuse: int = 16
     panel_bytes: int = 2**26
     parts_per_thread: int = 8

@@ -14,7 +14,7 @@ EngineName: TypeAlias = Literal["cpu", "gpu", "dask"]
 
 # The options of ``open_engine`` that each engine takes. Engine "x" is the class XEngine of the module x.
 ENGINE_OPTIONS: dict[EngineName, tuple[str, ...]] = {
-    "cpu": ("memory", "scratch_folder"),
+    "cpu": ("memory", "scratch_folder", "threads"),
     "gpu": (),
     "dask": ("scheduler", "workers"),
 }
@@ -28,10 +28,11 @@ def open_engine(
     scheduler: str | None = None,
     workers: int | None = None,
     scratch_folder: Path | None = None,
+    threads: int | None = None,
 ) -> Iterator[Engine]:
     """The engine with this name; what it starts, such as a local cluster, is stopped with the context.
 
-    An option of another engine is an error, except for ``scratch_folder``, which only matters with a memory budget.
+    An option of another engine is an error, except for ``scratch_folder`` and ``threads``, which the others ignore.
     """
     options: dict[str, Any] = {"memory": memory, "scheduler": scheduler, "workers": workers}
     given = {option: value for option, value in options.items() if value is not None}
@@ -41,8 +42,9 @@ def open_engine(
             raise Cr5Error(f'`{option}` is an option of `engine="{right}"`, not of "{name}"; leave one of them out')
     if {"scheduler", "workers"} <= given.keys():
         raise Cr5Error("`workers` starts a local cluster, `scheduler` names a running one; give one of them")
-    if scratch_folder is not None and "scratch_folder" in ENGINE_OPTIONS[name]:
-        given["scratch_folder"] = scratch_folder
+    for option, value in {"scratch_folder": scratch_folder, "threads": threads}.items():
+        if value is not None and option in ENGINE_OPTIONS[name]:
+            given[option] = value
     with ExitStack() as stack:
         module = import_module(f"cr5.training.engines.{name}")
         engine: Any = getattr(module, f"{name.capitalize()}Engine")(**given)
