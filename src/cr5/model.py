@@ -197,7 +197,8 @@ class Cr5:
         A concept that only one language has teaches nothing: its documents are left out, or an error with
         ``on_error="raise"``. ``report["corpus"]`` has how many documents were read, used and left out, and why.
         ``engine`` decides where to compute (``CpuEngine(memory=...)``, ``GpuEngine()``, ``DaskEngine(...)``), by
-        default on ``threads`` cores of this machine, or all of them. ``checkpoint`` names a file from which an interrupted fit continues.
+        default on ``threads`` cores of this machine, or all of them. ``checkpoint`` names a file from which an
+        interrupted fit continues.
         Ctrl-C raises ``KeyboardInterrupt``, and the model is as it was before. With ``on_interrupt="return"``, the
         first Ctrl-C after the documents are read ends the fit after the current step and keeps the model as it is at
         that point, with the warning ``Interrupted``; the second raises.

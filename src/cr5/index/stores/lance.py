@@ -81,8 +81,8 @@ def _import_lancedb() -> Any:
         os.environ["TMPDIR"] = tempfile.gettempdir()
     except FileNotFoundError:
         raise Cr5Error(
-            "there is no writable folder for temporary files, which LanceDB needs; name one in the environment variable "
-            "TMPDIR"
+            "LanceDB needs a writable folder for temporary files, and there is none; name one in the environment "
+            "variable TMPDIR"
         ) from None
     try:
         return importlib.import_module("lancedb")
