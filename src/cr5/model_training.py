@@ -42,7 +42,8 @@ def train_model(
     if checkpoint.exists() and not resume:
         raise Cr5Error(f"{checkpoint} is from an interrupted run; continue it with `resume=True`, or delete the file")
     output.parent.mkdir(parents=True, exist_ok=True)
-    options = {"scratch_folder": output.parent, "threads": fit_options.get("threads")} | dict(engine_options or {})
+    options: dict[str, Any] = {"scratch_folder": output.parent, "threads": fit_options.get("threads")}
+    options |= engine_options or {}
     with open_engine(engine, **options) as opened:
         model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
         return _save_trained(model, output, checkpoint)
