@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,8 @@ import pytest
 from cr5 import Cr5, Document, ModelFileError, OutputWarning, write
 from cr5.cli import run
 from cr5.errors import Cr5Error
+from cr5.evaluate.runs import write_text
+from cr5.index import Index
 from cr5.model_training import train_model
 from cr5.storage import vector_files
 from cr5.training.checkpoint import Checkpoint
@@ -193,8 +196,6 @@ LINES = "".join(madeup.text("aa", range(i, i + 9)) + "\n" for i in range(200)).e
         (["corpus", "convert", "corpus.jsonl", "-o", "OUT/corpus.csv"], "OUT/corpus.csv"),
         (["corpus", "convert", "corpus.jsonl", "-o", "OUT/corpus.jsonl.gz"], "OUT/corpus.jsonl.gz"),
         (["corpus", "table", "corpus.jsonl", "-o", "OUT/corpus.parquet"], "OUT/corpus.parquet"),
-        (["index", "saved", "corpus.jsonl", "-o", "OUT/index"], "OUT/index"),
-        (["eval", "documents", "corpus.jsonl", "-o", "OUT/run", *OPTIONS], "OUT/run"),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else None,
 )
@@ -211,6 +212,26 @@ def test_a_file_that_cannot_be_written_gives_one_sentence_and_leaves_nothing(
     assert output in errors[0]
     assert "file too large" in errors[0]
     assert [path.name for path in (folder / "OUT").rglob("*") if path.is_file() and path.stat().st_size > 1900] == []
+
+
+@pytest.mark.slow
+def test_an_index_that_cannot_be_written_gives_one_sentence_and_is_continued(folder: Path) -> None:
+    given = ["index", "saved", "corpus.jsonl", "-o", "OUT/index"]
+    shutil.rmtree(folder / "OUT", ignore_errors=True)
+    ended = limited(given, folder, 40_000)
+    [error] = ended.stderr.decode().splitlines()
+    assert error == "error: OUT/index: file too large; write to another disk"
+    assert limited(given, folder, 10**9).returncode == 0
+    with closing(Index.open(folder / "OUT" / "index")) as index:
+        assert sum(index.count().values()) == 450
+
+
+def test_a_report_that_does_not_fit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"report\.md") as caught:
+        write_text(tmp_path / "report.md", "# Results")
+    assert caught.value.filename == str(tmp_path / "report.md")
+    assert everything_in(tmp_path) == set()
 
 
 @pytest.mark.slow

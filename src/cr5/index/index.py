@@ -30,6 +30,7 @@ from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.passages import LongTextExplanation, explain_texts
 from cr5.retrieval.top_k import Measure
 from cr5.storage.atomic import discard
+from cr5.storage.targets import naming_os_errors
 
 Result = TypeVar("Result")
 
@@ -65,7 +66,7 @@ class Index:
         Cr5.load(model)  # a wrong model is reported before the folder is made
         folder.mkdir(parents=True, exist_ok=True)
         snapshot.require_free_folder(folder)
-        with snapshot.writer_lock(folder):
+        with naming_os_errors(folder), snapshot.writer_lock(folder):
             snapshot.remove_stale(folder, [], store)
             first = snapshot.create_snapshot(folder, model, store, 1)
             first.store.close()
@@ -215,7 +216,7 @@ class Index:
     @contextmanager
     def _writing(self, model_digest: str | None = None) -> Iterator[Snapshot]:
         """Hold the writer lock; remove what killed writers left, except an unfinished snapshot of that model."""
-        with snapshot.writer_lock(self.folder):
+        with naming_os_errors(self.folder), snapshot.writer_lock(self.folder):
             self._reload()
             number = self._active.number
             unfinished = snapshot.read_unfinished(self.folder, number + 1)

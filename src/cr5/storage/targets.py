@@ -1,7 +1,11 @@
-"""Output targets: whether a file or folder can be written, found out before any work is done for it."""
+"""Output targets: whether a file or folder can be written, found out before any work is done for it, and why not."""
 
+import os
+import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cr5.errors import Cr5Error, reason
@@ -29,6 +33,18 @@ def check_free_space(path: Path, needed_bytes: int, purpose: str) -> None:
             f"{path} is on a disk with {free / 1e9:.2g} GB free, and {purpose} needs about "
             f"{needed_bytes / 1e9:.2g} GB; free some space, or name a place on another disk"
         )
+
+
+@contextmanager
+def naming_os_errors(path: Path) -> Iterator[None]:
+    """Turn errors of libraries in Rust that quote the system, "(os error 28)", into an ``OSError`` about a path."""
+    try:
+        yield
+    except Exception as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None or getattr(error, "errno", None):
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def _existing(path: Path) -> Path:

@@ -1,22 +1,15 @@
 """Tensor files: named arrays in the safetensors format."""
 
-import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from cr5._typing import Array
+from cr5.storage.targets import naming_os_errors
 
 
 def write_tensors(arrays: Mapping[str, Array], path: Path, metadata: dict[str, str] | None = None) -> None:
     """Write a safetensors file; what the operating system refuses is an ``OSError``, as of any other file."""
-    try:
+    with naming_os_errors(path):
         save_file(dict(arrays), path, metadata)
-    except SafetensorError as error:
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import BinaryIO
 
 import numpy as np
@@ -29,7 +30,8 @@ def check_vector_file(path: Path) -> None:
 
 def write_stream(stream: BinaryIO, vectors: Array) -> None:
     """Write vectors in the .npy format to an open stream."""
-    np.lib.format.write_array(stream, vectors, allow_pickle=False)
+    # NumPy writes to a file by means of its own, which do not say why they fail; to any other object by its method.
+    np.lib.format.write_array(SimpleNamespace(write=stream.write), vectors, allow_pickle=False)
 
 
 def write(path: Path, vectors: Array, texts: Sequence[str], coverage: Array | None = None) -> None:
