@@ -401,7 +401,7 @@ def test_the_command_fails_at_the_end_if_cr5_itself_could_not_run(
         "use --rank <= 159, or add documents"
     )
     assert f"could not run: {expected}" in " ".join(caught.out.split())
-    assert caught.err.strip() == f"error: {expected}. The results of the other systems are complete"
+    assert caught.err.strip() == f"error: {expected}. Everything else was measured"
     assert {p.name for p in (tmp_path / "out").iterdir()} >= {"run.json", "report.html", "report.md", "scores.csv"}
     plain = json.loads((tmp_path / "out" / "run.json").read_text())
     assert {score["system"] for score in plain["scores"]} == {"shared tokens (floor)"}

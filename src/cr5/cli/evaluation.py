@@ -336,7 +336,7 @@ def words(
 
 
 def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Skipped | None = None) -> None:
-    """Print a run; then raise an error, for the exit code, if cr5 itself could not run in one of the regimes."""
+    """Print a run; raises Cr5Error at the end if cr5 itself could not run."""
     if json:
         console.as_json(run.to_json())
     else:
@@ -344,9 +344,14 @@ def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Ski
             console.skipped_lines(skipped)
         scores.run_tables(run, details, lambda text: in_command_line_terms(text, app), has_files=output is not None)
         written(output)
+    check_own_systems(run)
+
+
+def check_own_systems(run: Run) -> None:
+    """Raise Cr5Error, for the exit code of the command, if cr5 itself could not run in one of the regimes."""
     own = [failed for (name, _), group in run.not_measured().items() if run.role(name) == "own" for failed in group]
     if own:
-        raise Cr5Error(f"{'; '.join(describe_failures(own))}. The results of the other systems are complete")
+        raise Cr5Error(f"{'; '.join(describe_failures(own))}. Everything else was measured")
 
 
 def written(output: Path | None) -> None:

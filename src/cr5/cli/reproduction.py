@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from cr5 import evaluate
-from cr5.cli.evaluation import Output, written
+from cr5.cli.evaluation import Output, check_own_systems, written
 from cr5.cli.options import Json, Langs, OnError, Rank, SettingChanges, comma_separated, parse_changes
 from cr5.cli.render import console, scores
 from cr5.corpus.skipped import Skipped
@@ -83,7 +83,8 @@ def reproduce(
         split.save(output / "split.json")
     if json:
         console.as_json(run.to_json())
-        return
-    console.skipped_lines(skipped)
-    scores.reproduction_table(run)
-    written(output)
+    else:
+        console.skipped_lines(skipped)
+        scores.reproduction_table(run)
+        written(output)
+    check_own_systems(run)

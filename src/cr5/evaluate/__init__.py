@@ -9,7 +9,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
     from cr5.evaluate.api import documents, held_out_texts, sentences, words
     from cr5.evaluate.comparison import Comparison, compare
     from cr5.evaluate.report.files import write_reports
-    from cr5.evaluate.runs import Run, Score, load_run, save_run
+    from cr5.evaluate.runs import FailedSystem, Run, Score, load_run, save_run
     from cr5.evaluate.splits import Split
     from cr5.evaluate.systems.registry import SYSTEMS, SystemEntry
     from cr5.evaluate.systems.space import Space, System
@@ -36,6 +36,7 @@ _MODULES = {
 __all__ = [
     "SYSTEMS",
     "Comparison",
+    "FailedSystem",
     "Run",
     "Score",
     "Space",

@@ -73,6 +73,9 @@ def documents(
 ) -> Run:
     """Hold documents out, train systems without them, and measure how well the documents find their counterparts.
 
+    A system that cannot run is in ``failed`` of the run, with the reason, and the others are measured. Cr5Error is
+    raised if nothing could be measured.
+
     Parameters
     ----------
     corpus

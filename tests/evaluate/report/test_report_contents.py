@@ -135,6 +135,13 @@ def test_the_lengths_of_documents_are_words(limits: tuple[int, int], text: str) 
     assert table.rows["max_unique"] == (["no limit", ""] if limits[1] == 10**9 else ["1,000", "no limit"])
 
 
+def test_facts_of_another_form_are_shown_as_they_are() -> None:
+    facts = {"split": "seed 3", "csls": {"neighbours": 10}, "settings": {"preset": "default"}, "corpus": "made up"}
+    assert describe_facts(facts) == (
+        {"split": "seed 3", "csls": "neighbours 10", "settings": "preset default", "corpus": "made up"}, [],
+    )  # fmt: skip
+
+
 def test_facts_without_rows_are_shown_as_text(run: Run, words: Run) -> None:
     plain = {"low-resource": 1000, "dropped": {"da": 3, "en": 4}, "tokeniser": "words [x]", "bridge": None, "cut": 0.5}
     single, tables = describe_facts(plain)

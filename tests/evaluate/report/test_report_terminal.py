@@ -14,7 +14,7 @@ from cr5.cli.render import console, scores
 from cr5.evaluate.comparison import Comparison
 from cr5.evaluate.report.contents import Report
 from cr5.evaluate.report.formatting import MISSING
-from cr5.evaluate.runs import Run
+from cr5.evaluate.runs import FailedSystem, Run
 from cr5.evaluate.statistics import Difference, Interval
 
 
@@ -153,6 +153,13 @@ def test_a_reproduction_shows_our_row_only_for_evaluated_pairs(
     blocks = [["cosine", "csls"]] if width == 80 else [["cosine"], ["csls"]]
     assert ours == [["en-it", "ours", *(v for m in block for i in (0, 1) for v in at[m, i]), "1k"] for block in blocks]
     assert len([line for line in lines if " paper " in line]) == len(blocks) * (6 + 6 + 3 + 1 + 1)
+
+
+def test_a_reproduction_names_what_could_not_run(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = [FailedSystem("cr5", "pairwise", ["en", "it"], "out of memory", "there is not enough memory")]
+    scores.reproduction_table(replace(make_run(["en", "it"], ["joint"], {"cr5": 0.3}), failed=failed))
+    lines = capsys.readouterr().out.splitlines()
+    assert "could not run: cr5, pairwise en-it: there is not enough memory" in lines
 
 
 def test_a_comparison_marks_significant_rows_with_a_star(capsys: pytest.CaptureFixture[str]) -> None:

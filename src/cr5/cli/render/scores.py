@@ -53,8 +53,7 @@ def run_tables(run: Run, details: bool = False, translate: Callable[[str], str] 
         _print_summary(report, report.summary_regimes, measure)
     if report.has_partial_means:
         out.print(Text(f"* {PARTIAL_NOTE}", "dim"))
-    for failure in report.failures:
-        out.print(Text.assemble(("could not run: ", "yellow"), translate(failure)))
+    _print_failures(report, translate)
     shown = [table for table in report.details if details or table.system == report.main_system]
     for table in shown:
         _print_details(table, report.has_many_pairs)
@@ -203,6 +202,11 @@ def _print_table(title: str, table: Table) -> None:
     out.print(table, crop=False)
 
 
+def _print_failures(report: Report, translate: Callable[[str], str] = str) -> None:
+    for failure in report.failures:
+        out.print(Text.assemble(("could not run: ", "yellow"), translate(failure)))
+
+
 def _print_notes(run: Run, translate: Callable[[str], str] = str) -> None:
     for note in run.notes:
         out.print(Text(f"note: {translate(note)}", "dim"))
@@ -238,6 +242,7 @@ def reproduction_table(run: Run) -> None:
         printed = PUBLISHED[regime]
         pairs = dict.fromkeys([*ours, *printed])
         _print_section(title, [ReproducedPair(pair, ours.get(pair), printed.get(pair)) for pair in pairs])
+    _print_failures(Report(run))
     _print_notes(run)
     sizes = sorted({(len(s.ranks), s.candidates) for s in run.scores})
     shown = "; ".join(f"{queries:,} queries among {candidates:,}" for queries, candidates in sizes[:4])

@@ -16,8 +16,6 @@ DOCUMENT_COLUMNS = {  # of the accounting of documents, by their keys in run.jso
     "set_aside": "set aside",
     "single": "no counterpart",
 }
-
-
 LABELS = {"variant": "texts", "queries": "kind of queries", "low-resource": "concepts, low-resource"}
 
 
@@ -40,7 +38,7 @@ def describe_facts(facts: Mapping[str, Any]) -> Facts:
     """The facts of a run in words; one that is not known here is shown as it is."""
     described = Facts({}, [])
     for name, value in facts.items():
-        if name in _DESCRIBED:
+        if name in _DESCRIBED and _REQUIRED.get(name, set()) <= (value.keys() if isinstance(value, dict) else set()):
             _DESCRIBED[name](described, value)
         else:
             _add(described, LABELS.get(name, label(name)), value)
@@ -139,6 +137,7 @@ def _describe_seconds(described: Facts, value: Any) -> None:
     described.single["time"] = format_duration(value)
 
 
+_REQUIRED = {"split": {"seed", "digest", "smallest", "largest"}, "csls": {"neighbours", "over"}, "settings": {"rank"}}
 _DESCRIBED: dict[str, Callable[[Facts, Any], None]] = {
     "corpus": _describe_corpus,
     "training": _describe_training,
