@@ -291,7 +291,8 @@ def test_a_folder_that_cannot_be_written_is_reported_before_any_work(
 ) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "aa-bb.tsv").write_text("a\tb\n")
-    expected = f"{tmp_path / 'file'} cannot be written to (file exists); name another folder as --output"
+    file = tmp_path / "file"
+    expected = f"{file} cannot be written: {file} is a file, not a folder; name another place"
     assert fails("eval", "documents", tmp_path / "nothing.jsonl", "-o", tmp_path / "file") == expected
     assert fails("eval", "words", model_folder, tmp_path / "aa-bb.tsv", "-o", tmp_path / "file") == expected
     assert fails("reproduce", "wsdm19", tmp_path, "-o", tmp_path / "file") == expected
@@ -405,7 +406,7 @@ def test_the_command_fails_at_the_end_if_cr5_itself_could_not_run(
     assert {p.name for p in (tmp_path / "out").iterdir()} >= {"run.json", "report.html", "report.md", "scores.csv"}
     plain = json.loads((tmp_path / "out" / "run.json").read_text())
     assert {score["system"] for score in plain["scores"]} == {"shared tokens (floor)"}
-    assert plain["failed"][0]["reason"].startswith("`rank=9999` must be")
+    assert plain["failed"][0]["reason"].startswith("`rank=9999` ")
 
 
 @pytest.mark.slow
