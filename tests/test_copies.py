@@ -86,16 +86,18 @@ def encoded(model: Cr5, texts: list[str]) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["fork", "spawn"])
-def test_processes_encode_with_a_model(original: Cr5, how: str) -> None:
+def test_processes_encode_with_a_model(model_folder: Path, how: str) -> None:
     if how not in multiprocessing.get_all_start_methods():
         pytest.skip("this system cannot fork")
+    original = Cr5.load(model_folder)
     with ProcessPoolExecutor(2, multiprocessing.get_context(how)) as pool:
         parts = list(pool.map(encoded, [original] * 2, [MIXED[:30], MIXED[30:]]))
     np.testing.assert_array_equal(np.vstack(parts), original.encode(MIXED))
 
 
 @pytest.mark.slow
-def test_joblib_encodes_on_several_processes(original: Cr5) -> None:
+def test_joblib_encodes_on_several_processes(model_folder: Path) -> None:
+    original = Cr5.load(model_folder)
     parts = joblib.Parallel(2)(joblib.delayed(encoded)(original, part) for part in (MIXED[:30], MIXED[30:]))
     np.testing.assert_array_equal(np.vstack(parts), original.encode(MIXED))
 

@@ -211,7 +211,10 @@ def test_a_null_of_a_typed_table_is_named_with_its_place() -> None:
 
 def test_columns_that_are_missing_are_named_beside_those_that_are_there() -> None:
     frame = pd.DataFrame({"story": ["Q1"], "lang": ["en"], "body": ["a"]})
-    complaint = "no column 'concept', only story, lang, body; a corpus needs concept, lang and text"
+    complaint = (
+        "no column 'concept', only story, lang, body; a corpus needs concept, lang and text; "
+        "rename columns that have other names"
+    )
     assert message(frame) == f"DataFrame: {complaint}"
     assert message(pl.from_pandas(frame)) == f"DataFrame: {complaint}"
     assert message(pa.Table.from_pandas(frame)) == f"Table: {complaint}"

@@ -185,7 +185,7 @@ def _parts(table: Any, options: ReadOptions) -> Iterator[Any]:
     if hasattr(table, "collect") and hasattr(table, "lazy"):  # a LazyFrame of polars
         table = table.collect()
     names = _column_names(table)
-    if problem := check_columns(names):
+    if problem := check_columns(names, remedy="; rename columns that have other names"):
         raise CorpusError(f"{type(table).__name__}: {problem}")
     wanted = [name for name in SCHEMA.names if name in names]
     if hasattr(table, "iloc"):  # pandas
