@@ -14,11 +14,13 @@ from typing import Any
 
 import madeup
 import numpy as np
+import pandas as pd
+import polars as pl
 import postgres as private
 import psycopg
 import pytest
 
-from cr5 import Cr5, Document, demo
+from cr5 import Cr5, Document, Skipped, demo
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.index import Index, IngestCounts, IngestSettings, snapshot
@@ -118,6 +120,42 @@ class Dense:
 @pytest.fixture(scope="module")
 def dense(model: Cr5, documents: list[Document]) -> Dense:
     return Dense(model, documents)
+
+
+# Input of other kinds
+
+
+def test_a_data_frame_and_a_model_in_memory_are_enough(documents: list[Document], model: Cr5, tmp_path: Path) -> None:
+    frame = pd.DataFrame(documents)
+    with Index.create(tmp_path / "index", model) as index:
+        assert index.add(frame).new == len(documents)
+        assert index.add(pl.from_pandas(frame)).unchanged == len(documents)
+        assert index.add(frame.drop(columns="url").to_dict("records")).unchanged == len(documents)
+        text = documents[0].text
+        plain = index.search(text, k=3).hits
+        assert index.search(text, k=np.int64(3)).hits == plain
+        assert [hit.id for hit in index.similar(plain[0].id, k=np.int8(2)).hits] == [
+            hit.id for hit in index.similar(plain[0].id, k=2).hits
+        ]
+        smaller = Cr5(**(madeup.SETTINGS | {"rank": 20})).fit(frame)
+        assert index.reindex(smaller).total == len(documents)
+        assert index.model.rank == 20
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+
+
+def test_rows_that_cannot_be_indexed_are_named_or_counted(model_folder: Path, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"concept": ["1", "2"], "lang": ["aa", "aa"], "text": [madeup.word("aa", 3), None]})
+    with Index.create(tmp_path / "index", model_folder) as index:
+        assert refused(lambda: index.add(frame)).startswith("row 2: field 'text' is ")
+        skipped = Skipped()
+        assert index.add(frame, on_error="skip", skipped=skipped).new == 1
+        assert skipped.counts == {"missing field": 1}
+        assert refused(lambda: index.search("x", k=2.5)) == "`k=2.5` must be a whole number of at least 0"  # type: ignore[arg-type]
+
+
+def test_a_model_that_is_not_fitted_makes_no_index(tmp_path: Path) -> None:
+    assert refused(lambda: Index.create(tmp_path / "index", Cr5())).startswith("the model is not fitted yet")
+    assert list(tmp_path.iterdir()) == []
 
 
 # Reading

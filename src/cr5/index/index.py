@@ -57,20 +57,29 @@ class Index:
 
     @classmethod
     def create(
-        cls, folder: Path | str, model: Path | str, *, store: str | None = None, settings: IngestSettings | None = None
+        cls,
+        folder: Path | str,
+        model: Cr5 | Path | str,
+        *,
+        store: str | None = None,
+        settings: IngestSettings | None = None,
     ) -> "Index":
-        """Create an empty index for a model, in the folder or, if ``store`` is its address, in a PostgreSQL server."""
-        folder, model = Path(folder), Path(model)
+        """Create an empty index for a model, in the folder or, if ``store`` is its address, in a PostgreSQL server.
+
+        The index keeps a copy of the model, which may be in memory or in a folder.
+        """
+        folder = Path(folder)
         if cls.exists(folder):
             raise Cr5Error(f"{folder}: there is an index already; open it, or use another folder")
-        Cr5.load(model)  # a wrong model is reported before the folder is made
-        folder.mkdir(parents=True, exist_ok=True)
-        snapshot.require_free_folder(folder)
-        with naming_os_errors(folder), snapshot.writer_lock(folder):
-            snapshot.remove_stale(folder, [], store)
-            first = snapshot.create_snapshot(folder, model, store, 1)
-            first.store.close()
-            snapshot.activate(folder, first.record)
+        with snapshot.saved_model(model, folder.parent) as model_folder:
+            Cr5.load(model_folder)  # a wrong model is reported before the folder is made
+            folder.mkdir(parents=True, exist_ok=True)
+            snapshot.require_free_folder(folder)
+            with naming_os_errors(folder), snapshot.writer_lock(folder):
+                snapshot.remove_stale(folder, [], store)
+                first = snapshot.create_snapshot(folder, model_folder, store, 1)
+                first.store.close()
+                snapshot.activate(folder, first.record)
         return cls.open(folder, store=store, settings=settings)
 
     @staticmethod
@@ -78,8 +87,14 @@ class Index:
         """Whether there is an index in a folder."""
         return (Path(folder) / INDEX_FILE).exists()
 
+    def __enter__(self) -> "Index":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Release files and connections."""
+        """Release files and connections; the end of a ``with`` block does so as well."""
         for store in [*self._old_stores, self._active.store]:
             store.close()
         self._old_stores.clear()
@@ -170,12 +185,16 @@ class Index:
         with self._writing() as active:
             self._refresh(active, progress).store.optimise()
 
-    def reindex(self, model: Path | str, *, progress: ProgressCallback = no_progress) -> IngestCounts:
+    def reindex(self, model: Cr5 | Path | str, *, progress: ProgressCallback = no_progress) -> IngestCounts:
         """Encode all documents with another model; the index answers with the old one until that is done.
 
         An interrupted run is resumed when it is repeated, unless the index was written in between.
         """
-        model, result, settings, address = Path(model), IngestCounts(), self._settings, self._address
+        with snapshot.saved_model(model, self.folder.parent) as folder:
+            return self._reindex(folder, progress)
+
+    def _reindex(self, model: Path, progress: ProgressCallback) -> IngestCounts:
+        result, settings, address = IngestCounts(), self._settings, self._address
         Cr5.load(model)  # a wrong model is reported before anything is changed
         with self._writing(snapshot.model_digest(model)) as active:
             number, total = active.number + 1, sum(active.store.count().values())

@@ -8,9 +8,10 @@ atomically: a new snapshot is built beside the active one and then becomes activ
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from cr5.errors import Cr5Error, IndexBusyError
@@ -65,6 +66,18 @@ def create_snapshot(index_folder: Path, model: Path, address: str | None, number
     except BaseException:
         store.close()
         raise
+
+
+@contextmanager
+def saved_model(model: Cr5 | Path | str, beside: Path) -> Iterator[Path]:
+    """The folder of a model; one in memory is saved in the folder ``beside`` for the duration of the context."""
+    if not isinstance(model, Cr5):
+        yield Path(model)
+        return
+    beside.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=beside, prefix=".model-") as folder:
+        model.save(Path(folder) / "model")
+        yield Path(folder) / "model"
 
 
 def open_snapshot(index_folder: Path, record: dict[str, Any], address: str | None) -> Snapshot:
