@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import madeup
 import numpy as np
@@ -126,15 +126,15 @@ def dense(model: Cr5, documents: list[Document]) -> Dense:
 
 
 def test_a_data_frame_and_a_model_in_memory_are_enough(documents: list[Document], model: Cr5, tmp_path: Path) -> None:
-    frame = pd.DataFrame(documents)
+    frame, two, three = pd.DataFrame(documents), cast(int, np.int8(2)), cast(int, np.int64(3))
     with Index.create(tmp_path / "index", model) as index:
         assert index.add(frame).new == len(documents)
         assert index.add(pl.from_pandas(frame)).unchanged == len(documents)
         assert index.add(frame.drop(columns="url").to_dict("records")).unchanged == len(documents)
         text = documents[0].text
         plain = index.search(text, k=3).hits
-        assert index.search(text, k=np.int64(3)).hits == plain
-        assert [hit.id for hit in index.similar(plain[0].id, k=np.int8(2)).hits] == [
+        assert index.search(text, k=three).hits == plain
+        assert [hit.id for hit in index.similar(plain[0].id, k=two).hits] == [
             hit.id for hit in index.similar(plain[0].id, k=2).hits
         ]
         smaller = Cr5(**(madeup.SETTINGS | {"rank": 20})).fit(frame)
