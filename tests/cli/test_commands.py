@@ -191,7 +191,7 @@ def test_training_on_standard_input_gives_the_same_model(
 
 def test_training_reports_in_json(corpus_file: Path, tmp_path: Path, run_json: Any) -> None:
     found = run_json("train", corpus_file, "-o", tmp_path / "model", *SMALL, "--json")
-    assert set(found) == {"model", "seconds", "skipped", "report"}
+    assert set(found) == {"model", "saved", "seconds", "skipped", "report"}
     assert found["report"] == Cr5.load(tmp_path / "model").report
     assert found["skipped"] == {}
 
@@ -564,7 +564,10 @@ def test_a_bug_is_not_dressed_up_as_a_mistake(monkeypatch: pytest.MonkeyPatch) -
     ("error", "line"),
     [
         (MemoryError(), "MemoryError"),
-        (OSError(28, "No space left on device", "/disk/model"), "/disk/model: no space left on device"),
+        (
+            OSError(28, "No space left on device", "/disk/model"),
+            "/disk/model: no space left on device; free some space, or write to another disk",
+        ),
         (OSError(5, "Input/output error"), "input/output error"),
     ],
 )
