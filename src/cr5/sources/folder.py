@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated
 
 from cr5.corpus.documents import Document
@@ -113,11 +113,12 @@ def read_folder(
         if not keep_repeated:
             repeated = _repeated_lines([root / path for _, path in pages], code, layout)
         for concept, path in pages:
-            with accounting.reading(root / path):
-                title, lines = _read(root / path, code, layout, accounting)
+            file = root / path
+            with accounting.reading(file):
+                title, lines = _read(file, code, layout, accounting)
                 text = "\n".join(line for line in lines if hash(line) not in repeated)
                 why = "only lines that most pages repeat" if any(lines) else NO_TEXT
-                yield from accounting.document(concept, code, text, title, place=str(root / path), why=why)
+                yield from accounting.document(concept, code, text, title, place=str(file), why=why)
 
 
 # Paths
@@ -132,7 +133,7 @@ class _Layout:
 
     def format_of(self, path: Path) -> str:
         """The format of a file, "" for an extension that is not read."""
-        extension = PurePosixPath(split_suffix(path.name)[0]).suffix.lower()
+        extension = os.path.splitext(split_suffix(path.name)[0])[1].lower()  # noqa: PTH122 - many times faster
         return self.formats.get(extension) or self.formats.get("", "")
 
     def convert(self, path: Path, page: str) -> tuple[str, str]:

@@ -112,17 +112,19 @@ def files_below(path: Path, accounting: Accounting) -> list[Path]:
             continue
         entered.add(real)
         subfolders.sort(key=lambda name: ((current / name).is_symlink(), name))
-        for file in map(current.joinpath, names):
+        is_hidden = any(part.startswith(".") for part in current.relative_to(path).parts)
+        for name in names:
+            file = current / name
             if accounting.is_output(file):
                 continue
             accounting.find(file)
-            if file.exists() and not file.is_file():  # a pipe would block
-                accounting.skip_file(file, "not a regular file")
-            elif any(part.startswith(".") for part in file.relative_to(path).parts):
+            if is_hidden or name.startswith("."):
                 accounting.skip_file(file, HIDDEN)
+            elif not file.is_file() and file.exists():  # a pipe would block
+                accounting.skip_file(file, "not a regular file")
             else:
                 files.append(file)
-    return sorted(files)
+    return sorted(files, key=lambda file: file.parts)
 
 
 def unique_names(files: Sequence[tuple[tuple[str, ...], str]]) -> list[str]:

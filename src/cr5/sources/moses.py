@@ -78,7 +78,7 @@ def _named_groups(paths: Sequence[Path], accounting: Accounting) -> dict[str, Al
 def _documents(
     name: str, group: AlignedFiles, join: int, pivot: str | None, accounting: Accounting
 ) -> Iterator[Document]:
-    langs = list(group.files)
+    langs, names = list(group.files), [str(file) for file in group.files.values()]
     pivot_column = next((i for i, lang in enumerate(langs) if pivot and _same_language(lang, pivot)), None)
     with accounting.reading(*group.files.values()):
         if pivot is not None and pivot_column is None:
@@ -88,11 +88,9 @@ def _documents(
             concept, why = f"{name}:{first}", NO_TEXT
             if pivot is not None and pivot_column is not None:
                 concept, why = _pivot_concept(pivot, block[0][pivot_column]), "no text in the pivot"
-            for lang, column in zip(langs, zip(*block, strict=True), strict=True):
+            for lang, file, column in zip(langs, names, zip(*block, strict=True), strict=True):
                 text = "\n".join(filter(None, column))
-                yield from accounting.document(
-                    concept, lang, text if concept else "", place=f"{group.files[lang]}:{first}", why=why
-                )
+                yield from accounting.document(concept, lang, text if concept else "", place=f"{file}:{first}", why=why)
 
 
 def _blocks(rows: Iterable[Row], join: int) -> Iterator[tuple[int, list[Row]]]:

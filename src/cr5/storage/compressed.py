@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 import zlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -17,8 +18,8 @@ READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 def split_suffix(name: str) -> tuple[str, str]:
     """A file name without the suffix of its compression, and that suffix: "en.csv.gz" -> ("en.csv", ".gz")."""
-    suffix = Path(name).suffix
-    return (name.removesuffix(suffix), suffix.lower()) if suffix.lower() in SUFFIXES else (name, "")
+    stem, suffix = os.path.splitext(name)  # noqa: PTH122 - many times faster than a Path
+    return (stem, suffix.lower()) if suffix.lower() in SUFFIXES else (name, "")
 
 
 def open_decompressed(file: str | Path | IO[bytes], compression: str | None = None) -> IO[bytes]:
