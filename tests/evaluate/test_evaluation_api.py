@@ -7,6 +7,7 @@ from typing import Any
 
 import madeup
 import numpy as np
+import pandas as pd
 import pytest
 
 from cr5 import Cr5, Document, evaluate, write
@@ -47,6 +48,19 @@ def test_a_corpus_may_be_documents_batches_a_path_or_several(
         assert again.scores == run.scores
     assert run.title == "documents: aa, bb, cc"
     assert evaluate.documents(corpus_file, systems=["floor"], settings=SETTINGS).title == "corpus.jsonl: aa, bb, cc"
+
+
+def test_a_corpus_may_be_a_table_and_a_number_one_of_numpy(articles: list[Document], tmp_path: Path) -> None:
+    sizes: list[Any] = [5, np.int64(5)]
+    runs = [
+        evaluate.documents(pd.DataFrame(articles), systems=["floor"], settings=SETTINGS, seed=size, queries=size,
+                           candidates=size, output=tmp_path / type(size).__name__)
+        for size in sizes
+    ]  # fmt: skip
+    assert runs[0].scores == runs[1].scores
+    assert evaluate.load_run(tmp_path / "int64").scores == runs[0].scores
+    with pytest.raises(Cr5Error, match=r"^`queries=2.5` must be a whole number of at least 0$"):
+        evaluate.documents(articles, systems=["floor"], settings=SETTINGS, queries=2.5)  # type: ignore[arg-type]
 
 
 def test_the_output_folder_gets_the_run_and_the_split_which_can_be_used_again(

@@ -10,7 +10,7 @@ from cr5.corpus.documents import Document
 from cr5.corpus.inputs import Documents
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.writing import write
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, whole_number
 from cr5.evaluate.aligned import read_aligned
 from cr5.evaluate.dictionaries import dictionary_languages, read_dictionaries, read_dictionary
 from cr5.evaluate.preparation import (
@@ -274,9 +274,9 @@ def sentences(
         loaded_spaces.spaces,
         pairs,
         tokeniser=loaded.settings.tokeniser,
-        queries=queries,
+        queries=whole_number("queries", queries),
         separate=separate,
-        seed=seed,
+        seed=whole_number("seed", seed),
         csls_over=csls_over,
         query_set="validation" if validation else "test",
         title=title(corpus_name(paths), tested_langs),

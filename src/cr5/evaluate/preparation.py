@@ -9,7 +9,7 @@ from cr5.corpus.documents import Batch
 from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import canonical_code, find_language
 from cr5.corpus.skipped import OnError, Skipped
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, whole_number
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.report.formatting import list_languages
 from cr5.evaluate.run_builder import RunBuilder
@@ -46,6 +46,11 @@ class SplitOptions:
     mask_shared: bool = False
     csls_over: CslsOver = "queries"
     on_error: OnError = "raise"
+
+    def __post_init__(self) -> None:
+        for name in ("seed", "queries", "candidates"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, whole_number(name, value))  # a split is stored as JSON
 
 
 def path_list(paths: Paths) -> list[str | Path]:
