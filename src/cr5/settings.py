@@ -52,8 +52,8 @@ class Settings:
     )
     ridge: Ridge = setting(  # noqa: RUF009
         "auto",
-        'The weight of the penalty on large maps. "auto" selects it by retrieval of held-out concepts; give a '
-        "number to save the time of the selection, or if there are fewer than 40 shared concepts.",
+        'The weight of the penalty on large maps. "auto" selects it by retrieval of held-out concepts, or takes 3 if '
+        "there are fewer than 40 shared ones; give a number to save the time of the selection.",
     )
     intercept: Intercept = setting(  # noqa: RUF009
         "language",

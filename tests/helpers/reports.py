@@ -24,7 +24,15 @@ ARABIC = "الحاسوب الفائق (IBM)"
 CHINESE = "超级计算机"
 SYSTEMS = {"cr5": 0.3, "CL-LSI [x]": 0.15, "floor <b>|": 0.05}
 PATH = [
-    {"ridge": r, "precision": p, "reciprocal_rank": p + 0.1, "energy": 20.0, "steps": 3, "seconds": 0.5}
+    {
+        "ridge": r,
+        "log_likelihood": p - 1,
+        "precision": p,
+        "reciprocal_rank": p + 0.1,
+        "energy": 20.0,
+        "steps": 3,
+        "seconds": 0.5,
+    }
     for r, p in ((10.0, 0.25), (1.0, 0.5), (0.1, 0.375))
 ]
 

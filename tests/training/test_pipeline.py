@@ -28,7 +28,7 @@ from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.engines import cpu
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.pipeline import choose_rank, fingerprint, max_documents_per_concept, train
-from cr5.training.ridge import held_out_count
+from cr5.training.ridge import DEFAULT_RIDGE, held_out_count
 
 
 def counted(documents: Sequence[Document]) -> CountedCorpus:
@@ -191,10 +191,13 @@ def test_a_fit_that_memory_cannot_hold_takes_a_budget(corpus: CountedCorpus) -> 
     assert report["converged"]
 
 
-def test_too_few_concepts_for_a_ridge_by_validation_are_refused(documents: list[Document]) -> None:
+def test_too_few_concepts_to_choose_a_ridge_on_get_the_default_one(documents: list[Document], tmp_path: Path) -> None:
     few = counted([d for d in documents if int(d.concept[1:]) < 39])
-    with pytest.raises(Cr5Error, match="needs 40 concepts that two languages share, and there are 39"):
-        train(few, chosen(rank=5, ridge="auto"))
+    languages, report = train(few, chosen(rank=5, ridge="auto"), checkpoint=tmp_path / "fit.checkpoint")
+    same, _ = train(few, chosen(rank=5, ridge=DEFAULT_RIDGE))
+    assert (report["ridge"], report["ridge_path"]) == (DEFAULT_RIDGE, [])
+    assert "39 shared concepts are too few" in report["ridge_note"]
+    np.testing.assert_array_equal(languages["aa"].map, same["aa"].map)
 
 
 # What comes out
@@ -289,11 +292,22 @@ def test_the_report_tells_the_path_to_the_ridge(corpus: CountedCorpus) -> None:
     seen: list[Progress] = []
     _, report = train(corpus, chosen(ridge="auto"), progress=seen.append)
     points = report["ridge_path"]
-    best = max(points, key=lambda point: (point["precision"], point["reciprocal_rank"]))
-    assert report["ridge"] == best["ridge"]
-    assert report["ridge_queries"] == 20 * 6  # twenty held-out concepts, six directions
+    best = max(point["log_likelihood"] for point in points)
+    good = [point["ridge"] for point in points if point["log_likelihood"] >= best - point["standard_error"]]
+    assert report["ridge"] == max(good)
+    assert report["ridge_share"] in (0.5, 1)
+    assert report["ridge_note"] == "" or len(good) == len(points)
+    assert report["ridge_queries"] == 30 * 6  # thirty held-out concepts, six directions
     assert report["path_seconds"] == pytest.approx(sum(point["seconds"] for point in points))
     assert [p.stage for p in seen if p.stage != "fit"] == ["weight words"] + ["choose the ridge"] * len(points)
+
+
+@pytest.mark.slow
+def test_a_chosen_ridge_gives_the_same_model_as_the_same_ridge_given(corpus: CountedCorpus) -> None:
+    chosen_by_path, report = train(corpus, chosen(ridge="auto"))
+    given, _ = train(corpus, chosen(ridge=report["ridge"]))
+    for lang, language in chosen_by_path.items():
+        np.testing.assert_array_equal(language.map, given[lang].map)
 
 
 def test_a_fit_that_has_not_converged_warns(documents: list[Document]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import CorpusError, Cr5Error, Cr5Warning, NotConverged, RankLowered
+from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.language_map import LanguageMap
 from cr5.progress import Progress, ProgressCallback, no_progress
@@ -117,9 +117,11 @@ def train(
             }
             for lang in vocabularies
         },
-        "ridge": ridge_path.best_ridge if ridge_path else settings.ridge,
+        "ridge": ridge_path.ridge if ridge_path else settings.ridge,
         "ridge_path": [asdict(point) for point in ridge_path.points] if ridge_path else [],
         "ridge_queries": ridge_path.queries if ridge_path else 0,
+        "ridge_share": ridge_path.share if ridge_path else 1.0,
+        "ridge_note": ridge_path.note if ridge_path else "",
         "energy": fit.energy,
         "eigenvalues": [float(value) for value in fit.eigenvalues],
         "residual": fit.residual,
@@ -146,7 +148,10 @@ def _fit(
     progress: ProgressCallback,
     should_stop: Callable[[], bool],
 ) -> tuple[Fit, RidgePath | None]:
-    """Select the ridge if it is "auto", then fit; continue from a checkpoint if there is one."""
+    """Select the ridge if it is "auto", then fit; continue from a checkpoint if there is one.
+
+    The fit does not start where the selection ended, so that it is the same as with the chosen ridge given.
+    """
     options: dict[str, Any] = {
         "rank": settings.nominal_rank,
         "seed": settings.seed,
@@ -165,17 +170,16 @@ def _fit(
         ridge_path = select_ridge(
             engine, concepts, embed, ridges=ridges, progress=progress, should_stop=should_stop, **options
         )
-        start = "engine"
     state = {"path": ridge_path.to_json()} if ridge_path else {}
 
     def fetch() -> dict[str, Array]:
         return dict(zip(engine.langs, engine.words.get("Z"), strict=True))
 
     is_resumable = bool(loaded) or ridge_path is None or not should_stop()  # an interrupted path is repeated
-    if checkpoint and ridge_path and not loaded and is_resumable:
+    if checkpoint and ridge_path and ridge_path.points and not loaded and is_resumable:
         checkpoint.save(fetch, state, force=True)
     save = (lambda fetch: checkpoint.save(fetch, state)) if checkpoint else None
-    ridge = ridge_path.best_ridge if ridge_path else float(settings.ridge)
+    ridge = ridge_path.ridge if ridge_path else float(settings.ridge)
     callbacks: dict[str, Any] = {"save_checkpoint": save, "progress": progress, "should_stop": should_stop}
     fit = solve(engine, ridge=ridge, start=start, **callbacks, **options)
     if checkpoint and is_resumable and should_stop():
@@ -232,12 +236,7 @@ def choose_rank(settings: Settings, concepts: int, words: int) -> int:
 
     The default rank is lowered to what they allow; raises CorpusError for a larger one that was asked for.
     """
-    try:
-        held_out = held_out_count(concepts) if settings.ridge == "auto" else 0
-    except Cr5Error as error:  # too few concepts to choose a ridge: say now which rank a given ridge would allow
-        if settings.rank == "auto" or settings.rank <= min(concepts - 1, words):
-            raise
-        raise CorpusError(f"{error}, and use `rank<={min(concepts - 1, words)}`") from None
+    held_out = held_out_count(concepts) if settings.ridge == "auto" else 0
     largest = min(concepts - held_out - 1, words)
     if largest < 1:
         raise CorpusError(f"the languages share {concepts} concept, and 2 or more are needed; add documents")

@@ -1,28 +1,44 @@
 """Ridge selection: a path of fits, each started from the last, scored by retrieval of held-out concepts."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.retrieval.top_k import counterpart_ranks
+from cr5.retrieval.csls import csls, means_of_largest
+from cr5.retrieval.top_k import TIE_TOLERANCE
 from cr5.training.engines import Engine
 from cr5.training.solver import Fit, solve
 
 RIDGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # largest first: an easy problem, and each next one is close to it
+LARGEST_RIDGE, SMALLEST_RIDGE = 1000.0, 0.001  # that a path which rises to its end goes on to
+DEFAULT_RIDGE = 3.0  # where there are too few concepts to choose on
 FIRST_STEPS, NEXT_STEPS = 3, 1  # of the solver at the first ridge and at each later one: enough to rank ridges
-HELD_OUT_FRACTION, MIN_HELD_OUT, MAX_HELD_OUT = 0.1, 20, 1000  # of the concepts that two languages share
+MIN_SHARED = 40  # concepts that two languages share, to hold out some of them
+HELD_OUT_FRACTION, MIN_HELD_OUT, MAX_HELD_OUT = 0.1, 500, 1000  # of these concepts
+MAX_HELD_OUT_FRACTION = 0.2  # of a small corpus, although that is less than MIN_HELD_OUT
+INVERSE_TEMPERATURES = 2.0 ** np.arange(10)  # each the double of the last, so that its powers are squares
+EASY_PRECISION = 0.5  # if more documents are found at the first ridge, KEPT_SHARE of the words of each are left
+KEPT_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class PathPoint:
-    """One ridge of the path: P@1 and mean reciprocal rank by CSLS, over all language pairs."""
+    """One ridge of the path, by retrieval of held-out documents by CSLS, mean of all ordered language pairs.
+
+    log_likelihood: of the right answer, under a softmax of the scores. standard_error: of its difference from the
+    best one of the path, over concepts. precision: P@1. reciprocal_rank: its mean.
+    """
 
     ridge: float
+    log_likelihood: float
+    standard_error: float
     precision: float
     reciprocal_rank: float
     energy: float
@@ -32,20 +48,41 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class RidgePath:
-    """The ridges in the order in which they were fitted, and the best of them."""
+    """The ridges in the order in which they were fitted, the one chosen, and what is remarkable about the path.
+
+    share: of the words of a held-out document that is left in it. queries: held-out documents, once for each language
+    that they are searched in.
+    """
 
     points: list[PathPoint]
-    best_ridge: float
-    queries: int
+    ridge: float
+    queries: int = 0
+    share: float = 1.0
+    note: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {"points": [asdict(point) for point in self.points], "ridge": self.best_ridge, "queries": self.queries}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "RidgePath":
         """The path that ``to_json`` was called on."""
-        return cls([PathPoint(**point) for point in values["points"]], values["ridge"], values["queries"])
+        return cls(**(values | {"points": [PathPoint(**point) for point in values["points"]]}))
+
+
+class Scores(NamedTuple):
+    """How well documents are retrieved: see ``PathPoint``; by_concept are the parts that add up to log_likelihood."""
+
+    log_likelihood: float
+    by_concept: Array
+    precision: float
+    reciprocal_rank: float
+    queries: int
+
+
+class _Tried(NamedTuple):
+    point: PathPoint
+    by_concept: Array
 
 
 def select_ridge(
@@ -60,12 +97,18 @@ def select_ridge(
     should_stop: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> RidgePath:
-    """Fit every ridge without the held-out concepts, and score how well these are retrieved.
+    """Fit every ridge without the held-out concepts, and choose by the likelihood of their right counterparts.
 
     ``concepts`` are those of the engine's documents; ``embed`` turns documents into unit rows by a fit.
-    The path ends early after two ridges in a row below the best, whose Z the engine then holds.
+    Where most documents are found, as translations of each other are at any ridge, half of the words of each are
+    removed at random, in every language others. The largest ridge within one standard error of the best is chosen.
+    The path ends early after two ridges in a row below the best.
     """
     held = held_out(concepts, seed)
+    if not held.any():
+        shared = int(_shared(concepts).sum())
+        note = f"the ridge is {DEFAULT_RIDGE:g}, not chosen: {shared} shared concepts are too few to hold some out"
+        return RidgePath([], DEFAULT_RIDGE, note=note)
     left = len(np.unique(np.concatenate([ids[~held[ids]] for ids in concepts.values()])))
     if rank >= left:
         raise Cr5Error(
@@ -73,70 +116,186 @@ def select_ridge(
             f"use `rank<={left - 1}`, or give `ridge` as a number"
         )
     training = engine.subset(~held)
-    queries_X, query_concepts = engine.fetch_documents(held)
-    points: list[PathPoint] = []
-    best = 0
+    documents, document_concepts = one_for_each_concept(*engine.fetch_documents(held))
+    tried: list[_Tried] = []
+    share, queries = 1.0, 0
+    ridge: float | None = ridges[0]
     note = ""
-    for i, ridge in enumerate(ridges):
-        progress(Progress("choose the ridge", i, len(ridges), note))
-        few_steps: dict[str, Any] = options | {"tol": 0.0, "max_steps": NEXT_STEPS if i else FIRST_STEPS}
+    while ridge is not None:
+        progress(Progress("choose the ridge", len(tried), max(len(ridges), len(tried) + 1), note))
+        close = bool(tried) and ridge < tried[-1].point.ridge  # the Z of the last fit is a good start
+        few_steps: dict[str, Any] = options | {"tol": 0.0, "max_steps": NEXT_STEPS if close else FIRST_STEPS}
         fit = solve(
             training,
             rank=rank,
             ridge=ridge,
             seed=seed,
-            start="engine" if i else None,
+            start="engine" if close else None,
             should_stop=should_stop,
             **few_steps,
         )
-        precision, reciprocal, queries = score(embed(fit, queries_X), query_concepts)
-        points.append(PathPoint(ridge, precision, reciprocal, fit.energy, fit.steps, fit.seconds))
-        if i == 0 or (precision, reciprocal) > (points[best].precision, points[best].reciprocal_rank):
-            best = i
-            engine.words.map(_store_best)
-        note = f"ridge {ridge:g}: P@1 {100 * precision:.1f}"
-        if should_stop() or i - best >= 2:
-            break
-    engine.words.map(_restore_best)
-    return RidgePath(points, points[best].ridge, queries)
+        scores = score(embed(fit, documents), document_concepts)
+        if not tried and scores.precision > EASY_PRECISION:
+            share, random = KEPT_SHARE, np.random.default_rng(seed)
+            documents = {lang: some_words(X, share, random) for lang, X in documents.items()}
+            scores = score(embed(fit, documents), document_concepts)
+        queries = scores.queries
+        point = PathPoint(
+            ridge, scores.log_likelihood, 0.0, scores.precision, scores.reciprocal_rank,
+            fit.energy, fit.steps, fit.seconds,
+        )  # fmt: skip
+        tried.append(_Tried(point, scores.by_concept))
+        note = f"ridge {ridge:g}: log likelihood {scores.log_likelihood:.3f}"
+        ridge = None if should_stop() else _next_ridge(tried, ridges)
+    return _choose(tried, queries, share)
 
 
-def _store_best(rows: dict[str, Array]) -> None:
-    rows["best"] = rows["Z"] + 0  # a copy
+def _best(tried: Sequence[_Tried]) -> _Tried:
+    return max(tried, key=lambda each: each.point.log_likelihood)
 
 
-def _restore_best(rows: dict[str, Array]) -> None:
-    rows["Z"] = rows.pop("best")
+def _standard_error(by_concept: Array) -> float:
+    """Of the sum, over draws of concepts."""
+    return float(np.sqrt(len(by_concept)) * by_concept.std(ddof=1)) if len(by_concept) > 1 else 0.0
+
+
+def _paired_error(one: _Tried, other: _Tried) -> float:
+    """The standard error of the difference between two ridges, which were asked the same questions."""
+    return _standard_error(one.by_concept - other.by_concept)
+
+
+def _next_ridge(tried: Sequence[_Tried], ridges: Sequence[float]) -> float | None:
+    """The next of ``ridges`` until two are below the best; then further ones if the path still rises at an end."""
+    best = _best(tried)
+    smaller = [ridge for ridge in ridges if ridge < min(each.point.ridge for each in tried)]
+    if smaller and sum(each.point.ridge < best.point.ridge for each in tried) < 2:
+        return smaller[0]
+    if not _rises_to_an_end(tried):
+        return None
+    ordered = sorted(each.point.ridge for each in tried)
+    further = ordered[1] / 10 if best.point.ridge == ordered[0] else ordered[-2] * 10  # 0.3, 0.1: 0.03
+    return further if SMALLEST_RIDGE <= further <= LARGEST_RIDGE else None
+
+
+def _rises_to_an_end(tried: Sequence[_Tried]) -> bool:
+    """Whether the best ridge is the largest or smallest and exceeds its neighbour by more than its own standard error.
+
+    The standard error of the difference would not do: towards large ridges the maps converge, and differences that
+    matter to nobody remain significant.
+    """
+    ordered, best = sorted(tried, key=lambda each: each.point.ridge), _best(tried)
+    if len(ordered) == 1 or (best is not ordered[0] and best is not ordered[-1]):
+        return False
+    neighbour = ordered[1] if best is ordered[0] else ordered[-2]
+    return best.point.log_likelihood - neighbour.point.log_likelihood > _standard_error(best.by_concept)
+
+
+def _choose(tried: Sequence[_Tried], queries: int, share: float) -> RidgePath:
+    best = _best(tried)
+    points = [replace(each.point, standard_error=_paired_error(each, best)) for each in tried]
+    worst = [best.point.log_likelihood - point.standard_error for point in points]
+    good = [point.ridge for point, limit in zip(points, worst, strict=True) if point.log_likelihood >= limit]
+    note = ""
+    if len(good) == len(points) > 2:
+        note = f"the ridge hardly matters: all from {min(good):g} to {max(good):g} are within one standard error"
+    elif _rises_to_an_end(tried):
+        side = "small" if best.point.ridge == min(point.ridge for point in points) else "larg"
+        note = f"the best ridge, {best.point.ridge:g}, is the {side}est that was tried; a {side}er one may be better"
+    return RidgePath(points, max(good), queries, share, note)
+
+
+def _shared(concepts: Mapping[str, Ints]) -> Mask:
+    """A mask over concepts: those of two languages or more."""
+    size = 1 + max(int(ids.max(initial=-1)) for ids in concepts.values())
+    languages = np.sum([np.bincount(ids, minlength=size) > 0 for ids in concepts.values()], axis=0)
+    return np.asarray(languages > 1)
+
+
+def held_out_count(shared: int) -> int:
+    """How many of the concepts that two languages share are held out; 0 if there are too few."""
+    if shared < MIN_SHARED:
+        return 0
+    smallest = min(MIN_HELD_OUT, int(MAX_HELD_OUT_FRACTION * shared))
+    return min(max(int(HELD_OUT_FRACTION * shared), smallest), MAX_HELD_OUT)
 
 
 def held_out(concepts: Mapping[str, Ints], seed: int) -> Mask:
     """A mask over concepts: those that are held out of training, each in two languages or more."""
-    size = 1 + max(int(ids.max(initial=-1)) for ids in concepts.values())
-    languages = sum(np.bincount(ids, minlength=size) > 0 for ids in concepts.values()).astype(int)  # type: ignore[union-attr]
-    shared = np.flatnonzero(languages > 1)
-    count = held_out_count(len(shared))
-    mask = np.zeros(size, bool)
-    mask[np.random.default_rng(seed).choice(shared, count, replace=False)] = True
+    shared = np.flatnonzero(_shared(concepts))
+    mask = np.zeros(len(_shared(concepts)), bool)
+    mask[np.random.default_rng(seed).choice(shared, held_out_count(len(shared)), replace=False)] = True
     return mask
 
 
-def held_out_count(shared: int) -> int:
-    """How many of ``shared`` concepts are held out."""
-    if shared < 2 * MIN_HELD_OUT:
-        raise Cr5Error(
-            f'`ridge="auto"` needs {2 * MIN_HELD_OUT} concepts that two languages share, and there are {shared}; '
-            "give it as a number, such as `ridge=1`"
-        )
-    return min(max(int(HELD_OUT_FRACTION * shared), MIN_HELD_OUT), MAX_HELD_OUT)
+def one_for_each_concept(
+    blocks: Mapping[str, Sparse], concepts: Mapping[str, Ints]
+) -> tuple[dict[str, Sparse], dict[str, Ints]]:
+    """The longest document of each concept in every language, in the order of the concepts."""
+    chosen_X, chosen_concepts = {}, {}
+    for lang, X in blocks.items():
+        longest_first = np.lexsort((-np.diff(X.indptr), concepts[lang]))
+        chosen_concepts[lang], first = np.unique(concepts[lang][longest_first], return_index=True)
+        chosen_X[lang] = X[longest_first[first]]
+        chosen_X[lang].sort_indices()
+    return chosen_X, chosen_concepts
 
 
-def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> tuple[float, float, int]:
-    """P@1 and mean reciprocal rank by CSLS over every ordered pair of languages, and the number of queries."""
-    ranks_of_pairs = [
-        counterpart_ranks(vectors[a], concepts[a], vectors[b], concepts[b], measure="csls")
-        for a in vectors
-        for b in vectors
-        if a != b
-    ]
-    ranks = np.concatenate(ranks_of_pairs)
-    return float((ranks == 1).mean()), float((1 / ranks).mean()), len(ranks)
+def some_words(X: Sparse, share: float, random: np.random.Generator) -> Sparse:
+    """A share of every row's nonzeros, drawn at random, at least one, scaled to unit rows again."""
+    lengths = np.diff(X.indptr)
+    rows = np.repeat(np.arange(X.shape[0]), lengths)
+    shuffled = np.lexsort((random.random(X.nnz), rows))
+    position = np.arange(X.nnz) - X.indptr[rows]
+    kept = np.sort(shuffled[position < np.maximum(share * lengths, 1)[rows]])
+    data, rows = X.data[kept], rows[kept]
+    norms = np.sqrt(np.bincount(rows, data.astype(np.float64) ** 2, minlength=X.shape[0]))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=X.shape[0]))]).astype(X.indptr.dtype)
+    return csr_array(((data / norms[rows]).astype(X.dtype), X.indices[kept], indptr), shape=X.shape)
+
+
+def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> Scores:
+    """Retrieve documents by CSLS over every ordered pair of languages; every pair has the same weight.
+
+    vectors: a unit row for every concept; concepts: their numbers, ascending. The temperature of the softmax is the one
+    of the largest likelihood.
+    """
+    held = np.unique(np.concatenate(list(concepts.values())))
+    sums = np.zeros((len(held), len(INVERSE_TEMPERATURES) + 2))
+    pairs = queries = 0
+    for a, b in combinations(vectors, 2):
+        shared, rows_a, rows_b = np.intersect1d(concepts[a], concepts[b], assume_unique=True, return_indices=True)
+        if not len(shared):
+            continue
+        cosines = np.ascontiguousarray(vectors[a][rows_a] @ vectors[b][rows_b].T, np.float32)
+        means = means_of_largest(cosines), means_of_largest(np.ascontiguousarray(cosines.T))
+        scores = csls(cosines, means[0][:, None], means[1])
+        for direction in (scores, scores.T):
+            sums[np.searchsorted(held, shared)] += _score_queries(direction) / len(shared)
+        pairs, queries = pairs + 2, queries + 2 * len(shared)
+    sums /= pairs
+    by_concept = _at_the_best_temperature(sums[:, :-2])
+    precision, reciprocal_rank = sums[:, -2:].sum(axis=0)
+    return Scores(float(by_concept.sum()), by_concept, float(precision), float(reciprocal_rank), queries)
+
+
+def _score_queries(scores: Array) -> Array:
+    """For every row, whose right answer is on the diagonal: its log likelihoods, whether it is first, and 1 / rank."""
+    right, top = np.diagonal(scores), scores.max(axis=1)
+    ranks = (scores >= (right - TIE_TOLERANCE * np.maximum(1, np.abs(right)))[:, None]).sum(axis=1)
+    powers = np.exp(INVERSE_TEMPERATURES[0] * (scores - top[:, None]))
+    columns = []
+    for inverse_temperature in INVERSE_TEMPERATURES:
+        columns.append(inverse_temperature * (right - top) - np.log(powers.sum(axis=1)))
+        powers *= powers
+    return np.stack([*columns, ranks == 1, 1 / ranks], axis=1)
+
+
+def _at_the_best_temperature(values: Array) -> Array:
+    """concepts x temperatures -> concepts, where the parabola through the largest sum and its neighbours peaks."""
+    total = values.sum(axis=0)
+    best = int(total.argmax())
+    if best in (0, len(total) - 1):
+        return np.asarray(values[:, best])
+    left, middle, right = total[best - 1 : best + 2]
+    t = (left - right) / (2 * (left - 2 * middle + right))
+    return np.asarray(values[:, best - 1 : best + 2] @ [t * (t - 1) / 2, 1 - t * t, t * (t + 1) / 2])

@@ -224,7 +224,7 @@ def test_the_guide_explains_scores_baseline_and_upper_bound(page: Node) -> None:
 
 def test_the_page_marks_the_chosen_ridge(page: Node) -> None:
     (row,) = page.all("tr", "chosen")
-    assert [cell.text for cell in row.all("td")][:3] == ["1", "50.0", "60.0"]
+    assert [cell.text for cell in row.all("td")][:4] == ["1", "-0.500", "50.0", "60.0"]
     assert "P@1 25.0 %" in next(t.text for t in page.all("title") if t.text.startswith("ridge 10:"))
 
 

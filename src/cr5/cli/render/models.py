@@ -11,14 +11,16 @@ from cr5.retrieval.explanations import Explanation
 
 def path_table(report: dict[str, Any]) -> None:
     """Print the ridge path of a training report."""
-    table = plain_table("Ridge path", "ridge", "P@1 CSLS", "MRR", "energy", "steps", "seconds", "")
+    table = plain_table("Ridge path", "ridge", "log likelihood", "error", "P@1", "MRR", "steps", "seconds", "")
     for point in report["ridge_path"]:
         chosen = point["ridge"] == report["ridge"]
+        likelihood, error = (point.get(name) for name in ("log_likelihood", "standard_error"))  # not in older reports
         table.add_row(
             f"{point['ridge']:g}",
+            "" if likelihood is None else f"{likelihood:.3f}",
+            "" if error is None else f"{error:.3f}",
             f"{100 * point['precision']:.1f}",
             f"{100 * point['reciprocal_rank']:.1f}",
-            f"{point['energy']:.1f}",
             str(point["steps"]),
             f"{point['seconds']:.1f}",
             "chosen" if chosen else "",
@@ -40,6 +42,8 @@ def training_report(model: Cr5, path: Path, seconds: float | None) -> None:
     out.print(table)
     if report["ridge_path"]:
         path_table(report)
+    if report.get("ridge_note"):
+        out.print(report["ridge_note"])
     if "corpus" in report:
         usage_lines(usage, chosen.weighting)
     state = "converged" if report["converged"] else "not converged"

@@ -45,7 +45,7 @@ MAX_OPEN_MODELS = 36  # the tables of more trained models are folded away
 AXIS_ENDS = (10, 20, 40, 60, 80, 100)  # of the curves, in percent
 TASK_NAMES = {"documents": "Document retrieval", "sentences": "Sentence retrieval", "words": "Word translation"}
 ROLE_NAMES: dict[SystemRole, str] = {"own": "", "baseline": "baseline", "ceiling": "upper bound"}
-RIDGE_COLUMNS = ("ridge", "P@1", "MRR", "energy", "steps", "time")
+RIDGE_COLUMNS = ("ridge", "log likelihood", "P@1", "MRR", "energy", "steps", "time")
 TRAINING_COLUMNS = ("documents", "words", "concepts", "ridge", "energy", "residual", "steps", "time")
 NOT_REPORTED = ("signature", "seconds")  # which the page shows elsewhere
 PROPERTY_TEXTS = {  # title, description and unit
@@ -314,7 +314,8 @@ def _ridge(model: TrainedSystem, css_class: str) -> Values:
         percents = [format_percent(100 * point[k]) if k in point else MISSING for k in ("precision", "reciprocal_rank")]
         others = [format_value(point.get(key)) for key in ("energy", "steps")]
         time = format_duration(point["seconds"]) if "seconds" in point else MISSING
-        cells = [format_number(point["ridge"]), *percents, *others, time]
+        likelihood = f"{point['log_likelihood']:.3f}" if "log_likelihood" in point else MISSING
+        cells = [format_number(point["ridge"]), likelihood, *percents, *others, time]
         rows.append({"chosen": point["ridge"] == chosen, "cells": cells})
     name = f"{system_name(model.system, model.regime)}, {list_languages(model.langs)}"
     return {

@@ -1,0 +1,221 @@
+"""The ridge that is chosen, compared with every fixed one. Prints one JSON object per corpus and seed.
+
+python benchmarks/ridge.py ../shared/data --corpora msdocs ddtp --seeds 0 1 2
+
+A share of the concepts is held out, as queries and candidates; a model is trained on the others with the ridge that
+it chooses itself, and one with each ridge of the grid. Figures are in percent: P@1 of held-out documents by CSLS, mean
+of all directions, and P@1 of words among those that the model knows, mean of the dictionaries. Word counts of a
+corpus are kept under ``--cache``, so that its texts are read only once.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+from scipy.sparse import load_npz, save_npz
+
+from cr5.corpus.documents import Document
+from cr5.corpus.inputs import in_batches
+from cr5.corpus.reading import read
+from cr5.evaluate.tasks.words import WordQueries, answer_ranks, read_word_queries
+from cr5.features.counts import WordCounts
+from cr5.features.tfidf import Vocabulary
+from cr5.language_map import LanguageMap
+from cr5.retrieval.csls import csls_penalty, neighbourhood_means
+from cr5.retrieval.top_k import counterpart_ranks
+from cr5.retrieval.vectors import document_vectors, unit_rows
+from cr5.settings import Settings, make_settings
+from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus
+from cr5.training.engines.registry import open_engine
+from cr5.training.pipeline import train
+from cr5.training.ridge import RIDGES
+from data import say
+
+TEST_SHARE, MAX_TEST = 0.25, 1_500  # of the concepts
+SETTINGS: dict[str, Any] = {"min_unique": 1}
+
+
+class Source(NamedTuple):
+    """Where a corpus is, which of its languages and how many of its concepts are used, and settings of its own."""
+
+    folder: str
+    langs: tuple[str, ...]
+    most: int
+    comparable: bool = False
+    settings: dict[str, Any] = {}  # noqa: RUF012
+
+
+SOURCES = {
+    "speeches-comparable": Source("europarl-speeches", ("en", "it", "de"), 10_000, comparable=True),
+    "speeches": Source("europarl-speeches", ("en", "it", "de"), 6_000),
+    "sentences": Source("europarl-sentences", ("en", "it"), 20_000),
+    "msdocs": Source("msdocs", ("en", "it", "da", "vi"), 10_000),
+    "libreoffice-help": Source("libreoffice-help", ("en", "it", "da", "vi"), 10_000),
+    "ddtp": Source("ddtp", ("en", "it", "da", "de"), 10_000),
+    "builtin": Source("", ("en", "it", "da", "vi"), 10_000, settings={"min_documents": 2}),
+}
+
+
+def documents(data: Path, source: Source) -> Iterator[Document]:
+    """The texts of a corpus: of ``most`` concepts that two languages share, drawn at random."""
+    folder = data / source.folder
+    if not source.folder:
+        yield from read("builtin")
+        return
+    if source.folder == "europarl-sentences":
+        [path] = folder.glob("*.parquet")
+        rows = pq.read_table(path)
+        columns = {lang: (rows["id"].to_pylist(), rows[lang].to_pylist()) for lang in source.langs}
+    else:
+        tables = {lang: pq.read_table(folder / f"{lang}.parquet") for lang in source.langs}
+        columns = {lang: (table["concept"].to_pylist(), table["text"].to_pylist()) for lang, table in tables.items()}
+    known = [set(names) for names, _ in columns.values()]
+    shared = sorted(name for name in set.union(*known) if sum(name in names for names in known) > 1)
+    chosen = set(np.random.default_rng(0).permutation(np.array(shared, object))[: source.most].tolist())
+    for i, (lang, (names, texts)) in enumerate(columns.items()):
+        for name, text in zip(names, texts, strict=True):
+            if name in chosen:
+                part = "\n".join(text.split("\n")[i :: len(columns)]) if source.comparable else text
+                yield Document(str(name), lang, part)
+
+
+def load_corpus(name: str, data: Path, cache: Path) -> CountedCorpus:
+    """The word counts of a corpus, read from its texts the first time."""
+    folder, source = cache / name, SOURCES[name]
+    if not (folder / "corpus.json").exists():
+        say(f"{name}: read")
+        folder.mkdir(parents=True, exist_ok=True)
+        texts = (document for document in documents(data, source) if document.text.strip())
+        corpus = count_corpus(in_batches(texts), make_settings().tokeniser)
+        facts: dict[str, Any] = {"concepts": corpus.concepts, "languages": {}}
+        for lang, counted in corpus.languages.items():
+            save_npz(folder / f"{lang}.npz", counted.local_counts.matrix)
+            facts["languages"][lang] = {
+                "words": counted.local_counts.words,
+                "concepts": counted.concepts.tolist(),
+            }
+        (folder / "corpus.json").write_text(json.dumps(facts), encoding="utf-8")
+    facts = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+    languages = {}
+    for lang, values in facts["languages"].items():
+        concepts = np.array(values["concepts"], np.int64)
+        nowhere = np.zeros(len(concepts), np.int64)
+        counts = WordCounts(values["words"], load_npz(folder / f"{lang}.npz"))
+        languages[lang] = CountedDocuments(counts, concepts, nowhere, nowhere)
+    return CountedCorpus(facts["concepts"], [name], languages).with_shared_concepts()
+
+
+def split(corpus: CountedCorpus, seed: int, most: int) -> tuple[CountedCorpus, CountedCorpus]:
+    """The training documents of ``most`` concepts at most, and those of the held-out concepts among them."""
+    shared = np.flatnonzero((corpus.document_counts() > 0).sum(axis=1) > 1)
+    shared = np.sort(np.random.default_rng(0).permutation(shared)[:most])
+    count = min(int(TEST_SHARE * len(shared)), MAX_TEST)
+    used, held = np.zeros((2, len(corpus.concepts)), bool)
+    used[shared] = True
+    held[np.random.default_rng(1000 + seed).permutation(shared)[:count]] = True
+    parts = []
+    for mask in (used & ~held, held):
+        languages = {lang: d.rows(np.flatnonzero(mask[d.concepts])) for lang, d in corpus.languages.items()}
+        parts.append(CountedCorpus(corpus.concepts, corpus.sources, languages))
+    return parts[0], parts[1]
+
+
+def document_precision(languages: dict[str, LanguageMap], settings: Settings, test: CountedCorpus) -> dict[str, float]:
+    """P@1 by cosine and CSLS of held-out documents among themselves, mean of all directions."""
+    vectors = {}
+    for lang, language in languages.items():
+        X = Vocabulary(language.words, language.idf, settings.weighting).transform(test.languages[lang].local_counts)
+        vectors[lang] = document_vectors(X, language.map, language.offset)
+    precisions: dict[str, list[float]] = {"cosine": [], "csls": []}
+    for a, b in permutations(vectors, 2):
+        for measure, values in precisions.items():
+            concepts = test.languages[a].concepts, test.languages[b].concepts
+            ranks = counterpart_ranks(vectors[a], concepts[0], vectors[b], concepts[1], measure=measure)
+            if len(ranks):
+                values.append(100 * float((ranks == 1).mean()))
+    return {measure: float(np.mean(values)) for measure, values in precisions.items()}
+
+
+def word_precision(languages: dict[str, LanguageMap], dictionaries: Iterable[WordQueries]) -> dict[str, float]:
+    """P@1 by cosine and CSLS of the words that the model knows with a translation, mean of all dictionaries."""
+    precisions: dict[str, list[float]] = {"words": [], "cosine": [], "csls": []}
+    for queries in dictionaries:
+        source, target = languages[queries.source], languages[queries.target]
+        row_of, candidate_of = ({word: i for i, word in enumerate(language.words)} for language in (source, target))
+        known = [
+            (row_of[token], np.unique([candidate_of[answer] for answer in answers if answer in candidate_of]))
+            for token, answers in zip(queries.tokens, queries.answers, strict=True)
+            if token in row_of and any(answer in candidate_of for answer in answers)
+        ]
+        vectors, candidates = unit_rows(source.map[[row for row, _ in known]]), unit_rows(target.map)
+        answers = [rows.astype(np.int64) for _, rows in known]
+        precisions["words"].append(len(known))
+        for measure, penalty in (
+            ("cosine", None),
+            ("csls", csls_penalty(neighbourhood_means(candidates, vectors))),
+        ):
+            ranks = answer_ranks(vectors, candidates, answers, penalty=penalty)
+            precisions[measure].append(100 * float((ranks == 1).mean()))
+    return {measure: float(np.mean(values)) for measure, values in precisions.items()}
+
+
+def measure(
+    name: str, corpus: CountedCorpus, seed: int, dictionaries: list[WordQueries], given: argparse.Namespace
+) -> dict[str, Any]:
+    """What the default chooses, and how it and every fixed ridge do."""
+    own = {"rank": given.rank} | SETTINGS | SOURCES[name].settings | {"seed": seed}
+    training, test = split(corpus, seed, given.most)
+    lines: dict[str, Any] = {}
+    for ridge in ("auto", *given.ridges):
+        settings = make_settings(ridge=ridge, **own)
+        began = time.perf_counter()
+        with open_engine(given.engine) as opened:
+            languages, report = train(training, settings, engine=opened)
+        line = {
+            "ridge": report["ridge"],
+            "documents": document_precision(languages, settings, test),
+            "words": word_precision(languages, dictionaries),
+            "steps": report["steps"],
+            "seconds": time.perf_counter() - began,
+        }
+        if ridge == "auto":
+            sizes = {lang: facts["documents"] for lang, facts in report["languages"].items()}
+            line |= {key: report[key] for key in report if key.startswith(("ridge_", "path_"))}
+            lines["used"] = {"concepts": report["concepts"], "documents": sizes, "test": len(set_of(test))}
+        lines.setdefault("auto" if ridge == "auto" else "fixed", []).append(line)
+        say(f"{name}, seed {seed}, {ridge}: {line['ridge']:g} {line['documents']} {line['words']}")
+    return {"benchmark": "ridge", "corpus": name, "seed": seed} | lines | {"auto": lines["auto"][0]}
+
+
+def set_of(corpus: CountedCorpus) -> set[int]:
+    return {c for documents in corpus.languages.values() for c in documents.concepts.tolist()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder with the corpora and the dictionaries")
+    parser.add_argument("--corpora", nargs="+", choices=SOURCES, default=list(SOURCES))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--ridges", type=float, nargs="*", default=RIDGES)
+    parser.add_argument("--most", type=int, default=6_000, help="concepts of a corpus")
+    parser.add_argument("--rank", type=int, default=300)
+    parser.add_argument("--engine", default="cpu", choices=["cpu", "gpu"])
+    parser.add_argument("--cache", type=Path, default=Path("build/ridge"))
+    given = parser.parse_args()
+    for name in given.corpora:
+        corpus = load_corpus(name, given.data, given.cache)
+        pairs = permutations(SOURCES[name].langs, 2)
+        paths = [given.data / "dictionaries" / f"{source}-{target}.test.tsv" for source, target in pairs]
+        dictionaries = [read_word_queries(path, make_settings().tokeniser) for path in paths if path.exists()]
+        for seed in given.seeds:
+            print(json.dumps(measure(name, corpus, seed, dictionaries, given)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
