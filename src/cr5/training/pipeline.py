@@ -170,6 +170,7 @@ def _fit(
         ridge_path = select_ridge(
             engine, concepts, embed, ridges=ridges, progress=progress, should_stop=should_stop, **options
         )
+        start = "engine" if ridge_path.points and should_stop() else None  # stopped: what there is
     state = {"path": ridge_path.to_json()} if ridge_path else {}
 
     def fetch() -> dict[str, Array]:
