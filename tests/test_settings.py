@@ -2,11 +2,13 @@
 
 import json
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cr5 import Cr5
 from cr5.errors import Cr5Error
 from cr5.features.tfidf import NO_LIMIT, Weighting
 from cr5.features.tokeniser import Tokeniser
@@ -163,3 +165,8 @@ def test_every_setting_has_a_row_with_its_default_and_its_meaning() -> None:
     assert set(rows) == {f.name for f in [*fields(Settings), *nested]} - {"preset", "weighting", "tokeniser"}
     assert (rows["rank"].default, rows["tf"].default, rows["tf"].paper) == ("'auto'", "'log'", "'raw'")
     assert all(row.meaning.endswith(".") for row in rows.values())
+
+
+def test_a_model_that_an_earlier_version_saved_segments_by_language() -> None:
+    saved = Path(__file__).parent / "data" / "index-format-1" / "model"
+    assert Cr5.load(saved).settings.tokeniser == Tokeniser(segment_by="language")

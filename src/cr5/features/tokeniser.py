@@ -60,7 +60,6 @@ STABLE_CHARACTERS = (
 # The separators among the stable characters, except those of ASCII.
 _STABLE_SEPARATORS = "[\xa1\xa7\xa9\xab\xac\xae\xb0\xb1\xb6\xb7\xbb\xbf\xd7\xf7\u2013-\u2022\u20ac\u3001\u3002]+"
 _RUNS = re.compile(f"({UNSPACED_RUN})")
-_BEGINS_UNSPACED = np.isin(np.arange(256), [0xE0, 0xE1, *range(0xE3, 0xEB), 0xEF, 0xF0])  # bytes of UTF-8
 _UNSTABLE = re.compile(f"[^{STABLE_CHARACTERS}]")
 _CHARACTER_BLOCK = 1024  # characters whose rules are applied at a time; compiling their expression takes most of it
 
@@ -241,7 +240,13 @@ def may_have_runs(array: "pa.LargeStringArray") -> bool:
     if not data or not len(data):
         return False
     view = np.frombuffer(data, np.uint8)
-    return bool(view.max() >= 0xE0 and _BEGINS_UNSPACED[view].any())
+    if view.max() < 0xE0:
+        return False
+    if (view - np.uint8(0xE3) < 8).any() or (view >= 0xEF).any():  # bytes below 0xE3 wrap around and become large
+        return True
+    first, second = view[:-1], view[1:]
+    thai_or_lao, myanmar_or_khmer = (first == 0xE0) & (second >= 0xB8), (first == 0xE1) & (second < 0xA0)
+    return bool((thai_or_lao | myanmar_or_khmer).any())
 
 
 def _segment_text(text: str) -> str:

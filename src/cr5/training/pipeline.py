@@ -80,7 +80,7 @@ def train(
         saved = Checkpoint(checkpoint, digest, checkpoint_interval_seconds)
         # The files of the model, and the checkpoint twice while it is replaced.
         words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
-        check_free_space(checkpoint.parent, 4 * words * (3 * rank + 2 * OVERSAMPLING), "the model")
+        check_free_space(checkpoint.parent.resolve(), 4 * words * (3 * rank + 2 * OVERSAMPLING), "the model")
     fit, ridge_path = _fit(engine, concepts, settings, asked == "auto", saved, ridges, progress, should_stop)
     interrupted = should_stop() and not fit.converged
     rank = len(fit.eigenvalues)
