@@ -51,7 +51,7 @@ def test_a_corpus_may_be_documents_batches_a_path_or_several(
 
 
 def test_a_corpus_may_be_a_table_and_a_number_one_of_numpy(articles: list[Document], tmp_path: Path) -> None:
-    sizes: list[Any] = [5, np.int64(5)]
+    sizes: list[Any] = [20, np.int64(20)]
     runs = [
         evaluate.documents(pd.DataFrame(articles), systems=["floor"], settings=SETTINGS, seed=size, queries=size,
                            candidates=size, output=tmp_path / type(size).__name__)
