@@ -189,6 +189,15 @@ def test_training_on_standard_input_gives_the_same_model(
     assert_same(Cr5.load(tmp_path / "new" / "model"), small_model)
 
 
+def test_training_says_why_a_ridge_was_not_chosen(
+    documents: list[Document], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "corpus.jsonl", [d for d in documents if int(d.concept[1:]) < 30])
+    options = ["--rank", "5", "--set", "min_documents=2", "--set", "min_unique=5"]
+    assert run(["train", str(tmp_path / "corpus.jsonl"), "-o", str(tmp_path / "model"), *options]) == 0
+    assert "30 shared concepts are too few" in " ".join(capsys.readouterr().out.split())
+
+
 def test_training_reports_in_json(corpus_file: Path, tmp_path: Path, run_json: Any) -> None:
     found = run_json("train", corpus_file, "-o", tmp_path / "model", *SMALL, "--json")
     assert set(found) == {"model", "saved", "seconds", "skipped", "report"}
