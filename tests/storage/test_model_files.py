@@ -464,7 +464,7 @@ class Steps:
         for name in ("mkdir", "open", "fsync", "replace", "unlink", "rmdir", "chmod"):
             monkeypatch.setattr(os, name, self.watch(getattr(os, name)))
         monkeypatch.setattr(fcntl, "flock", self.watch(fcntl.flock))
-        monkeypatch.setattr(model_files, "save_file", self.watch(save_file, self.half_tensors))
+        monkeypatch.setattr("cr5.storage.tensor_files.save_file", self.watch(save_file, self.half_tensors))
         monkeypatch.setattr(Path, "write_bytes", self.watch(Path.write_bytes, self.half_bytes))
 
     def watch(self, function: Callable[..., Any], torn: Callable[..., Any] | None = None) -> Callable[..., Any]:
@@ -479,8 +479,8 @@ class Steps:
         return step
 
     @staticmethod
-    def half_tensors(arrays: Any, file: Path) -> None:
-        save_file(arrays, file)
+    def half_tensors(arrays: Any, file: Path, metadata: Any) -> None:
+        save_file(arrays, file, metadata)
         os.truncate(file, file.stat().st_size // 2)
         (file.parent / ".tmpA1b2C3").touch()  # the library's own
 
