@@ -108,7 +108,7 @@ def load_corpus(name: str, data: Path, cache: Path) -> CountedCorpus:
         nowhere = np.zeros(len(concepts), np.int64)
         counts = WordCounts(values["words"], load_npz(folder / f"{lang}.npz"))
         languages[lang] = CountedDocuments(counts, concepts, nowhere, nowhere)
-    return CountedCorpus(facts["concepts"], [name], languages).with_shared_concepts()
+    return CountedCorpus(facts["concepts"], [name], languages)
 
 
 def split(corpus: CountedCorpus, seed: int, most: int) -> tuple[CountedCorpus, CountedCorpus]:

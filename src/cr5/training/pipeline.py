@@ -120,7 +120,7 @@ def train(
         "ridge": ridge_path.ridge if ridge_path else settings.ridge,
         "ridge_path": [asdict(point) for point in ridge_path.points] if ridge_path else [],
         "ridge_queries": ridge_path.queries if ridge_path else 0,
-        "ridge_share": ridge_path.share if ridge_path else 1.0,
+        "ridge_shares": list(ridge_path.shares) if ridge_path else [],
         "ridge_note": ridge_path.note if ridge_path else "",
         "energy": fit.energy,
         "eigenvalues": [float(value) for value in fit.eigenvalues],

@@ -24,8 +24,9 @@ MIN_SHARED = 40  # concepts that two languages share, to hold out some of them
 HELD_OUT_FRACTION, MIN_HELD_OUT, MAX_HELD_OUT = 0.1, 500, 1000  # of these concepts
 MAX_HELD_OUT_FRACTION = 0.2  # of a small corpus, although that is less than MIN_HELD_OUT
 INVERSE_TEMPERATURES = 2.0 ** np.arange(10)  # each the double of the last, so that its powers are squares
-EASY_PRECISION = 0.5  # if more documents are found at the first ridge, KEPT_SHARE of the words of each are left
-KEPT_SHARE = 0.5
+EASY_PRECISION = 0.5  # if more documents are found at the first ridge, parts of them are searched as well
+KEPT_SHARES = (0.7, 0.5)  # of the words of a document, in these parts
+MAX_PAIRS = 30  # of languages; of more, some drawn at random are scored
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,14 @@ class PathPoint:
 class RidgePath:
     """The ridges in the order in which they were fitted, the one chosen, and what is remarkable about the path.
 
-    share: of the words of a held-out document that is left in it. queries: held-out documents, once for each language
-    that they are searched in.
+    shares: of the words of a held-out document that are left in it, for each version of it that was searched.
+    queries: held-out documents, once for each language that they are searched in.
     """
 
     points: list[PathPoint]
     ridge: float
     queries: int = 0
-    share: float = 1.0
+    shares: tuple[float, ...] = (1.0,)
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -67,7 +68,8 @@ class RidgePath:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "RidgePath":
         """The path that ``to_json`` was called on."""
-        return cls(**(values | {"points": [PathPoint(**point) for point in values["points"]]}))
+        points = [PathPoint(**point) for point in values["points"]]
+        return cls(**(values | {"points": points, "shares": tuple(values["shares"])}))
 
 
 class Scores(NamedTuple):
@@ -100,9 +102,9 @@ def select_ridge(
     """Fit every ridge without the held-out concepts, and choose by the likelihood of their right counterparts.
 
     ``concepts`` are those of the engine's documents; ``embed`` turns documents into unit rows by a fit.
-    Where most documents are found, as translations of each other are at any ridge, half of the words of each are
-    removed at random, in every language others. The largest ridge within one standard error of the best is chosen.
-    The path ends early after two ridges in a row below the best.
+    Where most documents are found, as translations of each other are at any ridge, they are also searched with some of
+    their words removed at random, in every language others, and the mean counts. If all ridges are within one standard
+    error of the best, the largest is chosen. The path ends early after two ridges in a row below the best.
     """
     held = held_out(concepts, seed)
     if not held.any():
@@ -118,7 +120,7 @@ def select_ridge(
     training = engine.subset(~held)
     documents, document_concepts = one_for_each_concept(*engine.fetch_documents(held))
     tried: list[_Tried] = []
-    share, queries = 1.0, 0
+    versions, shares, queries = [documents], (1.0,), 0
     ridge: float | None = ridges[0]
     note = ""
     while ridge is not None:
@@ -134,11 +136,12 @@ def select_ridge(
             should_stop=should_stop,
             **few_steps,
         )
-        scores = score(embed(fit, documents), document_concepts)
+        scores = _mean([score(embed(fit, version), document_concepts) for version in versions])
         if not tried and scores.precision > EASY_PRECISION:
-            share, random = KEPT_SHARE, np.random.default_rng(seed)
-            documents = {lang: some_words(X, share, random) for lang, X in documents.items()}
-            scores = score(embed(fit, documents), document_concepts)
+            random = np.random.default_rng(seed)
+            parts = [{lang: some_words(X, share, random) for lang, X in documents.items()} for share in KEPT_SHARES]
+            scores = _mean([scores, *(score(embed(fit, part), document_concepts) for part in parts)])
+            versions, shares = [documents, *parts], (1.0, *KEPT_SHARES)
         queries = scores.queries
         point = PathPoint(
             ridge, scores.log_likelihood, 0.0, scores.precision, scores.reciprocal_rank,
@@ -147,7 +150,7 @@ def select_ridge(
         tried.append(_Tried(point, scores.by_concept))
         note = f"ridge {ridge:g}: log likelihood {scores.log_likelihood:.3f}"
         ridge = None if should_stop() else _next_ridge(tried, ridges)
-    return _choose(tried, queries, share)
+    return _choose(tried, queries, shares)
 
 
 def _best(tried: Sequence[_Tried]) -> _Tried:
@@ -190,18 +193,19 @@ def _rises_to_an_end(tried: Sequence[_Tried]) -> bool:
     return best.point.log_likelihood - neighbour.point.log_likelihood > _standard_error(best.by_concept)
 
 
-def _choose(tried: Sequence[_Tried], queries: int, share: float) -> RidgePath:
+def _choose(tried: Sequence[_Tried], queries: int, shares: tuple[float, ...]) -> RidgePath:
     best = _best(tried)
     points = [replace(each.point, standard_error=_paired_error(each, best)) for each in tried]
     worst = [best.point.log_likelihood - point.standard_error for point in points]
     good = [point.ridge for point, limit in zip(points, worst, strict=True) if point.log_likelihood >= limit]
-    note = ""
+    note, ridge = "", best.point.ridge
     if len(good) == len(points) > 2:
+        ridge = max(good)
         note = f"the ridge hardly matters: all from {min(good):g} to {max(good):g} are within one standard error"
     elif _rises_to_an_end(tried):
         side = "small" if best.point.ridge == min(point.ridge for point in points) else "larg"
         note = f"the best ridge, {best.point.ridge:g}, is the {side}est that was tried; a {side}er one may be better"
-    return RidgePath(points, max(good), queries, share, note)
+    return RidgePath(points, ridge, queries, shares, note)
 
 
 def _shared(concepts: Mapping[str, Ints]) -> Mask:
@@ -254,7 +258,7 @@ def some_words(X: Sparse, share: float, random: np.random.Generator) -> Sparse:
 
 
 def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> Scores:
-    """Retrieve documents by CSLS over every ordered pair of languages; every pair has the same weight.
+    """Retrieve documents by CSLS over the ordered pairs of languages; every pair has the same weight.
 
     vectors: a unit row for every concept; concepts: their numbers, ascending. The temperature of the softmax is the one
     of the largest likelihood.
@@ -262,10 +266,8 @@ def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> Scores:
     held = np.unique(np.concatenate(list(concepts.values())))
     sums = np.zeros((len(held), len(INVERSE_TEMPERATURES) + 2))
     pairs = queries = 0
-    for a, b in combinations(vectors, 2):
+    for a, b in _scored_pairs(concepts):
         shared, rows_a, rows_b = np.intersect1d(concepts[a], concepts[b], assume_unique=True, return_indices=True)
-        if not len(shared):
-            continue
         cosines = np.ascontiguousarray(vectors[a][rows_a] @ vectors[b][rows_b].T, np.float32)
         means = means_of_largest(cosines), means_of_largest(np.ascontiguousarray(cosines.T))
         scores = csls(cosines, means[0][:, None], means[1])
@@ -276,6 +278,23 @@ def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> Scores:
     by_concept = _at_the_best_temperature(sums[:, :-2])
     precision, reciprocal_rank = sums[:, -2:].sum(axis=0)
     return Scores(float(by_concept.sum()), by_concept, float(precision), float(reciprocal_rank), queries)
+
+
+def _scored_pairs(concepts: Mapping[str, Ints]) -> list[tuple[str, str]]:
+    """The pairs of languages that share concepts; of more than ``MAX_PAIRS``, always the same ones."""
+    pairs = [(a, b) for a, b in combinations(concepts, 2) if np.isin(concepts[a], concepts[b]).any()]
+    chosen = np.random.default_rng(0).permutation(len(pairs))[:MAX_PAIRS]
+    return [pairs[i] for i in sorted(chosen)]
+
+
+def _mean(scores: Sequence[Scores]) -> Scores:
+    """Of the same queries, asked with several versions of their documents."""
+    likelihood, precision, reciprocal_rank = (
+        float(np.mean([getattr(each, name) for each in scores]))
+        for name in ("log_likelihood", "precision", "reciprocal_rank")
+    )
+    by_concept = np.mean([each.by_concept for each in scores], axis=0)
+    return Scores(likelihood, by_concept, precision, reciprocal_rank, scores[0].queries)
 
 
 def _score_queries(scores: Array) -> Array:
