@@ -120,7 +120,8 @@ def select_ridge(
     training = engine.subset(~held)
     documents, document_concepts = one_for_each_concept(*engine.fetch_documents(held))
     tried: list[_Tried] = []
-    versions, shares, queries = [documents], (1.0,), 0
+    versions, queries = [documents], 0
+    shares: tuple[float, ...] = (1.0,)
     ridge: float | None = ridges[0]
     note = ""
     while ridge is not None:
