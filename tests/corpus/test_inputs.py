@@ -109,6 +109,7 @@ CONTAINERS: dict[str, Callable[[], Any]] = {
     "polars, lazy": lambda: pl.LazyFrame(COLUMNS),
     "an Arrow table": lambda: pa.table(COLUMNS).append_column("more", pa.array([[1], [2], [3]])),
     "Arrow of large strings": lambda: pa.table(COLUMNS).cast(pa.schema([(n, pa.large_string()) for n in SCHEMA.names])),
+    "Arrow of views": lambda: pa.table(COLUMNS).cast(pa.schema([(n, pa.string_view()) for n in SCHEMA.names])),
     "a record batch": lambda: pa.RecordBatch.from_pydict(COLUMNS),
     "record batches": lambda: pa.table(COLUMNS).to_batches(max_chunksize=1),
     "a reader of record batches": lambda: pa.table(COLUMNS).to_reader(max_chunksize=3),

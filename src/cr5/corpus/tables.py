@@ -31,6 +31,7 @@ _TYPE_NAMES = {
 }  # fmt: skip
 _MAX_INTEGER_DIGITS = 4000  # int() refuses more than 4300
 _BLOCK_LINES = 4000
+_PLAIN_TYPES = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _DELIMITERS = ",;\t|"
 _EXCEL_DELIMITER = re.compile(r"sep=(.)\s*")
 
@@ -265,9 +266,20 @@ def parquet_batches(
 
 
 def split_by_size(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """A batch in parts of at most ``max_bytes``, or of one row."""
+    """A batch in parts of at most ``max_bytes``, or of one row. Strings that are views become plain ones."""
+    yield from _halves(pa.RecordBatch.from_arrays(list(map(_plain, batch.columns)), batch.schema.names), max_bytes)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """A column without views, whose size Arrow before version 24 cannot tell."""
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, _plain(column.dictionary))
+    return column.cast(_PLAIN_TYPES[column.type]) if column.type in _PLAIN_TYPES else column
+
+
+def _halves(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
     if batch.nbytes <= max_bytes or batch.num_rows == 1:
         yield batch
     else:
-        yield from split_by_size(batch.slice(0, batch.num_rows // 2), max_bytes)
-        yield from split_by_size(batch.slice(batch.num_rows // 2), max_bytes)
+        yield from _halves(batch.slice(0, batch.num_rows // 2), max_bytes)
+        yield from _halves(batch.slice(batch.num_rows // 2), max_bytes)
