@@ -207,6 +207,8 @@ def _column_names(table: Any) -> list[str]:
 def _arrow_batches(table: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
     if isinstance(table, pa.RecordBatch):
         yield table
+    elif isinstance(table, pa.Table):  # not as a stream: Arrow crashes when it exports some columns of views
+        yield from table.to_batches()
     elif hasattr(table, "with_format"):  # a dataset of Hugging Face, which may be larger than memory
         for part in table.with_format("arrow").iter(batch_size=batch_rows):
             yield from part.to_batches()
