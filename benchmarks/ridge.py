@@ -38,6 +38,7 @@ from cr5.training.ridge import RIDGES
 from data import say
 
 TEST_SHARE, MAX_TEST = 0.25, 1_500  # of the concepts
+MAX_RANK_SHARE = 0.75  # of the training concepts: some of them are held out to choose the ridge
 SETTINGS: dict[str, Any] = {"min_unique": 1}
 
 
@@ -169,8 +170,9 @@ def measure(
     name: str, corpus: CountedCorpus, seed: int, dictionaries: list[WordQueries], given: argparse.Namespace
 ) -> dict[str, Any]:
     """What the default chooses, and how it and every fixed ridge do."""
-    own = {"rank": given.rank} | SETTINGS | SOURCES[name].settings | {"seed": seed}
     training, test = split(corpus, seed, given.most)
+    rank = min(given.rank, int(MAX_RANK_SHARE * len(set_of(training))))
+    own = {"rank": rank} | SETTINGS | SOURCES[name].settings | {"seed": seed}
     lines: dict[str, Any] = {}
     for ridge in ("auto", *given.ridges):
         settings = make_settings(ridge=ridge, **own)

@@ -21,7 +21,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What lands must not depend on luck: the same examples every time. Without this profile they are new every time.
-hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("steady", max_examples=50, derandomize=True, deadline=None)
 hypothesis.settings.register_profile("quick", max_examples=15, deadline=None)  # for make test-fast
 
 
