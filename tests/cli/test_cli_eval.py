@@ -259,8 +259,8 @@ def test_a_failed_run_writes_nothing(corpus: Path, tmp_path: Path, fails: Callab
         tmp_path / "out",
     )
     assert message == (
-        "cr5, joint: --rank 9999 is too large for 180 shared concepts, of which --ridge auto holds out 20; "
-        "use --rank <= 159, or add documents"
+        "cr5, joint: --rank 9999 is too large for 180 shared concepts, of which --ridge auto holds out 36; "
+        "use --rank <= 143, or add documents"
     )
     assert not list((tmp_path / "out").iterdir())
 
@@ -398,8 +398,8 @@ def test_the_command_fails_at_the_end_if_cr5_itself_could_not_run(
     assert run([*given, "-o", str(tmp_path / "out")]) == 1
     caught = capsys.readouterr()
     expected = (
-        "cr5, joint: --rank 9999 is too large for 180 shared concepts, of which --ridge auto holds out 20; "
-        "use --rank <= 159, or add documents"
+        "cr5, joint: --rank 9999 is too large for 180 shared concepts, of which --ridge auto holds out 36; "
+        "use --rank <= 143, or add documents"
     )
     assert f"could not run: {expected}" in " ".join(caught.out.split())
     assert caught.err.strip() == f"error: {expected}. Everything else was measured"
