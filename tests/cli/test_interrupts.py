@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from cr5 import Cr5, Document, write
+from cr5.cli import run
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +47,7 @@ sys.exit(run(sys.argv[1:]))
 class Ended(NamedTuple):
     code: int
     errors: str
+    output: str
     folder: Path
 
     @property
@@ -90,8 +92,8 @@ def train(documents: list[Document], tmp_path: Path) -> Iterator[Train]:
         for _ in range(times):
             time.sleep(0.2)
             process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=120)
-        return Ended(process.returncode, errors, tmp_path)
+        output, errors = process.communicate(timeout=120)
+        return Ended(process.returncode, errors, output, tmp_path)
 
     yield call
     for process in started:
@@ -113,7 +115,9 @@ def test_an_interrupt_while_reading_leaves_everything_as_it_was(train: Train) ->
     assert ended.others() == set()
 
 
-def test_an_interrupt_while_the_ridge_is_selected_keeps_an_unfinished_model(train: Train) -> None:
+def test_an_interrupt_while_the_ridge_is_selected_keeps_an_unfinished_model(
+    train: Train, capsys: pytest.CaptureFixture[str]
+) -> None:
     ended = train("choose the ridge")
     assert ended.code == 130
     interrupted, where = ended.errors.splitlines()
@@ -123,6 +127,8 @@ def test_an_interrupt_while_the_ridge_is_selected_keeps_an_unfinished_model(trai
     assert ended.is_interrupted
     assert not ended.checkpoint.exists()
     assert ended.others() == set()
+    assert run(["info", str(ended.model)]) == 0
+    assert "(interrupted)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_interrupt_during_the_fit_keeps_the_model_and_resume_finishes_it(train: Train) -> None:
@@ -145,8 +151,10 @@ def test_an_interrupted_fit_never_replaces_a_finished_model(
     train: Train, documents: list[Document], tmp_path: Path, stage: str
 ) -> None:
     before = finished_model(documents, tmp_path)
-    ended = train(stage, "--json")
+    ended = train(stage)
     assert ended.code == 130
+    assert ("Interrupted model, not saved" in ended.output) == (stage != "read and count words")
+    assert not any(text in ended.output for text in ("Model model", "written to", "try:"))
     assert (ended.model / "model.json").read_bytes() == before
     assert ended.checkpoint.exists() == (stage == "fit")
     assert ("model still has the finished model" in ended.errors) == (stage != "read and count words")

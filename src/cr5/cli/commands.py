@@ -77,8 +77,9 @@ def train(
     """Learn a model from documents in several languages.
 
     Every document has a concept (what it is about, the same in all languages), a language and a text.
-    Ctrl-C during the fit stops it and saves the model as it is at that point,
-    unless MODEL has a finished one already; --resume continues. Examples:
+    Ctrl-C after the corpus is read stops the training and saves the model as it is,
+    unless MODEL has a finished one already. Once the ridge is chosen, there is a
+    checkpoint from which --resume continues; before, run it again. Examples:
 
         cr5 train corpus/ -o model
 
@@ -120,7 +121,7 @@ def train(
         console.as_json(about | {"skipped": skipped.counts, "report": model.report})
     else:
         console.skipped_lines(skipped)
-        models.training_report(model, output, seconds)
+        models.training_report(model, output if saved else None, seconds)
     if model.report["interrupted"]:
         sys.exit(130)
 

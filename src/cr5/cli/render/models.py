@@ -29,12 +29,13 @@ def path_table(report: dict[str, Any]) -> None:
     out.print(table)
 
 
-def training_report(model: Cr5, path: Path, seconds: float | None) -> None:
-    """Print what a model was trained on and how its fit ended."""
+def training_report(model: Cr5, path: Path | None, seconds: float | None) -> None:
+    """Print what a model was trained on and how its fit ended; ``path`` is None if it is not saved."""
     report, chosen = model.report, model.settings
     usage = report.get("corpus") or _older_usage(report)
     columns = ("lang", "read", *usage_columns(usage), "used", "words", "nonzeros")
-    table = plain_table(f"Model {path}", *columns, left=("lang",))
+    title = "Interrupted model, not saved" if path is None else f"Model {path}"
+    table = plain_table(title, *columns, left=("lang",))
     for lang, documents in usage["languages"].items():
         facts = report["languages"].get(lang, {"words": 0, "nonzeros": 0})
         figures = (documents["read"], *usage_figures(usage, lang), facts["words"], facts["nonzeros"])
@@ -46,14 +47,15 @@ def training_report(model: Cr5, path: Path, seconds: float | None) -> None:
         out.print(report["ridge_note"])
     if "corpus" in report:
         usage_lines(usage, chosen.weighting)
-    state = "converged" if report["converged"] else "not converged"
+    unfinished = "interrupted" if report.get("interrupted") else "not converged"
+    state = "converged" if report["converged"] else unfinished
     out.print(
         f"preset {chosen.preset}, rank {model.rank}, ridge {report['ridge']:g}, {report['concepts']:,} concepts; "
         f"energy {report['energy']:.2f}, residual {report['residual']:.3g} "
         f"after {plural(report['steps'], 'step')} ({state}), "
         f"{report['seconds']:.1f} s"
     )
-    if seconds is not None:
+    if path is not None and seconds is not None:
         out.print(f"written to {path} in {seconds:.1f} s; try: cr5 similar {path} WORD --lang {model.langs[0]}")
 
 
