@@ -443,7 +443,7 @@ def test_documents_are_checked_like_lines() -> None:
 # Mistakes, each quoted whole
 
 NEEDS = "every line needs concept, lang and text"
-ICONV = "is not UTF-8; convert the file with iconv -t utf-8"
+ICONV = "is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8"
 OBJECT = "write one object on every line"
 STRING = "not a string; write it as a string"
 BAD_LINES = {

@@ -236,6 +236,18 @@ def test_circular_links_end_and_a_linked_language_is_read_once(tmp_path: Path) -
     assert found(tmp_path) == [("en-US", "sub/a")]
 
 
+def test_a_page_has_the_language_of_its_real_folder_and_links_to_it_are_counted(tmp_path: Path) -> None:
+    tree(tmp_path, {"en/a.md": "one", "it/a.md": "uno", ".store/fr/a.md": "un"})
+    (tmp_path / "en" / "translations").symlink_to("../it")
+    (tmp_path / "de").symlink_to("it")
+    (tmp_path / "fr").symlink_to(".store/fr")
+    accounting = Accounting()
+    pages = [(document.lang, document.concept) for document in read_folder(tmp_path, accounting=accounting)]
+    assert pages == [("en", "a"), ("fr", "a"), ("it", "a")]
+    assert accounting.skipped_files.counts == {"link to a folder that is read already": 2, "hidden": 1}
+    assert (accounting.files_found, accounting.files_read) == (6, 3)
+
+
 def test_entries_that_are_not_regular_files_are_ignored(tmp_path: Path) -> None:
     tree(tmp_path, {"en/a.html": "<p>x", "en/b.html/c.html": "<p>y"})
     os.mkfifo(tmp_path / "en" / "pipe.html")

@@ -309,3 +309,46 @@ def test_a_folder_without_tables_is_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as caught:
         list(read_table([tmp_path]))
     assert str(caught.value).startswith(f"{tmp_path}: no table in this folder; the formats are .csv, .tsv, ")
+
+
+# Quotes in TSV
+
+
+def tsv_texts(path: Path, rows: str, header: str = "concept\tlang\ttext\n") -> list[str]:
+    path.write_text(header + rows, newline="")
+    return [document.text for document in read_table([path], accounting=Accounting("skip"))]
+
+
+@pytest.mark.parametrize("last", ['"Hello', '"Hello" he said', 'say "hi"', '"', '""" x'])
+def test_a_quote_in_a_tsv_without_quoting_is_text(tmp_path: Path, last: str) -> None:
+    rows = f'1\ten\t{last}\n1\tit\tciao\n2\ten\tI am fine"\n2\tit\tbene\n'
+    assert tsv_texts(tmp_path / "x.tsv", rows) == [last, "ciao", 'I am fine"', "bene"]
+    assert tsv_texts(tmp_path / "x.tsv", rows.replace("\n", "\r\n")) == [last, "ciao", 'I am fine"', "bene"]
+
+
+def test_a_quote_that_closes_in_another_column_of_a_tsv_is_text(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text('a\tb\n"one\tuno"\n')
+    documents = read_table([tmp_path / "x.tsv"], wide={"en": "a", "it": "b"})
+    assert [document.text for document in documents] == ['"one', 'uno"']
+
+
+def test_quoted_fields_of_a_tsv_may_have_quotes_tabs_and_line_breaks(tmp_path: Path) -> None:
+    rows = '1\ten\t"He said ""yes""\n\nthen\tleft"\n2\ten\t"a\tb"\n3\ten\t"c"\n'
+    assert tsv_texts(tmp_path / "x.tsv", rows) == ['He said "yes"\n\nthen\tleft', "a\tb", "c"]
+    evident = '"1"\t"en"\t"a\nb\tc\td"\n'
+    assert tsv_texts(tmp_path / "x.tsv", evident, '"concept"\t"lang"\t"text"\n') == ["a\nb\tc\td"]
+
+
+def test_a_line_that_is_read_ahead_keeps_its_own_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_bytes(b'concept\tlang\ttext\n1\ten\t"Hello\n2\ten\tcaf\xe9\n3\ten\tok\n')
+    accounting = Accounting("skip")
+    assert [document.concept for document in read_table([path], accounting=accounting)] == ["1", "3"]
+    assert accounting.errors.first.startswith(f"{path}:3: byte 0xe9")
+    assert "iconv -f windows-1252 -t utf-8" in accounting.errors.first
+
+
+def test_broken_quoting_between_tabs_is_named_without_a_tab(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text('"concept"\t"lang"\t"text"\n1\ten\t"a" b\n')
+    assert "broken quoting, tab expected after '\"'; " in message(path)

@@ -8,9 +8,10 @@ import codecs
 import csv
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import IO, TypeAlias
 
 import numpy as np
@@ -34,6 +35,10 @@ _BLOCK_LINES = 4000
 _PLAIN_TYPES = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _DELIMITERS = ",;\t|"
 _EXCEL_DELIMITER = re.compile(r"sep=(.)\s*")
+_QUOTED_LINES = 100  # so many lines are compared to tell a field of several lines from a quote that is text
+_TSV_FIELD = r'(?:"(?:[^"]|"")*+"|(?!")[^\t\n]*+)'
+_TSV_RECORD = re.compile(rf"(?:{_TSV_FIELD}\t)*+{_TSV_FIELD}\r?\n?")
+_TSV_OPEN = re.compile(rf'(?:{_TSV_FIELD}\t)*+"(?:[^"]|"")*+')  # ends within a quoted field
 
 
 class RecordError(Exception):
@@ -62,8 +67,8 @@ DEFAULT_LIMITS = ReadLimits()
 
 def describe_utf8_error(error: UnicodeDecodeError) -> str:
     """What is not UTF-8, and what to do."""
-    byte = error.object[error.start]
-    return f"byte 0x{byte:02x} at position {error.start + 1} is not UTF-8; convert the file with iconv -t utf-8"
+    byte = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
+    return f"{byte} is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8"
 
 
 def list_columns(names: Sequence[str]) -> str:
@@ -170,26 +175,30 @@ def csv_records(
 ) -> NumberedRecords:
     """The rows of a CSV file, quoted as in RFC 4180, under a header that names the columns.
 
+    Between tabs, quotes are text where the lines have all columns only so, because many TSV files know no quoting.
+
     Columns are separated by the comma, semicolon, tab or bar that makes the most columns of the header; if several do,
     by ``delimiter``. ``check_header`` explains what is wrong with the header, or returns None; a file with a bad header
     is not read.
     """
-    undecodable: list[tuple[int, str]] = []  # lines of the record that is being read, with an explanation
+    undecodable: list[tuple[int, int, str]] = []  # lines as the reader counts them, as the file does, and why
 
     def decoded_lines() -> Iterator[str]:
+        index = 0
         for first, block in line_blocks(stream, report, block_lines, limits):
             # What follows the last line break is empty, except in a file that does not end with one.
             for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
+                index += 1
                 try:
                     yield line.decode() + "\n"
                 except UnicodeDecodeError as error:
-                    undecodable.append((number, describe_utf8_error(error)))
+                    undecodable.append((index, number, describe_utf8_error(error)))
                     yield line.decode(errors="replace") + "\n"
 
     # This limit is global to the process. Its default, 131072 characters, is too low for a document.
     csv.field_size_limit(max(csv.field_size_limit(), limits.line_bytes))
     delimiter, lines = _find_delimiter(decoded_lines(), delimiter)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = csv.reader(_escape_literal_quotes(lines) if delimiter == "\t" else lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
     while True:
         line = reader.line_num + 1
@@ -198,14 +207,15 @@ def csv_records(
         except StopIteration:
             return
         except csv.Error as error:
-            report(line, "broken CSV", f"broken quoting, {error}; double every quote and quote the field around it")
+            problem = str(error).replace("'\t'", "tab")
+            report(line, "broken CSV", f"broken quoting, {problem}; double every quote and quote the field around it")
             if header is None:
                 return
-            undecodable.clear()
+            undecodable[:] = [bad for bad in undecodable if bad[0] > reader.line_num]
             continue
-        if undecodable:
-            bad_line, explanation = undecodable[0]
-            undecodable.clear()
+        if undecodable and undecodable[0][0] <= reader.line_num:
+            _, bad_line, explanation = undecodable[0]
+            undecodable[:] = [bad for bad in undecodable if bad[0] > reader.line_num]
             report(bad_line, "invalid UTF-8", explanation)
             if header is None:
                 return
@@ -213,8 +223,8 @@ def csv_records(
             continue
         elif header is None:
             header = row
-            if problem := check_header(header):
-                report(line, "missing column", problem)
+            if missing := check_header(header):
+                report(line, "missing column", missing)
                 return
         elif len(row) != len(header):
             sizes = f"{len(row)} fields under a header of {len(header)}"
@@ -241,6 +251,51 @@ def _find_delimiter(lines: Iterator[str], default: str) -> tuple[str, Iterator[s
             return 0, delimiter == default
 
     return max(_DELIMITERS, key=columns), chain(start, lines)
+
+
+def _escape_literal_quotes(lines: Iterator[str]) -> Iterator[str]:
+    """The lines of a TSV file, those whose quotes are text rewritten as RFC 4180 has it.
+
+    A quoted header says that the file uses quoting. Otherwise quotes are text in a line that has all columns only so.
+    A quoted field may go on over further lines, but not if each of these lines has all columns on its own.
+    """
+    header = ""
+    while not header.strip() and (header := next(lines, "")):
+        yield header
+    if header.startswith('"') or '\t"' in header:
+        yield from lines
+        return
+    tabs = header.count("\t")
+    ahead: deque[str] = deque()  # lines that were read to decide about an earlier one
+
+    def following() -> Iterator[str]:
+        yield from list(ahead)
+        for line in islice(lines, max(_QUOTED_LINES - len(ahead), 0)):
+            ahead.append(line)
+            yield line
+
+    def is_literal(line: str) -> bool:
+        if not tabs or line.count("\t") != tabs:
+            return False
+        if _TSV_RECORD.fullmatch(line):
+            return len(next(csv.reader([line], delimiter="\t"))) != tabs + 1
+        if _TSV_OPEN.fullmatch(line):
+            for other in following():
+                if other.count("\t") != tabs:
+                    return False
+                if not _TSV_OPEN.fullmatch(f'"{other}'):
+                    break
+        return True
+
+    is_open = False
+    while line := ahead.popleft() if ahead else next(lines, ""):
+        if '"' in line and not is_open and is_literal(line):
+            fields = line.rstrip("\r\n").replace('"', '""').split("\t")
+            yield "\t".join(f'"{field}"' for field in fields) + "\n"
+            continue
+        if '"' in line:
+            is_open = bool(_TSV_OPEN.fullmatch(f'"{line}' if is_open else line))
+        yield line
 
 
 def parquet_batches(

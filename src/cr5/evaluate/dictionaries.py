@@ -44,7 +44,7 @@ def read_dictionary(path: str | Path) -> list[tuple[str, str]]:
         except UnicodeDecodeError as error:
             raise CorpusError(
                 f"{path}, line {number}: byte 0x{line[error.start]:02x} is not UTF-8; "
-                "convert the file with iconv -t utf-8"
+                "convert the file, e.g. with iconv -f windows-1252 -t utf-8"
             ) from error
         if not text.strip():
             continue

@@ -15,6 +15,8 @@ from cr5.sources.accounting import HIDDEN, Accounting
 from cr5.sources.files import corpus_errors, open_source
 from cr5.storage.compressed import split_suffix
 
+LINKED = "link to a folder that is read already"
+
 
 class InputFile(NamedTuple):
     """A file, or a member of a zip."""
@@ -92,7 +94,7 @@ def matching_files(path: Path, file_name: re.Pattern[str], expected: str, accoun
 def files_below(path: Path, accounting: Accounting) -> list[Path]:
     """A file itself, or all files below a folder, sorted, but hidden ones and the one that is being written.
 
-    Linked folders are entered last, and only once.
+    Real folders come first; a link to a folder is followed only if nothing else leads there, and counted if not.
     """
     if not path.is_dir():
         if not path.exists():
@@ -100,22 +102,44 @@ def files_below(path: Path, accounting: Accounting) -> list[Path]:
         accounting.find(path)
         return [path]
 
+    files: list[Path] = []
+    entered: set[Path] = set()
+    links = [path]
+    while links:
+        following: list[Path] = []
+        for link in links:
+            if link.resolve() in entered:
+                accounting.find(link)
+                accounting.skip_file(link, LINKED)
+            else:
+                files += _real_files(link, path, accounting, entered, following)
+        links = sorted(following)
+    return sorted(files, key=lambda file: file.parts)
+
+
+def _real_files(
+    start: Path, root: Path, accounting: Accounting, entered: set[Path], links: list[Path]
+) -> Iterator[Path]:
+    """The files below ``start`` in folders that were not ``entered`` yet; ``links`` gets the linked folders."""
+
     def fail(error: OSError) -> None:
         accounting.unreadable_folder(f"{error.filename}: cannot be read, {reason(error)}; check its permissions")
 
-    files: list[Path] = []
-    entered: set[str] = set()
-    for folder, subfolders, names in os.walk(path, onerror=fail, followlinks=True):
+    for folder, subfolders, names in os.walk(start, onerror=fail):
         current = Path(folder)
-        if (real := str(current.resolve())) in entered:
+        is_hidden = any(part.startswith(".") for part in current.relative_to(root).parts)
+        if (real := current.resolve()) in entered:
             subfolders.clear()
             continue
-        entered.add(real)
-        subfolders.sort(key=lambda name: ((current / name).is_symlink(), name))
-        is_hidden = any(part.startswith(".") for part in current.relative_to(path).parts)
-        for name in names:
+        if not is_hidden:  # a visible link may lead to a hidden folder
+            entered.add(real)
+        linked = [name for name in subfolders if (current / name).is_symlink()]
+        for name in [*names, *linked]:
             file = current / name
             if accounting.is_output(file):
+                continue
+            if name in linked and not is_hidden and not name.startswith("."):
+                links.append(file)
                 continue
             accounting.find(file)
             if is_hidden or name.startswith("."):
@@ -123,8 +147,7 @@ def files_below(path: Path, accounting: Accounting) -> list[Path]:
             elif not file.is_file() and file.exists():  # a pipe would block
                 accounting.skip_file(file, "not a regular file")
             else:
-                files.append(file)
-    return sorted(files, key=lambda file: file.parts)
+                yield file
 
 
 def unique_names(files: Sequence[tuple[tuple[str, ...], str]]) -> list[str]:
