@@ -94,6 +94,12 @@ def test_a_parameter_that_is_refused_changes_nothing(model: Cr5) -> None:
     assert model.langs
 
 
+def test_one_language_may_be_a_string(model: Cr5, model_folder: Any) -> None:
+    assert Cr5.load(model_folder, langs="aa").langs == ["aa"]
+    assert [guess.lang for guess in model.guess_languages(["kaka"], langs="bb")] == ["bb"]
+    assert model.guess_language("kaka", "cc").lang == "cc"
+
+
 @pytest.mark.parametrize("k", [np.int64(3), np.uint8(3), np.int32(3)])
 def test_a_number_of_results_may_be_a_number_of_numpy(model: Cr5, k: Any) -> None:
     word = madeup.word("aa", 5)

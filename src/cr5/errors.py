@@ -5,6 +5,7 @@ backticks (`rank`, `on_error="skip"`); the command line shows them as its option
 """
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -72,6 +73,13 @@ def reason(error: OSError) -> str:
 def quoted(text: str) -> str:
     """A text as messages show it: in quotes, shortened to 60 characters, with control characters escaped."""
     return repr(text if len(text) <= 60 else text[:60] + "…")
+
+
+def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
+    """An error that names the parameter and its choices, unless the value is one of them."""
+    if value not in choices:
+        listed = " or ".join(f'"{choice}"' for choice in choices)
+        raise Cr5Error(f"`{name}={value!r}` must be {listed}")
 
 
 def whole_number(name: str, value: Any, minimum: int = 0) -> int:

@@ -16,8 +16,8 @@ from cr5._typing import Array, Intercept, Ints
 from cr5.corpus.identification import Guess
 from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
-from cr5.corpus.texts import Texts, code_list, text_list
-from cr5.errors import Cr5Error, Interrupted, whole_number
+from cr5.corpus.texts import Texts, code_list, one_or_several, text_list
+from cr5.errors import Cr5Error, Interrupted, one_of, whole_number
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.language_guess import GuesserCache, LanguageGuesser
 from cr5.features.tfidf import Vocabulary
@@ -207,10 +207,9 @@ class Cr5:
         from cr5.training.engines.cpu import CpuEngine
         from cr5.training.pipeline import train
 
-        if on_interrupt not in ("raise", "return"):
-            raise Cr5Error(f'`on_interrupt={on_interrupt!r}` must be "raise" or "return"')
+        one_of("on_interrupt", on_interrupt, ("raise", "return"))
         engine = engine or CpuEngine(threads=threads)
-        batches = in_batches(documents, on_error=on_error or "raise", skipped=skipped)
+        batches = in_batches(documents, on_error="raise" if on_error is None else on_error, skipped=skipped)
         corpus = engine.count_words(batches, self.settings.tokeniser, threads=threads, progress=progress)
         if on_error == "raise":
             corpus.require_shared()
@@ -286,7 +285,7 @@ class Cr5:
         view.flags.writeable = False
         return view
 
-    def guess_languages(self, texts: Texts, langs: Iterable[str] | None = None) -> list[Guess]:
+    def guess_languages(self, texts: Texts, langs: str | Iterable[str] | None = None) -> list[Guess]:
         """The most probable language of each text among ``langs``, by default all of the model, and its probability.
 
         A single known word is enough: of held-out single words of the built-in encyclopedia, 95 of 100 are guessed
@@ -298,7 +297,7 @@ class Cr5:
         chunks = (texts[i : i + CHUNK_TEXTS] for i in range(0, len(texts), CHUNK_TEXTS))
         return [guess for chunk in chunks for guess in guesser(chunk).guesses] if guesser else []
 
-    def guess_language(self, text: str, langs: Iterable[str] | None = None) -> Guess:
+    def guess_language(self, text: str, langs: str | Iterable[str] | None = None) -> Guess:
         """The most probable language of one text, as in ``guess_languages``."""
         return self.guess_languages([text], langs)[0]
 
@@ -332,9 +331,9 @@ class Cr5:
         save(Path(path), {"settings": settings, "report": self._report}, languages)
 
     @classmethod
-    def load(cls, path: str | Path, langs: Sequence[str] | None = None) -> Self:
+    def load(cls, path: str | Path, langs: str | Sequence[str] | None = None) -> Self:
         """Open a saved model; a language's files are mapped into memory when it is first used."""
-        folder = open_model(Path(path), langs, find_language)
+        folder = open_model(Path(path), None if langs is None else one_or_several(langs), find_language)
         model, settings = cls(), Settings.from_json(folder.metadata["settings"])
         model._start(settings, {"preset": settings.preset} | changed_settings(settings))
         model._report, model._trained = folder.metadata["report"], folder
@@ -377,8 +376,8 @@ class Cr5:
             codes[i] = guess.lang
         return _positions(map(str, codes))
 
-    def _guesser(self, langs: Iterable[str] | None = None) -> LanguageGuesser:
-        chosen = tuple(self.langs if langs is None else map(self.find_language, langs))
+    def _guesser(self, langs: str | Iterable[str] | None = None) -> LanguageGuesser:
+        chosen = tuple(self.langs if langs is None else map(self.find_language, one_or_several(langs)))
         if not chosen:
             raise Cr5Error("there is no language to choose from; fit the model first, or give `langs`")
         return self._guessers.get(chosen, self._words, self.settings.tokeniser)

@@ -12,11 +12,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from cr5 import CorpusError, Cr5Error, Document, Skipped, read_batches, write
+from cr5 import CorpusError, Cr5, Cr5Error, Document, Skipped, read_batches, write
 from cr5.corpus.documents import SCHEMA, Batch
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.texts import text_list
 from cr5.errors import Cr5TypeError
+from cr5.evaluate.published import reader as published
 
 GOOD = [
     Document("Q1", "en", "a dog"),
@@ -104,6 +105,8 @@ CONTAINERS: dict[str, Callable[[], Any]] = {
     "pandas with missing titles": lambda: PANDAS.replace({"title": {"": None}, "url": {"": np.nan}}),
     "pandas strings": lambda: pd.DataFrame(COLUMNS).astype("string[pyarrow]").astype({"lang": "category"}),
     "pandas of mixed types": lambda: pd.DataFrame(COLUMNS | {"concept": ["Q1", "Q1", 7]}),
+    "pandas after a concatenation": lambda: pd.concat(pd.DataFrame(COLUMNS).astype("string[pyarrow]").iloc[i : i + 1]
+                                                      for i in range(3)),
     "pandas in chunks": lambda: (PANDAS.iloc[i : i + 1] for i in range(3)),
     "polars": lambda: pl.DataFrame(COLUMNS).with_columns(pl.col("lang").cast(pl.Categorical), label=1),
     "polars, lazy": lambda: pl.LazyFrame(COLUMNS),
@@ -126,6 +129,12 @@ def test_the_same_documents_come_out_of_any_container(container: str) -> None:
     assert found(CONTAINERS[container]()) == GOOD
 
 
+def test_a_wide_frame_of_pandas_may_be_melted() -> None:
+    wide = pd.DataFrame({"id": ["Q1"], "en": ["a dog"], "it": ["un cane"]}).astype("string[pyarrow]")
+    frame = wide.melt("id", var_name="lang", value_name="text").rename(columns={"id": "concept"})  # a chunk for each
+    assert found(frame) == [Document("Q1", "en", "a dog"), Document("Q1", "it", "un cane")]
+
+
 def test_paths_are_read(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     write(path, pd.DataFrame(COLUMNS))
@@ -135,9 +144,21 @@ def test_paths_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("container", ["documents", "dicts", "pandas", "polars", "an Arrow table", "a dataset"])
-def test_only_some_languages_may_be_taken(container: str) -> None:
-    batches = in_batches(CONTAINERS[container](), langs=["it"])
+@pytest.mark.parametrize("langs", [["it"], "it"])
+def test_only_some_languages_may_be_taken(container: str, langs: str | list[str]) -> None:
+    batches = in_batches(CONTAINERS[container](), langs=langs)
     assert [document for batch in batches for document in batch.documents()] == GOOD[1:2]
+
+
+def test_what_happens_at_an_error_is_one_of_two(tmp_path: Path) -> None:
+    wrong: Any = "ignore"
+    for documents in (GOOD, "builtin", read_batches("builtin")):
+        with pytest.raises(Cr5Error, match=r"""^`on_error='ignore'` must be "raise" or "skip"$"""):
+            in_batches(documents, on_error=wrong)
+    with pytest.raises(Cr5Error, match="on_error"):
+        Cr5().fit(GOOD, on_error=wrong)
+    with pytest.raises(Cr5Error, match="on_error"):
+        published.read(tmp_path, on_error=wrong)
 
 
 def test_batches_are_bounded_and_rows_are_numbered() -> None:

@@ -63,6 +63,15 @@ def test_a_corpus_may_be_a_table_and_a_number_one_of_numpy(articles: list[Docume
         evaluate.documents(articles, systems=["floor"], settings=SETTINGS, queries=2.5)  # type: ignore[arg-type]
 
 
+def test_one_system_regime_or_language_may_be_a_string(articles: list[Document], run: evaluate.Run) -> None:
+    again = evaluate.documents(articles, systems="floor", regimes="joint", settings=SETTINGS)
+    assert again.scores == run.scores
+    with pytest.raises(Cr5Error, match="no system 'magic'"):
+        evaluate.documents(articles, systems="magic")
+    with pytest.raises(Cr5Error, match=r"there is only aa$"):
+        evaluate.documents(articles, systems="floor", settings=SETTINGS, langs="aa")
+
+
 def test_the_output_folder_gets_the_run_and_the_split_which_can_be_used_again(
     articles: list[Document], run: evaluate.Run, tmp_path: Path
 ) -> None:

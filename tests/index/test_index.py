@@ -320,6 +320,25 @@ def test_recall_is_the_share_of_true_neighbours_without_the_query_itself(
     assert min(of.values()) >= 4  # drawn from all of the index
 
 
+def test_one_language_or_id_may_be_a_string(full: Index, index: Index) -> None:
+    text = madeup.word("aa", 5)
+    assert full.search(text, "aa", langs="bb").hits == full.search(text, "aa", langs=["bb"]).hits
+    index.add(FEW)
+    assert [document.id for document in index.get("aa:Q001")] == ["aa:Q001"]
+    assert index.delete("aa:Q001") == 1
+    assert index.get(["aa:Q001"]) == []
+
+
+def test_a_measure_that_does_not_exist_is_refused(full: Index, model: Cr5) -> None:
+    wrong: Any = "dot"
+    for call in (
+        lambda: full.search("kaka", "aa", measure=wrong),
+        lambda: full.similar("aa:Q001", measure=wrong),
+        lambda: full.nearest(model.encode(["kaka"], "aa"), "aa", measure=wrong),
+    ):
+        assert refused(call) == """`measure='dot'` must be "cosine" or "csls\""""
+
+
 def test_unknown_languages_and_ids_are_errors(full: Index) -> None:
     for call in (
         lambda: full.search("kaka", "xx"),

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cr5.corpus.languages import canonical_code
-from cr5.corpus.skipped import OnError
+from cr5.corpus.skipped import OnError, check_on_error
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits, Record, RecordError, check_text
 
 SCHEMA = pa.schema([(name, pa.string()) for name in ("concept", "lang", "text", "title", "url")])
@@ -71,6 +71,9 @@ class ReadOptions:
     on_error: OnError = "raise"
     batch_rows: int = 4000
     limits: ReadLimits = DEFAULT_LIMITS
+
+    def __post_init__(self) -> None:
+        check_on_error(self.on_error)
 
 
 def batch_records(

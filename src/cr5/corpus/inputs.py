@@ -32,7 +32,7 @@ from cr5.corpus.languages import canonical_code
 from cr5.corpus.reading import CorpusReader, read_batches
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import ErrorReporter, NumberedRecords, Record, RecordError, split_by_size
-from cr5.corpus.texts import describe, is_missing, is_table, remedy
+from cr5.corpus.texts import describe, is_missing, is_table, one_or_several, remedy
 from cr5.errors import CorpusError, Cr5TypeError, quoted, reason
 
 
@@ -68,6 +68,8 @@ def in_batches(
     tables, or of batches. With ``on_error="skip"``, documents that cannot be used are left out and counted in
     ``skipped``.
     """
+    wanted = None if langs is None else frozenset(map(canonical_code, one_or_several(langs)))
+    options = ReadOptions(wanted, on_error, batch_rows)
     if isinstance(documents, CorpusReader):
         return documents
     if (paths := _paths(documents)) is not None:
@@ -81,8 +83,7 @@ def in_batches(
         raise Cr5TypeError(f"`documents` is {describe(documents)}; {remedy}")
     if not isinstance(documents, Iterable) and not is_table(documents):
         raise Cr5TypeError(f"`documents` is {describe(documents)}; give {_KINDS}")
-    wanted = None if langs is None else frozenset(map(canonical_code, langs))
-    return _convert(documents, ReadOptions(wanted, on_error, batch_rows), skipped)
+    return _convert(documents, options, skipped)
 
 
 def _paths(documents: Any) -> list[str | Path] | None:
@@ -223,7 +224,7 @@ def _arrow_batches(table: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
 def _check_part(part: Any, first: int, report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
     checked = None
     with suppress(pa.ArrowException, UnicodeEncodeError):  # values of several types, lone surrogates
-        batch = part if isinstance(part, pa.RecordBatch) else pa.RecordBatch.from_pandas(part, preserve_index=False)
+        batch = part if isinstance(part, pa.RecordBatch) else _from_pandas(part)
         if all(is_accepted_type(field.type, field.name) for field in batch.schema):
             names = batch.schema.names
             columns = [
@@ -238,6 +239,12 @@ def _check_part(part: Any, first: int, report: ErrorReporter, options: ReadOptio
     else:
         records = _records(enumerate(_row_records(part), first), report)
         yield from batch_records(records, report, "document", options)
+
+
+def _from_pandas(part: Any) -> pa.RecordBatch:
+    table = pa.Table.from_pandas(part, preserve_index=False)
+    columns = [column.combine_chunks() for column in table.columns]  # pd.concat and others leave chunks
+    return pa.RecordBatch.from_arrays(columns, names=table.column_names)
 
 
 def _as_strings(column: pa.Array) -> pa.Array:

@@ -17,6 +17,7 @@ from cr5.corpus.formats import FORMAT_NAMES, READERS, describe_unknown_suffix, s
 from cr5.corpus.languages import canonical_code
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits
+from cr5.corpus.texts import one_or_several
 from cr5.data import BUILTIN, FOLDER
 from cr5.errors import CorpusError
 from cr5.storage.compressed import READ_ERRORS, SUFFIXES, describe_error, open_decompressed
@@ -46,7 +47,7 @@ def read_batches(
     sources = [source for path in paths for source in _expand(str(path), ignored)]
     if not sources:
         raise CorpusError("no corpus given; name a file, a folder, a glob, or - for standard input")
-    wanted = None if langs is None else frozenset(map(canonical_code, [langs] if isinstance(langs, str) else langs))
+    wanted = None if langs is None else frozenset(map(canonical_code, one_or_several(langs)))
     return CorpusReader(sources, ReadOptions(wanted, on_error, batch_rows, limits), skipped, ignored)
 
 

@@ -1,10 +1,17 @@
 """Skipped input: how many lines, rows and files were left out, and why."""
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
+
+from cr5.errors import one_of
 
 OnError: TypeAlias = Literal["raise", "skip"]
 """What happens at input that cannot be used: an error is raised, or it is skipped and counted."""
+
+
+def check_on_error(on_error: OnError) -> None:
+    """An error unless the value is one of ``OnError``."""
+    one_of("on_error", on_error, get_args(OnError))
 
 
 @dataclass

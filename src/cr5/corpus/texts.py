@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterable, Mapping, Set
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from cr5.errors import Cr5TypeError, quoted
 
+Item = TypeVar("Item")
 Texts: TypeAlias = Iterable[str]
 """Texts in any form that ``text_list`` takes."""
 
@@ -37,6 +38,11 @@ def code_list(langs: Iterable[str | None], name: str = "lang") -> list[str | Non
         if code is not None and not isinstance(code, str):
             raise Cr5TypeError(f"`{name}[{position}]` is {describe(code)}, not a language code; {remedy(code)}")
     return codes
+
+
+def one_or_several(names: str | Iterable[Item]) -> list[str | Item]:
+    """Codes, ids or other names as a list; a single one may be given as a string."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _to_list(values: Any) -> list[Any]:

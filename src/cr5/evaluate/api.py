@@ -9,6 +9,7 @@ from typing import Literal
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import Documents
 from cr5.corpus.skipped import OnError, Skipped
+from cr5.corpus.texts import one_or_several
 from cr5.corpus.writing import write
 from cr5.errors import Cr5Error, whole_number
 from cr5.evaluate.aligned import read_aligned
@@ -48,9 +49,9 @@ def documents(
     corpus: Documents,
     *,
     systems: Systems = DOCUMENT_SYSTEMS,
-    regimes: Sequence[Regime] | Literal["all"] = ("joint",),
+    regimes: Regime | Sequence[Regime] | Literal["all"] = ("joint",),
     settings: Settings | None = None,
-    langs: Sequence[str] | None = None,
+    langs: str | Sequence[str] | None = None,
     seed: int | None = None,
     queries: int | None = None,
     candidates: int | None = None,
@@ -184,7 +185,7 @@ def held_out_texts(
     folder: str | Path,
     *,
     settings: Settings | None = None,
-    langs: Sequence[str] | None = None,
+    langs: str | Sequence[str] | None = None,
     seed: int | None = None,
     queries: int | None = None,
     candidates: int | None = None,
@@ -217,7 +218,7 @@ def sentences(
     model: Cr5 | str | Path,
     files: Paths,
     *,
-    langs: Sequence[str] | None = None,
+    langs: str | Sequence[str] | None = None,
     queries: int = SENTENCE_QUERIES,
     separate: float = SEPARATE_SHARE,
     train: Documents | None = None,
@@ -266,7 +267,7 @@ def sentences(
     check_output(output)
     started = time.perf_counter()
     paths = path_list(files)
-    pairs = read_aligned(paths, None if langs is None else list(langs))
+    pairs = read_aligned(paths, None if langs is None else one_or_several(langs))
     loaded = model if isinstance(model, Cr5) else Cr5.load(model)
     tested_langs = sorted({lang for pair in pairs for lang in pair.langs})
     loaded_spaces = load_spaces(loaded, tested_langs, train, entries, word_pairs, progress)

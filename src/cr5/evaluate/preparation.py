@@ -9,6 +9,7 @@ from cr5.corpus.documents import Batch
 from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import canonical_code, find_language
 from cr5.corpus.skipped import OnError, Skipped
+from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, whole_number
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.report.formatting import list_languages
@@ -27,8 +28,8 @@ from cr5.settings import Settings
 from cr5.storage.targets import check_writable
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
-Systems: TypeAlias = Sequence[str | SystemEntry] | Literal["all"]
-"""Keys of the registry, entries of one's own, or all."""
+Systems: TypeAlias = str | Sequence[str | SystemEntry]
+"""A key of the registry, several, entries of one's own, or "all"."""
 DEFAULT_BASELINES = ("floor", "words")  # that are compared with a given model
 
 
@@ -36,7 +37,7 @@ DEFAULT_BASELINES = ("floor", "words")  # that are compared with a given model
 class SplitOptions:
     """How a corpus is read and split; ``cr5.evaluate.documents`` describes the options."""
 
-    langs: Sequence[str] | None = None
+    langs: str | Sequence[str] | None = None
     seed: int | None = None
     queries: int | None = None
     candidates: int | None = None
@@ -57,9 +58,9 @@ def path_list(paths: Paths) -> list[str | Path]:
     return [paths] if isinstance(paths, str | Path) else list(paths)
 
 
-def choose_regimes(regimes: Sequence[Regime] | Literal["all"]) -> list[Regime]:
+def choose_regimes(regimes: Regime | Sequence[Regime] | Literal["all"]) -> list[Regime]:
     """The regimes in their usual order; raises Cr5Error for an unknown one or none."""
-    names = list(REGIMES) if regimes == "all" else list(regimes)
+    names = list(REGIMES) if regimes == "all" else one_or_several(regimes)
     for name in names:
         if name not in REGIMES:
             raise Cr5Error(f"there is no regime {name!r}; the regimes are {', '.join(REGIMES)}, or all")
@@ -120,7 +121,7 @@ def prepare_documents(
         explanation = f"is determined by the split {'' if isinstance(split, Split) else split}".rstrip()
         reject_if_given(explanation, seed=seed, queries=queries, candidates=candidates)
     stored = split if isinstance(split, Split) or split is None else Split.load(split)
-    langs = [canonical_code(lang) for lang in options.langs] if options.langs is not None else None
+    langs = [canonical_code(lang) for lang in one_or_several(options.langs)] if options.langs is not None else None
     langs = stored.langs if langs is None and stored else langs
     if stored and options.comparable and langs != stored.langs:
         raise Cr5Error(

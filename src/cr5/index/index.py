@@ -15,6 +15,7 @@ from cr5._typing import Array
 from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
+from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, whole_number
 from cr5.index import ingest, search, snapshot
 from cr5.index.background import Background
@@ -175,10 +176,10 @@ class Index:
             self._refresh_if_needed(active, counts, progress).store.optimise()
         return result
 
-    def delete(self, ids: Sequence[str]) -> int:
-        """Delete documents; return how many existed."""
+    def delete(self, ids: str | Sequence[str]) -> int:
+        """Delete the document with this id, or several; return how many existed."""
         with self._writing() as active:
-            return active.store.delete(ids)
+            return active.store.delete(one_or_several(ids))
 
     def refresh(self, *, progress: ProgressCallback = no_progress) -> None:
         """Draw a new background, update the hubness of all documents, and update the approximate index."""
@@ -246,9 +247,9 @@ class Index:
 
     # Reading
 
-    def get(self, ids: Sequence[str]) -> list[IndexedDocument]:
-        """The documents with these ids, in the order of the ids; missing ones are left out."""
-        rows = self._read(lambda active: active.store.get(ids, DOCUMENT_COLUMNS))
+    def get(self, ids: str | Sequence[str]) -> list[IndexedDocument]:
+        """The documents with this id, or several, in the order of the ids; missing ones are left out."""
+        rows = self._read(lambda active: active.store.get(one_or_several(ids), DOCUMENT_COLUMNS))
         return [IndexedDocument(**row) for row in rows.to_pylist()]
 
     def query(self, text: str, lang: str | None = None) -> Query:
@@ -261,7 +262,7 @@ class Index:
         lang: str | None = None,
         *,
         k: int = 10,
-        langs: Collection[str] | None = None,
+        langs: str | Collection[str] | None = None,
         measure: Measure = "csls",
     ) -> SearchResult:
         """The k documents nearest to a text, best first; none if the model knows no word of the text.
@@ -275,14 +276,20 @@ class Index:
         return self._read(lambda active: search.search(active, query, lang, k, langs, measure))
 
     def similar(
-        self, document_id: str, *, k: int = 10, langs: Collection[str] | None = None, measure: Measure = "csls"
+        self, document_id: str, *, k: int = 10, langs: str | Collection[str] | None = None, measure: Measure = "csls"
     ) -> SearchResult:
         """The k documents nearest to a document of the index, which itself is left out."""
         k = whole_number("k", k)
         return self._read(lambda active: search.similar(active, document_id, k, langs, measure))
 
     def nearest(
-        self, vectors: Array, lang: str, *, k: int = 10, langs: Collection[str] | None = None, measure: Measure = "csls"
+        self,
+        vectors: Array,
+        lang: str,
+        *,
+        k: int = 10,
+        langs: str | Collection[str] | None = None,
+        measure: Measure = "csls",
     ) -> list[list[SearchHit]]:
         """The k documents nearest to each row of ``vectors`` (queries x rank), which encode texts in ``lang``."""
         k = whole_number("k", k)

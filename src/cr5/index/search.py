@@ -2,12 +2,14 @@
 
 from collections.abc import Collection
 from heapq import nsmallest
+from typing import get_args
 
 import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus.languages import find_language
-from cr5.errors import Cr5Error, quoted
+from cr5.corpus.texts import one_or_several
+from cr5.errors import Cr5Error, one_of, quoted
 from cr5.index.query import Query, make_query
 from cr5.index.results import DOCUMENT_COLUMNS, RecallEstimate, SearchHit, SearchResult
 from cr5.index.snapshot import Snapshot
@@ -33,7 +35,12 @@ def encode_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Qu
 
 
 def search(
-    snapshot: Snapshot, query: str | Query, lang: str | None, k: int, langs: Collection[str] | None, measure: Measure
+    snapshot: Snapshot,
+    query: str | Query,
+    lang: str | None,
+    k: int,
+    langs: str | Collection[str] | None,
+    measure: Measure,
 ) -> SearchResult:
     """The documents nearest to a query, best first."""
     encoded = encode_query(snapshot, query, lang)
@@ -42,7 +49,7 @@ def search(
 
 
 def similar(
-    snapshot: Snapshot, document_id: str, k: int, langs: Collection[str] | None, measure: Measure
+    snapshot: Snapshot, document_id: str, k: int, langs: str | Collection[str] | None, measure: Measure
 ) -> SearchResult:
     """The documents nearest to one of the index, which is the query and is left out."""
     row = snapshot.store.get([document_id], ("lang", "text", "vector", "hubness"))
@@ -61,7 +68,7 @@ def nearest(
     vectors: Array,
     lang: str,
     k: int,
-    langs: Collection[str] | None,
+    langs: str | Collection[str] | None,
     measure: Measure,
     hubness: Array | None = None,
 ) -> list[list[SearchHit]]:
@@ -69,8 +76,13 @@ def nearest(
 
     ``hubness`` (queries x languages) is that of the queries, if it is known already. A row of zeros has no hits.
     """
+    one_of("measure", measure, get_args(Measure))
     lang = index_language(snapshot, lang)
-    langs = None if langs is None else list(dict.fromkeys(index_language(snapshot, other) for other in langs))
+    langs = (
+        None
+        if langs is None
+        else list(dict.fromkeys(index_language(snapshot, other) for other in one_or_several(langs)))
+    )
     if hubness is None:
         hubness = snapshot.background.hubness(vectors)
     column = {name: j for j, name in enumerate(snapshot.model.langs)}

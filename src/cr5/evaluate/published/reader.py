@@ -12,7 +12,7 @@ from scipy.sparse import coo_array, csr_array
 
 from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import location
-from cr5.corpus.skipped import OnError, Skipped
+from cr5.corpus.skipped import OnError, Skipped, check_on_error
 from cr5.corpus.tables import ErrorReporter
 from cr5.errors import CorpusError
 from cr5.evaluate.published.indices import ConceptIndex, concept_index, read_word_index
@@ -119,6 +119,7 @@ def read(
     also where ``lowercase`` makes two words equal. With ``on_error="skip"``, bad lines are left out and counted in
     ``skipped``. About ``block_bytes`` of a matrix are parsed at a time.
     """
+    check_on_error(on_error)
     root = _data_folder(folder)
     files = {lang: _files(root, lang) for lang in (languages(folder) if langs is None else langs)}
     sizes = {lang: of_lang.matrix.stat().st_size for lang, of_lang in files.items()}

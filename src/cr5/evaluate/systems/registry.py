@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Literal, NamedTuple, TypeAlias
 
+from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, MissingPackageError
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.systems.bm25 import bm25
@@ -108,12 +109,12 @@ def role_of(name: str) -> SystemRole:
     return entry.role if entry else "baseline"
 
 
-def choose_systems(systems: Sequence[str | SystemEntry] | Literal["all"], has_dictionary: bool) -> list[SystemEntry]:
+def choose_systems(systems: str | Sequence[str | SystemEntry], has_dictionary: bool) -> list[SystemEntry]:
     """The entries of these systems; raises Cr5Error for an unknown key.
 
     "all" are all that can be chosen, "dictionary" only with a dictionary; a dictionary adds this system.
     """
-    chosen = [key for key in KEYS if key != "dictionary"] if systems == "all" else list(systems)
+    chosen = [key for key in KEYS if key != "dictionary"] if systems == "all" else one_or_several(systems)
     if has_dictionary and "dictionary" not in chosen:
         chosen.append("dictionary")
     return [_entry(system, has_dictionary) for system in chosen]
