@@ -634,11 +634,25 @@ def test_ctrl_c_can_end_the_fit_and_keep_the_model(documents: list[Document]) ->
 
     training, held_out = madeup.split(documents)
     before = signal.getsignal(signal.SIGINT)
-    with pytest.warns(Interrupted, match=r"interrupted after 2 steps, at residual 0\.\d+; it is finished at 0"):
+    with pytest.warns(
+        Interrupted, match=r"interrupted after 2 steps and has not converged: the residual is 0\.\d+, the tolerance 0$"
+    ):
         model = Cr5(**SETTINGS | {"tol": 0}).fit(training, progress=interrupt, on_interrupt="return")
     assert (model.report["interrupted"], model.report["converged"], model.report["steps"]) == (True, False, 2)
     assert signal.getsignal(signal.SIGINT) is before
     assert precision(model, held_out) > 80
+
+
+def test_ctrl_c_while_the_ridge_is_chosen_says_that_it_was_not(documents: list[Document]) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.stage == "choose the ridge":
+            signal.raise_signal(signal.SIGINT)
+
+    note = "the ridge was not chosen: interrupted after 1 of 6; it is 30"
+    with pytest.warns(Interrupted, match=f"before its first step and has not converged: .*; {note}$"):
+        model = Cr5(**SETTINGS | {"ridge": "auto"}).fit(documents, progress=interrupt, on_interrupt="return")
+    assert model.report["ridge_note"] == note
+    assert model.report["ridge"] == 30
 
 
 def test_a_second_ctrl_c_ends_everything(documents: list[Document]) -> None:

@@ -439,7 +439,9 @@ Cr5.__doc__ = f"{Cr5.__doc__}\n{indent(settings_docstring(), '    ')}\n"
 def _interruption(report: Mapping[str, Any], tol: float) -> str:
     steps = report["steps"]
     when = f"after {steps} step" + ("s" if steps > 1 else "") if steps else "before its first step"
-    return f"the fit was interrupted {when}, at residual {report['residual']:.3g}; it is finished at {tol:g}"
+    ridge = f"; {report['ridge_note']}" if report["ridge_note"] and not steps else ""
+    residual = f"the residual is {report['residual']:.3g}, the tolerance {tol:g}"
+    return f"the fit was interrupted {when} and has not converged: {residual}{ridge}"
 
 
 def _positions(values: Iterable[Value]) -> dict[Value, Ints]:

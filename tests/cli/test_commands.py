@@ -21,6 +21,7 @@ from madeup import text, texts, word
 
 from cr5 import Cr5, Document, __version__, read, write
 from cr5.cli import run
+from cr5.cli.render.models import path_table
 
 COMMAND = Path(sys.executable).with_name("cr5")
 SMALL = ["--rank", "10", "--ridge", "1", "--set", "min_documents=2", "--set", "min_unique=5"]
@@ -195,7 +196,22 @@ def test_training_says_why_a_ridge_was_not_chosen(
     write(tmp_path / "corpus.jsonl", [d for d in documents if int(d.concept[1:]) < 30])
     options = ["--rank", "5", "--set", "min_documents=2", "--set", "min_unique=5"]
     assert run(["train", str(tmp_path / "corpus.jsonl"), "-o", str(tmp_path / "model"), *options]) == 0
-    assert "30 shared concepts are too few" in " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "30 shared concepts are too few" in printed
+    assert "30 shared concepts: expect little of the model" in printed
+
+
+def test_the_ridge_path_says_what_was_searched_and_what_its_columns_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    report = {"ridge_path": [], "ridge_queries": 1200, "ridge_shares": [1.0, 0.7, 0.5], "ridge": 30}
+    path_table(report)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "1,200 searches of held-out documents, each also with 30 % and 50 % of the words removed" in printed
+    assert "P@1 and MRR are lower" in printed
+    assert "error: standard error of the difference from the best; steps: of the solver" in printed
+    path_table(report | {"ridge_shares": [1.0]})
+    assert "removed" not in capsys.readouterr().out
+    path_table({"ridge_path": [], "ridge": 30})  # of an older version
+    assert "searches" not in capsys.readouterr().out
 
 
 def test_training_reports_in_json(corpus_file: Path, tmp_path: Path, run_json: Any) -> None:

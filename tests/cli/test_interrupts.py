@@ -121,8 +121,8 @@ def test_an_interrupt_while_the_ridge_is_selected_keeps_an_unfinished_model(
     ended = train("choose the ridge")
     assert ended.code == 130
     interrupted, where = ended.errors.splitlines()
-    assert interrupted.startswith("warning: the fit was interrupted before its first step, at residual ")
-    assert interrupted.endswith("; it is finished at 1e-05")
+    assert interrupted.startswith("warning: the fit was interrupted before its first step and has not converged: ")
+    assert ", the tolerance 1e-05; the ridge was not chosen: interrupted after " in interrupted
     assert where == ("warning: the unfinished model is saved in model; to finish it, run it again from the beginning")
     assert ended.is_interrupted
     assert not ended.checkpoint.exists()

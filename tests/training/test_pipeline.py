@@ -29,6 +29,7 @@ from cr5.training.engines import cpu
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.pipeline import choose_rank, fingerprint, max_documents_per_concept, train
 from cr5.training.ridge import DEFAULT_RIDGE, held_out_count
+from cr5.training.selection import few_concepts_note
 
 
 def counted(documents: Sequence[Document]) -> CountedCorpus:
@@ -86,7 +87,7 @@ def test_a_language_without_a_usable_document_is_left_out_with_a_warning(documen
         "used": 0,
         "left_out": {"concept in one language only": 150},
     }
-    assert len(report["notes"]) == 1
+    assert report["notes"][1:] == [few_concepts_note(150)]
 
 
 def test_limits_that_leave_out_most_documents_warn(documents: list[Document]) -> None:
@@ -95,7 +96,7 @@ def test_limits_that_leave_out_most_documents_warn(documents: list[Document]) ->
         model = Cr5(**madeup.SETTINGS).fit([*documents, *short])
     assert "`min_unique=5`" in str(caught[0].message)
     assert caught[0].filename == __file__  # it points at whoever called fit
-    assert model.report["notes"] == [str(caught[0].message)]
+    assert model.report["notes"] == [str(caught[0].message), few_concepts_note(150)]
 
 
 def test_short_and_long_texts_train_by_default(documents: list[Document]) -> None:
@@ -147,7 +148,7 @@ def test_the_default_rank_is_lowered_for_a_small_corpus_with_a_warning(
         model = Cr5(**settings).fit([d for d in documents if int(d.concept[1:]) < 50])
     assert model.rank == model.report["rank"] == expected
     assert model.encode(["some text"], "aa").shape == (1, expected)
-    assert model.report["notes"] == [str(caught[0].message)]
+    assert model.report["notes"] == [str(caught[0].message), few_concepts_note(50)]
     model.save(tmp_path / "model")
     loaded = Cr5.load(tmp_path / "model")
     assert (loaded.rank, loaded.settings.rank) == (expected, expected)
@@ -270,7 +271,7 @@ def test_the_report_tells_what_was_used(documents: list[Document]) -> None:
             "left_out": {"concept in one language only": 1, "counterparts left out": 1},
         },
     }
-    assert (report["rank"], report["notes"]) == (60, [])
+    assert (report["rank"], report["notes"]) == (60, [few_concepts_note(150)])
     for lang, more in (("aa", 2), ("bb", 1), ("cc", 1)):
         facts = report["languages"][lang]
         assert (facts["documents"], facts["documents_read"]) == (150, 150 + more)
@@ -295,7 +296,7 @@ def test_the_report_tells_the_path_to_the_ridge(corpus: CountedCorpus) -> None:
     best = max(point["log_likelihood"] for point in points)
     good = [point["ridge"] for point in points if point["log_likelihood"] >= best - point["standard_error"]]
     assert report["ridge"] == max(good)
-    assert report["ridge_share"] in (0.5, 1)
+    assert report["ridge_shares"] in ([1.0], [1.0, 0.7, 0.5])
     assert report["ridge_note"] == "" or len(good) == len(points)
     assert report["ridge_queries"] == 30 * 6  # thirty held-out concepts, six directions
     assert report["path_seconds"] == pytest.approx(sum(point["seconds"] for point in points))

@@ -23,6 +23,7 @@ from cr5.training.selection import (
     Selection,
     Usage,
     explain_reason,
+    few_concepts_note,
     select_documents,
 )
 
@@ -97,6 +98,11 @@ def test_a_language_with_few_documents_beside_others_is_warned_of() -> None:
 
 def test_a_corpus_that_is_small_in_every_language_is_not_warned_of_language_by_language() -> None:
     assert select_documents(counted(GOOD), WEIGHTING).warnings(WEIGHTING) == []
+
+
+def test_a_corpus_that_is_small_as_a_whole_gets_a_note() -> None:
+    assert few_concepts_note(ENOUGH_CONCEPTS - 1).startswith("199 shared concepts: expect little")
+    assert few_concepts_note(ENOUGH_CONCEPTS) == ""
 
 
 def test_an_explanation_names_the_setting_with_its_value() -> None:

@@ -25,7 +25,7 @@ from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.ridge import RIDGES, RidgePath, held_out_count, select_ridge
-from cr5.training.selection import CorpusUsage, list_reasons, select_documents
+from cr5.training.selection import CorpusUsage, few_concepts_note, list_reasons, select_documents
 from cr5.training.solver import OVERSAMPLING, Fit, memory_needed, solve
 
 
@@ -133,7 +133,7 @@ def train(
         "interrupted": interrupted,
         "memory_predicted": needed,
         "warning": warning,
-        "notes": [str(note) for note in notes],
+        "notes": [str(note) for note in notes] + [few for few in [few_concepts_note(len(used))] if few],
     }
     return TrainingResult(languages, report)
 

@@ -150,7 +150,12 @@ def select_ridge(
         )  # fmt: skip
         tried.append(_Tried(point, scores.by_concept))
         note = f"ridge {ridge:g}: log likelihood {scores.log_likelihood:.3f}"
-        ridge = None if should_stop() else _next_ridge(tried, ridges)
+        ridge = _next_ridge(tried, ridges)
+        if ridge is not None and should_stop():
+            of = max(len(ridges), len(tried) + 1)
+            best = _best(tried).point.ridge
+            note = f"the ridge was not chosen: interrupted after {len(tried)} of {of}; it is {best:g}"
+            return replace(_choose(tried, queries, shares), ridge=best, note=note)
     return _choose(tried, queries, shares)
 
 

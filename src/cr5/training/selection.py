@@ -83,6 +83,16 @@ class Selection:
         return [*_left_out(self.usage, weighting), *_few_documents(self.corpus)]
 
 
+def few_concepts_note(concepts: int) -> str:
+    """What to expect of a corpus with so few shared concepts; "" if there are enough."""
+    if concepts >= ENOUGH_CONCEPTS:
+        return ""
+    return (
+        f"{concepts:,} shared concepts: expect little of the model; add documents of {ENOUGH_CONCEPTS} concepts or "
+        "more that two languages share, better a thousand"
+    )
+
+
 def select_documents(corpus: CountedCorpus, weighting: Weighting) -> Selection:
     """Choose the documents of suitable length that have a word of the vocabulary and a counterpart.
 

@@ -7,6 +7,7 @@ from cr5.cli.render.console import out, plain_table, plural
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.model import Cr5
 from cr5.retrieval.explanations import Explanation
+from cr5.training.selection import few_concepts_note
 
 
 def path_table(report: dict[str, Any]) -> None:
@@ -27,6 +28,22 @@ def path_table(report: dict[str, Any]) -> None:
             style="bold" if chosen else "",
         )
     out.print(table)
+    if text := path_explanation(report):
+        out.print(text, style="dim")
+
+
+def path_explanation(report: dict[str, Any]) -> str:
+    """What the columns of the ridge path mean; "" for reports of older versions, which do not have the queries."""
+    queries, shares = report.get("ridge_queries"), report.get("ridge_shares") or [1.0]
+    if not queries:
+        return ""
+    searched = f"{queries:,} searches of held-out documents"
+    if len(shares) > 1:
+        removed = " and ".join(f"{100 * (1 - share):.0f} %" for share in shares[1:])
+        searched += (
+            f", each also with {removed} of the words removed, so that P@1 and MRR are lower than for whole documents"
+        )
+    return f"{searched}; error: standard error of the difference from the best; steps: of the solver"
 
 
 def training_report(model: Cr5, path: Path | None, seconds: float | None) -> None:
@@ -45,6 +62,8 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
         path_table(report)
     if report.get("ridge_note"):
         out.print(report["ridge_note"])
+    if few := few_concepts_note(report["concepts"]):
+        out.print(few)
     if "corpus" in report:
         usage_lines(usage, chosen.weighting)
     unfinished = "interrupted" if report.get("interrupted") else "not converged"
