@@ -82,6 +82,15 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
         raise Cr5Error(f"`{name}={value!r}` must be {listed}")
 
 
+def format_bytes(count: float | None) -> str:
+    """12300000 -> 12.3 MB."""
+    count = count or 0
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count:.0f} bytes"
+
+
 def whole_number(name: str, value: Any, minimum: int = 0) -> int:
     """A parameter as Python's int, whichever library's it is; otherwise an error that names it."""
     try:

@@ -112,7 +112,7 @@ def test_a_disk_that_is_too_small_is_refused_before_the_fit(
 ) -> None:
     stages: list[str] = []
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=20_000))
-    with pytest.raises(Cr5Error, match=r"is on a disk with 2e-05 GB free, and the model needs about .* GB; free some"):
+    with pytest.raises(Cr5Error, match=r"is on a disk with 20.0 kB free, and the model needs about .* kB; free some"):
         train_model(Cr5(**SMALL), documents, tmp_path / "model", progress=lambda p: stages.append(p.stage))
     assert "fit" not in stages
     assert everything_in(tmp_path) == set()
@@ -136,13 +136,32 @@ def test_a_model_that_does_not_fit_leaves_the_earlier_one_or_nothing(
     before = everything_in(tmp_path)
     monkeypatch.setattr(f"cr5.storage.{part}", full)
     with pytest.raises(
-        ModelFileError, match=r"model: the model of .* GB cannot be saved, no space left on device; make"
+        ModelFileError, match=r"model: the model of .* kB cannot be saved, no space left on device; make"
     ):
         model.save(target)
     monkeypatch.undo()
     assert everything_in(tmp_path) - {"some/model/.lock"} == before - {"some/model/.lock"}
     if not is_new:
         np.testing.assert_array_equal(Cr5.load(target).word_vectors("aa"), model.word_vectors("aa"))
+
+
+def test_an_index_that_does_not_fit_is_one_sentence_and_leaves_nothing(
+    model: Cr5, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model.save(tmp_path / "model")
+    before = everything_in(tmp_path)
+
+    def copy(source: Path, target: Path) -> None:
+        target.write_bytes(b"a part")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source), None, str(target))
+
+    monkeypatch.setattr(os, "link", full)
+    monkeypatch.setattr(shutil, "copy2", copy)
+    assert run(["index", str(tmp_path / "model"), "builtin", "-o", str(tmp_path / "some" / "index")]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"error: {tmp_path}/some/index/generation-1/model/")
+    assert message.endswith(": no space left on device; free some space, or write to another disk\n")
+    assert everything_in(tmp_path) == before
 
 
 def test_a_checkpoint_that_does_not_fit_is_a_warning_and_the_earlier_one_stays(

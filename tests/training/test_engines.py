@@ -606,7 +606,7 @@ def test_a_full_scratch_disk_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(Cr5Error) as caught:
         engine.put("a", csr_array(np.eye(20_000, 1)), np.arange(20_000))
     assert re.fullmatch(
-        re.escape(f"{tmp_path} has no space for 0.0 GB of scratch files; free some, or use a larger disk"),
+        re.escape(f"{tmp_path} has no space for 8 bytes of scratch files; free some, or use a larger disk"),
         str(caught.value),
     )
     assert list(tmp_path.iterdir()) == []

@@ -16,7 +16,7 @@ from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
-from cr5.errors import Cr5Error, whole_number
+from cr5.errors import Cr5Error, IndexBusyError, whole_number
 from cr5.index import ingest, search, snapshot
 from cr5.index.background import Background
 from cr5.index.examples import ExampleQuery, choose_examples, existing_examples
@@ -30,7 +30,7 @@ from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.passages import LongTextExplanation, explain_texts
 from cr5.retrieval.top_k import Measure
-from cr5.storage.atomic import discard
+from cr5.storage.atomic import discard, remove_new_folders
 from cr5.storage.targets import naming_os_errors
 
 Result = TypeVar("Result")
@@ -72,15 +72,19 @@ class Index:
         folder = Path(folder)
         if cls.exists(folder):
             raise Cr5Error(f"{folder}: there is an index already; open it, or use another folder")
-        with snapshot.saved_model(model, folder.parent) as model_folder:
-            Cr5.load(model_folder)  # a wrong model is reported before the folder is made
-            folder.mkdir(parents=True, exist_ok=True)
-            snapshot.require_free_folder(folder)
-            with naming_os_errors(folder), snapshot.writer_lock(folder):
-                snapshot.remove_stale(folder, [], store)
-                first = snapshot.create_snapshot(folder, model_folder, store, 1)
-                first.store.close()
-                snapshot.activate(folder, first.record)
+        new = [path for path in (folder, *folder.parents) if not path.exists()]
+        try:
+            with snapshot.saved_model(model, folder.parent) as model_folder:
+                Cr5.load(model_folder)  # a wrong model is reported before the folder is made
+                folder.mkdir(parents=True, exist_ok=True)
+                snapshot.require_free_folder(folder)
+                with naming_os_errors(folder), snapshot.writer_lock(folder):
+                    snapshot.create_first(folder, model_folder, store)
+        except IndexBusyError:
+            raise
+        except BaseException:
+            remove_new_folders(new, folder / snapshot.LOCK_FILE)
+            raise
         return cls.open(folder, store=store, settings=settings)
 
     @staticmethod

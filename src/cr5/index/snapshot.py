@@ -9,7 +9,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -60,11 +60,24 @@ def create_snapshot(index_folder: Path, model: Path, address: str | None, number
     write_json(folder / STARTED_FILE, record)
     store = store_type.create(_location(folder, record, address), rank=rank, languages=len(langs))
     try:
-        shutil.copytree(model, folder / "model", ignore=shutil.ignore_patterns(".*"), copy_function=_link_or_copy)
+        _copy_model(model, folder / "model")
         write_json(folder / COMPLETE_FILE, record)
         return Snapshot(record, folder, store, Cr5.load(folder / "model"), Background.empty(langs, rank))
     except BaseException:
         store.close()
+        raise
+
+
+def create_first(index_folder: Path, model: Path, address: str | None) -> None:
+    """Create the snapshot of a new index and make it active; if that fails, nothing of it is left."""
+    remove_stale(index_folder, [], address)
+    try:
+        first = create_snapshot(index_folder, model, address, 1)
+        first.store.close()
+        activate(index_folder, first.record)
+    except BaseException:
+        with suppress(Exception):  # the first error is the one to raise
+            remove_stale(index_folder, [], address)
         raise
 
 
@@ -189,9 +202,17 @@ def _load_background(folder: Path, record: Mapping[str, Any], model: Cr5) -> Bac
     return Background.load(folder / record["background"], model.langs)
 
 
-def _link_or_copy(source: str, target: str) -> None:
-    """Hard-link a file of a model, which never changes; copy it if the target is on another disk."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
+def _copy_model(model: Path, folder: Path) -> None:
+    """Hard-link the files of a model, which never change; copy them if the folder is on another disk."""
+    folder.mkdir()
+    for source in model.iterdir():
+        if source.name.startswith(".") or not source.is_file():
+            continue
+        try:
+            os.link(source, folder / source.name)
+        except OSError:
+            try:
+                shutil.copy2(source, folder / source.name)
+            except OSError as error:
+                error.filename, error.filename2 = error.filename2 or error.filename, None  # the one that is written
+                raise

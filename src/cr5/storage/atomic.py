@@ -6,7 +6,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -82,6 +82,15 @@ def discard(path: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+def remove_new_folders(new: Sequence[Path], lock: Path) -> None:
+    """Remove what a write that failed has created, innermost first; folders that hold anything but its lock stay."""
+    with suppress(OSError):
+        if new:
+            lock.unlink(missing_ok=True)
+        for folder in new:
+            folder.rmdir()
 
 
 def sync(path: Path) -> None:

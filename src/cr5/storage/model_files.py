@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import RLock
@@ -18,9 +18,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from cr5._typing import Array
-from cr5.errors import ModelFileError, reason
+from cr5.errors import ModelFileError, format_bytes, reason
 from cr5.language_map import LanguageMap
-from cr5.storage.atomic import atomic_path, discard, replace, sync
+from cr5.storage.atomic import atomic_path, discard, remove_new_folders, replace, sync
 from cr5.storage.locks import locked
 from cr5.storage.targets import check_writable
 
@@ -139,12 +139,12 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
             finally:
                 _remove_stale_files(path)
     except BaseException as error:
-        _remove_new_folders(path, new)
+        remove_new_folders(new, path / _LOCK)
         if not isinstance(error, OSError):
             raise
-        size = sum(language.map.nbytes for language in languages.values()) / 1e9
+        size = format_bytes(sum(language.map.nbytes for language in languages.values()))
         raise ModelFileError(
-            f"{path}: the model of {size:.2g} GB cannot be saved, {reason(error)}; make room, or save it elsewhere"
+            f"{path}: the model of {size} cannot be saved, {reason(error)}; make room, or save it elsewhere"
         ) from error
 
 
@@ -172,15 +172,6 @@ def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, Languag
     sync(path)  # the names of the other files must survive a power failure before model.json refers to them
     with atomic_path(path / _MANIFEST, temporary=saving / _MANIFEST) as file:  # replaces the old model
         file.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
-
-
-def _remove_new_folders(path: Path, new: Sequence[Path]) -> None:
-    """Remove what a save that failed has created; folders that hold anything else stay."""
-    with suppress(OSError):
-        if new:
-            (path / _LOCK).unlink(missing_ok=True)
-        for folder in new:
-            folder.rmdir()
 
 
 def _move_to_content_name(part: Path, path: Path, lang: str) -> _File:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, format_bytes
 
 BLOCK_ROWS = 4096  # rows of a sparse matrix that are processed at a time
 _COPY_BYTES = 2**24
@@ -43,7 +43,7 @@ class ScratchArrays:
                     raise
                 folder = self.folder or tempfile.gettempdir()
                 raise Cr5Error(
-                    f"{folder} has no space for {size / 1e9:.1f} GB of scratch files; free some, or use a larger disk"
+                    f"{folder} has no space for {format_bytes(size)} of scratch files; free some, or use a larger disk"
                 ) from error
             return np.frombuffer(mmap.mmap(file.fileno(), size), dtype).reshape(shape)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cr5.errors import Cr5Error, reason
+from cr5.errors import Cr5Error, format_bytes, reason
 
 
 def check_writable(path: Path) -> None:
@@ -30,8 +30,8 @@ def check_free_space(path: Path, needed_bytes: int, purpose: str) -> None:
     free = shutil.disk_usage(_existing(path)).free
     if free < needed_bytes:
         raise Cr5Error(
-            f"{path} is on a disk with {free / 1e9:.2g} GB free, and {purpose} needs about "
-            f"{needed_bytes / 1e9:.2g} GB; free some space, or name a place on another disk"
+            f"{path} is on a disk with {format_bytes(free)} free, and {purpose} needs about "
+            f"{format_bytes(needed_bytes)}; free some space, or name a place on another disk"
         )
 
 

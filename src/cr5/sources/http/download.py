@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, format_bytes
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.http.client import (
     FileVersion,
@@ -29,7 +29,6 @@ from cr5.sources.http.client import (
 from cr5.sources.http.partial_file import (
     PartialFile,
     append_suffix,
-    format_bytes,
     load_record,
     open_partial,
     save_record,

@@ -9,7 +9,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from cr5.errors import Cr5Error, reason
+from cr5.errors import Cr5Error, format_bytes, reason
 from cr5.sources.http.client import FileVersion
 from cr5.storage.atomic import sync
 from cr5.storage.json_files import read_json, write_json
@@ -192,12 +192,3 @@ def _write_error(error: OSError) -> str:
     if error.errno == errno.EFBIG:
         return "too large for this disk or for ulimit -f; use another disk"
     return f"cannot be written, {reason(error)}; repair that"
-
-
-def format_bytes(count: float | None) -> str:
-    """12300000 -> 12.3 MB."""
-    count = count or 0
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count:.0f} bytes"

@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Unpack
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, format_bytes
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.http.client import RetryOptions
 from cr5.sources.http.download import FetchedFile, check, fetch
-from cr5.sources.http.partial_file import format_bytes
 
 MAX_CONNECTIONS = 2  # at once; Wikimedia allows no more
 
