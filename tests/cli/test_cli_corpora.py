@@ -379,9 +379,9 @@ def test_files_of_other_extensions_are_named_with_the_option_that_reads_them(
     assert command("folder", *arguments, "-o", "corpus.jsonl") == 0
     assert (
         "files: 6 found, 2 read, 4 skipped 1: path does not match the pattern (first: "
-        f"{tmp_path}/docs/french/a.txt); show with --pattern and --lang where paths have their language 3: other "
-        "extensions, .adoc 2, none 1; name the format of those that are pages with --as, as in --as adoc=text"
-        in words(capsys.readouterr().out)
+        f"{tmp_path}/docs/french/a.txt; folders: french 1); show with --pattern and --lang where paths have "
+        "their language 3: other extensions, .adoc 2, none 1; "
+        "name the format of those that are pages with --as, as in --as adoc=text" in words(capsys.readouterr().out)
     )
     assert command("folder", *arguments, "--as", "adoc=text", "--lang", "french=fr", "-o", "c.jsonl") == 0
     assert "files: 6 found, 5 read, 1 skipped" in capsys.readouterr().out
@@ -463,7 +463,8 @@ OR_SKIP = ", or skip such input with --on-error skip"
         (["moses", "none.en"], "none.en: no such file or folder; check the spelling"),
         (
             ["moses", "void"],
-            "no aligned files in void; their names must differ only in the language, like train.en and train.fr",
+            "no aligned files in void; their names must differ only in the language at the end, like train.en and "
+            "train.fr, train.en.txt and train.fr.txt, or train_en.txt and train_fr.txt",
         ),
         (["moses", "nil.en", "nil.it"], "the source contains no text; check the files and the options"),
         (["moses", "bad.en", "bad.it"], f"bad.en:1: byte 1 is not UTF-8; convert it with iconv{OR_SKIP}"),

@@ -345,7 +345,10 @@ def test_words_of_a_dictionary_are_normalised_as_by_the_tokeniser(tmp_path: Path
         (b"the\til\tla\n", ", line 1: 3 words instead of 2; write a word, a tab and its translation"),
         (b"\til\n", ", line 1: 1 word instead of 2; write a word, a tab and its translation"),
         (b"a\t\tb\n", ", line 1: 3 columns instead of 2; write a word, a tab and its translation"),
-        (b"city\tcitt\xe0\n", ", line 1: byte 0xe0 is not UTF-8; convert the file with iconv -t utf-8"),
+        (
+            b"city\tcitt\xe0\n",
+            ", line 1: byte 0xe0 is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8",
+        ),
         (b"\n \n", ": no word pairs in this file; write a word, a tab and its translation on each line"),
     ],
 )

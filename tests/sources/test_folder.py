@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5.corpus.documents import Document
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, Cr5Warning
 from cr5.sources import folder
 from cr5.sources.accounting import Accounting
 from cr5.sources.folder import read_folder
@@ -142,9 +142,15 @@ def test_a_name_may_stand_for_a_language(tmp_path: Path) -> None:
         ("it", "a", "uno"),
         ("pt-BR", "a", "um"),
     ]
-    assert accounting.skipped_files.examples == {folder.NOT_IN_PATTERN: str(tmp_path / "french/a.txt")}
+    assert accounting.skipped_files.examples == {
+        folder.NOT_IN_PATTERN: f"{tmp_path / 'french/a.txt'}; folders: french 1"
+    }
+    with pytest.warns(Cr5Warning, match="no page has 'englsh' of `lang`"):
+        assert len(list(read_folder(tmp_path, lang={**names, "englsh": "en"}))) == 3
+    with pytest.raises(CorpusError, match="`lang=english=klingonish`: 'klingonish' is not a language code"):
+        list(read_folder(tmp_path, lang={"english": "klingonish"}))
     tree(tmp_path / "names", {"guide_english.md": "one", "guide_it.md": "uno"})
-    found = list(read_folder(tmp_path / "names", pattern="{concept}_{lang}.md", lang=names))
+    found = list(read_folder(tmp_path / "names", pattern="{concept}_{lang}.md", lang={"english": "en"}))
     assert [(d.lang, d.concept) for d in found] == [("en", "guide"), ("it", "guide")]
 
 

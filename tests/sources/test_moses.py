@@ -260,9 +260,22 @@ def test_a_file_without_a_partner_is_an_error(tmp_path: Path) -> None:
 def test_no_pair_at_all_is_an_error(tmp_path: Path) -> None:
     path = pack(tmp_path / "x.zip", README="?", x__en__gz="?")
     folder = put(tmp_path / "empty")
-    ending = "their names must differ only in the language, like train.en and train.fr"
+    ending = (
+        "their names must differ only in the language at the end, like train.en and train.fr, train.en.txt and "
+        "train.fr.txt, or train_en.txt and train_fr.txt"
+    )
     assert message(path, folder) == f"no aligned files in {path}, {folder}; {ending}"
     assert message() == f"no aligned files in an empty list; {ending}"
+
+
+def test_a_language_after_a_dash_or_underscore_counts_where_two_names_differ_in_it(tmp_path: Path) -> None:
+    names = ("corpus_en.txt", "corpus_pt_BR.txt", "dev-en.txt", "dev-it.txt", "sign-in.txt", "en-de", "en-it")
+    for name in names:
+        (tmp_path / name).write_text(f"{name}\n")
+    accounting = Accounting()
+    found = [(document.concept, document.lang) for document in read_moses([tmp_path], accounting=accounting)]
+    assert found == [("corpus:1", "en"), ("corpus:1", "pt_BR"), ("dev:1", "en"), ("dev:1", "it")]
+    assert accounting.skipped_files.counts == {"no language in its name": 3}
 
 
 def test_two_files_of_a_language_are_an_error(tmp_path: Path) -> None:

@@ -99,3 +99,13 @@ def test_the_command_of_a_new_source_needs_no_code_of_its_own(
     app(["notes", str(tmp_path / "a.txt"), "-o", str(output), *options], standalone_mode=False)
     assert [(document.lang, document.text) for document in read(output)] == [("en", "one one"), ("it", "uno uno")]
     assert "to get longer ones, repeat more with --times" in " ".join(capsys.readouterr().out.split())
+
+
+def test_languages_that_are_not_wanted_and_rows_without_one_are_no_languages_of_the_corpus(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.write_text("a:en:one\na:it:uno\na:fr:\nb:fr:deux\nbroken\n")
+    output = tmp_path / "corpus.jsonl"
+    summary = make_corpus(NOTES, [path], output, langs=["en", "it"], on_error="skip")
+    assert set(summary.by_language()) == {"en", "it"}
+    assert summary.accounting.skipped_documents.counts == {"language not wanted": 2, "no language": 1}
+    assert set(make_corpus(NOTES, [path], output, on_error="skip").by_language()) == {"en", "fr", "it"}

@@ -1,6 +1,7 @@
 """Languages in file names, as corpora and published test sets are named.
 
 train.en, train.en.txt, en.txt           the language is the last part
+train_en.txt, dev-it                     so too, if another name differs only there
 Europarl.en-it.en, tatoeba.deu-eng.deu   one language of the pair before it
 newstest2019-ref.deu.txt                 NTREX and WMT: src and ref belong to the same test set
 eng_Latn.devtest                         FLORES: the language is the first part, before the split
@@ -22,6 +23,7 @@ _NOT_LANGUAGES = """
 _SPLITS = frozenset({"dev", "devtest", "test", "train", "valid", "validation"})
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][a-z0-9]{2,8})*", re.IGNORECASE)
 _LEADING = re.compile(r"[A-Za-z]{2,3}(?=[-_.])")
+_ENDING = re.compile(r"(.+)[-_]([a-z]{2,3}(?:[-_][A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|[0-9]{3}))?)")
 _SIDE = re.compile(r"[-_.](?:src|ref)$")
 # A pair may overlap the one before, as in wiki-en-fr.
 _PAIR = re.compile(r"(?<![A-Za-z0-9])(?=([A-Za-z]{2,3})[-_]([A-Za-z]{2,3})(?![A-Za-z0-9]))")
@@ -32,7 +34,7 @@ def is_language_name(name: str, *, allow_unregistered: bool = False) -> bool:
     plain = re.split(r"[@.]", name)[0]
     return (
         bool(_CODE.fullmatch(plain))
-        and plain.lower() not in _NOT_LANGUAGES.split()
+        and re.split(r"[-_]", plain.lower())[0] not in _NOT_LANGUAGES.split()
         and (allow_unregistered or is_registered(plain))
     )
 
@@ -51,6 +53,13 @@ def split_name(name: str, *, allow_unregistered: bool = False) -> tuple[str, str
     if last in _SPLITS and is_language_name(stem):
         return last, stem
     return plain, ""
+
+
+def split_ending(name: str) -> tuple[str, str]:
+    """``split_name`` for a language after a dash or underscore: dev-en -> dev, en; sign-in, too, seems to have one."""
+    match = _ENDING.fullmatch(name.removesuffix(".txt"))
+    is_language = match and is_language_name(match[2]) and not is_language_name(match[1])
+    return (match[1], match[2]) if match and is_language else (name, "")
 
 
 def leading_language(name: str) -> str:

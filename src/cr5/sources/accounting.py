@@ -5,7 +5,7 @@ Readers have no other way to make a document than ``Accounting.document``, and n
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,12 +36,16 @@ class Accounting:
     """What became of every file and document of a source.
 
     ``on_error`` says what happens at unusable input: an error is raised, or it is skipped. ``output`` is the file that
-    is being written, which is not read if it is below a folder of the source. ``errors`` has the unusable input that
-    was skipped: files, documents, and parts of documents such as lines. All of it is counted in ``skipped_files``,
-    ``skipped_documents`` or ``skipped_parts`` too, with what was skipped for other reasons.
+    is being written, which is not read if it is below a folder of the source. Documents that are skipped in other
+    languages than ``langs`` are counted as not wanted, whatever else is wrong with them. ``errors`` has the unusable
+    input that was skipped: files, documents, and parts of documents such as lines. All of it is counted in
+    ``skipped_files``, ``skipped_documents`` or ``skipped_parts`` too, with what was skipped for other reasons.
     """
 
-    def __init__(self, on_error: OnError = "raise", output: Path | None = None) -> None:
+    def __init__(
+        self, on_error: OnError = "raise", output: Path | None = None, langs: Collection[str] | None = None
+    ) -> None:
+        self._wanted = None if langs is None else set(map(canonical_code, langs))
         self.on_error, self._output = on_error, output.resolve() if output else None
         self.errors = Skipped()
         self.files_found = self.files_read = self.documents_read = 0
@@ -83,15 +87,19 @@ class Accounting:
 
     def skip(self, reason: str, lang: str, example: str, count: int = 1) -> None:
         """Leave out documents that were read, for a reason that is not an error."""
+        lang = canonical_code(lang)
+        if self._wanted is not None and lang and lang not in self._wanted:
+            reason = UNWANTED_LANGUAGE
         self.skipped_documents.add(reason, example, count)
-        self.skipped_of[canonical_code(lang), reason] += count
+        self.skipped_of[lang, reason] += count
 
     @property
     def read(self) -> Counter[str]:
         """The documents of every language that were written or skipped."""
         total = Counter(self.written)
         for (lang, _), count in self.skipped_of.items():
-            total[lang] += count
+            if lang:
+                total[lang] += count
         return total
 
     # Files

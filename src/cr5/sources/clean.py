@@ -59,10 +59,10 @@ class SourceSummary:
         return 100 * self.shared < self.concepts
 
     def by_language(self) -> dict[str, "LanguageSummary"]:
-        """The counts of every language."""
+        """The counts of every language that is wanted."""
         skipped: dict[str, dict[str, int]] = {}
         for (lang, reason), count in self.accounting.skipped_of.items():
-            if reason != UNWANTED_LANGUAGE:
+            if lang and reason != UNWANTED_LANGUAGE:
                 skipped.setdefault(lang, {})[reason] = count
         langs = sorted({*self.documents, *self.guessed, *skipped})
         return {
@@ -154,7 +154,7 @@ def _in_known_languages(
             lang = guess.lang
             if lang == identification.UNKNOWN:
                 message = f"{document.concept}: its language cannot be guessed; name the language in the source"
-                accounting.drop("language unknown", lang, message)
+                accounting.drop("language unknown", "", message)
                 continue
         else:
             try:

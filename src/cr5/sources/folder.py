@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -10,8 +11,8 @@ from typing import Annotated
 
 from cr5.corpus.documents import Document
 from cr5.corpus.file_names import is_language_name
-from cr5.corpus.languages import normalise
-from cr5.errors import CorpusError
+from cr5.corpus.languages import is_registered, normalise
+from cr5.errors import CorpusError, Cr5Warning
 from cr5.sources.accounting import EXTENSION, NO_TEXT, UNWANTED_LANGUAGE, Accounting, UnusableInputError
 from cr5.sources.files import open_source
 from cr5.sources.input_files import files_below
@@ -21,6 +22,7 @@ from cr5.storage.compressed import split_suffix
 
 MAX_PAGE_BYTES = 64 << 20
 SAMPLE_PAGES = 400  # pages of a language that are read to find the lines that most pages repeat
+MAX_FOLDERS = 8  # that are named, of those without a language
 MIN_PAGES = 10  # with fewer pages, a line that half of them share may be a coincidence
 NOT_IN_PATTERN = "path does not match the pattern"
 
@@ -130,6 +132,12 @@ class _Layout:
     def __init__(self, pattern: str, names: Mapping[str, str], formats: Mapping[str, str]) -> None:
         self.pattern, self.names, self.formats = pattern, names, formats
         self.before, self.after = _compile(pattern)
+        self.unused = set(names)
+        for name, code in names.items():
+            if not is_registered(code):
+                raise CorpusError(
+                    f"`lang={name}={code}`: {code!r} is not a language code; give one such as en or pt-BR"
+                )
 
     def format_of(self, path: Path) -> str:
         """The format of a file, "" for an extension that is not read."""
@@ -149,6 +157,7 @@ class _Layout:
                 continue
             for name, lang in names:
                 if right := self.after.fullmatch(path, start.start() + len(name)):
+                    self.unused.discard(name)
                     concept = {**left.groupdict(), **right.groupdict()}["concept"]
                     return lang, self._without_extension(concept)
         return None
@@ -213,10 +222,18 @@ def _find_pages(root: Path, layout: _Layout, accounting: Accounting) -> dict[str
             lang, concept = match
             pages_of.setdefault(lang, []).append((concept, path))
         else:
-            accounting.skip_file(file, NOT_IN_PATTERN)
             unmatched.append(path)
+    folders = Counter(path.split("/")[0] for path in unmatched if "/" in path)
+    listed = ", ".join(f"{name} {count:,}" for name, count in folders.most_common(MAX_FOLDERS))
+    for path in unmatched:
+        accounting.skip_file(root / path, NOT_IN_PATTERN, f"{root / path}; folders: {listed}" if folders else "")
     if not pages_of:
         raise CorpusError(_why_no_page(root, layout, unmatched, accounting))
+    if layout.unused:
+        names = ", ".join(f"{name!r}" for name in sorted(layout.unused))
+        warnings.warn(
+            f"{root}: no page has {names} of `lang` in its path; check the spelling", Cr5Warning, stacklevel=2
+        )
     return pages_of
 
 

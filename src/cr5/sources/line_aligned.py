@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import PurePosixPath
 from typing import IO, NamedTuple, TypeAlias, cast
 
-from cr5.corpus.file_names import partner, split_name
+from cr5.corpus.file_names import partner, split_ending, split_name
 from cr5.errors import CorpusError
 from cr5.sources.accounting import Accounting, UnusableInputError
 from cr5.sources.files import ErrorHandler, lines
@@ -57,18 +57,30 @@ def group_files(
 ) -> list[AlignedFiles]:
     """Group files by folder and stem; files whose names do not have a language are left out.
 
-    A group may have a single file. ``allow_unregistered`` accepts codes of languages that are not registered.
+    A group may have a single file, but not if the language follows a dash or underscore, as in sign-in.txt.
+    ``allow_unregistered`` accepts codes of languages that are not registered.
     """
     groups: dict[tuple[tuple[str, ...], str], AlignedFiles] = {}
+    uncertain: dict[tuple[tuple[str, ...], str], AlignedFiles] = {}
     for file in files:
         stem, lang = split_name(file.name, allow_unregistered=allow_unregistered)
+        found = groups
+        if not lang:
+            stem, lang = split_ending(file.name)
+            found = uncertain
         if not lang:
             accounting.skip_file(file, "no language in its name")
             continue
-        group = groups.setdefault((file.folder, stem), AlignedFiles(stem, {}))
+        group = found.setdefault((file.folder, stem), AlignedFiles(stem, {}))
         other = group.files.setdefault(lang, file)
         if other != file:
             raise CorpusError(f"{file}: seems to be the same text as {other}; keep one of them")
+    for key, group in uncertain.items():
+        if len(group.files) > 1 and key not in groups:
+            groups[key] = group
+        else:
+            for file in group.files.values():
+                accounting.skip_file(file, "no language in its name")
     return list(groups.values())
 
 

@@ -32,7 +32,7 @@ def make_corpus(
     ``langs``, ``drop_foreign``, ``dedupe`` and ``min_unique`` are those of ``clean``. With ``on_error="skip"``,
     unusable input is skipped and counted. The file appears when it is complete, or not at all.
     """
-    summary = SourceSummary(Accounting(on_error, None if str(output) == "-" else Path(output)))
+    summary = SourceSummary(Accounting(on_error, None if str(output) == "-" else Path(output), langs))
 
     def cleaned() -> Iterator[Batch]:
         arguments = source.reader_arguments(options or {}, langs)

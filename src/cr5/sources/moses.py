@@ -31,8 +31,8 @@ def read_moses(
 ) -> Iterator[Document]:
     """Read documents from files, folders and zips; aligned files differ only in the language at the end of the name.
 
-    ``join`` consecutive lines (20 by default) make one document in each language, because a single sentence has too few
-    words to train on. The concept is the name of the files and the number of the first line, "Europarl.en-it:41". A
+    ``join`` consecutive lines (20 by default) make one document in each language. The concept is the name of
+    the files and the number of the first line, "Europarl.en-it:41". A
     line that is empty in one language is left out there; one that is empty in all ends the document. With ``pivot``,
     the concept of a line is the digest of its text in that language, so that the pairs en-it and dan-eng share their
     English lines. ``join`` is then 1, and a pivot text that several pairs or lines contain is yielded each time. Memory
@@ -52,7 +52,8 @@ def read_moses(
     if not groups:
         raise CorpusError(
             f"no aligned files in {', '.join(map(str, paths)) or 'an empty list'}; "
-            "their names must differ only in the language, like train.en and train.fr"
+            "their names must differ only in the language at the end, like train.en and train.fr, train.en.txt and "
+            "train.fr.txt, or train_en.txt and train_fr.txt"
         )
     return chain.from_iterable(
         _documents(name, group, join, pivot, accounting) for name, group in sorted(groups.items())
@@ -124,7 +125,7 @@ MOSES = Source(
     help="""Line-aligned files as OPUS publishes them for Moses: plain, .gz, or in a .zip.
 
     Files belong together whose names differ in the language at their end.
-    A single sentence has too few words to train on, so 20 are joined. Examples:
+    20 lines are joined into a document. Examples:
 
         cr5 corpus moses Europarl.en-it.en Europarl.en-it.it -o corpus.parquet
 

@@ -257,8 +257,7 @@ TMX = Source(
     read_tmx,
     help="""Translation memories: .tmx, .tmx.gz, or in a .zip.
 
-    A single segment has too few words to train on, so those of 20 units
-    are joined.
+    The segments of 20 units are joined into a document.
     Examples:
 
         cr5 corpus tmx memory.tmx -o corpus.parquet

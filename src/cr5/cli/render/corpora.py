@@ -125,8 +125,7 @@ def _then(advice: Mapping[str, str], reason: str) -> str:
 def _warnings(summary: SourceSummary) -> Iterator[str]:
     figures = summary.by_language()
     if empty := [lang for lang, facts in figures.items() if not facts.documents]:
-        names = ", ".join(lang or "texts without a language" for lang in empty)
-        yield f"nothing is left of {names}; see above what was skipped"
+        yield f"nothing is left of {', '.join(empty)}; see above what was skipped"
     if len(figures) > 1 and summary.hardly_shared:
         names = "; ".join(f"{lang}: {', '.join(found)}" for lang, found in list(summary.example_concepts.items())[:4])
         yield (
