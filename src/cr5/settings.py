@@ -129,7 +129,8 @@ def make_settings(preset: str = "default", **changes: Any) -> Settings:
     for name in changes:
         if name not in known:
             hint = get_close_matches(name, known, 1)
-            raise Cr5TypeError(f"there is no setting {name!r}" + (f"; did you mean {hint[0]}?" if hint else ""))
+            way_out = f"; did you mean {hint[0]}?" if hint else f"; the settings are {', '.join(sorted(known))}"
+            raise Cr5TypeError(f"there is no setting {name!r}" + way_out)
     given = {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in changes.items()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,39 @@ def test_the_output_folder_gets_the_run_and_the_split_which_can_be_used_again(
     for given in (split, tmp_path / "out" / "split.json", str(tmp_path / "out" / "split.json")):
         assert evaluate.documents(articles, systems=["floor"], settings=SETTINGS, split=given).scores == run.scores
     assert not any(row.significant for row in evaluate.compare(tmp_path / "out", run))
+
+
+def test_settings_may_be_a_dict_or_a_model(articles: list[Document], run: evaluate.Run) -> None:
+    values: dict[str, Any] = {"rank": 40, "ridge": 0.3, "min_documents": 2, "min_unique": 5}
+    for given in (values, Cr5(**values)):
+        assert evaluate.documents(articles, systems=["floor"], settings=given).scores == run.scores
+    with pytest.raises(Cr5Error, match="`settings` must be a dict of settings, a Cr5 or Settings, not a int"):
+        evaluate.documents(articles, settings=3)  # type: ignore[arg-type]
+
+
+def test_a_run_is_shown_in_one_line_and_read_by_its_means_and_scores(run: evaluate.Run) -> None:
+    assert repr(run).startswith("<Run of documents, documents: aa, bb, cc; ")
+    best = max(mean.precision[1] for mean in run.means())
+    assert f"best P@1 {best:.1f} (" in repr(run)
+    assert len(repr(run)) < 200
+    assert all(0 <= score.precision(1) <= 100 for score in run.scores)
+    assert repr(replace(run, scores=[])).endswith("; no scores>")
+
+
+def test_a_small_corpus_is_refused_with_what_is_needed(articles: list[Document]) -> None:
+    few = [d for d in articles if int(d.concept[1:]) < 30]
+    needed = "an evaluation needs at least 100 concepts that two languages share, there are 30; add documents"
+    with pytest.raises(Cr5Error, match=f"^{needed}$"):
+        evaluate.documents(few)
+    with pytest.raises(Cr5Error, match=f"^{needed}, or change `min_unique` or `max_unique`$"):
+        evaluate.documents(few, settings=SETTINGS)
+    with pytest.raises(Cr5Error, match="`queries=5` is too few; use `queries>=10`"):
+        evaluate.documents(articles, queries=5)
+
+
+def test_a_table_in_place_of_files_is_refused() -> None:
+    with pytest.raises(Cr5Error, match="paths of files are needed, not a DataFrame"):
+        evaluate.sentences("model", pd.DataFrame({"en": ["a"], "it": ["b"]}))
 
 
 class Random(Space):

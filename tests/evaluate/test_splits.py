@@ -192,7 +192,7 @@ def test_transitive_training_needs_a_third_language() -> None:
 
 
 def test_a_corpus_with_too_few_shared_concepts_is_refused() -> None:
-    with pytest.raises(Cr5Error, match=r"at most 99 concepts, but 10 queries.*`min_unique`"):
+    with pytest.raises(Cr5Error, match=r"needs at least 100 concepts .* there are 99.*`min_unique`"):
         make_split(make_corpus([(True, True, True)] * 99), min_unique=2, max_unique=50)
 
 

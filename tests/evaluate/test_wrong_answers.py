@@ -64,6 +64,15 @@ def test_untranslated_candidates_are_counted_and_the_note_names_the_option(
     )
 
 
+def test_a_note_on_a_sample_names_how_many_it_was_drawn_from(
+    corpus: EvaluationCorpus, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cr5.evaluate.wrong_answers.SAMPLED_TEXTS", 20)
+    foreign = rows_of(corpus, documents, "it", "en")
+    (note,) = notes(corpus, {"en": Counter(), "it": Counter({foreign[0]: 2})})
+    assert f" of 20 candidates drawn from {len(corpus.languages['it'])} (" in note
+
+
 def test_the_option_that_the_note_names_exists(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["corpus", "table", "--help"]) == 0
     assert "--drop-foreign" in capsys.readouterr().out

@@ -79,7 +79,9 @@ def test_languages_that_share_one_concept_are_refused(documents: list[Document])
 
 def test_a_language_without_a_usable_document_is_left_out_with_a_warning(documents: list[Document]) -> None:
     apart = counted([replace(d, concept=f"other {d.concept}") if d.lang == "cc" else d for d in documents])
-    with pytest.warns(LanguageLeftOut, match="language cc is left out: of 150 documents, 150 concept in one language"):
+    with pytest.warns(
+        LanguageLeftOut, match="language cc is left out: of 150 documents, 150 whose concept is in one language only"
+    ):
         languages, report = train(apart, chosen())
     assert list(languages) == ["aa", "bb"]
     assert report["corpus"]["languages"]["cc"] == {

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import Documents
@@ -26,6 +26,7 @@ from cr5.evaluate.preparation import (
     path_list,
     prepare_documents,
     reject_if_given,
+    settings_of,
     title,
     variant,
 )
@@ -40,7 +41,7 @@ from cr5.evaluate.tasks.sentences import SENTENCE_QUERIES, SEPARATE_SHARE, evalu
 from cr5.evaluate.tasks.words import evaluate_words
 from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
-from cr5.settings import Settings, make_settings
+from cr5.settings import Settings
 
 DOCUMENT_SYSTEMS = ("cr5", "floor", "bm25", "esa")
 
@@ -50,7 +51,7 @@ def documents(
     *,
     systems: Systems = DOCUMENT_SYSTEMS,
     regimes: Regime | Sequence[Regime] | Literal["all"] = ("joint",),
-    settings: Settings | None = None,
+    settings: Settings | Cr5 | Mapping[str, Any] | None = None,
     langs: str | Sequence[str] | None = None,
     seed: int | None = None,
     queries: int | None = None,
@@ -89,8 +90,8 @@ def documents(
         have. "low-resource": ``low_resource`` of these. "transitive": the two languages share no training concept,
         but each shares some with a third, the bridge. Several, or "all".
     settings
-        The settings of cr5 (``cr5.settings.make_settings(rank=100)``). The other systems use its rank, seed and
-        tokeniser, and the limits of different words apply to the documents of all systems.
+        The settings of cr5: a dict such as {"rank": 100}, a ``Cr5``, or ``Settings``. The other systems use its rank,
+        seed and tokeniser, and the limits of different words apply to the documents of all systems.
     langs
         Only these languages. With ``comparable`` their order decides which paragraphs a language gets.
     seed
@@ -135,7 +136,7 @@ def documents(
         Called before each training. Once it returns true, the run has what was measured by then; if nothing was,
         KeyboardInterrupt is raised.
     """
-    settings = settings or make_settings()
+    settings = settings_of(settings)
     chosen_regimes = choose_regimes(regimes)
     if "low-resource" not in chosen_regimes:
         reject_if_given("only applies to the regime low-resource", low_resource=low_resource)
@@ -184,7 +185,7 @@ def held_out_texts(
     corpus: Documents,
     folder: str | Path,
     *,
-    settings: Settings | None = None,
+    settings: Settings | Cr5 | Mapping[str, Any] | None = None,
     langs: str | Sequence[str] | None = None,
     seed: int | None = None,
     queries: int | None = None,
@@ -204,7 +205,7 @@ def held_out_texts(
     options = SplitOptions(
         langs, seed, queries, candidates, split, comparable=comparable, mask_shared=mask_shared, on_error=on_error
     )
-    settings = settings or make_settings()
+    settings = settings_of(settings)
     held_out = prepare_documents(corpus, settings, options, skipped=skipped, progress=progress)
     Path(folder).mkdir(parents=True, exist_ok=True)
     for lang, texts in held_out.texts.items():

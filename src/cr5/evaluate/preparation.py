@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from cr5.corpus.documents import Batch
 from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import canonical_code, find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
-from cr5.errors import Cr5Error, whole_number
+from cr5.errors import Cr5Error, Cr5TypeError, whole_number
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.report.formatting import list_languages
 from cr5.evaluate.run_builder import RunBuilder
@@ -24,7 +24,7 @@ from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback
-from cr5.settings import Settings
+from cr5.settings import Settings, make_settings
 from cr5.storage.targets import check_writable
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
@@ -55,7 +55,20 @@ class SplitOptions:
 
 
 def path_list(paths: Paths) -> list[str | Path]:
+    """One path or several as a list; raises Cr5TypeError for anything else, such as a table."""
+    if not isinstance(paths, str | Path | Sequence | Iterator):
+        raise Cr5TypeError(f"paths of files are needed, not a {type(paths).__name__}; write it to a file first")
     return [paths] if isinstance(paths, str | Path) else list(paths)
+
+
+def settings_of(given: Settings | Cr5 | Mapping[str, Any] | None) -> Settings:
+    """Settings from any of the forms in which the evaluation takes them."""
+    if given is None or isinstance(given, Mapping):
+        return make_settings(**given or {})
+    settings = given.settings if isinstance(given, Cr5) else given
+    if not isinstance(settings, Settings):
+        raise Cr5TypeError(f"`settings` must be a dict of settings, a Cr5 or Settings, not a {type(given).__name__}")
+    return settings
 
 
 def choose_regimes(regimes: Regime | Sequence[Regime] | Literal["all"]) -> list[Regime]:

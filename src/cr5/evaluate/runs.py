@@ -176,6 +176,14 @@ class Run:
     roles: dict[str, SystemRole] = field(default_factory=dict)
     example_seed: int | None = None
 
+    def __repr__(self) -> str:
+        """The task, the systems and the best P@1: everything else would fill pages."""
+        systems = ", ".join(dict.fromkeys(score.system for score in self.scores))
+        means = {group: float(np.mean([s.precision() for s in self.select(*group)])) for group in self.groups()}
+        best = max(means, key=means.__getitem__, default=None)
+        scores = f"{systems}; best P@1 {means[best]:.1f} ({', '.join(best)})" if best else "no scores"
+        return f"<Run of {self.task}, {self.title}; {scores}>"
+
     def role(self, system: str) -> SystemRole:
         """What a system is in the comparison."""
         return self.roles.get(system) or role_of(system)

@@ -184,10 +184,13 @@ def make_split(
         pairs.append(PairQueries((a, b), names["test"], names["validation"]))
     if not pairs:
         most = max((int((eligible[a] & eligible[b]).sum()) for a, b in combinations(langs, 2)), default=0)
+        if queries < MIN_QUERIES:
+            raise Cr5Error(f"`queries={queries}` is too few; use `queries>={MIN_QUERIES}`")
+        limits = ", or change `min_unique` or `max_unique`" if min_unique > 1 or max_unique < 10**9 else ""
+        paragraphs = "; with `comparable=True`, documents need one paragraph a line" if corpus.comparable else ""
         raise Cr5Error(
-            f"no two languages share enough documents of suitable length: at most {most} concepts, but {MIN_QUERIES} "
-            f"queries, a tenth of the concepts, are needed; add documents, or change `min_unique` or `max_unique`. "
-            "With `comparable=True`, documents need one paragraph a line"
+            f"an evaluation needs at least {MIN_QUERIES / MAX_QUERY_SHARE:.0f} concepts that two languages share, "
+            f"there are {most}; add documents{limits}{paragraphs}"
         )
     chosen_candidates = {}
     for lang, has_concept in present.items():

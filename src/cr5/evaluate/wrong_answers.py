@@ -51,22 +51,28 @@ def describe_wrong_answers(
                 foreign[row] = guess
         named = {row: titles[int(rows[lang][row])] for row in [*foreign, *(row for row, _ in wrong.hubs)]}
         if foreign:
-            notes.append(_note_foreign(lang, sample, foreign, wrong, named))
+            notes.append(_note_foreign(lang, sample, len(rows[lang]), foreign, wrong, named))
         if hubs := [(row, count) for row, count in wrong.hubs if row not in foreign]:
             notes.append(_note_hubs(lang, hubs, wrong, named))
     return notes
 
 
 def _note_foreign(
-    lang: str, sample: Sequence[int], foreign: Mapping[int, Guess], wrong: WrongAnswers, titles: Mapping[int, str]
+    lang: str,
+    sample: Sequence[int],
+    candidates: int,
+    foreign: Mapping[int, Guess],
+    wrong: WrongAnswers,
+    titles: Mapping[int, str],
 ) -> str:
+    drawn = f" drawn from {candidates:,}" if len(sample) < candidates else ""
     in_sample = sum(row in foreign for row in sample)
     languages = Counter(guess.lang for guess in foreign.values()).most_common(3)
     listed = ", ".join(code for code, _ in languages)
     failed, affected = wrong.counts.total(), sum(wrong.counts[row] for row in foreign)
     text = (
-        f"{lang}: {in_sample:,} of {len(sample):,} candidates ({100 * in_sample / len(sample):.1f} %) are evidently in "
-        f"another language ({listed}; such as “{titles[next(iter(foreign))]}”)"
+        f"{lang}: {in_sample:,} of {len(sample):,} candidates{drawn} ({100 * in_sample / len(sample):.1f} %) are "
+        f"evidently in another language ({listed}; such as “{titles[next(iter(foreign))]}”)"
     )
     if affected:
         text += f", and such texts are the first answer to {affected:,} of {failed:,} failed queries"

@@ -26,6 +26,12 @@ _EXPLANATIONS = {
     RARE_WORDS: "no word is in `min_documents={min_documents}` documents, which can be lowered",
     NO_COUNTERPART: "the documents of the concept in other languages are left out",
 }
+_OF_DOCUMENTS = {
+    NO_WORD: "without a word",
+    ONE_LANGUAGE: "whose concept is in one language only",
+    RARE_WORDS: "with only rare words",
+    NO_COUNTERPART: "whose counterparts are left out",
+}  # after a number of documents, where the reason itself does not fit
 REASONS = tuple(_EXPLANATIONS)
 """Why documents are left out; a document is counted under one of these."""
 
@@ -116,7 +122,8 @@ def select_documents(corpus: CountedCorpus, weighting: Weighting) -> Selection:
 def list_reasons(documents: Usage, weighting: Weighting) -> str:
     """Why documents are left out: every reason, with the number of documents and what it means."""
     reasons = [
-        f"{count:,} {reason} ({explain_reason(reason, weighting)})" for reason, count in documents.left_out.items()
+        f"{count:,} {_OF_DOCUMENTS.get(reason, reason)} ({explain_reason(reason, weighting)})"
+        for reason, count in documents.left_out.items()
     ]
     return f"of {documents.read:,} documents, {'; '.join(reasons)}"
 
