@@ -13,7 +13,7 @@ from cr5._typing import Array
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error, MissingPackageError
-from cr5.evaluate.report.facts import accounting
+from cr5.evaluate.report.facts import accounting, describe_facts
 from cr5.evaluate.report.formatting import describe_failures
 from cr5.evaluate.runs import REGIMES, Run
 from cr5.evaluate.splits import Split, make_split, training_rows
@@ -71,7 +71,9 @@ def test_cr5_finds_the_counterparts_in_every_regime(run: Run) -> None:
     for regime in REGIMES:
         assert p1(run, "cr5", regime) > 10 * 100 / 160
         assert len(run.select("cr5", regime, "csls")) == 6
-    [note] = run.notes  # a pair without common concepts shares 120 of them each with the third language
+    [note] = [
+        note for note in run.notes if " transitive " in note and "shares only" in note
+    ]  # a pair without common concepts shares 120 of them each with the third language
     assert note.startswith("cr5, transitive aa-bb: language aa shares only 120 concepts with the others")
 
 
@@ -95,6 +97,28 @@ def test_the_ranks_are_those_of_a_model_that_is_trained_and_queried_by_hand(
         concepts = run.direction(score.source, score.target).concepts
         assert score.ranks == [expected[name] for name in concepts]
         assert score.candidates == len(names)
+
+
+def test_the_report_has_the_rank_that_was_used(held_out: HeldOutDocuments) -> None:
+    settings = make_settings(**madeup.SETTINGS | {"rank": "auto"})
+    run = evaluate_documents(
+        held_out, {"cr5": cr5_system(settings)}, title="lowered", rank=300, facts={"settings": settings.to_json()}
+    )
+    used = run.trained[0].report["rank"]
+    assert run.facts["rank"] == used < 300
+    described = describe_facts(run.facts)
+    [table] = [table for table in described.tables if table.title == "settings of cr5"]
+    assert (described.single["rank"], table.rows["rank"]) == (str(used), [f"auto ({used})", ""])
+
+
+def test_a_language_with_too_few_documents_for_queries_is_noted(documents: list[Document]) -> None:
+    few = read_texts(in_batches([d for d in documents if d.lang != "cc" or int(d.concept[1:]) < 20]), Tokeniser())
+    held_out = hold_out(few, make_split(few, min_unique=5, max_unique=1000))
+    run = evaluate_documents(held_out, {"cr5": cr5_system(SETTINGS)}, title="few", rank=40)
+    assert (
+        "cc has no queries: it shares 20 concepts with another language at most, and 10 queries, a tenth of the "
+        "concepts, are needed" in run.notes
+    )
 
 
 def shuffled(system: System) -> System:

@@ -114,6 +114,11 @@ def test_short_and_long_texts_train_by_default(documents: list[Document]) -> Non
     assert report["corpus"]["documents"]["left_out"] == {"too short": 200, "too long": 4}
 
 
+def test_a_corpus_whose_concepts_do_not_match_is_refused_with_one_of_each_language(documents: list[Document]) -> None:
+    renamed = [replace(d, concept=f"{d.lang}/{d.concept}") for d in documents[:90]]
+    assert_refused(counted(renamed), "names of the concepts do not match (aa: aa/Q", "; bb: bb/Q", ridge=0.3)
+
+
 # Ranks
 
 
@@ -148,6 +153,9 @@ def test_the_default_rank_is_lowered_for_a_small_corpus_with_a_warning(
     settings = {name: value for name, value in madeup.SETTINGS.items() if name != "rank"} | {"ridge": ridge}
     with pytest.warns(RankLowered, match=f"the rank is {expected} instead of 300") as caught:
         model = Cr5(**settings).fit([d for d in documents if int(d.concept[1:]) < 50])
+    assert (
+        f'50 shared concepts, of which `ridge="auto"` holds out {49 - expected}, allow' in str(caught[0].message)
+    ) == (ridge == "auto")
     assert model.rank == model.report["rank"] == expected
     assert model.encode(["some text"], "aa").shape == (1, expected)
     assert model.report["notes"] == [str(caught[0].message), few_concepts_note(50)]

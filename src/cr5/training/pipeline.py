@@ -25,7 +25,7 @@ from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.ridge import RIDGES, RidgePath, held_out_count, select_ridge
-from cr5.training.selection import CorpusUsage, few_concepts_note, list_reasons, select_documents
+from cr5.training.selection import NO_COUNTERPART, CorpusUsage, few_concepts_note, list_reasons, select_documents
 from cr5.training.solver import OVERSAMPLING, Fit, memory_needed, solve
 
 
@@ -57,7 +57,7 @@ def train(
         check_code(lang)  # now, not when the model is saved after an hour
     selection = select_documents(corpus, settings.weighting)
     chosen, vocabularies, usage = selection.corpus, selection.vocabularies, selection.usage
-    _check(usage, settings.weighting)
+    _check(corpus, usage, settings.weighting)
     notes = selection.warnings(settings.weighting)
     for note in notes:  # now, so that a caller who cares can stop
         warnings.warn(note, stacklevel=3)
@@ -95,7 +95,7 @@ def train(
         )
         warnings.warn(warning, NotConverged, stacklevel=3)
     if asked == "auto" and rank < DEFAULT_RANK:
-        notes.append(_rank_lowered(rank, usage.concepts.used))
+        notes.append(_rank_lowered(rank, usage.concepts.used, settings))
         warnings.warn(notes[-1], stacklevel=3)
     maps = metric_maps(fit, settings, max_documents_per_concept(concepts))
     languages = {
@@ -237,7 +237,7 @@ def choose_rank(settings: Settings, concepts: int, words: int) -> int:
 
     The default rank is lowered to what they allow; raises CorpusError for a larger one that was asked for.
     """
-    held_out = held_out_count(concepts) if settings.ridge == "auto" else 0
+    held_out = _held_out(settings, concepts)
     largest = min(concepts - held_out - 1, words)
     if largest < 1:
         raise CorpusError(f"the languages share {concepts} concept, and 2 or more are needed; add documents")
@@ -252,14 +252,21 @@ def choose_rank(settings: Settings, concepts: int, words: int) -> int:
     return settings.rank
 
 
-def _rank_lowered(rank: int, concepts: int) -> Cr5Warning:
+def _rank_lowered(rank: int, concepts: int, settings: Settings) -> Cr5Warning:
+    held_out = _held_out(settings, concepts)
+    of_them = f', of which `ridge="auto"` holds out {held_out:,},' if held_out else ""
     return RankLowered(
-        f"the rank is {rank} instead of {DEFAULT_RANK}: {concepts:,} shared concepts allow no more; "
+        f"the rank is {rank} instead of {DEFAULT_RANK}: {concepts:,} shared concepts{of_them} allow no more; "
         "more documents would help"
     )
 
 
-def _check(usage: CorpusUsage, weighting: Weighting) -> None:
+def _held_out(settings: Settings, concepts: int) -> int:
+    """How many of these concepts are held out to choose the ridge."""
+    return held_out_count(concepts) if settings.ridge == "auto" else 0
+
+
+def _check(corpus: CountedCorpus, usage: CorpusUsage, weighting: Weighting) -> None:
     """Raise CorpusError for a corpus that nothing can be learned from."""
     if not usage.languages:
         raise CorpusError("there is no document to train on; check the corpus and `langs`")
@@ -267,4 +274,12 @@ def _check(usage: CorpusUsage, weighting: Weighting) -> None:
         name = next(iter(usage.languages))
         raise CorpusError(f"the corpus has documents in one language only ({name}); give two languages or more")
     if not usage.documents.used:
-        raise CorpusError(f"no document can be trained on: {list_reasons(usage.documents, weighting)}")
+        examples = "" if usage.concepts.left_out.get(NO_COUNTERPART) else _example_concepts(corpus)
+        raise CorpusError(f"no document can be trained on: {list_reasons(usage.documents, weighting)}{examples}")
+
+
+def _example_concepts(corpus: CountedCorpus) -> str:
+    """The first concept of some languages, for a corpus of which no concept is in two."""
+    first = {lang: corpus.concepts[d.concepts[0]] for lang, d in list(corpus.languages.items())[:4]}
+    names = "; ".join(f"{lang}: {concept}" for lang, concept in first.items())
+    return f"; probably the names of the concepts do not match ({names})"

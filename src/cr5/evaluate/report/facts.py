@@ -119,6 +119,8 @@ def _describe_settings(described: Facts, value: Any) -> None:
         name: [_setting(setting), "" if setting == default.get(name) else _setting(default.get(name))]
         for name, setting in actual.items()
     }
+    if actual["rank"] == "auto" and "rank" in described.single:
+        rows["rank"][0] = f"auto ({described.single['rank']})"
     described.tables.append(FactTable("settings of cr5", ["value", "default, if different"], rows))
 
 

@@ -15,6 +15,7 @@ from cr5.evaluate.run_builder import Condition, RunBuilder
 from cr5.evaluate.runs import CslsOver, Regime, Run, TrainedSystem
 from cr5.evaluate.splits import (
     LOW_RESOURCE,
+    MIN_QUERIES,
     PairQueries,
     QuerySet,
     Split,
@@ -186,6 +187,7 @@ def evaluate_documents(
     split, filtered = held_out.split, held_out.filtered_corpus
     builder = RunBuilder(seed)
     run_facts = _facts(held_out, variant, regimes, rank, seed, low_resource) | dict(facts or {})
+    _note_languages_without_queries(builder, split, filtered)
     if "transitive" in regimes:
         choose_bridge(split, filtered, split.pairs[0].langs, bridge)  # fail early
     wanted = None if pairs is None else [set(pair) for pair in pairs]
@@ -202,7 +204,7 @@ def evaluate_documents(
             if should_stop():
                 missing = f"{total - done} of {total} trainings are missing"
                 builder.notes.append(f"stopped before {training.label}, {name}: {missing}")
-                return builder.build("documents", title, run_facts)
+                return builder.build("documents", title, run_facts | {"rank": _used_ranks(builder.trained, rank)})
             progress(Progress("train and evaluate", done, total, f"{training.label}: {name}"))
             langs, space, started = list(training.texts), None, time.perf_counter()
             with builder.record_failure(name, regime, langs if regime == "joint" else group[0].langs):
@@ -217,7 +219,25 @@ def evaluate_documents(
             builder.trained.append(TrainedSystem(name, regime, langs, seconds, report))
             _query(builder, held_out, training, name, space, [variant, training.details, name], counterparts)
     builder.notes += describe_wrong_answers(held_out.corpus, held_out.rows, builder.wrong_answers, seed)
-    return builder.build("documents", title, run_facts)
+    return builder.build("documents", title, run_facts | {"rank": _used_ranks(builder.trained, rank)})
+
+
+def _used_ranks(trained: Sequence[TrainedSystem], rank: int) -> int | str:
+    """The rank that the systems were trained with: less than the given one where few concepts allow no more."""
+    used = sorted({int(each.report["rank"]) for each in trained if "rank" in each.report}) or [rank]
+    return used[0] if len(used) == 1 else f"{used[0]} to {used[-1]}"
+
+
+def _note_languages_without_queries(builder: RunBuilder, split: Split, corpus: EvaluationCorpus) -> None:
+    concepts = {lang: set(corpus.languages[lang].concepts.tolist()) for lang in split.langs}
+    queried = {lang for pair in split.pairs for lang in pair.langs}
+    for lang in split.langs:
+        if lang not in queried:
+            most = max(len(concepts[lang] & concepts[other]) for other in split.langs if other != lang)
+            builder.notes.append(
+                f"{lang} has no queries: it shares {most:,} concepts with another language at most, and "
+                f"{MIN_QUERIES} queries, a tenth of the concepts, are needed"
+            )
 
 
 def _training_set(
