@@ -324,7 +324,7 @@ def test_languages_that_do_not_fit_the_texts_are_refused(model: Cr5) -> None:
         model.encode(["one", "two"], [None, "xx"])
     with pytest.raises(TypeError, match=r"^`lang\[1\]` is 5, not a language code; convert it$"):
         model.encode(["one", "two"], ["aa", 5])  # type: ignore[list-item]
-    with pytest.raises(Cr5Error, match=r"^there is no language to choose from; fit the model first"):
+    with pytest.raises(Cr5Error, match=r"fit the model first$"):
         Cr5(rank=3).encode("one")
 
 

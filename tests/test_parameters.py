@@ -94,6 +94,29 @@ def test_a_parameter_that_is_refused_changes_nothing(model: Cr5) -> None:
     assert model.langs
 
 
+def test_what_is_no_language_or_text_is_refused_by_its_parameter(model: Cr5) -> None:
+    calls: dict[str, Any] = {
+        "`lang` is 5, not a language code; convert it": lambda: model.encode("x", lang=5),  # type: ignore[arg-type]
+        "`lang` is b'en', not a language code; decode it": lambda: model.encode("x", lang=b"en"),  # type: ignore[arg-type]
+        "`texts` is b'x', not a string; decode it": lambda: model.encode(b"x"),  # type: ignore[arg-type]
+        "`text` is None, not a string; give one text": lambda: model.guess_language(None),  # type: ignore[arg-type]
+        "`text` is 5, not a string; give one text": lambda: model.encode_text(5, "aa"),  # type: ignore[arg-type]
+        "`lang` is 7, not a language code; convert it": lambda: model.encode_text("x", 7),  # type: ignore[arg-type]
+    }
+    for message, call in calls.items():
+        with pytest.raises(Cr5TypeError) as caught:
+            call()
+        assert str(caught.value) == message
+
+
+def test_a_model_that_is_not_fitted_says_so() -> None:
+    for call in (lambda: Cr5().encode("a"), lambda: Cr5().guess_language("a")):
+        with pytest.raises(Cr5Error, match=r"^the model is not fitted yet, it has no languages; fit the model first$"):
+            call()
+    with pytest.raises(Cr5Error, match=r"^there is no document to train on; check the corpus, and the languages if"):
+        Cr5().fit([])
+
+
 def test_one_language_may_be_a_string(model: Cr5, model_folder: Any) -> None:
     assert Cr5.load(model_folder, langs="aa").langs == ["aa"]
     assert [guess.lang for guess in model.guess_languages(["kaka"], langs="bb")] == ["bb"]

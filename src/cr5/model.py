@@ -16,7 +16,7 @@ from cr5._typing import Array, Intercept, Ints
 from cr5.corpus.identification import Guess
 from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
-from cr5.corpus.texts import Texts, code_list, one_or_several, text_list
+from cr5.corpus.texts import Texts, code_list, one_or_several, one_text, text_list
 from cr5.errors import Cr5Error, Interrupted, one_of, whole_number
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.language_guess import GuesserCache, LanguageGuesser
@@ -271,7 +271,7 @@ class Cr5:
     def encode_text(self, text: str, lang: str) -> EncodedText:
         """Tokenise a text once, for its vector as in ``encode`` and its coverage as in ``coverage``."""
         lang = self.find_language(lang)
-        index, words = self._vocabulary(lang).index, self.settings.tokeniser.words(text, lang)
+        index, words = self._vocabulary(lang).index, self.settings.tokeniser.words(one_text(text), lang)
         coverage = np.float32(sum(word in index for word in words) / max(len(words), 1))
         return EncodedText(words, self._vector(words, lang), float(coverage))
 
@@ -299,7 +299,7 @@ class Cr5:
 
     def guess_language(self, text: str, langs: str | Iterable[str] | None = None) -> Guess:
         """The most probable language of one text, as in ``guess_languages``."""
-        return self.guess_languages([text], langs)[0]
+        return self.guess_languages([one_text(text)], langs)[0]
 
     def similar_words(self, word: str, lang: str, to: str, k: int = 10) -> list[tuple[str, float]]:
         """The words of language ``to`` whose vectors have the largest cosine with a word of ``lang``."""
@@ -379,7 +379,7 @@ class Cr5:
     def _guesser(self, langs: str | Iterable[str] | None = None) -> LanguageGuesser:
         chosen = tuple(self.langs if langs is None else map(self.find_language, one_or_several(langs)))
         if not chosen:
-            raise Cr5Error("there is no language to choose from; fit the model first, or give `langs`")
+            raise Cr5Error("`langs` is empty; name a language" if self.langs else _NOT_FITTED)
         return self._guessers.get(chosen, self._words, self.settings.tokeniser)
 
     def _encode(self, texts: list[str], codes: Sequence[str | None]) -> Array:
@@ -432,6 +432,7 @@ class Cr5:
         return VectorParts([language.words[i] for i in X.indices], summands / norm, vector / norm)
 
 
+_NOT_FITTED = "the model is not fitted yet, it has no languages; fit the model first"
 _SETTING_NAMES = [row.name for row in setting_rows()]
 Cr5.__doc__ = f"{Cr5.__doc__}\n{indent(settings_docstring(), '    ')}\n"
 

@@ -254,12 +254,38 @@ def test_columns_that_are_missing_are_named_beside_those_that_are_there() -> Non
         ([("Q1", "en")], "document 1: a tuple of 2; give (concept, lang, text)"),
         ([("Q1", "en", "a"), 5], "document 2: 5; give Documents, dicts, tuples (concept, lang, text), a DataFrame"),
         (iter(["a text"]), "document 1: 'a text'; give Documents"),
-        (["no such file"], "no such file: no such file or folder; check the spelling"),
+        (
+            ["a b c", "d e f"],
+            "a b c: no such file or folder; check the spelling; strings are paths, and documents are Docu",
+        ),
+        ("a b c", "a b c: no such file or folder; check the spelling"),
         (["word " * 1000], "file name too long; give Documents, dicts"),
     ],
 )
 def test_what_is_no_document_is_refused(documents: Any, complaint: str) -> None:
     assert complaint in message(documents)
+
+
+def test_integer_concepts_that_pandas_made_floats_are_explained() -> None:
+    frame = pd.DataFrame({"concept": [1, 2, 3, None], "lang": "en", "text": "a"})
+    assert message(frame) == (
+        "row 4: field 'concept' is nan, which makes floats of the others; leave such rows out with dropna, and convert "
+        'the column with astype("Int64")'
+    )
+    assert message(frame.dropna()) == (
+        "row 1: field 'concept' is 1.0, not a string; "
+        'convert it to an integer, a column of pandas with astype("Int64")'
+    )
+    assert [d.concept for d in found(frame.dropna().astype({"concept": "Int64"}))] == ["1", "2", "3"]
+    assert message(frame.astype({"concept": "Int64"})) == f"row 4: field 'concept' is <NA>; {NEEDS}"
+
+
+def test_the_columns_of_a_wide_table_are_to_become_rows() -> None:
+    wide = pd.DataFrame({"id": ["Q1"], "en": ["a dog"], "it": ["un cane"]})
+    assert message(wide).endswith('make rows with pandas: melt(id_vars=..., var_name="lang", value_name="text")')
+    assert message(pl.DataFrame({"id": ["Q1"], "en": ["a dog"], "it": ["un cane"]})).endswith(
+        'make rows with unpivot(index=..., variable_name="lang", value_name="text")'
+    )
 
 
 @pytest.mark.parametrize(
@@ -331,7 +357,7 @@ def test_texts_come_out_of_any_sequence(texts: Any) -> None:
         ([3], "`texts[0]` is 3, not a string; convert it"),
         ([["a"]], "`texts[0]` is a list, not a string"),
         (np.array([["a", "b"]]), "`texts[0]` is a list, not a string"),
-        (b"bytes", "`texts` is b'bytes'; give a list of strings, or one column of a table"),
+        (b"bytes", "`texts` is b'bytes', not a string; decode it"),
         (None, "`texts` is None; give a list of strings"),
         (PANDAS, "`texts` is a DataFrame; give a list of strings, or one column of a table"),
         (pl.DataFrame(COLUMNS), "`texts` is a DataFrame"),

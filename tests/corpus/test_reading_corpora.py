@@ -413,6 +413,7 @@ def test_a_file_can_be_rewritten_while_it_is_read() -> None:
 @pytest.mark.parametrize(
     ("path", "complaint"),
     [
+        ("c", f"c: the name has no suffix; the formats are {FORMATS}"),
         ("c.txt", f"c.txt: unknown suffix '.txt'; the formats are {FORMATS}"),
         ("c.parquet.gz", f"c.parquet.gz: unknown suffix '.parquet.gz'; the formats are {FORMATS}"),
         ("no/c.csv", "no/c.csv: the folder no does not exist; create it first"),

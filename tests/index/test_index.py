@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -318,6 +319,35 @@ def test_recall_is_the_share_of_true_neighbours_without_the_query_itself(
             of[lang] += tuple(np.round(vector, 5).tolist()) in drawn
     assert sum(of.values()) == 30
     assert min(of.values()) >= 4  # drawn from all of the index
+
+
+def test_one_vector_is_one_query_and_a_wrong_shape_is_named(full: Index, model: Cr5) -> None:
+    vectors = model.encode([madeup.word("aa", 5)], "aa")
+    ids = [[hit.id for hit in hits] for hits in full.nearest(vectors, "aa")]
+    assert [[hit.id for hit in hits] for hits in full.nearest(vectors[0], "aa")] == ids
+    for wrong in (vectors[:, :7], vectors[None]):
+        expected = f"`vectors` has the shape {wrong.shape}; the index needs queries x 60, as its model encodes them"
+        assert refused(partial(full.nearest, wrong, "aa")) == expected
+
+
+def test_a_closed_index_says_so(index: Index) -> None:
+    index.close()
+    index.close()
+    for call in (
+        lambda: index.search("kaka", "aa"),
+        lambda: index.add(FEW),
+        lambda: index.delete("aa:Q001"),
+        index.count,
+    ):
+        assert refused(call) == "the index is closed; open it again"
+
+
+@pytest.mark.parametrize("lang", [None, "aa"])
+def test_a_query_that_is_no_text_is_refused(full: Index, lang: str | None) -> None:
+    wrong: Any
+    for wrong, shown in ((None, "None"), (["a"], "a list"), (5, "5")):
+        for call in (full.search, full.query):
+            assert refused(partial(call, wrong, lang)) == f"`text` is {shown}, not a string; give one text"
 
 
 def test_one_language_or_id_may_be_a_string(full: Index, index: Index) -> None:
@@ -749,9 +779,7 @@ def test_the_confidence_of_a_guess_is_its_posterior_probability(encyclopedia: Cr
     assert encyclopedia.guess_language("  123 ?").confidence == pytest.approx(0.25)
     assert encyclopedia.guess_language("cane", ["en", "vi"]).lang == "en"
     assert encyclopedia.guess_language("cane", ["da"]) == ("da", 1.0)
-    assert refused(lambda: encyclopedia.guess_language("cane", [])) == (
-        "there is no language to choose from; fit the model first, or give `langs`"
-    )
+    assert refused(lambda: encyclopedia.guess_language("cane", [])) == ("`langs` is empty; name a language")
 
 
 @pytest.mark.slow

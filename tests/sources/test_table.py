@@ -254,6 +254,12 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         assert message(tmp_path / f"x.{suffix}") == expected
 
 
+def test_a_wide_table_says_how_its_columns_are_named(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id,en,it\n1,a dog,un cane\n")
+    expected = "no column 'concept', only id, en, it; name the column of every language with `wide=en=en` `wide=it=it`"
+    assert message(tmp_path / "x.csv") == f"x.csv: {expected}"
+
+
 def test_no_column_of_text_is_refused(tmp_path: Path) -> None:
     expected = "no text column; name one in `text_column`, or one for each language in `wide`"
     assert message(tmp_path / "x.csv", text_column=[]) == message(tmp_path / "x.csv", wide={}) == expected

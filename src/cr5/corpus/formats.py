@@ -57,7 +57,8 @@ def split_format(name: str) -> tuple[str, str]:
 def describe_unknown_suffix(name: str) -> str:
     """The message about a file whose suffix is none of the formats."""
     suffixes = Path(name).suffixes[-2:] if Path(name).suffix in SUFFIXES else [Path(name).suffix]
-    return f"{name}: unknown suffix '{''.join(suffixes)}'; the formats are {FORMAT_NAMES}"
+    problem = f"unknown suffix '{''.join(suffixes)}'" if any(suffixes) else "the name has no suffix"
+    return f"{name}: {problem}; the formats are {FORMAT_NAMES}"
 
 
 # JSONL and CSV

@@ -28,8 +28,8 @@ from cr5.corpus.documents import (
     with_canonical_codes,
 )
 from cr5.corpus.formats import check_columns, check_rows, is_accepted_type
-from cr5.corpus.languages import canonical_code
-from cr5.corpus.reading import CorpusReader, read_batches
+from cr5.corpus.languages import canonical_code, language_columns
+from cr5.corpus.reading import CorpusReader, MissingPathError, read_batches
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import ErrorReporter, NumberedRecords, Record, RecordError, split_by_size
 from cr5.corpus.texts import describe, is_missing, is_table, one_or_several, remedy
@@ -75,6 +75,10 @@ def in_batches(
     if (paths := _paths(documents)) is not None:
         try:
             return read_batches(paths, langs=langs, on_error=on_error, skipped=skipped, batch_rows=batch_rows)
+        except MissingPathError as error:
+            if isinstance(documents, str | PathLike):
+                raise
+            raise CorpusError(f"{error}; strings are paths, and documents are {_KINDS}") from None
         except OSError as error:  # a text that is no path can be too long for one
             raise CorpusError(f"{quoted(str(error.filename))}: {reason(error)}; give {_KINDS}") from error
     if isinstance(documents, Mapping):
@@ -167,7 +171,9 @@ def _value(value: object, name: str) -> object:
         raise RecordError("missing field", f"field '{name}' is {describe(value)}; {_NEEDS}")
     if name == "concept" and isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)
-    raise RecordError("wrong type", f"field '{name}' is {describe(value)}, not a string; {remedy(value)}")
+    is_whole = name == "concept" and isinstance(value, float) and value.is_integer()
+    advice = 'convert it to an integer, a column of pandas with astype("Int64")' if is_whole else remedy(value)
+    raise RecordError("wrong type", f"field '{name}' is {describe(value)}, not a string; {advice}")
 
 
 # Tables
@@ -176,9 +182,22 @@ def _value(value: object, name: str) -> object:
 def _check_tables(tables: Iterable[Any], report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
     row = 1
     for table in tables:
+        if hasattr(table, "iloc"):
+            _check_pandas_concepts(table, row)
         for part in _parts(table, options):
             yield from _check_part(part, row, report, options)
             row += len(part)
+
+
+def _check_pandas_concepts(frame: Any, first: int) -> None:
+    """An error that names the row of a missing concept, because of which pandas made floats of the integers."""
+    concepts = frame.get("concept")
+    if getattr(getattr(concepts, "dtype", None), "kind", "") != "f" or not (missing := concepts.isna()).any():
+        return
+    raise CorpusError(
+        f"row {first + int(missing.to_numpy().argmax())}: field 'concept' is nan, which makes floats of the others; "
+        'leave such rows out with dropna, and convert the column with astype("Int64")'
+    )
 
 
 def _parts(table: Any, options: ReadOptions) -> Iterator[Any]:
@@ -186,7 +205,7 @@ def _parts(table: Any, options: ReadOptions) -> Iterator[Any]:
     if hasattr(table, "collect") and hasattr(table, "lazy"):  # a LazyFrame of polars
         table = table.collect()
     names = _column_names(table)
-    if problem := check_columns(names, remedy="; rename columns that have other names"):
+    if problem := check_columns(names, remedy=_column_remedy(table, names)):
         raise CorpusError(f"{type(table).__name__}: {problem}")
     wanted = [name for name in SCHEMA.names if name in names]
     if hasattr(table, "iloc"):  # pandas
@@ -197,6 +216,15 @@ def _parts(table: Any, options: ReadOptions) -> Iterator[Any]:
         for begin in range(0, batch.num_rows, options.batch_rows):
             part = batch.slice(begin, options.batch_rows).select(wanted)
             yield from split_by_size(part, options.limits.batch_bytes)
+
+
+def _column_remedy(table: Any, names: Sequence[str]) -> str:
+    """What to do about a missing column; in a wide table, languages have to become rows."""
+    if not language_columns(names):
+        return "; rename columns that have other names"
+    if hasattr(table, "unpivot"):  # polars
+        return '; of columns of languages, make rows with unpivot(index=..., variable_name="lang", value_name="text")'
+    return '; of columns of languages, make rows with pandas: melt(id_vars=..., var_name="lang", value_name="text")'
 
 
 def _column_names(table: Any) -> list[str]:

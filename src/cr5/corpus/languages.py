@@ -6,9 +6,10 @@ among the languages of a model.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
+from cr5.corpus.texts import not_a_code
 from cr5.errors import CorpusError
 
 __all__ = [
@@ -118,6 +119,8 @@ def find_language(code: str, langs: Collection[str]) -> str | None:
     zh-Hant-TW, then zh); else the only variant of the language (pt-BR for pt or pt-PT) whose script is not another one
     (never zh-Hans for zh-Hant). All of ``langs`` may be in any spelling, too.
     """
+    if not isinstance(code, str):
+        raise not_a_code(code)
     if code in langs:
         return code
     wanted = canonical_code(code)
@@ -130,6 +133,12 @@ def find_language(code: str, langs: Collection[str]) -> str | None:
                 return spellings[same]
     variants = [tag for tag in spellings if _are_variants(tag, wanted)]
     return spellings[variants[0]] if len(variants) == 1 else None
+
+
+def language_columns(names: Sequence[str]) -> list[str]:
+    """The columns of a table that have a language each: two or more names such as en and pt-BR, or none."""
+    found = [name for name in names if len(primary_subtag(name)) == 2 and name != "id" and is_registered(name)]
+    return found if len(found) > 1 else []
 
 
 def script(code: str) -> str:

@@ -27,6 +27,10 @@ MANIFEST = "manifest.json"  # in a folder that cr5 writes file by file: says whe
 _STDIN = "-"
 
 
+class MissingPathError(CorpusError):
+    """A path that does not exist."""
+
+
 def read_batches(
     paths: str | Path | Sequence[str | Path],
     *,
@@ -183,7 +187,7 @@ def _expand(path: str, ignored: list[str]) -> list[str]:
         if matches := sorted(glob.glob(path, recursive=True)):  # noqa: PTH207 - a pattern may be absolute
             return [source for match in matches for source in _expand(match, ignored)]
         raise CorpusError(f"{path}: no file matches; put a pattern in quotes and check its folder")
-    raise CorpusError(f"{path}: no such file or folder; check the spelling")
+    raise MissingPathError(f"{path}: no such file or folder; check the spelling")
 
 
 def _files_below(folder: str, ignored: list[str]) -> list[str]:

@@ -20,7 +20,9 @@ def text_list(texts: Texts, name: str = "texts") -> list[str]:
     """
     if type(texts) is list and set(map(type, texts)) <= {str}:  # the usual case, which should cost little
         return texts
-    if isinstance(texts, str | bytes | Mapping | Set) or is_table(texts) or not isinstance(texts, Iterable):
+    if isinstance(texts, bytes):
+        raise Cr5TypeError(f"`{name}` is {describe(texts)}, not a string; decode it")
+    if isinstance(texts, str | Mapping | Set) or is_table(texts) or not isinstance(texts, Iterable):
         raise Cr5TypeError(f"`{name}` is {describe(texts)}; give a list of strings, or one column of a table")
     values = texts if type(texts) is list else _to_list(texts)
     if set(map(type, values)) <= {str}:
@@ -33,11 +35,26 @@ def text_list(texts: Texts, name: str = "texts") -> list[str]:
 
 def code_list(langs: Iterable[str | None], name: str = "lang") -> list[str | None]:
     """Language codes in any container of ``text_list`` as a list, None where one is missing."""
+    if isinstance(langs, bytes) or not isinstance(langs, Iterable):
+        raise not_a_code(langs, name)
     codes = [None if is_missing(code) else code for code in _to_list(langs)]
     for position, code in enumerate(codes):
         if code is not None and not isinstance(code, str):
-            raise Cr5TypeError(f"`{name}[{position}]` is {describe(code)}, not a language code; {remedy(code)}")
+            raise not_a_code(code, f"{name}[{position}]")
     return codes
+
+
+def not_a_code(value: object, name: str = "lang") -> Cr5TypeError:
+    """The error for a language that is not a string."""
+    return Cr5TypeError(f"`{name}` is {describe(value)}, not a language code; {remedy(value)}")
+
+
+def one_text(text: str, name: str = "text") -> str:
+    """A text if it is a string; otherwise an error that names the parameter."""
+    if not isinstance(text, str):
+        advice = "decode it" if isinstance(text, bytes) else "give one text"
+        raise Cr5TypeError(f"`{name}` is {describe(text)}, not a string; {advice}")
+    return text
 
 
 def one_or_several(names: str | Iterable[Item]) -> list[str | Item]:

@@ -15,7 +15,7 @@ from cr5._typing import Array
 from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
-from cr5.corpus.texts import one_or_several
+from cr5.corpus.texts import one_or_several, one_text
 from cr5.errors import Cr5Error, IndexBusyError, whole_number
 from cr5.index import ingest, search, snapshot
 from cr5.index.background import Background
@@ -48,6 +48,7 @@ class Index:
         self.folder, self._address, self._stamp, self._active = folder, address, stamp, active
         self._settings = settings or IngestSettings()
         self._reload_lock, self._old_stores = threading.Lock(), list[Store]()
+        self._closed = False
         self._examples: tuple[Background, list[ExampleQuery]] | None = None
 
     @classmethod
@@ -100,6 +101,7 @@ class Index:
 
     def close(self) -> None:
         """Release files and connections; the end of a ``with`` block does so as well."""
+        self._closed = True
         for store in [*self._old_stores, self._active.store]:
             store.close()
         self._old_stores.clear()
@@ -258,6 +260,7 @@ class Index:
 
     def query(self, text: str, lang: str | None = None) -> Query:
         """Tokenise and encode a text, in ``lang`` or the language that is guessed, to search with it repeatedly."""
+        text = one_text(text)
         return self._read(lambda active: search.encode_query(active, text, lang))
 
     def search(
@@ -274,6 +277,7 @@ class Index:
         ``lang`` is the language of the text, guessed by default. ``langs`` are the languages to search in, all by
         default.
         """
+        query = query if isinstance(query, Query) else one_text(query)
         if isinstance(query, Query) and lang is not None and find_language(lang, self.langs) != query.lang:
             raise Cr5Error(f"`lang={lang!r}` contradicts the query, which is in {query.lang!r}; leave it out")
         k = whole_number("k", k)
@@ -295,7 +299,7 @@ class Index:
         langs: str | Collection[str] | None = None,
         measure: Measure = "csls",
     ) -> list[list[SearchHit]]:
-        """The k documents nearest to each row of ``vectors`` (queries x rank), which encode texts in ``lang``."""
+        """The k documents nearest to each of the ``vectors`` (queries x rank, or one) of texts in ``lang``."""
         k = whole_number("k", k)
         return self._read(lambda active: search.nearest(active, vectors, lang, k, langs, measure))
 
@@ -349,6 +353,8 @@ class Index:
 
     def _reload(self) -> None:
         """Open the snapshot that ``index.json`` names now, if it has changed."""
+        if self._closed:
+            raise Cr5Error("the index is closed; open it again")
         with self._reload_lock:
             previous = self._active
             if snapshot.index_stamp(self.folder) == self._stamp:

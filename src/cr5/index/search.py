@@ -72,11 +72,12 @@ def nearest(
     measure: Measure,
     hubness: Array | None = None,
 ) -> list[list[SearchHit]]:
-    """For every row of ``vectors`` (queries x rank), texts in ``lang``, the k nearest documents, best first.
+    """For every row of ``vectors`` (queries x rank, or one), texts in ``lang``, the k nearest documents, best first.
 
     ``hubness`` (queries x languages) is that of the queries, if it is known already. A row of zeros has no hits.
     """
     one_of("measure", measure, get_args(Measure))
+    vectors = _query_matrix(snapshot, vectors)
     lang = index_language(snapshot, lang)
     langs = (
         None
@@ -102,6 +103,17 @@ def nearest(
             j = position[row["id"]]
             results[i].append(SearchHit(**row, score=float(scores[j]), cosine=float(cosines[j]), vector=vector))
     return results
+
+
+def _query_matrix(snapshot: Snapshot, vectors: Array) -> Array:
+    """Vectors as queries x rank; one vector is one query."""
+    matrix = np.atleast_2d(np.asarray(vectors, np.float32))
+    if matrix.ndim != 2 or matrix.shape[1] != snapshot.model.rank:
+        raise Cr5Error(
+            f"`vectors` has the shape {np.shape(vectors)}; the index needs queries x {snapshot.model.rank}, as its "
+            "model encodes them"
+        )
+    return matrix
 
 
 def estimate_recall(snapshot: Snapshot, queries: int, k: int) -> RecallEstimate:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.corpus.documents import Document, location
+from cr5.corpus.languages import language_columns
 from cr5.corpus.tables import (
     ErrorReporter,
     NumberedRecords,
@@ -64,6 +65,8 @@ class _Columns:
         """What to do about a column that is missing."""
         if max(map(len, available), default=0) > _MAX_HEADER_CHARACTERS:
             return "the first line does not seem to be a header; write one that names the columns"
+        if name in (self.concept, self.lang) and (codes := language_columns(available)):
+            return f"name the column of every language with {' '.join(f'`wide={code}={code}`' for code in codes[:3])}"
         if name == self.concept:
             return "name the column that says what a row is about with `concept_column`"
         if name == self.lang:

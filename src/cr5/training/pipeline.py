@@ -269,7 +269,7 @@ def _held_out(settings: Settings, concepts: int) -> int:
 def _check(corpus: CountedCorpus, usage: CorpusUsage, weighting: Weighting) -> None:
     """Raise CorpusError for a corpus that nothing can be learned from."""
     if not usage.languages:
-        raise CorpusError("there is no document to train on; check the corpus and `langs`")
+        raise CorpusError("there is no document to train on; check the corpus, and the languages if you choose some")
     if len(usage.languages) < 2:
         name = next(iter(usage.languages))
         raise CorpusError(f"the corpus has documents in one language only ({name}); give two languages or more")
