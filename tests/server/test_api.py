@@ -3,6 +3,7 @@
 import base64
 import re
 from pathlib import Path
+from typing import Any
 
 import madeup
 import numpy as np
@@ -12,6 +13,7 @@ from starlette.testclient import TestClient
 
 from cr5 import Cr5, Document
 from cr5.index import Index
+from cr5.server.app import create_app
 from cr5.server.handlers import snippet, web_url
 from cr5.server.projection import Projection
 from cr5.server.reference import render_reference
@@ -209,3 +211,17 @@ def test_a_snippet_is_one_line_and_ends_at_the_end_of_a_word() -> None:
 def test_only_http_addresses_become_links() -> None:
     assert web_url("https://x.test") == "https://x.test"
     assert [web_url(url) for url in ["javascript:alert(1)", " http://x", "data:text/html,x", "//x", ""]] == [""] * 5
+
+
+def test_a_search_is_compiled_before_the_server_is_ready(index_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    nearest = Index.nearest
+
+    def spy(index: Index, *given: Any, **more: Any) -> Any:
+        found = nearest(index, *given, **more)
+        tried.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(Index, "nearest", spy)
+    with TestClient(create_app(Index.open(index_folder))):
+        assert tried == [10]

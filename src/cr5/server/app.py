@@ -9,6 +9,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeAlias, TypeVar
 
+import numpy as np
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
@@ -53,7 +54,7 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        pools.readers.submit(guess, "a text")  # loads the language identifier before the first query needs it
+        await asyncio.get_running_loop().run_in_executor(pools.readers, _warm_up, index)
         try:
             yield
         finally:
@@ -160,6 +161,15 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
     if settings.api_key is not None:
         _declare_api_key(app)
     return app
+
+
+def _warm_up(index: Index) -> None:
+    """Load the language identifier and compile the search, which takes seconds, before the first query needs them."""
+    try:
+        guess("a text")
+        index.nearest(np.eye(1, index.model.rank, dtype=np.float32), index.langs[0])
+    except Exception:
+        log.warning("the search could not be tried before the start", exc_info=True)
 
 
 class _Pools:
