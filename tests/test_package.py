@@ -27,6 +27,11 @@ def test_every_public_name_has_one_module_and_is_listed() -> None:
         assert getattr(cr5, name).__name__.split(".")[-1] == name
 
 
+def test_every_public_name_of_evaluation_can_be_imported() -> None:
+    assert sorted(cr5.evaluate._MODULES) == sorted(cr5.evaluate.__all__)
+    assert all(hasattr(cr5.evaluate, name) for name in cr5.evaluate.__all__)
+
+
 def test_a_star_import_brings_every_public_name() -> None:
     assert run("from cr5 import *; print(len({Cr5, Index, evaluate, read, write}))") == "5"
 

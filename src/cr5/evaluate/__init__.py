@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
 _MODULES = {
     "SYSTEMS": "systems.registry",
     "Comparison": "comparison",
+    "FailedSystem": "runs",
     "Run": "runs",
     "Score": "runs",
     "Space": "systems.space",
