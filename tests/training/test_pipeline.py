@@ -67,7 +67,7 @@ def test_documents_that_are_all_too_short_are_refused_with_the_limit(corpus: Cou
 
 
 def test_a_corpus_without_a_frequent_word_is_refused(corpus: CountedCorpus) -> None:
-    assert_refused(corpus, "450 only rare words", "`min_documents=1000`", min_documents=1000)
+    assert_refused(corpus, "450 with only rare words", "`min_documents=1000`", min_documents=1000)
 
 
 def test_languages_that_share_one_concept_are_refused(documents: list[Document]) -> None:
