@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cr5.storage.text_encodings import as_utf8, marked_encoding
@@ -11,6 +11,7 @@ from cr5.storage.text_encodings import as_utf8, marked_encoding
 
 @given(st.text(), st.sampled_from(["utf-16", "utf-32"]), st.integers(4, 40))
 def test_other_encodings_become_utf_8(text: str, encoding: str, read_before: int) -> None:
+    assume(not text.startswith("\0"))  # after the mark of UTF-16, that of UTF-32
     stream = io.BytesIO(text.encode(encoding))
     converted = as_utf8(stream, stream.read(read_before))
     assert converted is not None
