@@ -198,7 +198,7 @@ def test_training_says_why_a_ridge_was_not_chosen(
     assert run(["train", str(tmp_path / "corpus.jsonl"), "-o", str(tmp_path / "model"), *options]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "30 shared concepts are too few" in printed
-    assert "30 shared concepts: expect little of the model" in printed
+    assert "only 30 shared concepts: expect little of the model" in printed
 
 
 def test_the_ridge_path_says_what_was_searched_and_what_its_columns_mean(capsys: pytest.CaptureFixture[str]) -> None:

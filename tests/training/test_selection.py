@@ -101,7 +101,7 @@ def test_a_corpus_that_is_small_in_every_language_is_not_warned_of_language_by_l
 
 
 def test_a_corpus_that_is_small_as_a_whole_gets_a_note() -> None:
-    assert few_concepts_note(ENOUGH_CONCEPTS - 1).startswith("199 shared concepts: expect little")
+    assert few_concepts_note(ENOUGH_CONCEPTS - 1).startswith("only 199 shared concepts: expect little")
     assert few_concepts_note(ENOUGH_CONCEPTS) == ""
 
 

@@ -79,7 +79,7 @@ def in_batches(
             if isinstance(documents, str | PathLike):
                 raise
             raise CorpusError(f"{error}; strings are paths, and documents are {_KINDS}") from None
-        except OSError as error:  # a text that is no path can be too long for one
+        except OSError as error:  # a text given in place of a path may be too long for one
             raise CorpusError(f"{quoted(str(error.filename))}: {reason(error)}; give {_KINDS}") from error
     if isinstance(documents, Mapping):
         tables = [repr(name) for name, value in documents.items() if is_table(value)]

@@ -94,8 +94,8 @@ def few_concepts_note(concepts: int) -> str:
     if concepts >= ENOUGH_CONCEPTS:
         return ""
     return (
-        f"{concepts:,} shared concepts: expect little of the model; add documents of {ENOUGH_CONCEPTS} concepts or "
-        "more that two languages share, better a thousand"
+        f"only {concepts:,} shared concepts: expect little of the model; add documents of {ENOUGH_CONCEPTS} concepts "
+        "or more that two languages share, better a thousand"
     )
 
 

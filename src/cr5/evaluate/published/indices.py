@@ -79,7 +79,7 @@ def _word_index_columns(path: Path, columns: list[pa.LargeStringArray]) -> tuple
     }
     unique = [i for i, values in numbers.items() if len(np.unique(values)) >= MOST * len(values)]
     ids = [i for i in unique if numbers[i][0] <= 1 and (np.diff(numbers[i]) == 1).sum() >= MOST * (len(numbers[i]) - 1)]
-    ids = ids or unique  # a column that counts up from 0 or 1 is preferred
+    ids = ids or unique  # consecutive numbers from 0 or 1 are preferred
     if not ids:
         raise CorpusError(
             f"{path}: no column contains ids, a different number on every line; use the file that the authors published"
