@@ -281,6 +281,22 @@ def test_what_is_no_text_is_refused_by_position_and_value(model: Cr5, method: st
     assert isinstance(caught.value, Cr5Error)
 
 
+@pytest.mark.parametrize("method", ["encode", "coverage", "guess_languages"])
+def test_an_array_without_dimensions_is_no_sequence_of_texts(model: Cr5, method: str) -> None:
+    with pytest.raises(TypeError, match=r"^`texts` is an array without dimensions; give its text, with item\(\)"):
+        getattr(model, method)(np.array("il cane"))
+    with pytest.raises(TypeError, match=r"^`lang` is a ndarray, not a language code"):
+        model.encode(["il cane"], np.array("aa"))
+
+
+@pytest.mark.parametrize("value", [None, b"bytes", 5])
+def test_only_texts_are_explained(model: Cr5, value: Any) -> None:
+    with pytest.raises(TypeError, match=f"^`text_a` is {value!r}, not a string; "):
+        model.explain(value, "aa", "text", "bb")
+    with pytest.raises(TypeError, match=f"^`text_b` is {value!r}, not a string; "):
+        model.explain("text", "aa", value, "bb")
+
+
 def test_many_texts_of_languages_that_are_not_given_have_the_rows_of_each(model: Cr5) -> None:
     mixed = [text for lang in LANGS for text in [*random_texts(lang, CHUNK_TEXTS // 2), "", "zzz"]][::-1]
     vectors, found = model.encode(mixed), model.guess_languages(mixed)
@@ -500,7 +516,17 @@ def test_an_unfitted_model_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(Cr5Error, match="not fitted yet"):
         Cr5().save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
-    assert repr(Cr5("wsdm19", rank=7)) == "Cr5('wsdm19', rank=7, langs=[])"
+
+
+def test_an_unfitted_model_says_so(model: Cr5) -> None:
+    assert repr(Cr5()) == "Cr5('default', not fitted)"
+    assert repr(Cr5("wsdm19", rank=7)) == "Cr5('wsdm19', rank=7, not fitted)"
+    assert Cr5(rank=7).rank == 7
+    assert not hasattr(Cr5(), "rank")  # it depends on the documents
+    for use in (lambda: Cr5().rank, lambda: Cr5().encode([]), lambda: Cr5().encode("text")):
+        with pytest.raises(Cr5Error, match="not fitted yet"):
+            use()
+    assert repr(model) == "Cr5('default', rank=60, langs=['aa', 'bb', 'cc'])"
 
 
 def test_a_model_remembers_the_versions_it_was_made_with(model: Cr5) -> None:

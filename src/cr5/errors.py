@@ -29,6 +29,10 @@ class IndexBusyError(Cr5Error):
     """Another process is writing the index."""
 
 
+class NotFittedError(Cr5Error, AttributeError):
+    """A model that has to be fitted first."""
+
+
 class MissingPackageError(Cr5Error, ImportError):
     """An optional package is not installed; the message names the extra that installs it."""
 

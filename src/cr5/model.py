@@ -17,7 +17,7 @@ from cr5.corpus.identification import Guess
 from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import Texts, code_list, one_or_several, one_text, text_list
-from cr5.errors import Cr5Error, Interrupted, one_of, whole_number
+from cr5.errors import Cr5Error, Interrupted, NotFittedError, one_of, whole_number
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.language_guess import GuesserCache, LanguageGuesser
 from cr5.features.tfidf import Vocabulary
@@ -107,13 +107,17 @@ class Cr5:
         self._lock = Lock()
 
     def __repr__(self) -> str:
-        rank = self._report.get("rank", self.settings.rank)
-        return f"Cr5({self.settings.preset!r}, rank={rank}, langs={self.langs})"
+        if self.langs:
+            return f"Cr5({self.settings.preset!r}, rank={self.rank}, langs={self.langs})"
+        changed = [f"{name}={value!r}" for name, value in changed_settings(self.settings).items()]
+        return f"Cr5({', '.join([repr(self.settings.preset), *changed, 'not fitted'])})"
 
     @property
     def rank(self) -> int:
-        """The dimensions of the vectors of a fitted model."""
-        rank: int = self._report.get("rank", self.settings.nominal_rank)  # reports of older models have no rank
+        """The dimensions of the vectors; with ``rank="auto"``, they are known once the model is fitted."""
+        rank: Rank = self._report.get("rank", self.settings.rank)  # reports of older models have no rank
+        if rank == "auto":
+            raise NotFittedError(_NOT_FITTED)
         return rank
 
     # Copies
@@ -322,10 +326,13 @@ class Cr5:
 
     def explain(self, text_a: str, lang_a: str, text_b: str, lang_b: str, k: int = 10) -> Explanation:
         """The words that make two texts similar, with their contributions to the cosine."""
-        return explain_vectors(self._parts(text_a, lang_a), self._parts(text_b, lang_b), whole_number("k", k))
+        parts = self._parts(one_text(text_a, "text_a"), lang_a), self._parts(one_text(text_b, "text_b"), lang_b)
+        return explain_vectors(*parts, whole_number("k", k))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder; an earlier model in it is replaced atomically."""
+        if not self.langs:
+            raise NotFittedError(_NOT_FITTED)
         languages = {lang: self._language(lang) for lang in self.langs}
         settings = self.settings.to_json() | {"rank": self.rank}
         save(Path(path), {"settings": settings, "report": self._report}, languages)
@@ -379,7 +386,7 @@ class Cr5:
     def _guesser(self, langs: str | Iterable[str] | None = None) -> LanguageGuesser:
         chosen = tuple(self.langs if langs is None else map(self.find_language, one_or_several(langs)))
         if not chosen:
-            raise Cr5Error("`langs` is empty; name a language" if self.langs else _NOT_FITTED)
+            raise Cr5Error("`langs` is empty; name a language") if self.langs else NotFittedError(_NOT_FITTED)
         return self._guessers.get(chosen, self._words, self.settings.tokeniser)
 
     def _encode(self, texts: list[str], codes: Sequence[str | None]) -> Array:

@@ -187,14 +187,29 @@ def test_poor_recall_is_shown_with_a_warning(folder: Path, printed: Any, monkeyp
 # Searching
 
 
-def test_a_search_shows_rank_language_title_score_and_text(folder: Path, printed: Any) -> None:
+def test_a_search_shows_rank_id_title_score_and_text(folder: Path, printed: Any) -> None:
     out, err = printed("search", folder, QUERY, "-k", "3")
     rows = [line.split() for line in out.splitlines() if re.match(r" *\d ", line)]
     assert [row[0] for row in rows] == ["1", "2", "3"]
-    assert all(row[1] in madeup.LANGS and row[2] == row[1] for row in rows)  # titles are "aa 7"
+    assert all(row[1][:4] in {f"{lang}:Q" for lang in madeup.LANGS} for row in rows)
+    assert all(row[1].startswith(f"{row[2]}:") for row in rows)  # titles are "aa 7"
     assert re.search(r"language of the query: bb \(confidence \d+ %\); set another with --lang", out)
     assert err == ""
     assert "read as" not in printed("search", folder, QUERY, "--lang", "bb")[0]
+
+
+def test_documents_without_a_title_show_their_whole_id_and_their_text_once(
+    tmp_path: Path, model_folder: Path, printed: Any
+) -> None:
+    name = "a-name/" + "x" * 25
+    write(tmp_path / "few.jsonl", [Document(name if d.concept == "Q000" else d.concept, d.lang, d.text) for d in FEW])
+    printed("index", model_folder, tmp_path / "few.jsonl", "-o", tmp_path / "index")
+    out, _ = printed("search", tmp_path / "index", FEW[0].text, "--in", FEW[0].lang, "-k", "1")
+    lines = [line for line in out.splitlines() if line.strip()]
+    assert lines[0].split() == ["id", "csls", "text"]
+    assert "".join(line[4:25].strip() for line in lines[2:4]) == f"{FEW[0].lang}:{name}"
+    out, _ = printed("pairs", tmp_path / "index", "--between", "aa,bb", "-k", "40")
+    assert all(f"{lang}:Q00{number}" in out for lang in ("aa", "bb") for number in range(1, 10))
 
 
 def test_the_json_of_a_search_has_the_hits_of_the_index(folder: Path, run_json: Any) -> None:

@@ -346,6 +346,21 @@ def test_encoding_writes_an_array_to_standard_output(
     assert caught.err == warning
 
 
+def test_encoding_guesses_the_language_of_every_line(
+    model: Cr5, model_folder: Path, stdin: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [text("aa", range(20)), text("bb", range(20)), text("aa", range(30, 40)), "zzz"]
+    stdin("\n".join(lines).encode())
+    assert run(["encode", str(model_folder), "-o", str(tmp_path / "rows.parquet"), "--coverage"]) == 0
+    table = pq.read_table(tmp_path / "rows.parquet")
+    np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), model.encode(lines))
+    assert table["coverage"].to_pylist() == model.coverage(lines).tolist() == [1, 1, 1, 0]
+    guessed, warning = capsys.readouterr().err.splitlines()
+    assert guessed.startswith("languages guessed: aa ")
+    assert "bb 1" in guessed
+    assert warning == "warning: 1 of 4 texts contain no word that the model knows; their vectors are zero"
+
+
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 @pytest.mark.parametrize("last", [True, False], ids=["ended", "open"])
 def test_a_row_is_a_line(model: Cr5, model_folder: Path, stdin: Any, tmp_path: Path, ending: str, last: bool) -> None:

@@ -128,7 +128,9 @@ def train(
 
 def encode(
     model: Model,
-    lang: Lang,
+    lang: Annotated[
+        str | None, typer.Option(help="Language of the lines, e.g. it.", metavar="CODE", show_default="guessed")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write here (.npy or .parquet) instead of standard output.")
     ] = None,
@@ -138,7 +140,7 @@ def encode(
 
     Examples:
 
-        cr5 encode model --lang it < lines.txt > vectors.npy
+        cr5 encode model < lines.txt > vectors.npy
 
         cr5 encode model --lang it -o vectors.parquet < lines.txt
     """
@@ -148,20 +150,24 @@ def encode(
         raise Cr5Error("--coverage needs a .parquet file to write to; name one with -o")
     if output is None and sys.stdout.isatty():
         raise Cr5Error("standard output is a terminal; redirect the vectors with > vectors.npy, or name a file with -o")
-    loaded = Cr5.load(model, langs=[lang])
+    loaded = Cr5.load(model, langs=None if lang is None else [lang])
     # Not splitlines(): a form feed, for example, does not end a line.
     texts = decode_utf8(sys.stdin.buffer.read(), "standard input").replace("\r\n", "\n").split("\n")
     if not texts[-1]:
         texts.pop()
-    vectors = loaded.encode(texts, lang)
+    langs = [guess.lang for guess in loaded.guess_languages(texts)] if lang is None else lang
+    vectors = loaded.encode(texts, langs)
     empty = int((~vectors.any(axis=1)).sum())
     if output is None:
         vector_files.write_stream(sys.stdout.buffer, vectors)
     else:
-        vector_files.write(output, vectors, texts, loaded.coverage(texts, lang) if coverage else None)
+        vector_files.write(output, vectors, texts, loaded.coverage(texts, langs) if coverage else None)
+    if texts and lang is None:
+        models.guessed_languages(langs)
     if empty:
+        word = "word" if lang is None else f"{lang} word"
         console.warn(
-            f"{empty:,} of {len(texts):,} texts contain no {lang} word that the model knows; their vectors are zero"
+            f"{empty:,} of {len(texts):,} texts contain no {word} that the model knows; their vectors are zero"
         )
 
 

@@ -24,6 +24,8 @@ def text_list(texts: Texts, name: str = "texts") -> list[str]:
         raise Cr5TypeError(f"`{name}` is {describe(texts)}, not a string; decode it")
     if isinstance(texts, str | Mapping | Set) or is_table(texts) or not isinstance(texts, Iterable):
         raise Cr5TypeError(f"`{name}` is {describe(texts)}; give a list of strings, or one column of a table")
+    if _is_scalar_array(texts):
+        raise Cr5TypeError(f"`{name}` is an array without dimensions; give its text, with item()")
     values = texts if type(texts) is list else _to_list(texts)
     if set(map(type, values)) <= {str}:
         return values
@@ -35,7 +37,7 @@ def text_list(texts: Texts, name: str = "texts") -> list[str]:
 
 def code_list(langs: Iterable[str | None], name: str = "lang") -> list[str | None]:
     """Language codes in any container of ``text_list`` as a list, None where one is missing."""
-    if isinstance(langs, bytes) or not isinstance(langs, Iterable):
+    if isinstance(langs, bytes) or not isinstance(langs, Iterable) or _is_scalar_array(langs):
         raise not_a_code(langs, name)
     codes = [None if is_missing(code) else code for code in _to_list(langs)]
     for position, code in enumerate(codes):
@@ -65,9 +67,12 @@ def one_or_several(names: str | Iterable[Item]) -> list[str | Item]:
 def _to_list(values: Any) -> list[Any]:
     for method in ("tolist", "to_list", "to_pylist"):  # NumPy and pandas, polars, Arrow
         if hasattr(values, method):
-            found = getattr(values, method)()
-            return found if isinstance(found, list) else [found]
+            return list(getattr(values, method)())
     return list(values)
+
+
+def _is_scalar_array(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 0
 
 
 def is_missing(value: object) -> bool:

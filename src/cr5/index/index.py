@@ -106,6 +106,19 @@ class Index:
             store.close()
         self._old_stores.clear()
 
+    def __len__(self) -> int:
+        """The number of documents."""
+        return sum(self.count().values())
+
+    def __bool__(self) -> bool:
+        """An index is true, also without a document."""
+        return True
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return f"Index({str(self.folder)!r}, closed)"
+        return f"Index({str(self.folder)!r}, documents={self.count()}, rank={self.model.rank})"
+
     @property
     def model(self) -> Cr5:
         """The model that the documents are encoded with."""

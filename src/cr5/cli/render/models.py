@@ -1,9 +1,11 @@
 """Models on the terminal: how training ended, the neighbours of words, explanations."""
 
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from cr5.cli.render.console import out, plain_table, plural
+from cr5.cli.render.console import err, out, plain_table, plural
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.model import Cr5
 from cr5.retrieval.explanations import Explanation
@@ -101,6 +103,12 @@ def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
         table.add_row(*cells)
     out.print(table)
     out.print(f"everything else: {explained.rest_a:+.3f} in {lang_a}, {explained.rest_b:+.3f} in {lang_b}", style="dim")
+
+
+def guessed_languages(langs: Iterable[str]) -> None:
+    """Print on standard error how many texts are guessed to be in each language."""
+    counts = ", ".join(f"{lang} {count:,}" for lang, count in Counter(langs).most_common())
+    err.print(f"languages guessed: {counts}; set one for all lines with --lang", style="dim", soft_wrap=True)
 
 
 def similar_words(word: str, lang: str, target: str, words: list[tuple[str, float]]) -> None:

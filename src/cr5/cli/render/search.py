@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +19,7 @@ MIN_RECALL = 0.97  # a lower recall of the approximate index is worth a warning
 SNIPPET_CHARACTERS, SNIPPET_LEAD = 160, 20  # of a document; and before the words that explain the hit
 OTHER_COLUMNS = 40  # terminal columns that everything but a hit's text takes
 TITLE_COLUMNS = 18
+ID_COLUMNS = 20  # a longer id continues on the next line
 TITLE_WORDS = 6  # of the text, for a document without a title
 
 
@@ -80,7 +82,8 @@ def pairs_report(langs: Sequence[str], pairs: Sequence[DocumentPair], reasons: S
     for rank, (pair, reason) in enumerate(zip(pairs, reasons, strict=True), 1):
         scores = f"{pair.score:.2f}", f"{pair.cosine:.2f}"
         words = "\n".join(f"{words.word_a} ~ {words.word_b}" for words in reason.pairs[:3])
-        table.add_row(str(rank), _title(pair.a), _title(pair.b), *scores, _one_line(words))
+        names = (Group(_title(document), _id(document)) for document in (pair.a, pair.b))
+        table.add_row(str(rank), *names, *scores, _one_line(words))
     out.print(table)
 
 
@@ -93,14 +96,17 @@ def document_fields(document: IndexedDocument, reason: LongTextExplanation | Non
 def _hit_table(
     hits: Sequence[SearchHit], reasons: Sequence[LongTextExplanation], measure: Measure, explain: bool
 ) -> Table:
-    table = _table("", "", "lang", "title", measure, "text", left=("lang", "title", "text"))
+    has_titles = any(hit.title for hit in hits)
+    columns = ("id", *(["title"] if has_titles else []), measure, "text")
+    table = _table("", "", *columns, left=("id", "title", "text"))
     width = min(SNIPPET_CHARACTERS, max(OTHER_COLUMNS, out.width - OTHER_COLUMNS))
     for rank, (hit, reason) in enumerate(zip(hits, reasons, strict=True), 1):
         snippet = _one_line(_snippet(hit, reason, width))
-        table.add_row(str(rank), hit.lang, _title(hit), f"{hit.score:.2f}", snippet)
+        title = [Text(_printable(hit.title))] if has_titles else []
+        table.add_row(str(rank), _id(hit), *title, f"{hit.score:.2f}", snippet)
         if explain:
             words = ", ".join(f"{pair.word_a} ~ {pair.word_b} {pair.value:+.3f}" for pair in reason.pairs)
-            table.add_row("", "", "", "", Text(words, style="dim"))
+            table.add_row(*[""] * (len(columns)), Text(words, style="dim"))
     return table
 
 
@@ -121,8 +127,16 @@ def _table(title: str, *columns: str, left: Sequence[str] = ()) -> Table:
     table = plain_table(title, *columns, left=left)
     for column in table.columns:
         column.no_wrap = column is not table.columns[-1]
-        column.max_width = TITLE_COLUMNS if str(column.header).startswith("title") else None
+        column.max_width = _MAX_WIDTHS.get(str(column.header).split(" ")[0])
     return table
+
+
+_MAX_WIDTHS = {"id": ID_COLUMNS, "title": TITLE_COLUMNS}
+
+
+def _id(document: IndexedDocument) -> Text:
+    """A document's id, whole, so that it can be copied; it begins with the language."""
+    return Text(_printable(document.id), style="dim", no_wrap=False, overflow="fold")
 
 
 def _one_line(text: str) -> Text:
