@@ -1,0 +1,102 @@
+"""The view of strings: texts as character n-grams in one space that all languages share, for names and cognates.
+
+A row has tf idf for each n-gram, with tf = ln(1 + how often it occurs in the text's words), at unit length. Every
+language has its own IDF weights and its own mean row, which is subtracted before the cosine: otherwise a language's
+frequent endings would make all of its texts similar.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cr5._typing import Array, Sparse
+from cr5.errors import MissingPackageError
+from cr5.features.counts import WordCounts
+from cr5.features.ngrams import character_ngrams
+from cr5.features.tfidf import tfidf_rows
+
+LENGTHS = (4, 5)
+COLUMNS = 2**18
+
+
+@dataclass(frozen=True)
+class StringStatistics:
+    """What a sample of a language's texts says about n-grams: their IDF weights and the mean row, one value each.
+
+    ``transliterate`` says whether words are written in Latin letters before they are cut into n-grams.
+    """
+
+    idf: Array
+    mean: Array
+    transliterate: bool = False
+
+
+def string_statistics(sample: WordCounts, *, transliterate: bool = False) -> StringStatistics:
+    """The statistics of a language from some of its texts; an n-gram that none of them has gets the largest IDF."""
+    counts = _ngram_counts(sample, transliterate)
+    document_frequency, documents = np.bincount(counts.indices, minlength=COLUMNS), counts.shape[0]
+    idf = (np.log((1 + documents) / (1 + document_frequency)) + 1).astype(np.float32)
+    rows = log_tfidf_rows(counts, idf)
+    mean = np.bincount(rows.indices, weights=rows.data, minlength=COLUMNS) / max(documents, 1)
+    return StringStatistics(idf, mean.astype(np.float32), transliterate)
+
+
+def string_rows(counts: WordCounts, statistics: StringStatistics) -> Sparse:
+    """texts x n-grams: tf idf at unit length, not centred, so that the rows stay sparse; see ``centred_pair``."""
+    return log_tfidf_rows(_ngram_counts(counts, statistics.transliterate), statistics.idf)
+
+
+def log_tfidf_rows(counts: Sparse, idf: Array) -> Sparse:
+    """ln(1 + count) idf, every row at unit length; an empty row stays empty. The counts may be fractions."""
+    from scipy.sparse import csr_array
+
+    arrays = np.log1p(counts.data), counts.indices, counts.indptr
+    return tfidf_rows(csr_array(arrays, shape=counts.shape), idf, "raw")
+
+
+def centred_pair(
+    queries: Sparse, query_mean: Array, candidates: Sparse, candidate_mean: Array
+) -> tuple[Sparse, Sparse]:
+    """Sparse rows whose inner products are the cosines of q - query_mean with c - candidate_mean.
+
+    (q - m)'(c - n) = q'c + (m'n - q'n) - m'c, so that two more columns hold what centring adds: a query's row is
+    [q, m'n - q'n, 1] / |q - m|, and a candidate's row is [c, 1, -m'c] / |c - n|. Empty rows stay empty.
+    """
+    both = float(query_mean.astype(np.float64) @ candidate_mean)
+    ones = [np.ones(rows.shape[0]) for rows in (queries, candidates)]
+    return (
+        _extend(queries, query_mean, [both - queries @ candidate_mean, ones[0]]),
+        _extend(candidates, candidate_mean, [ones[1], -(candidates @ query_mean)]),
+    )
+
+
+def to_latin(words: Sequence[str]) -> list[str]:
+    """Words in lower-case Latin letters without accents."""
+    try:
+        from anyascii import anyascii
+    except ImportError as error:
+        raise MissingPackageError(
+            "`transliterate=True` needs the package anyascii; run: pip install anyascii"
+        ) from error
+    return [word if word.isascii() else anyascii(word).lower() for word in words]
+
+
+def _ngram_counts(counts: WordCounts, transliterate: bool) -> Sparse:
+    """texts x n-grams: how many of a text's words have an n-gram. Each different word is cut once."""
+    counts = counts.drop_unused_words()
+    words = to_latin(counts.words) if transliterate else counts.words
+    return counts.matrix.astype(np.float32) @ character_ngrams(words, LENGTHS, COLUMNS)
+
+
+def _extend(rows: Sparse, mean: Array, columns: Sequence[Array]) -> Sparse:
+    """[rows, columns] / |row - mean|; the rows are of length 1 or empty."""
+    from scipy.sparse import csr_array, diags_array, hstack
+
+    squares = rows.power(2).sum(axis=1, dtype=np.float64)
+    norms = np.sqrt(np.maximum(squares - 2 * (rows @ mean) + mean.astype(np.float64) @ mean, 0))
+    scales = np.where((np.diff(rows.indptr) > 0) & (norms > 0), 1 / np.where(norms > 0, norms, 1), 0)
+    extended = hstack([rows, csr_array(np.column_stack(columns).astype(np.float32))], format="csr")
+    result = csr_array(diags_array(scales.astype(np.float32)) @ extended)
+    result.eliminate_zeros()
+    return result
