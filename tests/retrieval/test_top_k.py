@@ -11,9 +11,19 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info
 
 from cr5._typing import Array, Ints
+from cr5.errors import Cr5Error
 from cr5.retrieval import kernels
-from cr5.retrieval.block_products import BlockSizes, Matrix
-from cr5.retrieval.top_k import Measure, counterpart_ranks, nearest, retrieve, search
+from cr5.retrieval.block_products import BlockSizes, Matrix, WeightedRows
+from cr5.retrieval.top_k import (
+    Measure,
+    counterpart_ranks,
+    nearest,
+    nearest_in_views,
+    retrieve,
+    retrieve_views,
+    search,
+    search_views,
+)
 from cr5.retrieval.vectors import unit_rows
 
 MEASURES: list[Measure] = ["cosine", "csls"]
@@ -367,6 +377,97 @@ def test_searches_at_the_same_time_do_not_disturb_each_other() -> None:
     for (queries, candidates), indices in zip(problems, found, strict=True):
         np.testing.assert_array_equal(indices, nearest(queries, candidates, 5).indices)
     assert threadpool_info() == before
+
+
+# Several views
+
+
+def some_views(n: int, m: int, background: int | None = None) -> list[WeightedRows]:
+    """A dense view of weight 1 and two sparse ones, of different dimensions and scales."""
+    views = []
+    for i, (size, weight, kind) in enumerate([(6, 1.0, np.asarray), (20, 0.6, csr_array), (9, 13.0, csr_array)]):
+        others = None if background is None else kind(unit(background, size, seed=30 + i))
+        queries, candidates = unit(n, size, seed=10 + i), unit(m, size, seed=20 + i)
+        views.append(WeightedRows(kind(queries), kind(candidates), weight, others))
+    return views
+
+
+def dense_oracle(views: list[WeightedRows], measure: Measure) -> Array:
+    """Queries x candidates: the sum over views of weight q'c, or weight (2 q'c - r(c)), as one dense matrix."""
+
+    def dense(matrix: Any) -> Array:
+        return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray(), float)
+
+    total = np.zeros((views[0].queries.shape[0], views[0].candidates.shape[0]))
+    for view in views:
+        queries, candidates = dense(view.queries), dense(view.candidates)
+        background = queries if view.background is None else dense(view.background)
+        products = queries @ candidates.T
+        means = np.array([mean_of_nearest(c, background) for c in candidates])
+        total += view.weight * (products if measure == "cosine" else 2 * products - means)
+    return total
+
+
+@pytest.mark.parametrize("background", [None, 17])
+@pytest.mark.parametrize("sizes", [None, BlockSizes(7, 4, 20), BlockSizes(threads=3)])
+def test_views_are_ranked_by_the_sum_of_their_weighted_scores(background: int | None, sizes: BlockSizes | None) -> None:
+    views = some_views(25, 60, background)
+    asked, answers = np.arange(25) % 21, np.arange(60) % 20
+    for measure, hits in retrieve_views(views, asked, answers, k=8, sizes=sizes).items():
+        scores = dense_oracle(views, measure)
+        order = np.argsort(-scores, axis=1)[:, :8]
+        np.testing.assert_array_equal(hits.indices, order)
+        np.testing.assert_allclose(hits.scores, np.take_along_axis(scores, order, axis=1), rtol=1e-5, atol=1e-5)
+        assert hits.ranks[hits.ranks > 0].tolist() == slow_ranks(scores, asked, answers)
+        assert (hits.ranks == 0).tolist() == (asked == 20).tolist()
+        found = search_views(views, 8, measure=measure, sizes=sizes)
+        np.testing.assert_array_equal(found.indices, order)
+
+
+def test_the_nearest_in_views_have_the_largest_sum_of_products_less_the_penalty() -> None:
+    views, penalty = some_views(5, 30), np.linspace(0, 9, 30)
+    found = nearest_in_views(views, 4, penalty=penalty)
+    np.testing.assert_array_equal(found.indices, np.argsort(-(dense_oracle(views, "cosine") - penalty))[:, :4])
+
+
+@pytest.mark.parametrize("background", [None, 17])
+def test_one_view_of_weight_one_gives_bit_for_bit_what_its_matrices_give(background: int | None) -> None:
+    [view, *_] = some_views(40, 3 * BLOCK, background)
+    concepts = np.arange(40), np.arange(3 * BLOCK)
+    of_views = retrieve_views([view], *concepts)
+    of_pair = retrieve(view.queries, concepts[0], view.candidates, concepts[1], background=view.background)
+    for measure in MEASURES:
+        for one, other in zip(of_views[measure], of_pair[measure], strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_view_without_weight_changes_nothing_and_is_never_multiplied() -> None:
+    class Forbidden(csr_array):  # type: ignore[misc]
+        def __matmul__(self, other: Any) -> Any:
+            raise AssertionError("a view of weight 0 was multiplied")
+
+    views = some_views(12, 30)
+    off = WeightedRows(views[1].queries, Forbidden(views[1].candidates), 0)
+    concepts = np.arange(12), np.arange(30)
+    with_it, without = retrieve_views([off, views[0]], *concepts), retrieve_views(views[:1], *concepts)
+    for measure in MEASURES:
+        for one, other in zip(with_it[measure], without[measure], strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_views_without_any_weight_say_nothing() -> None:
+    off = [WeightedRows(view.queries, view.candidates, 0) for view in some_views(12, 30)]
+    for hits in retrieve_views(off, np.arange(12), np.arange(30)).values():
+        assert hits.ranks.tolist() == [30] * 12
+
+
+def test_views_must_be_of_the_same_rows_and_weights_not_negative() -> None:
+    with pytest.raises(Cr5Error, match="12 x 30, 13 x 30"):
+        search_views([some_views(12, 30)[0], some_views(13, 30)[1]], 3)
+    with pytest.raises(Cr5Error, match="none"):
+        search_views([], 3)
+    with pytest.raises(Cr5Error, match="`weight=-1`"):
+        WeightedRows(unit(2), unit(3), -1)
 
 
 # All of them

@@ -1,21 +1,44 @@
-"""The products of two matrices' rows, block by block on all threads.
+"""The products of the rows of matrices, block by block on all threads; several views of the same rows are added.
 
 A block of products is processed while it is still in the cache, and the full matrix of products never exists.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from cr5._typing import Array, Ints, Sparse
+from cr5._typing import Array, Ints, Mask, Sparse
+from cr5.errors import Cr5Error
 from cr5.machine import available_cores, one_blas_thread
 
 Matrix: TypeAlias = Array | Sparse
-Blocks: TypeAlias = Iterator[tuple[slice, Array]]
+Blocks: TypeAlias = Iterator[tuple[slice, list[Array]]]
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class WeightedRows:
+    """One view of queries and candidates: it adds weight q'c to a score.
+
+    queries, candidates: rows of as many dimensions, dense or sparse, the same texts in every view. ``background`` are
+    rows in the language of the queries over which CSLS takes neighbourhoods, by default the queries.
+    """
+
+    queries: Matrix
+    candidates: Matrix
+    weight: float = 1.0
+    background: Matrix | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < np.inf:
+            raise Cr5Error(f"`weight={self.weight:g}` must be 0 or more; the weight 0 switches a view off")
+
+    def select_queries(self, chosen: "Mask | Ints | slice") -> "WeightedRows":
+        """Only some of the queries; the background stays."""
+        return replace(self, queries=self.queries[chosen])
 
 
 @dataclass(frozen=True)
@@ -33,30 +56,48 @@ class BlockSizes:
 
 
 def map_blocks(
-    function: Callable[[Blocks], Result], rows: Matrix, columns: Matrix, sizes: BlockSizes, chosen: Ints | None = None
+    function: Callable[[Blocks], Result],
+    views: Sequence[WeightedRows],
+    sizes: BlockSizes,
+    chosen: Ints | None = None,
 ) -> list[Result]:
-    """Call ``function`` on every thread with blocks of rows and their products with all columns.
+    """Call ``function`` on every thread with blocks of candidates and their products with all queries.
 
-    Each item is a slice of the rows, or of ``chosen``, the numbers of some of them, and the products, rows x columns.
-    The threads share the blocks, and each gets its own in ascending order. Returns the result of every thread.
+    Each item is a slice of the candidates, or of ``chosen``, the numbers of some of them, and for every view its
+    weighted products, candidates x queries. The threads share the blocks, and each gets its own in ascending order.
+    Returns the result of every thread.
     """
-    number = rows.shape[0] if chosen is None else len(chosen)
-    step = max(sizes.candidates, min(sizes.products // max(columns.shape[0], 1), -(-number // sizes.threads)))
+    number = views[0].candidates.shape[0] if chosen is None else len(chosen)
+    queries = views[0].queries.shape[0]
+    step = max(sizes.candidates, min(sizes.products // max(queries, 1), -(-number // sizes.threads)))
     starts = iter(range(0, number, step))  # next() on it is atomic, so that the threads can share it
-    right: Any = columns.T
-    right = right.tocsr() if _is_sparse(right) else np.asarray(right, np.float32)
+    factors = [_right_factor(view) for view in views]
 
     def blocks() -> Blocks:
-        memory = np.empty(min(step, number) * right.shape[1], np.float32)
+        memory = [np.empty(min(step, number) * queries, np.float32) for _ in views]
         for start in starts:
             block = slice(start, min(start + step, number))
-            yield block, _product(rows[block if chosen is None else chosen[block]], right, memory)
+            rows = block if chosen is None else chosen[block]
+            yield (
+                block,
+                [
+                    _product(view.candidates[rows], right, out)
+                    for view, right, out in zip(views, factors, memory, strict=True)
+                ],
+            )
 
     with one_blas_thread():
         if number <= step:
             return [function(blocks())]
         with ThreadPoolExecutor(sizes.threads) as pool:
             return list(pool.map(lambda _: function(blocks()), range(sizes.threads)))
+
+
+def _right_factor(view: WeightedRows) -> Any:
+    """weight queries', the factor that every block of candidates is multiplied with."""
+    right: Any = view.queries.T
+    right = right.tocsr() if _is_sparse(right) else np.asarray(right, np.float32)
+    return right if view.weight == 1 else right * np.float32(view.weight)
 
 
 def _product(left: Matrix, right: Any, memory: Array) -> Array:

@@ -7,7 +7,7 @@ language. It measures the hubness of a vector: hubs are close to everything, and
 import numpy as np
 
 from cr5._typing import Array
-from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, map_blocks
+from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedRows, map_blocks
 
 NEIGHBOURS = 10
 
@@ -30,11 +30,11 @@ def neighbourhood_means(vectors: Matrix, background: Matrix, *, sizes: BlockSize
     largest = empty_heaps(vectors.shape[0], min(NEIGHBOURS, background.shape[0]))
 
     def process(blocks: Blocks) -> None:
-        for block, products in blocks:
+        for block, [products] in blocks:
             keep_largest(products, largest[block])
 
     for i in range(0, background.shape[0], sizes.queries):
-        map_blocks(process, vectors, background[i : i + sizes.queries], sizes)
+        map_blocks(process, [WeightedRows(background[i : i + sizes.queries], vectors)], sizes)
     return _mean(largest)
 
 

@@ -1,16 +1,21 @@
 """Exact search: rank the rows of one matrix for the rows of another, by cosine or CSLS.
 
+The rows may have several views, whose weighted products are added (``search_views``, ``retrieve_views``). CSLS corrects
+each view for hubs by itself: the score is the sum over views of weight (2 q'c - r(c)).
+
 Blocks of candidates are multiplied with all queries, and each block of products is used in full while it is in the
 cache: a candidate's neighbourhood is in its row, so that CSLS costs one product, not two. Each thread processes blocks
 on its own; the results of the threads are merged at the end.
 """
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, map_blocks
+from cr5.errors import Cr5Error
+from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedRows, map_blocks
 from cr5.retrieval.csls import empty_heaps, means_of_largest, neighbourhood_means
 
 Measure: TypeAlias = Literal["cosine", "csls"]
@@ -38,7 +43,7 @@ class Retrieval(NamedTuple):
 
 
 class _Score(NamedTuple):
-    """weight q'c - penalty[c]; a penalty of None is the neighbourhood mean r(c) over all queries."""
+    """weight q'c - penalty[c]; a penalty of None is the sum of the views' neighbourhood means r(c) over all queries."""
 
     weight: float
     penalty: Array | None
@@ -54,8 +59,14 @@ class _Counterparts(NamedTuple):
 
 def nearest(queries: Matrix, candidates: Matrix, k: int, *, penalty: Array | None = None) -> Ranking:
     """The k candidates with the largest q'c - penalty[c]; ties go to the lower index."""
-    score = _Score(1, np.zeros(candidates.shape[0]) if penalty is None else penalty)
-    return Ranking(*_search(queries, candidates, k, [score], None, BlockSizes())[0][1:])
+    return nearest_in_views([WeightedRows(queries, candidates)], k, penalty=penalty)
+
+
+def nearest_in_views(views: Sequence[WeightedRows], k: int, *, penalty: Array | None = None) -> Ranking:
+    """As ``nearest``, where q'c is the sum of the weighted products of the views."""
+    views = _checked(views)
+    score = _Score(1, np.zeros(views[0].candidates.shape[0]) if penalty is None else penalty)
+    return Ranking(*_search(views, k, [score], None, BlockSizes())[0][1:])
 
 
 def search(
@@ -73,9 +84,15 @@ def search(
     queries themselves unless others are given. A query's own r(q) cannot change its ranking, so the
     scores leave it out: 2 cos(q, c) - r(c).
     """
-    sizes = sizes or BlockSizes()
-    score = _score(measure, queries, candidates, background, sizes)
-    return Ranking(*_search(queries, candidates, k, [score], None, sizes)[0][1:])
+    return search_views([WeightedRows(queries, candidates, background=background)], k, measure=measure, sizes=sizes)
+
+
+def search_views(
+    views: Sequence[WeightedRows], k: int, *, measure: Measure = "cosine", sizes: BlockSizes | None = None
+) -> Ranking:
+    """As ``search``, by the sum of the views: weight q'c, or weight (2 q'c - r(c)) for CSLS."""
+    views, sizes = _checked(views), sizes or BlockSizes()
+    return Ranking(*_search(views, k, [_score(measure, views, sizes)], None, sizes)[0][1:])
 
 
 def counterpart_ranks(
@@ -93,9 +110,9 @@ def counterpart_ranks(
     """
     sizes = sizes or BlockSizes()
     has_counterpart = np.isin(query_concepts, candidate_concepts)
-    queries, concepts = queries[has_counterpart], (query_concepts[has_counterpart], candidate_concepts)
-    score = _score(measure, queries, candidates, None, sizes)
-    return _search(queries, candidates, 0, [score], concepts, sizes)[0].ranks
+    views = [WeightedRows(queries[has_counterpart], candidates)]
+    concepts = query_concepts[has_counterpart], candidate_concepts
+    return _search(views, 0, [_score(measure, views, sizes)], concepts, sizes)[0].ranks
 
 
 def retrieve(
@@ -115,26 +132,59 @@ def retrieve(
     counterpart, also if the scores are equal but for rounding, so that equal vectors get the last rank.
     CSLS is as in ``search``.
     """
-    sizes = sizes or BlockSizes()
+    views = [WeightedRows(queries, candidates, background=background)]
+    return retrieve_views(views, query_concepts, candidate_concepts, k=k, sizes=sizes)
+
+
+def retrieve_views(
+    views: Sequence[WeightedRows],
+    query_concepts: Ints,
+    candidate_concepts: Ints,
+    *,
+    k: int = 10,
+    sizes: BlockSizes | None = None,
+) -> dict[Measure, Retrieval]:
+    """As ``retrieve``, by the sum of the views, with the scores of ``search_views``."""
+    views, sizes = _checked(views), sizes or BlockSizes()
     measures: tuple[Measure, ...] = ("cosine", "csls")
-    scores = [_score(measure, queries, candidates, background, sizes) for measure in measures]
-    found = _search(queries, candidates, k, scores, (query_concepts, candidate_concepts), sizes)
+    scores = [_score(measure, views, sizes) for measure in measures]
+    found = _search(views, k, scores, (query_concepts, candidate_concepts), sizes)
     return dict(zip(measures, found, strict=True))
 
 
-def _score(
-    measure: Measure, queries: Matrix, candidates: Matrix, background: Matrix | None, sizes: BlockSizes
-) -> _Score:
+def _checked(views: Sequence[WeightedRows]) -> list[WeightedRows]:
+    """The views that count; of views without weight, the first stands for all."""
+    sizes = {(view.queries.shape[0], view.candidates.shape[0]) for view in views}
+    if len(sizes) != 1:
+        listed = ", ".join(f"{queries:,} x {candidates:,}" for queries, candidates in sorted(sizes))
+        raise Cr5Error(f"views must have the same queries and candidates, and these have {listed or 'none'}")
+    return [view for view in views if view.weight > 0] or list(views[:1])
+
+
+def _score(measure: Measure, views: Sequence[WeightedRows], sizes: BlockSizes) -> _Score:
     if measure == "cosine":
-        return _Score(1, np.zeros(candidates.shape[0]))
-    if background is None and queries.shape[0] <= sizes.queries:
+        return _Score(1, np.zeros(views[0].candidates.shape[0]))
+    if views[0].queries.shape[0] <= sizes.queries and all(view.background is None for view in views):
         return _Score(2, None)
-    return _Score(2, neighbourhood_means(candidates, queries if background is None else background, sizes=sizes))
+    return _Score(2, _sum([_neighbourhood_means(view, sizes) for view in views]))
+
+
+def _neighbourhood_means(view: WeightedRows, sizes: BlockSizes) -> Array:
+    background = view.queries if view.background is None else view.background
+    means = neighbourhood_means(view.candidates, background, sizes=sizes)
+    return means if view.weight == 1 else means * np.float32(view.weight)
+
+
+def _sum(arrays: Sequence[Array]) -> Array:
+    """The sum of arrays of one shape, in the first of them."""
+    total, *others = arrays
+    for other in others:
+        total += other
+    return total
 
 
 def _search(
-    queries: Matrix,
-    candidates: Matrix,
+    views: Sequence[WeightedRows],
     k: int,
     scores: list[_Score],
     concepts: tuple[Ints, Ints] | None,
@@ -142,12 +192,13 @@ def _search(
 ) -> list[Retrieval]:
     """One result for every score. The ranks need ``concepts``, of the queries and of the candidates."""
     scores = [_Score(weight, None if p is None else p.astype(np.float32)) for weight, p in scores]
-    k = min(k, candidates.shape[0])
+    queries, candidates = views[0].queries.shape[0], views[0].candidates.shape[0]
+    k = min(k, candidates)
     parts = []
-    for i in range(0, max(queries.shape[0], 1), sizes.queries):
+    for i in range(0, max(queries, 1), sizes.queries):
         rows = slice(i, i + sizes.queries)
-        counterparts = _match(concepts[0][rows], concepts[1]) if concepts else _no_counterparts(candidates.shape[0])
-        parts.append(_search_block(queries[rows], candidates, k, scores, counterparts, sizes))
+        counterparts = _match(concepts[0][rows], concepts[1]) if concepts else _no_counterparts(candidates)
+        parts.append(_search_block([view.select_queries(rows) for view in views], k, scores, counterparts, sizes))
     return [Retrieval(*map(np.concatenate, zip(*each, strict=True))) for each in zip(*parts, strict=True)]
 
 
@@ -164,27 +215,28 @@ def _no_counterparts(candidates: int) -> _Counterparts:
 
 
 def _search_block(
-    queries: Matrix, candidates: Matrix, k: int, scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
+    views: Sequence[WeightedRows], k: int, scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
 ) -> list[Retrieval]:
     from cr5.retrieval.kernels import count_no_worse, keep_top
 
-    n = queries.shape[0]
-    thresholds = _thresholds(queries, candidates, scores, counterparts, sizes)
+    n = views[0].queries.shape[0]
+    thresholds = _thresholds(views, scores, counterparts, sizes)
 
     def process(blocks: Blocks) -> list[tuple[Ints, Ints, Array]]:
         results = [(np.zeros((n, 1), np.int32), np.zeros((n, k), np.int64), empty_heaps(n, k)) for _ in scores]
         worst = [np.full(n, -np.inf if k else np.inf, np.float32) for _ in scores]
-        for block, products in blocks:
-            for i, score in enumerate(scores):
+        for block, parts in blocks:
+            penalties, products = [_penalty(score, block, parts) for score in scores], _sum(parts)
+            for i, (score, penalty) in enumerate(zip(scores, penalties, strict=True)):
                 counts, indices, best = results[i]
-                weight, penalty = np.float32(score.weight), _penalty(score, block, products)
+                weight = np.float32(score.weight)
                 groups, starts, members = counterparts
                 count_no_worse(products, weight, penalty, thresholds[i], groups[block], starts, members, counts.ravel())
                 keep_top(products, weight, penalty, block.start, worst[i], indices, best)
         return results
 
     found = []
-    for i, parts in enumerate(zip(*map_blocks(process, candidates, queries, sizes), strict=True)):
+    for i, parts in enumerate(zip(*map_blocks(process, views, sizes), strict=True)):
         counts, indices, best = (np.hstack(arrays) for arrays in zip(*parts, strict=True))
         ranks = np.where(np.isinf(thresholds[i]), 0, 1 + counts.sum(axis=1, dtype=np.int64))
         order = np.lexsort((indices, -best), axis=1)[:, :k]
@@ -194,7 +246,7 @@ def _search_block(
 
 
 def _thresholds(
-    queries: Matrix, candidates: Matrix, scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
+    views: Sequence[WeightedRows], scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
 ) -> Array:
     """scores x queries: the score from which on a candidate counts against the counterpart; inf if there is none."""
     from cr5.retrieval.kernels import best_counterpart_scores
@@ -204,16 +256,18 @@ def _thresholds(
     scores = [_Score(weight, None if p is None else p[relevant]) for weight, p in scores]
 
     def process(blocks: Blocks) -> Array:
-        best = empty_heaps(len(scores), queries.shape[0])
-        for block, products in blocks:
-            for score, row in zip(scores, best, strict=True):
-                weight, penalty = np.float32(score.weight), _penalty(score, block, products)
+        best = empty_heaps(len(scores), views[0].queries.shape[0])
+        for block, parts in blocks:
+            penalties, products = [_penalty(score, block, parts) for score in scores], _sum(parts)
+            for score, penalty, row in zip(scores, penalties, best, strict=True):
+                weight = np.float32(score.weight)
                 best_counterpart_scores(products, weight, penalty, groups[relevant[block]], starts, members, row)
         return best
 
-    best = np.max(map_blocks(process, candidates, queries, sizes, relevant), axis=0)
+    best = np.max(map_blocks(process, views, sizes, relevant), axis=0)
     return np.where(np.isinf(best), np.float32(np.inf), best - np.float32(TIE_TOLERANCE) * np.maximum(1, np.abs(best)))
 
 
-def _penalty(score: _Score, block: slice, products: Array) -> Array:
-    return means_of_largest(products) if score.penalty is None else score.penalty[block]
+def _penalty(score: _Score, block: slice, products: Sequence[Array]) -> Array:
+    """The penalties of a block of candidates, whose weighted products with all queries are given for each view."""
+    return _sum([means_of_largest(part) for part in products]) if score.penalty is None else score.penalty[block]
