@@ -83,6 +83,24 @@ def test_encoding_loads_nothing_that_only_training_needs(model_folder: Path, mod
     }  # fmt: skip
 
 
+def test_an_interrupt_while_the_command_is_imported_ends_it_quietly() -> None:
+    program = """
+        import sys
+        from cr5.cli import main
+
+        class Interrupt:
+            def find_spec(self, name, path, target=None):
+                if name == "typer":
+                    raise KeyboardInterrupt
+
+        assert "typer" not in sys.modules
+        sys.meta_path.insert(0, Interrupt())
+        main()
+    """
+    ended = subprocess.run([sys.executable, "-c", dedent(program)], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped\n")
+
+
 def test_the_list_of_commands_has_their_summaries() -> None:
     for name, target in COMMANDS.items():
         assert (load_command(name).help or "").split("\n\n")[0].replace("\n", " ") == target.summary

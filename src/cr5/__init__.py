@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         NotConverged,
         OutputWarning,
         RankLowered,
+        RepeatedDocuments,
+        SeveralCodes,
     )
     from cr5.index.index import Index
     from cr5.model import Cr5
@@ -56,6 +58,8 @@ _MODULES = {
     "NotConverged": "cr5.errors",
     "OutputWarning": "cr5.errors",
     "RankLowered": "cr5.errors",
+    "RepeatedDocuments": "cr5.errors",
+    "SeveralCodes": "cr5.errors",
     "Skipped": "cr5.corpus.skipped",
     "read": "cr5.corpus.reading",
     "read_batches": "cr5.corpus.reading",
@@ -66,8 +70,8 @@ _MODULES = {
 __all__ = [
     "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "Document", "DocumentsLeftOut",
     "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted", "LanguageLeftOut", "ModelFileError",
-    "NotConverged", "OutputWarning", "RankLowered", "Skipped", "evaluate", "read", "read_batches",
-    "reduced_rank_ridge", "write",
+    "NotConverged", "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped", "evaluate", "read",
+    "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would accept any name

@@ -58,7 +58,15 @@ class LanguageLeftOut(Cr5Warning):
 
 
 class FewDocuments(Cr5Warning):
-    """A language with too few documents to learn from, beside others that have enough."""
+    """A corpus with too few concepts to learn from, or a language with too few beside others that have enough."""
+
+
+class RepeatedDocuments(Cr5Warning):
+    """Documents with exactly the words of others of their language."""
+
+
+class SeveralCodes(Cr5Warning):
+    """A language that a corpus has under several codes, such as en and en-US."""
 
 
 class DocumentsLeftOut(Cr5Warning):
@@ -93,6 +101,11 @@ def format_bytes(count: float | None) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count:.0f} bytes"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: 1 step, 2 steps."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def whole_number(name: str, value: Any, minimum: int = 0) -> int:

@@ -427,6 +427,16 @@ def test_concepts_that_hardly_any_two_languages_share_are_shown(
     )
 
 
+def test_one_document_is_not_called_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one.jsonl").write_text('{"concept": "Q1", "lang": "en", "text": "dog"}\n')
+    assert run(["corpus", "convert", str(tmp_path / "one.jsonl"), "-o", str(tmp_path / "two.csv")]) == 0
+    assert run(["corpus", "inspect", str(tmp_path / "two.csv")]) == 0
+    printed = "".join(capsys.readouterr())
+    assert "1 document written" in printed
+    assert "1 concept, 0 of them in two languages" in printed
+    assert "1 documents" not in printed
+
+
 def test_files_that_are_no_corpus_are_named_when_a_folder_is_read(
     tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,8 +102,8 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
     write(tmp_path / "more.jsonl", more)
     out, err = printed("index", model_folder, tmp_path / "more.jsonl", "-o", tmp_path / "index")
     assert "added: 0 new, 1 replaced, 0 unchanged" in out
-    assert "1 documents (cc 1) have no word that the model knows; they cannot be found" in err
-    assert "1 documents (fr 1) are in languages that the model does not know; they are left out" in err
+    assert "documents without a word that the model knows, which cannot be found: 1 (cc 1)\n" in err
+    assert "documents left out, in languages that the model does not know: 1 (fr 1)\n" in err
     out, _ = printed("index", "-o", tmp_path / "index", "--delete", "aa:Q000", "--delete", "nothing", "--check")
     assert "deleted: 1; not in the index: 1" in out
     assert "search is exact: there are too few documents for an approximate index" in out

@@ -17,6 +17,10 @@ from cr5.cli.messages import in_command_line_terms
         ("lower `min_unique`", "lower --set min_unique"),
         ("use `min_unique=1`", "use --set min_unique=1"),
         ("set `memory=2_000_000_000`", "set --memory 2GB"),
+        (
+            "`memory=1_500` is too small; use `memory>=512 * 2**20`",
+            "--memory 1.5kB is too small; use --memory >= 512MiB",
+        ),
         ("`unknown_name=3` stays", "unknown_name=3 stays"),
         ("nothing in backticks: rank=3", "nothing in backticks: rank=3"),
         ("text with ` a single backtick", "text with ` a single backtick"),

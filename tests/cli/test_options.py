@@ -1,8 +1,9 @@
 """Values of options as people write them."""
 
 import pytest
+import typer
 
-from cr5.cli.options import parse_bytes
+from cr5.cli.options import parse_bytes, parse_rank
 from cr5.errors import Cr5Error
 
 
@@ -12,13 +13,21 @@ from cr5.errors import Cr5Error
         ("4GB", 4 * 10**9),
         ("800 MB", 800 * 10**6),
         ("1.5g", 1_500_000_000),
-        ("2TiB", 2 * 10**12),
+        ("512MiB", 512 * 2**20),
+        ("2 TiB", 2 * 2**40),
         ("17", 17),
         ("3k", 3000),
     ],
 )
 def test_sizes_are_read_as_people_write_them(text: str, bytes_: int) -> None:
     assert parse_bytes(text) == bytes_
+
+
+def test_a_rank_is_a_number_or_auto() -> None:
+    assert [parse_rank(text) for text in (None, "auto", "300")] == [None, "auto", 300]
+    for text in ("x", "0", "-3", "1.5", ""):
+        with pytest.raises(typer.BadParameter, match=f"^'{text}' is neither a whole number above 0 nor auto$"):
+            parse_rank(text)
 
 
 @pytest.mark.parametrize("text", ["", "much", "-4GB", "4XB", "4 G B", "GB"])

@@ -118,6 +118,23 @@ def test_a_disk_that_is_too_small_is_refused_before_the_fit(
     assert everything_in(tmp_path) == set()
 
 
+def test_a_place_without_permission_is_named_with_advice(
+    tmp_path: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    advice = "permission denied; change its permissions, or name another place\n"
+    for command, method, target in (
+        (["corpus", "convert", "builtin"], "touch", tmp_path / "corpus.csv"),
+        (["index", str(model_folder), "builtin"], "mkdir", tmp_path / "index"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, method, refuse)
+            assert run([*command, "-o", str(target)]) == 1
+        assert capsys.readouterr().err == f"error: {target}: {advice}"
+
+
 # A full disk
 
 

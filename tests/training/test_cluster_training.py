@@ -19,6 +19,7 @@ from cr5.cli import run
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import ReadLimits
 from cr5.errors import Cr5Error
+from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.engines.dask import DaskEngine
@@ -81,6 +82,15 @@ def test_a_cluster_learns_the_model_that_one_machine_learns(
     notes = [p.note for p in seen if p.stage == "fit"]
     assert all("energy" in note and "columns multiplied" in note for note in notes)
     assert notes
+
+
+def test_documents_that_repeat_those_of_other_workers_are_counted(
+    documents: list[Document], engine: DaskEngine, tmp_path: Path
+) -> None:
+    write(tmp_path / "all.jsonl", documents)
+    write(tmp_path / "again.jsonl", documents[:9])
+    reader = read_batches(tmp_path, batch_rows=20, limits=SMALL_SHARDS)
+    assert engine.count_words(reader, Tokeniser()).count_copies() == {"aa": 3, "bb": 3, "cc": 3}
 
 
 def test_a_bad_line_on_a_worker_is_named_as_on_one_machine(folder: Path, engine: DaskEngine, tmp_path: Path) -> None:

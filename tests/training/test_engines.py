@@ -592,7 +592,7 @@ def test_a_panel_of_any_height_gives_the_same_rows(rows: int) -> None:
 
 @pytest.mark.parametrize("memory", [0, 1, 2 * SCRATCH_BYTES - 1])
 def test_a_budget_that_is_too_small_is_refused(memory: int) -> None:
-    with pytest.raises(Cr5Error, match=f"`memory={memory:_}` is too small"):
+    with pytest.raises(Cr5Error, match=rf"`memory={memory:_}` is too small; use `memory>=512 \* 2\*\*20`"):
         CpuEngine(memory)
 
 

@@ -84,8 +84,10 @@ def test_every_figure_is_that_of_a_hand_count(batch_rows: int) -> None:
         "it": Usage(5, 2, {TOO_SHORT: 1, NO_COUNTERPART: 2}),
         "da": Usage(2, 0, {NO_WORD: 1, RARE_WORDS: 1}),  # no Danish word is in two documents
     }
-    assert len(found.notes) == 1
-    assert "language da is left out" in found.notes[0]
+    left_out, few, repeated = found.notes
+    assert "language da is left out" in left_out
+    assert "only 2 shared concepts" in few
+    assert "(en 1 of 4)" in repeated
     assert found.usage.concepts == Usage(7, 2, {ONE_LANGUAGE: 2, NO_COUNTERPART: 3})
 
 

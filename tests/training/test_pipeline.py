@@ -29,11 +29,15 @@ from cr5.training.engines import cpu
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.pipeline import choose_rank, fingerprint, max_documents_per_concept, train
 from cr5.training.ridge import DEFAULT_RIDGE, held_out_count
-from cr5.training.selection import few_concepts_note
+from cr5.training.selection import few_concepts
 
 
 def counted(documents: Sequence[Document]) -> CountedCorpus:
     return count_corpus(in_batches(documents), Tokeniser())
+
+
+def few_concepts_notes(concepts: int) -> list[str]:
+    return [str(note) for note in few_concepts(concepts)]
 
 
 def chosen(**changes: Any) -> Settings:
@@ -89,7 +93,7 @@ def test_a_language_without_a_usable_document_is_left_out_with_a_warning(documen
         "used": 0,
         "left_out": {"concept in one language only": 150},
     }
-    assert report["notes"][1:] == [few_concepts_note(150)]
+    assert report["notes"][1:] == few_concepts_notes(150)
 
 
 def test_limits_that_leave_out_most_documents_warn(documents: list[Document]) -> None:
@@ -98,7 +102,7 @@ def test_limits_that_leave_out_most_documents_warn(documents: list[Document]) ->
         model = Cr5(**madeup.SETTINGS).fit([*documents, *short])
     assert "`min_unique=5`" in str(caught[0].message)
     assert caught[0].filename == __file__  # it points at whoever called fit
-    assert model.report["notes"] == [str(caught[0].message), few_concepts_note(150)]
+    assert model.report["notes"] == [str(caught[0].message), *few_concepts_notes(150)]
 
 
 def test_short_and_long_texts_train_by_default(documents: list[Document]) -> None:
@@ -158,7 +162,7 @@ def test_the_default_rank_is_lowered_for_a_small_corpus_with_a_warning(
     ) == (ridge == "auto")
     assert model.rank == model.report["rank"] == expected
     assert model.encode(["some text"], "aa").shape == (1, expected)
-    assert model.report["notes"] == [str(caught[0].message), few_concepts_note(50)]
+    assert model.report["notes"] == [*few_concepts_notes(50), str(caught[0].message)]
     model.save(tmp_path / "model")
     loaded = Cr5.load(tmp_path / "model")
     assert (loaded.rank, loaded.settings.rank) == (expected, expected)
@@ -281,7 +285,7 @@ def test_the_report_tells_what_was_used(documents: list[Document]) -> None:
             "left_out": {"concept in one language only": 1, "counterparts left out": 1},
         },
     }
-    assert (report["rank"], report["notes"]) == (60, [few_concepts_note(150)])
+    assert (report["rank"], report["notes"]) == (60, few_concepts_notes(150))
     for lang, more in (("aa", 2), ("bb", 1), ("cc", 1)):
         facts = report["languages"][lang]
         assert (facts["documents"], facts["documents_read"]) == (150, 150 + more)
@@ -328,7 +332,7 @@ def test_a_fit_that_has_not_converged_warns(documents: list[Document]) -> None:
         f"the fit stopped after 1 step at residual {model.report['residual']:.3g}, above the tolerance 1e-09; "
         "raise `max_steps` or `tol`"
     )
-    assert [str(warning.message) for warning in caught] == [message]
+    assert [str(warning.message) for warning in caught] == [*few_concepts_notes(150), message]
     assert caught[0].filename == __file__  # it points at whoever called fit
     assert (model.report["warning"], model.report["converged"]) == (message, False)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
-from cr5.errors import FewDocuments
+from cr5.errors import FewDocuments, RepeatedDocuments, SeveralCodes
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.training.counted_corpus import CountedCorpus, count_corpus
@@ -23,7 +23,6 @@ from cr5.training.selection import (
     Selection,
     Usage,
     explain_reason,
-    few_concepts_note,
     select_documents,
 )
 
@@ -88,21 +87,53 @@ def test_a_language_that_has_nothing_left_is_not_in_the_selection() -> None:
 
 
 def test_a_language_with_few_documents_beside_others_is_warned_of() -> None:
-    many = [d for i in range(ENOUGH_CONCEPTS) for d in pair(f"Q{i}", "dog cat", "cane gatto")]
+    many = [d for i in range(ENOUGH_CONCEPTS) for d in pair(f"Q{i}", f"dog cat x{i}", f"cane gatto x{i}")]
     for count, expected in ((ENOUGH_CONCEPTS - 1, ["da"]), (ENOUGH_CONCEPTS, [])):
-        danish = [Document(f"Q{i}", "da", "hund kat") for i in range(count)]
+        danish = [Document(f"Q{i}", "da", f"hund kat x{i}") for i in range(count)]
         found = select_documents(counted([*many, *danish, danish[0]]), WEIGHTING).warnings(WEIGHTING)
         assert [type(warning) for warning in found] == [FewDocuments] * len(expected)
         assert all(f"language da shares only {count} concepts" in str(warning) for warning in found)
 
 
-def test_a_corpus_that_is_small_in_every_language_is_not_warned_of_language_by_language() -> None:
-    assert select_documents(counted(GOOD), WEIGHTING).warnings(WEIGHTING) == []
+@pytest.mark.parametrize("concepts", [0, 2, ENOUGH_CONCEPTS - 1, ENOUGH_CONCEPTS])
+def test_a_corpus_that_is_small_as_a_whole_is_warned_of_and_not_language_by_language(concepts: int) -> None:
+    documents = [d for i in range(concepts) for d in pair(f"Q{i}", f"dog cat x{i}", f"cane gatto x{i}")]
+    found = select_documents(counted(documents), WEIGHTING).warnings(WEIGHTING)
+    expected = 1 < concepts < ENOUGH_CONCEPTS
+    assert [type(warning) for warning in found] == [FewDocuments] * expected
+    assert all(str(warning).startswith(f"only {concepts} shared concepts: expect little") for warning in found)
 
 
-def test_a_corpus_that_is_small_as_a_whole_gets_a_note() -> None:
-    assert few_concepts_note(ENOUGH_CONCEPTS - 1).startswith("only 199 shared concepts: expect little")
-    assert few_concepts_note(ENOUGH_CONCEPTS) == ""
+@pytest.mark.parametrize("again", ["dog cat x7", "x7 cat dog"])
+@pytest.mark.parametrize("concept", ["Q7", "Q8"])
+def test_documents_that_repeat_others_are_warned_of(again: str, concept: str) -> None:
+    documents = [d for i in range(200) for d in pair(f"Q{i}", f"dog cat x{i}", f"cane gatto x{i}")]
+    one, two = [Document(concept, "en", again)], [Document(concept, "en", again)] * 3
+    assert select_documents(counted(documents + one), WEIGHTING).warnings(WEIGHTING) == []  # 1 of 201
+    [warning] = select_documents(counted(documents + two), WEIGHTING).warnings(WEIGHTING)
+    assert type(warning) is RepeatedDocuments
+    assert "(en 3 of 203)" in str(warning)
+    other = [Document(concept, "en", f"{again} x7")] * 3  # one word more often: of these, two repeat the first
+    assert counted(documents + other).count_copies() == {"en": 2, "it": 0}
+
+
+@pytest.mark.parametrize(
+    ("codes", "are_one"),
+    [
+        (["en", "en-US"], True),
+        (["zh-Hant", "zh-TW"], True),
+        (["pt-BR", "pt-PT"], False),
+        (["zh", "zh-TW"], False),
+        (["sr", "sr-Latn"], False),
+        (["en", "en-simple"], False),
+        (["no", "nb"], False),
+    ],
+)
+def test_two_codes_of_one_language_are_warned_of(codes: list[str], are_one: bool) -> None:
+    documents = [Document(f"Q{i}", code, f"a1 b2 x{i}") for i in range(200) for code in codes]
+    found = select_documents(counted(documents), WEIGHTING).warnings(WEIGHTING)
+    assert [type(warning) for warning in found] == [SeveralCodes] * are_one
+    assert all(str(warning).startswith(" and ".join(codes) + " are learned as different") for warning in found)
 
 
 def test_an_explanation_names_the_setting_with_its_value() -> None:

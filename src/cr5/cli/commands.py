@@ -21,6 +21,7 @@ from cr5.cli.options import (
     decode_utf8,
     parse_bytes,
     parse_changes,
+    parse_rank,
     parse_ridge,
     read_corpora,
 )
@@ -91,7 +92,7 @@ def train(
 
         cr5 train corpus/ -o model --engine dask --scheduler tcp://10.0.0.1:8786
     """
-    model = Cr5(preset, **parse_changes(setting, rank=rank, seed=seed, ridge=parse_ridge(ridge)))
+    model = Cr5(preset, **parse_changes(setting, rank=parse_rank(rank), seed=seed, ridge=parse_ridge(ridge)))
     skipped = Skipped()
     start = time.perf_counter()
     budget = None if memory is None else parse_bytes(memory)

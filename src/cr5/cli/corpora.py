@@ -28,6 +28,7 @@ from cr5.cli.render.console import err
 from cr5.cli.source_commands import Dedupe, DropForeign, Output, add_source_command
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.writing import write
+from cr5.errors import plural
 from cr5.sources.registry import SOURCES
 from cr5.sources.wikipedia import build as wikipedia_build
 from cr5.sources.wikipedia.dump_listing import HUB_URL, MIRROR_URL
@@ -199,4 +200,4 @@ def convert(
     skipped = Skipped()
     count = write(output, read_corpora(corpora, langs, on_error, skipped))
     console.skipped_lines(skipped)
-    err.print(f"{count:,} documents written" + ("" if output == "-" else f" to {output}"))
+    err.print(f"{plural(count, 'document')} written" + ("" if output == "-" else f" to {output}"))

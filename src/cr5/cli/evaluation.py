@@ -19,6 +19,7 @@ from cr5.cli.options import (
     Ridge,
     SettingChanges,
     comma_separated,
+    parse_rank,
     parse_ridge,
     parse_settings,
 )
@@ -203,7 +204,7 @@ def documents(
     """
     skipped = Skipped()
     split_options: dict[str, Any] = {
-        "settings": parse_settings(preset, setting, rank=rank, ridge=parse_ridge(ridge)),
+        "settings": parse_settings(preset, setting, rank=parse_rank(rank), ridge=parse_ridge(ridge)),
         "langs": comma_separated(langs), "seed": seed, "queries": queries, "candidates": candidates,
         "split": split, "comparable": comparable, "mask_shared": mask_shared, "on_error": on_error, "skipped": skipped,
     }  # fmt: skip

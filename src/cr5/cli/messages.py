@@ -29,8 +29,8 @@ def in_command_line_terms(message: str, app: Any = None) -> str:
 
 
 def _shown(options: Mapping[str, str], name: str, operator: str, value: str) -> str:
-    if name == "memory" and value.replace("_", "").isdigit():
-        value = f"{int(value) / 1e9:g}GB"
+    if name == "memory":
+        value = _memory(value)
     if name in options:
         if operator == "=":
             return f"{options[name]} {value}" if value not in ("True", "None") else options[name]
@@ -38,6 +38,15 @@ def _shown(options: Mapping[str, str], name: str, operator: str, value: str) -> 
     if name in _setting_names():
         return f"--set {name}{operator}{value}" if operator == "=" else f"--set {name} {operator} {value}".strip()
     return f"{name}{operator}{value}"
+
+
+def _memory(value: str) -> str:
+    """A number of bytes as the command takes it: 2_000_000_000 -> 2GB, 512 * 2**20 -> 512MiB."""
+    if mebibytes := re.fullmatch(r"(\d+) \* 2\*\*20", value):
+        return f"{mebibytes[1]}MiB"
+    count = int(value) if value.replace("_", "").isdigit() else 0
+    units = (f"{count / size:g}{unit}" for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if count >= size)
+    return next(units, value)
 
 
 @cache

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cr5.cli.render.console import err, plural
+from cr5.cli.render.console import err
 from cr5.corpus.formats import FORMAT_NAMES
 from cr5.corpus.reading import CorpusReader, read_batches
 from cr5.corpus.skipped import Skipped
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, plural
 from cr5.settings import PRESETS, Settings, make_settings
 
 Corpora = Annotated[
@@ -39,7 +39,10 @@ Store = Annotated[
     typer.Option(help="Documents are in PostgreSQL with pgvector: postgresql://USER@HOST/DATABASE.", metavar="URL"),
 ]
 Rank = Annotated[
-    int | None, typer.Option(min=1, help="Dimensions of the vectors.", show_default="300, or fewer for a small corpus")
+    str | None,
+    typer.Option(
+        help="Dimensions of the vectors.", show_default="300, or fewer for a small corpus", metavar="NUMBER|auto"
+    ),
 ]
 Ridge = Annotated[
     str | None, typer.Option(help="Strength of the ridge penalty.", show_default="auto", metavar="NUMBER|auto")
@@ -74,6 +77,15 @@ def read_corpora(
     return reader
 
 
+def parse_rank(text: str | None) -> int | str | None:
+    """Parse a whole number or auto."""
+    if text is None or text == "auto":
+        return text
+    if not re.fullmatch("0*[1-9][0-9]*", text):
+        raise typer.BadParameter(f"{text!r} is neither a whole number above 0 nor auto", param_hint="--rank")
+    return int(text)
+
+
 def parse_ridge(text: str | None) -> float | str | None:
     """Parse a number or auto."""
     if text is None or text == "auto":
@@ -93,11 +105,11 @@ def decode_utf8(data: bytes, source: str) -> str:
 
 
 def parse_bytes(text: str) -> int:
-    """Parse a number of bytes: 4GB, 800 MB, 1.5g."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", text.lower())
+    """Parse a number of bytes: 4GB, 800 MB, 1.5g, 512MiB."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
     if not match:
         raise Cr5Error(f"{text!r} is not an amount of memory; write it like 4GB or 800MB")
-    return int(float(match[1]) * 1000 ** " kmgt".index(match[2] or " "))
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " "))
 
 
 def _setting(item: str) -> tuple[str, Any]:

@@ -8,7 +8,7 @@ import typer
 
 from cr5 import evaluate
 from cr5.cli.evaluation import Output, check_own_systems, written
-from cr5.cli.options import Json, Langs, OnError, Rank, SettingChanges, comma_separated, parse_changes
+from cr5.cli.options import Json, Langs, OnError, Rank, SettingChanges, comma_separated, parse_changes, parse_rank
 from cr5.cli.render import console, scores
 from cr5.corpus.skipped import Skipped
 from cr5.evaluate.preparation import check_output
@@ -72,7 +72,7 @@ def reproduce(
             candidates_train=candidates_train,
             low_resource=low_resource,
             seed=seed,
-            overrides=parse_changes(setting, rank=rank),
+            overrides=parse_changes(setting, rank=parse_rank(rank)),
             on_error=on_error,
             skipped=skipped,
             progress=progress,

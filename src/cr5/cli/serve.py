@@ -8,7 +8,7 @@ import typer
 
 from cr5.cli.options import Store
 from cr5.cli.render import console
-from cr5.errors import Cr5Error, MissingPackageError
+from cr5.errors import Cr5Error, MissingPackageError, plural
 from cr5.index import Index
 
 
@@ -65,7 +65,9 @@ def serve(
                 f"{'read' if read_only else 'read and change'} the index; set --api-key, or leave out --host"
             )
         total, langs = sum(counts.values()), ", ".join(counts) or "no language yet"
-        console.err.print(f"serving {total:,} documents ({langs}) at {process.url(listening)} (Ctrl-C stops it)")
+        console.err.print(
+            f"serving {plural(total, 'document')} ({langs}) at {process.url(listening)} (Ctrl-C stops it)"
+        )
         process.serve(listening, index, settings, workers)
     console.err.print("stopped")
 

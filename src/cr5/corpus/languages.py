@@ -6,7 +6,7 @@ among the languages of a model.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from cr5.corpus.texts import not_a_code
@@ -28,6 +28,8 @@ _CODE = re.compile(r"(?:[a-z]{2,3}|i|x)(?:-[a-z0-9]{1,8})*")
 _CODESET = re.compile(r"\.(?:ansi|ascii|big5|cp|euc|gb|iso|koi|sjis|tis|utf|windows)[\w-]*", re.IGNORECASE)
 _ANDROID_REGION = re.compile(r"(?<=[-_])r(?=[A-Z]{2}$)")  # pt-rBR
 _REGION_BEFORE_SCRIPT = re.compile(r"([a-z]{2,3})-([a-z]{2})-([a-z]{4})")  # az-AZ-Cyrl, from old Windows
+_LANGUAGE_AND_REGION = re.compile(r"[a-z]{2,3}(?:-[A-Z][a-z]{3})?(?:-(?:[A-Z]{2}|\d{3}))?")
+_ENDS_IN_REGION = re.compile(r"-(?:[A-Z]{2}|\d{3})$")
 _SORT_ORDER = re.compile(r"-(?:mathan|modern|phoneb|posix|pronun|radstr|stroke|technl|tradnl)$")  # es-ES_tradnl
 
 # The modifier after the @ of a locale, as a script or variant; "" if it says nothing about the language. Any other
@@ -133,6 +135,18 @@ def find_language(code: str, langs: Collection[str]) -> str | None:
                 return spellings[same]
     variants = [tag for tag in spellings if _are_variants(tag, wanted)]
     return spellings[variants[0]] if len(variants) == 1 else None
+
+
+def regional_codes(langs: Iterable[str]) -> list[list[str]]:
+    """Codes with and without a region that seem to be of one language, in groups: [["en", "en-US"]].
+
+    Two regions alone are taken to be different on purpose (pt-BR, pt-PT), and so are two scripts (zh, zh-TW).
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for code in langs:
+        if _LANGUAGE_AND_REGION.fullmatch(code) and is_registered(code):
+            groups.setdefault((primary_subtag(code), script(code)), []).append(code)
+    return [group for group in groups.values() if len(group) > 1 and not all(map(_ENDS_IN_REGION.search, group))]
 
 
 def language_columns(names: Sequence[str]) -> list[str]:

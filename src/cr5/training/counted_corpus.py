@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol, Self, TypeVar
+from zlib import crc32
 
 import numpy as np
 import pyarrow.compute as pc
@@ -108,6 +109,13 @@ class CountedCorpus:
         """For every document, whether it has a word of its language's vocabulary."""
         return self._each(lambda lang, counts: have_known_word(counts, vocabularies[lang]))
 
+    def count_copies(self) -> dict[str, int]:
+        """For every language, how many documents have exactly the words of an earlier one, in any order."""
+        return {lang: len(hashes) - len(np.unique(hashes)) for lang, hashes in self._document_hashes().items()}
+
+    def _document_hashes(self) -> dict[str, Ints]:
+        return self._each(lambda lang, counts: document_hashes(counts))
+
     def load_into(self, engine: Engine, vocabularies: Mapping[str, Vocabulary], number: Ints) -> None:
         """Weight the words and load every language's documents into an engine, where concept c has number[c]."""
         for lang, X in self._each(lambda lang, counts: vocabularies[lang].transform(counts)).items():
@@ -133,6 +141,30 @@ def have_known_word(counts: WordCounts, vocabulary: Vocabulary) -> Mask:
         result[i : i + BLOCK_ROWS] = np.diff(known_before[offsets - offsets[0]]) > 0
         counts.scratch.release(matrix.indices)
     return result
+
+
+def document_hashes(counts: WordCounts) -> Ints:
+    """A hash of every document, modulo 2^64: the sum of its words' hashes, each times how often it occurs.
+
+    It is the same in every process, for documents that different workers hold.
+    """
+    matrix, result = counts.matrix, np.zeros(counts.matrix.shape[0], np.uint64)
+    of_words = _scrambled(np.fromiter((crc32(word.encode()) for word in counts.words), np.uint64, len(counts.words)))
+    for i in range(0, matrix.shape[0], BLOCK_ROWS):
+        offsets = matrix.indptr[i : i + BLOCK_ROWS + 1]
+        part = slice(offsets[0], offsets[-1])
+        summands = of_words[matrix.indices[part]] * matrix.data[part].astype(np.uint64)
+        sums_before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(summands)])
+        result[i : i + BLOCK_ROWS] = np.diff(sums_before[offsets - offsets[0]])
+        counts.scratch.release(matrix.indices, matrix.data)
+    return result
+
+
+def _scrambled(numbers: Ints) -> Ints:
+    """Numbers spread over all 64 bits (the finaliser of SplitMix64), so that sums of them differ."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(numbers ^ (numbers >> np.uint64(31)))
 
 
 def count_corpus(

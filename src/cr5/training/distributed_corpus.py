@@ -20,7 +20,13 @@ from cr5.features.tfidf import (
 )
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus, have_known_word
+from cr5.training.counted_corpus import (
+    CountedCorpus,
+    CountedDocuments,
+    count_corpus,
+    document_hashes,
+    have_known_word,
+)
 from cr5.training.engines import DistributedEngine, Engine
 
 
@@ -66,6 +72,13 @@ class DistributedCorpus(CountedCorpus):
             for positions, mask in zip(parts.positions, known, strict=True):
                 masks[lang][positions] = mask
         return masks
+
+    def _document_hashes(self) -> dict[str, Ints]:
+        found = {}
+        for lang in self.languages:
+            parts = self._parts(lang)
+            found[lang] = np.concatenate(self.cluster.call(partial(_hashes, lang=lang), parts.handles, parts.rows))
+        return found
 
     def load_into(self, engine: Engine, vocabularies: Mapping[str, Vocabulary], number: Ints) -> None:
         """Have the workers weight and keep their documents."""
@@ -156,6 +169,10 @@ def _frequencies(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) 
 
 def _known(counted: tuple[CountedCorpus, Skipped], rows: Ints, vocabulary: Vocabulary, lang: str) -> Mask:
     return have_known_word(counted[0].languages[lang].local_counts.select_rows(rows), vocabulary)
+
+
+def _hashes(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) -> Ints:
+    return document_hashes(counted[0].languages[lang].local_counts.select_rows(rows))
 
 
 def _weighted_rows(

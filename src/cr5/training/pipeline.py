@@ -25,7 +25,7 @@ from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.ridge import RIDGES, RidgePath, held_out_count, select_ridge
-from cr5.training.selection import NO_COUNTERPART, CorpusUsage, few_concepts_note, list_reasons, select_documents
+from cr5.training.selection import NO_COUNTERPART, CorpusUsage, list_reasons, select_documents
 from cr5.training.solver import OVERSAMPLING, Fit, memory_needed, solve
 
 
@@ -58,10 +58,10 @@ def train(
     selection = select_documents(corpus, settings.weighting)
     chosen, vocabularies, usage = selection.corpus, selection.vocabularies, selection.usage
     _check(corpus, usage, settings.weighting)
+    rank = choose_rank(settings, usage.concepts.used, sum(len(v.words) for v in vocabularies.values()))
     notes = selection.warnings(settings.weighting)
     for note in notes:  # now, so that a caller who cares can stop
         warnings.warn(note, stacklevel=3)
-    rank = choose_rank(settings, usage.concepts.used, sum(len(v.words) for v in vocabularies.values()))
     asked, settings = settings.rank, replace(settings, rank=rank)
     engine = engine or CpuEngine()
     # Numbers without gaps, in the order of the names: the result does not depend on the order of the corpus.
@@ -133,7 +133,7 @@ def train(
         "interrupted": interrupted,
         "memory_predicted": needed,
         "warning": warning,
-        "notes": [str(note) for note in notes] + [few for few in [few_concepts_note(len(used))] if few],
+        "notes": [str(note) for note in notes],
     }
     return TrainingResult(languages, report)
 

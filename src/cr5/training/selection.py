@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Ints, Mask
-from cr5.errors import Cr5Warning, DocumentsLeftOut, FewDocuments, LanguageLeftOut
+from cr5.corpus.languages import regional_codes
+from cr5.errors import (
+    Cr5Warning,
+    DocumentsLeftOut,
+    FewDocuments,
+    LanguageLeftOut,
+    RepeatedDocuments,
+    SeveralCodes,
+    plural,
+)
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.training.counted_corpus import CountedCorpus
 
@@ -38,6 +47,9 @@ REASONS = tuple(_EXPLANATIONS)
 ENOUGH_CONCEPTS = 200
 """How many concepts a language has to share with others: with these, P@1 was more than half of that with all documents
 on four of five corpora, and with 50 less than a sixth on three (benchmarks/few_documents.py)."""
+
+MANY_COPIES = 0.01
+"""The share of a language's documents that may repeat others without a warning; most corpora have some."""
 
 _CODES = {reason: code for code, reason in enumerate(REASONS, 1)}
 _USED = 0
@@ -85,18 +97,23 @@ class Selection:
     usage: CorpusUsage
 
     def warnings(self, weighting: Weighting) -> list[Cr5Warning]:
-        """What will keep some languages from being learned: they are left out, have few documents, or lose most."""
-        return [*_left_out(self.usage, weighting), *_few_documents(self.corpus)]
+        """What will keep languages from being learned well, from missing documents to repeated ones."""
+        return [
+            *_left_out(self.usage, weighting),
+            *few_concepts(self.usage.concepts.used),
+            *_few_documents(self.corpus),
+            *_several_codes(self.corpus),
+            *_repeated_documents(self.corpus),
+        ]
 
 
-def few_concepts_note(concepts: int) -> str:
-    """What to expect of a corpus with so few shared concepts; "" if there are enough."""
-    if concepts >= ENOUGH_CONCEPTS:
-        return ""
-    return (
-        f"only {concepts:,} shared concepts: expect little of the model; add documents of {ENOUGH_CONCEPTS} concepts "
-        "or more that two languages share, better a thousand"
-    )
+def few_concepts(concepts: int) -> Iterator[Cr5Warning]:
+    """What to expect of a corpus with so few shared concepts; with fewer than two, nothing can be learned."""
+    if 1 < concepts < ENOUGH_CONCEPTS:
+        yield FewDocuments(
+            f"only {concepts:,} shared concepts: expect little of the model; add documents of {ENOUGH_CONCEPTS} "
+            "concepts or more that two languages share, better a thousand"
+        )
 
 
 def select_documents(corpus: CountedCorpus, weighting: Weighting) -> Selection:
@@ -125,7 +142,7 @@ def list_reasons(documents: Usage, weighting: Weighting) -> str:
         f"{count:,} {_OF_DOCUMENTS.get(reason, reason)} ({explain_reason(reason, weighting)})"
         for reason, count in documents.left_out.items()
     ]
-    return f"of {documents.read:,} documents, {'; '.join(reasons)}"
+    return f"of {plural(documents.read, 'document')}, {'; '.join(reasons)}"
 
 
 def _left_out(usage: CorpusUsage, weighting: Weighting) -> Iterator[Cr5Warning]:
@@ -149,6 +166,25 @@ def _few_documents(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
                 f"another language; add documents of concepts that other languages have: {ENOUGH_CONCEPTS} concepts or "
                 "more, better a thousand"
             )
+
+
+def _several_codes(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
+    for codes in regional_codes(chosen.languages):
+        yield SeveralCodes(
+            f"{' and '.join(codes)} are learned as different languages, each from its own documents only; give them "
+            "the same code unless they are meant to be different"
+        )
+
+
+def _repeated_documents(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
+    copies = chosen.count_copies()
+    many = {lang: n for lang, n in copies.items() if n >= MANY_COPIES * len(chosen.languages[lang])}
+    if many:
+        counts = ", ".join(f"{lang} {n:,} of {len(chosen.languages[lang]):,}" for lang, n in many.items() if n)
+        yield RepeatedDocuments(
+            f"documents repeat the words of others exactly ({counts}): these weigh more than others, and concepts with "
+            "the same text cannot be told apart; leave them out unless they are meant to be there"
+        )
 
 
 def _length_codes(unique_words: Ints, weighting: Weighting) -> Ints:

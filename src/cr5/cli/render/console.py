@@ -42,11 +42,6 @@ def plain_table(title: str, *columns: str, left: Sequence[str] = ()) -> Table:
     return table
 
 
-def plural(count: int, noun: str) -> str:
-    """A count with its noun: 1 step, 2 steps."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 @contextmanager
 def progress_bars(quiet: bool = False) -> Iterator[ProgressCallback]:
     """Draw a bar for the current stage on standard error, if that is a terminal."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from cr5.cli.render.console import err, out, plain_table, plural, warn
+from cr5.cli.render.console import err, out, plain_table, warn
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.corpus.skipped import Skipped
+from cr5.errors import plural
 from cr5.features.tfidf import Weighting
 from cr5.sources.accounting import EXTENSION, Accounting, is_extension
 from cr5.sources.clean import SourceSummary
@@ -27,13 +28,15 @@ def inspection_tables(inspection: Inspection, weighting: Weighting) -> None:
     for a in names:
         shared.add_row(a, *("" if a == b else f"{inspection.shared[a][b]:,}" for b in names))
     out.print(shared)
-    out.print(f"{inspection.concepts:,} concepts, {inspection.concepts_shared:,} of them in two languages or more")
+    out.print(
+        f"{plural(inspection.concepts, 'concept')}, {inspection.concepts_shared:,} of them in two languages or more"
+    )
     out.print("words: different words; repeated: exact duplicates; used: documents that train", style="dim")
     usage_lines(usage, weighting)
     for lang, facts in inspection.languages.items():
         if facts.several:
             out.print(
-                f"{lang}: {facts.several:,} concepts have several documents; their rows are summed into the concept"
+                f"{lang}: the rows of several documents of a concept are summed ({plural(facts.several, 'concept')})"
             )
 
 
@@ -72,8 +75,8 @@ def source_summary(
     to.print("Corpus" if output == "-" else f"Corpus {output}", style="bold", soft_wrap=True)
     to.print(table)
     to.print(
-        f"{summary.documents.total():,} documents" + ("" if output == "-" else f" written to {output}")
-        + f" in {seconds:.1f} s; {summary.concepts:,} concepts, {summary.shared:,} in two languages or more"
+        plural(summary.documents.total(), "document") + ("" if output == "-" else f" written to {output}")
+        + f" in {seconds:.1f} s; {plural(summary.concepts, 'concept')}, {summary.shared:,} in two languages or more"
     )  # fmt: skip
     for line in _accounts(summary.accounting, skipped_advice):
         to.print(line, soft_wrap=True)
@@ -167,7 +170,10 @@ def wikipedia_report(built: WikipediaCorpus, seconds: float) -> None:
         table.add_row(lang, language.dump.date, *("" if figure is None else f"{figure:,}" for figure in figures))
     out.print(table)
     total = sum(language.documents for language in built.languages.values())
-    out.print(f"{total:,} documents, {built.shared_concepts:,} concepts in two languages or more, {seconds:,.1f} s")
+    out.print(
+        f"{plural(total, 'document')}, {plural(built.shared_concepts, 'concept')} in two languages or more, "
+        f"{seconds:,.1f} s"
+    )
     out.print(
         "articles: pages that are no redirect or disambiguation and have an item of Wikidata; foreign: evidently in "
         "another language; near-dup: nearly repeat another; alone: of a concept that no other language has",

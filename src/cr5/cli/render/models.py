@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from cr5.cli.render.console import err, out, plain_table, plural
+from cr5.cli.render.console import err, out, plain_table
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
+from cr5.errors import plural
 from cr5.model import Cr5
 from cr5.retrieval.explanations import Explanation
-from cr5.training.selection import few_concepts_note
+from cr5.training.selection import few_concepts
 
 
 def path_table(report: dict[str, Any]) -> None:
@@ -64,17 +65,23 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
         path_table(report)
     if report.get("ridge_note"):
         out.print(report["ridge_note"])
-    if few := few_concepts_note(report["concepts"]):
-        out.print(few)
+    for few in few_concepts(report["concepts"]) if seconds is None else ():  # training has warned of it
+        out.print(str(few))
     if "corpus" in report:
         usage_lines(usage, chosen.weighting)
     unfinished = "interrupted" if report.get("interrupted") else "not converged"
     state = "converged" if report["converged"] else unfinished
     out.print(
-        f"preset {chosen.preset}, rank {model.rank}, ridge {report['ridge']:g}, {report['concepts']:,} concepts; "
+        f"preset {chosen.preset}, rank {model.rank}, ridge {report['ridge']:g}, "
+        f"{plural(report['concepts'], 'concept')}; "
         f"energy {report['energy']:.2f}, residual {report['residual']:.3g} "
         f"after {plural(report['steps'], 'step')} ({state}), "
         f"{report['seconds']:.1f} s"
+    )
+    out.print(
+        "energy: the sum of the eigenvalues, which is how much of the concepts the vectors explain; residual: the "
+        f"relative error of the solution, which ends the fit at {chosen.tol:g} (--set tol)",
+        style="dim",
     )
     if path is not None and seconds is not None:
         out.print(f"written to {path} in {seconds:.1f} s; try: cr5 similar {path} WORD --lang {model.langs[0]}")

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from cr5.cli.render import console
 from cr5.cli.render.console import out, plain_table
+from cr5.errors import plural
 from cr5.index import DOCUMENT_COLUMNS, DocumentPair, IndexedDocument, IngestCounts, Query, RecallEstimate, SearchHit
 from cr5.retrieval.passages import LongTextExplanation, passage
 from cr5.retrieval.top_k import Measure
@@ -30,16 +31,16 @@ def index_report(folder: Path, about: dict[str, Any], store_label: str, seconds:
         table.add_row(lang, f"{count:,}")
     out.print(table)
     size = f"{about['bytes'] / 1e6:,.1f} MB in {store_label}"
-    out.print(f"{about['rows']:,} documents, rank {about['rank']}, {size}; {seconds:.1f} s")
+    out.print(f"{plural(about['rows'], 'document')}, rank {about['rank']}, {size}; {seconds:.1f} s")
 
 
 def ingest_report(action: str, counts: IngestCounts) -> None:
     """Print what became of documents, with a warning for those that were left out."""
     out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} replaced, {counts.unchanged:,} unchanged")
     if counts.blank.total():
-        console.warn(f"{_by_lang(counts.blank)} have no word that the model knows; they cannot be found")
+        console.warn(f"documents without a word that the model knows, which cannot be found: {_by_lang(counts.blank)}")
     if counts.unknown.total():
-        console.warn(f"{_by_lang(counts.unknown)} are in languages that the model does not know; they are left out")
+        console.warn(f"documents left out, in languages that the model does not know: {_by_lang(counts.unknown)}")
 
 
 def deletion_report(deleted: int, requested: int) -> None:
@@ -119,7 +120,7 @@ def _why_no_hits(query: Query) -> str:
 
 def _by_lang(counts: Counter[str]) -> str:
     largest = ", ".join(f"{lang} {count:,}" for lang, count in counts.most_common(8))
-    return f"{counts.total():,} documents ({largest})"
+    return f"{counts.total():,} ({largest})"
 
 
 def _table(title: str, *columns: str, left: Sequence[str] = ()) -> Table:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from cr5.cli.messages import in_command_line_terms
-from cr5.cli.render.console import out, plural
+from cr5.cli.render.console import out
+from cr5.errors import plural
 from cr5.features.tfidf import Weighting
 from cr5.training import selection
 

@@ -85,7 +85,7 @@ class CpuEngine(LocalEngine):
         panel_rows: int = PANEL_ROWS,
     ) -> None:
         if memory is not None and memory < 2 * SCRATCH_BYTES:
-            raise Cr5Error(f"`memory={memory:_}` is too small; use `memory>={2 * SCRATCH_BYTES:_}`")
+            raise Cr5Error(f"`memory={memory:_}` is too small; use `memory>={2 * SCRATCH_BYTES // 2**20} * 2**20`")
         self.memory, self.threads, self.panel_rows = memory, threads or available_cores(), panel_rows
         self.scratch = ScratchArrays(memory, scratch_folder)
         super().__init__(lambda: CpuPartition(self.scratch, panel_rows, self.threads))
