@@ -93,6 +93,13 @@ def map_blocks(
             return list(pool.map(lambda _: function(blocks()), range(sizes.threads)))
 
 
+def multiply_rows(left: Matrix, right: Matrix) -> Array:
+    """The inner products of all rows of two small matrices, dense or sparse: rows of left x rows of right."""
+    return _product(
+        left, _right_factor(WeightedRows(right, left)), np.empty(left.shape[0] * right.shape[0], np.float32)
+    )
+
+
 def _right_factor(view: WeightedRows) -> Any:
     """weight queries', the factor that every block of candidates is multiplied with."""
     right: Any = view.queries.T

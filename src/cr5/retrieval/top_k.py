@@ -9,13 +9,14 @@ on its own; the results of the threads are merged at the end.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.errors import Cr5Error
-from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedRows, map_blocks
+from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedRows, map_blocks, multiply_rows
 from cr5.retrieval.csls import empty_heaps, means_of_largest, neighbourhood_means
 
 Measure: TypeAlias = Literal["cosine", "csls"]
@@ -150,6 +151,25 @@ def retrieve_views(
     scores = [_score(measure, views, sizes) for measure in measures]
     found = _search(views, k, scores, (query_concepts, candidate_concepts), sizes)
     return dict(zip(measures, found, strict=True))
+
+
+def rerank_views(views: Sequence[WeightedRows], candidates: Ints, k: int, *, measure: Measure = "cosine") -> Ranking:
+    """The k best of some candidates of every query, with the scores of ``search_views``.
+
+    candidates: queries x depth, such as the best of a search by one view.
+    """
+    views = _checked(views)
+    chosen, places = np.unique(candidates, return_inverse=True)
+    few = [replace(view, candidates=view.candidates[chosen]) for view in views]
+    penalty = _sum([_neighbourhood_means(view, BlockSizes()) for view in few]) if measure == "csls" else None
+    weight = np.float32(1 if penalty is None else 2)
+    places = places.reshape(candidates.shape)
+    scores = np.empty(candidates.shape, np.float32)
+    for i, row in enumerate(places):
+        products = _sum([multiply_rows(v.queries[i : i + 1], v.candidates[row]) * np.float32(v.weight) for v in few])[0]
+        scores[i] = weight * products if penalty is None else weight * products - penalty[row]
+    order = np.lexsort((candidates, -scores), axis=1)[:, :k]
+    return Ranking(np.take_along_axis(candidates, order, axis=1), np.take_along_axis(scores, order, axis=1))
 
 
 def _checked(views: Sequence[WeightedRows]) -> list[WeightedRows]:

@@ -1,0 +1,175 @@
+"""The scorer: it compares texts by several views at once, each weighted by how much it tells texts apart.
+
+A view has a row for every text, and the products of rows are cosines. The score of a candidate c for a query q is the
+sum over the views of weight s / s_v (2 q'c - r(c)), where s_v is the standard deviation of the products of view v, s
+that of the first view, and r(c) the candidate's neighbourhood mean in view v (see ``csls``). So a weight says what a
+view counts beside the first one, whatever the spread of its cosines.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from cr5._typing import Array
+from cr5.errors import Cr5Error
+from cr5.features.counts import WordCounts
+from cr5.retrieval.block_products import Matrix, WeightedRows, multiply_rows
+from cr5.retrieval.strings import StringStatistics, centred_pair, string_rows
+
+DEFAULT_WEIGHTS = {"dense": 1.0, "lexicon": 0.6, "strings": 0.1}
+SAMPLED_QUERIES, SAMPLED_CANDIDATES = 1024, 2048  # for a standard deviation; fewer rows are all used
+NO_DEVIATION = 1e-6  # of cosines that are equal but for rounding
+MIN_DEVIATION = 0.01  # of cosines: a view in which hardly any texts meet must not be decided by the few that do
+Value = TypeVar("Value")
+
+
+class View(Protocol):
+    """One way to compare texts."""
+
+    def rows(
+        self, queries: WordCounts, source: str, candidates: WordCounts, target: str
+    ) -> tuple[Matrix, Matrix] | None:
+        """Rows of both sides whose products are cosines; None if the view cannot tell these texts apart."""
+        ...
+
+
+class RowCache:
+    """Keeps what was computed for texts, for as long as the cache itself is kept."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, Hashable], tuple[WordCounts, Any]] = {}
+
+    def get(self, counts: WordCounts, key: Hashable, make: Callable[[], Value]) -> Value:
+        """What ``make`` returned for these texts and this key."""
+        place = id(counts), key
+        if place not in self._kept:
+            self._kept[place] = counts, make()  # holding the counts keeps their id from being used again
+        value: Value = self._kept[place][1]
+        return value
+
+
+@dataclass(frozen=True)
+class DenseView:
+    """The vectors of a model; ``encode`` turns texts of a language into unit rows, texts x rank."""
+
+    encode: Callable[[WordCounts, str], Array]
+    cache: RowCache = field(default_factory=RowCache)
+
+    def rows(
+        self, queries: WordCounts, source: str, candidates: WordCounts, target: str
+    ) -> tuple[Matrix, Matrix] | None:
+        """The vectors of both sides; None if no text of one side has a known word."""
+        pair = self._vectors(queries, source), self._vectors(candidates, target)
+        return pair if all(vectors.any() for vectors in pair) else None
+
+    def _vectors(self, counts: WordCounts, lang: str) -> Array:
+        return self.cache.get(counts, lang, lambda: self.encode(counts, lang))
+
+
+@dataclass(frozen=True)
+class StringsView:
+    """Character n-grams, centred by language; ``statistics`` gives those of a language for some of its texts."""
+
+    statistics: Callable[[WordCounts, str], StringStatistics]
+    cache: RowCache = field(default_factory=RowCache)
+
+    def rows(
+        self, queries: WordCounts, source: str, candidates: WordCounts, target: str
+    ) -> tuple[Matrix, Matrix] | None:
+        """The centred rows of both sides; None if they have no n-gram in common."""
+        (query_rows, query_mean), (candidate_rows, candidate_mean) = (
+            self._rows(queries, source),
+            self._rows(candidates, target),
+        )
+        if not np.isin(np.unique(query_rows.indices), candidate_rows.indices).any():
+            return None
+        return centred_pair(query_rows, query_mean, candidate_rows, candidate_mean)
+
+    def _rows(self, counts: WordCounts, lang: str) -> tuple[Any, Array]:
+        def make() -> tuple[Any, Array]:
+            statistics = self.statistics(counts, lang)
+            return string_rows(counts, statistics), statistics.mean
+
+        return self.cache.get(counts, lang, make)
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Several views by name, the first of which sets the unit of the score, and their weights.
+
+    A view of weight 0 is switched off: it is not computed at all. So is one that cannot help, because the texts of
+    both sides have nothing in common in it, or because all its cosines are equal.
+    """
+
+    views: Mapping[str, View]
+    weights: Mapping[str, float] = field(default_factory=lambda: DEFAULT_WEIGHTS)
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.views if name not in self.weights]
+        if unknown or not self.views:
+            raise Cr5Error(f"`weights` has no weight for {', '.join(unknown)}" if unknown else "`views` is empty")
+
+    def only(self, *names: str) -> "Scorer":
+        """The scorer with these views alone."""
+        for name in names:
+            if name not in self.views:
+                raise Cr5Error(f"there is no view {name!r}; the views are {', '.join(self.views)}")
+        return replace(self, views={name: view for name, view in self.views.items() if name in names})
+
+    def pairs(
+        self, queries: WordCounts, source: str, candidates: WordCounts, target: str
+    ) -> dict[str, tuple[Matrix, Matrix]]:
+        """The rows of queries and candidates in every view that is switched on and can help."""
+        active = {name: view for name, view in self.views.items() if self.weights[name] > 0}
+        pairs = {name: view.rows(queries, source, candidates, target) for name, view in active.items()}
+        return {name: pair for name, pair in pairs.items() if pair is not None}
+
+    def rows(
+        self,
+        queries: WordCounts,
+        source: str,
+        candidates: WordCounts,
+        target: str,
+        *,
+        deviations: Mapping[str, float] | None = None,
+    ) -> list[WeightedRows]:
+        """The weighted views of queries and candidates, as ``retrieval.top_k`` ranks them.
+
+        ``deviations`` are the standard deviations of the views' cosines, by default those between these queries and
+        candidates (see ``standard_deviation``). Give those of a background to score a few candidates, or one query,
+        with the same numbers as many. Where no view can help, one without a dimension stands for all.
+        """
+        pairs = self.pairs(queries, source, candidates, target)
+        if deviations is None:
+            deviations = {name: standard_deviation(*pair) for name, pair in pairs.items()}
+        weights = self.scales(deviations)
+        views = [WeightedRows(*pair, weights[name]) for name, pair in pairs.items() if weights.get(name)]
+        return views or [WeightedRows(_empty_rows(queries), _empty_rows(candidates))]
+
+    def scales(self, deviations: Mapping[str, float]) -> dict[str, float]:
+        """By which factor the cosines of each view are multiplied, given their standard deviations.
+
+        The factor of the first view that has a deviation is 1; of one whose cosines do not differ it is 0.
+        """
+        present = [name for name in self.views if deviations.get(name, 0) > NO_DEVIATION and self.weights[name] > 0]
+        per_view = {name: self.weights[name] / max(deviations[name], MIN_DEVIATION) for name in present}
+        unit = per_view[present[0]] if present else 1.0
+        return {name: value / unit for name, value in per_view.items()}
+
+
+def standard_deviation(queries: Matrix, candidates: Matrix) -> float:
+    """The standard deviation of the products of queries and candidates; of many rows, evenly spaced ones are used."""
+    chosen = _evenly(queries.shape[0], SAMPLED_QUERIES), _evenly(candidates.shape[0], SAMPLED_CANDIDATES)
+    products = multiply_rows(queries[chosen[0]], candidates[chosen[1]])
+    return float(products.std(dtype=np.float64)) if products.size else 0.0
+
+
+def _empty_rows(counts: WordCounts) -> Array:
+    return np.zeros((counts.matrix.shape[0], 0), np.float32)
+
+
+def _evenly(rows: int, size: int) -> Array:
+    """At most ``size`` of the rows, evenly spaced."""
+    return np.arange(rows) if rows <= size else np.arange(size) * rows // size
