@@ -30,7 +30,7 @@ def by_cr5(folder: Path) -> dict[str, Any]:
     from cr5.training.counted_corpus import count_corpus
 
     began = time.perf_counter()
-    weighting = Weighting(tf="log", idf="smooth", idf_power=1.0, min_documents=3, max_words=200_000)
+    weighting = Weighting(tf="log", idf="smooth", idf_power=1.0, min_documents=3, max_words=200_000, subwords=False)
     corpus = count_corpus(read_batches(str(folder / "*.parquet")), Tokeniser())
     counts = {lang: documents.counts for lang, documents in corpus.languages.items()}
     weighed = fit_transform(counts, weighting, available_cores())

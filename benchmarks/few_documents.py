@@ -43,7 +43,7 @@ def shared_tokens(training: CountedCorpus, test: CountedCorpus, lang: str) -> fl
     counts = [documents.local_counts for documents in training.languages.values()]
     frequencies = merge_frequencies(map(word_frequencies, counts))
     vocabulary = make_vocabulary(
-        frequencies, Weighting(idf_power=1.0, min_documents=0, max_words=len(frequencies.words))
+        frequencies, Weighting(idf_power=1.0, min_documents=0, max_words=len(frequencies.words), subwords=False)
     )
     rows = {name: vocabulary.transform(documents.local_counts) for name, documents in test.languages.items()}
     found = []

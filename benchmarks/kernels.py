@@ -93,7 +93,7 @@ def english(folder: Path, variant: str, number: int, lengths: tuple[int, int]) -
     counts = count_words(speeches(folder, langs, comparable)[1]["en"], "en", Tokeniser())
     least, most = lengths
     counts = counts.select_rows(np.flatnonzero((counts.unique_words >= least) & (counts.unique_words <= most))[:number])
-    return fit_vocabulary(counts, Weighting(idf_power=1.0)).transform(counts)
+    return fit_vocabulary(counts, Weighting(idf_power=1.0, subwords=False)).transform(counts)
 
 
 def matrices(folder: Path | None, quick: bool) -> Iterator[tuple[str, Sparse]]:

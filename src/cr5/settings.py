@@ -98,9 +98,10 @@ class Settings:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Settings":
-        """The settings that ``to_json`` wrote; those of earlier versions segment by language."""
+        """The settings that ``to_json`` wrote; those of earlier versions segment by language and have no n-grams."""
         tokeniser = Tokeniser(**({"segment_by": "language"} | values["tokeniser"]))
-        parts = {"weighting": Weighting(**values["weighting"]), "tokeniser": tokeniser}
+        weighting = Weighting(**({"subwords": False} | values["weighting"]))
+        parts = {"weighting": weighting, "tokeniser": tokeniser}
         return cls(**(values | parts))
 
 
@@ -110,7 +111,7 @@ PRESETS = {
         preset="wsdm19",
         intercept="shared",
         metric="orthonormal",
-        weighting=Weighting(tf="raw", idf="plain", idf_power=1.0, min_unique=50, max_unique=1_000),
+        weighting=Weighting(tf="raw", idf="plain", idf_power=1.0, min_unique=50, max_unique=1_000, subwords=False),
     ),
 }
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -13,10 +14,12 @@ import numpy as np
 from cr5._typing import Array, Ints, Sparse
 from cr5.features import setting
 from cr5.features.counts import WordCounts
+from cr5.features.subwords import Subwords, make_subwords
 from cr5.storage.scratch import BLOCK_ROWS
 
 NO_LIMIT = 10**9
 """More different words than any document has."""
+NOTHING: Mapping[str, float] = MappingProxyType({})
 _BLOCK_NONZEROS = 2**22
 
 
@@ -46,38 +49,104 @@ class Weighting:
         "Documents with more different words are not trained on. There is no limit by default; the paper leaves out "
         "those with more than 1,000.",
     )
+    subwords: bool = setting(
+        False,
+        "Learn from the character n-grams of words too, so that words of one stem help each other and words outside "
+        "the vocabulary have vectors.",
+    )
+    subword_weight: float = setting(
+        0.4, "The weight of n-grams relative to words: the ratio of their squared lengths in all documents."
+    )
+    max_subwords: int = setting(
+        200_000, "Maximum number of n-grams of a language, most frequent first; lower it to save memory."
+    )
+
+    def idf_weights(self, document_frequency: Array, documents: int) -> Array:
+        """idf^idf_power of words or n-grams with these document frequencies among ``documents`` documents."""
+        if self.idf == "smooth":
+            idf = np.log((1 + documents) / (1 + document_frequency)) + 1
+        else:
+            idf = np.log(documents / np.maximum(document_frequency, 1)) + 1
+        return np.asarray(idf**self.idf_power)
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words of a language, most frequent first, and their IDF weights."""
+    """The words of a language, most frequent first, their IDF weights, and the n-grams of words if these are used."""
 
     words: list[str]
     idf: Array
     weighting: Weighting
+    subwords: Subwords | None = None
 
-    def transform(self, counts: WordCounts) -> Sparse:
-        """Word counts -> TF-IDF rows of length 1 over the vocabulary, float32; other words are ignored."""
-        index = self.index
-        columns = np.fromiter(map(index.get, counts.words, repeat(-1)), np.int32, len(counts.words))
-        matrix, scratch, width = counts.matrix, counts.scratch, len(self.words)
+    def transform(self, counts: WordCounts, outside: Mapping[str, float] = NOTHING) -> Sparse:
+        """Word counts -> TF-IDF rows of length 1 over the vocabulary, float32; other words are ignored.
+
+        With n-grams, the length of a row is that over its words and their n-grams. ``outside``: words outside the
+        vocabulary and their weights; they get further columns, in this order.
+        """
+        columns = self._columns(counts.words, outside)
+        matrix, scratch, width = counts.matrix, counts.scratch, len(self.words) + len(outside)
         if scratch.budget_bytes is None:
-            return tfidf_rows(remap_columns(matrix, columns, width), self.idf, self.weighting.tf)
+            return self._weigh(remap_columns(matrix, columns, width), outside)
         blocks = (matrix[i : i + BLOCK_ROWS] for i in range(0, matrix.shape[0], BLOCK_ROWS))
-        parts = (tfidf_rows(remap_columns(block, columns, width), self.idf, self.weighting.tf) for block in blocks)
+        parts = (self._weigh(remap_columns(block, columns, width), outside) for block in blocks)
         return scratch.stack_rows(parts, (matrix.shape[0], width), matrix.nnz, np.float32, np.int32)
 
-    def transform_words(self, words: Sequence[str]) -> Sparse:
+    def transform_words(self, words: Sequence[str], outside: Mapping[str, float] = NOTHING) -> Sparse:
         """The tokens of one text -> the row that ``transform`` gives it, without the overhead of a batch."""
         from scipy.sparse import csr_array
 
         index = self.index
         counts = Counter([index[word] for word in words if word in index])
+        if outside:
+            place = self._places(outside)
+            counts.update([place[word] for word in words if word in place])
         columns = sorted(counts)
         number = np.array([counts[column] for column in columns], np.float64)
         indices, offsets = np.array(columns, np.int32), np.array([0, len(columns)], np.int32)
-        data = tfidf_values(number, indices, offsets, self.idf, self.weighting.tf)
-        return csr_array((data, indices, offsets), shape=(1, len(self.words)))
+        data = self._values(number, indices, offsets, outside)
+        return csr_array((data, indices, offsets), shape=(1, len(self.words) + len(outside)))
+
+    def _columns(self, words: Sequence[str], outside: Mapping[str, float]) -> Ints:
+        """The column of each word, -1 if it has none."""
+        columns = np.fromiter(map(self.index.get, words, repeat(-1)), np.int32, len(words))
+        if outside:
+            place, others = self._places(outside), np.flatnonzero(columns < 0)
+            columns[others] = [place.get(words[i], -1) for i in others.tolist()]
+        return columns
+
+    def _places(self, outside: Mapping[str, float]) -> dict[str, int]:
+        return {word: i for i, word in enumerate(outside, len(self.words))}
+
+    def _weigh(self, counts: Sparse, outside: Mapping[str, float]) -> Sparse:
+        from scipy.sparse import csr_array
+
+        data = self._values(counts.data.astype(np.float64), counts.indices, counts.indptr, outside)
+        return csr_array((data, counts.indices, counts.indptr), shape=counts.shape)
+
+    def _values(self, counts: Array, indices: Ints, offsets: Ints, outside: Mapping[str, float]) -> Array:
+        """The nonzeros of rows, from those of the counts in double precision."""
+        squares = self.subwords.squares if self.subwords else np.zeros(0)
+        if not outside:
+            added = squares[indices] if self.subwords else None
+            return tfidf_values(counts, self.idf[indices], offsets, self.weighting.tf, added)
+        is_known = indices < len(self.words)
+        weights, added = np.empty(len(indices)), np.zeros(len(indices))
+        weights[is_known], added[is_known] = self.idf[indices[is_known]], squares[indices[is_known]]
+        weights[~is_known] = np.array(list(outside.values()))[indices[~is_known] - len(self.words)]
+        return tfidf_values(counts, weights, offsets, self.weighting.tf, added)
+
+    def subword_matrix(self) -> Sparse | None:
+        """words x n-grams: j / i, the weight of each n-gram of a word relative to that of the word; float32.
+
+        With rows X of ``transform``, those of the n-grams are X times this matrix. None without n-grams.
+        """
+        if self.subwords is None:
+            return None
+        result = self.subwords.weigh(self.words)
+        result.data /= np.repeat(self.idf, np.diff(result.indptr))
+        return result
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -128,9 +197,10 @@ def make_vocabulary(frequencies: WordFrequencies, weighting: Weighting) -> Vocab
     by_count = sorted(alphabetical, key=lambda i: -frequencies.total_count[i])
     order = np.array(by_count[: weighting.max_words], np.int64)
     n, df = frequencies.documents, frequencies.document_frequency[order]
-    idf = np.log((1 + n) / (1 + df)) + 1 if weighting.idf == "smooth" else np.log(n / np.maximum(df, 1)) + 1
+    idf = weighting.idf_weights(df, n).astype(np.float32)
     words = [frequencies.words[i] for i in order]
-    return Vocabulary(words, (idf**weighting.idf_power).astype(np.float32), weighting)
+    subwords = make_subwords(words, idf, df, n, weighting) if weighting.subwords else None
+    return Vocabulary(words, idf, weighting, subwords)
 
 
 def fit_vocabulary(counts: WordCounts, weighting: Weighting) -> Vocabulary:
@@ -166,15 +236,21 @@ def tfidf_rows(counts: Sparse, idf: Array, tf: str) -> Sparse:
     """tf(count) * idf, each row scaled to length 1; an empty row stays empty."""
     from scipy.sparse import csr_array
 
-    data = tfidf_values(counts.data.astype(np.float64), counts.indices, counts.indptr, idf, tf)
+    data = tfidf_values(counts.data.astype(np.float64), idf[counts.indices], counts.indptr, tf)
     return csr_array((data, counts.indices, counts.indptr), shape=counts.shape)
 
 
-def tfidf_values(counts: Array, indices: Ints, offsets: Ints, idf: Array, tf: str) -> Array:
-    """The nonzeros of ``tfidf_rows``, from those of the counts in double precision."""
-    data = (1 + np.log(counts) if tf == "log" else counts) * idf[indices]
+def tfidf_values(counts: Array, weights: Array, offsets: Ints, tf: str, subword_squares: Array | None = None) -> Array:
+    """The nonzeros of rows of length 1, from the counts, in double precision, and the weights of their words.
+
+    ``subword_squares``: what a word's n-grams add to the square of its weight in the length of a row.
+    """
+    frequencies = 1 + np.log(counts) if tf == "log" else counts
+    data = frequencies * weights
     squares = np.zeros(len(data) + 1)  # a zero at the end, for empty rows at the end
     np.square(data, out=squares[:-1])
+    if subword_squares is not None:
+        squares[:-1] += np.square(frequencies) * subword_squares
     sums = np.add.reduceat(squares, offsets[:-1]) if len(offsets) > 1 else np.zeros(0)
     lengths = offsets[1:] - offsets[:-1]
     norms = np.sqrt(np.where(lengths > 0, sums, 1.0))

@@ -65,7 +65,7 @@ class Cr5Space(Space):
             documents[columns[columns >= 0]] = sampled.document_frequency[columns >= 0]
             # Falling totals make ``make_vocabulary`` keep the vocabulary in its order.
             totals = -np.arange(len(words), dtype=float)
-            weighting = replace(self.settings.weighting, min_documents=0, max_words=len(words))
+            weighting = replace(self.settings.weighting, min_documents=0, max_words=len(words), subwords=False)
             features = make_vocabulary(WordFrequencies(words, documents, totals, sampled.documents), weighting)
             languages[lang] = replace(languages[lang], idf=features.idf)
         return Cr5Space(languages, self.settings, self.report)

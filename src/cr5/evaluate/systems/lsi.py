@@ -27,7 +27,7 @@ def cl_lsi(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> S
     name = "CL-LSI"
     # Squared IDF, because nothing else in LSI damps common words: P@1 49 instead of 32 on europarl, elsewhere
     # between +0.5 and -1.
-    features, blocks = fit_tfidf(training, Weighting(idf_power=2.0))
+    features, blocks = fit_tfidf(training, Weighting(idf_power=2.0, subwords=False))
     concepts = shared_concepts(training, name)
     merged = [sum_by_concept(X, training[lang].concepts, concepts) for lang, X in blocks.items()]
     svd = truncated_svd(hstack(merged, format="csr"), rank, seed, name)

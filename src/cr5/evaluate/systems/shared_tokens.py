@@ -31,7 +31,7 @@ def shared_tokens(training: Mapping[str, TokenisedTexts], *, rank: int, seed: in
     A word that no training text has gets the IDF of document frequency 0.
     """
     frequencies = merge_frequencies(word_frequencies(texts.counts) for texts in training.values())
-    weighting = Weighting(idf_power=1.0, min_documents=0, max_words=len(frequencies.words))
+    weighting = Weighting(idf_power=1.0, min_documents=0, max_words=len(frequencies.words), subwords=False)
     features = make_vocabulary(frequencies, weighting)
     report = {"words": len(features.words)}
     return _SharedTokens(dict(features.index), features.idf, np.log(1 + frequencies.documents) + 1, report)

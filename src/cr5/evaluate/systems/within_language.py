@@ -13,7 +13,9 @@ from cr5.retrieval.block_products import Matrix
 
 def within_language(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
     """Every language's own TF-IDF rows."""
-    features = {lang: fit_vocabulary(texts.counts, Weighting(idf_power=1.0)) for lang, texts in training.items()}
+    features = {
+        lang: fit_vocabulary(texts.counts, Weighting(idf_power=1.0, subwords=False)) for lang, texts in training.items()
+    }
     return _WithinLanguage(features, {"words": {lang: len(vocabulary.words) for lang, vocabulary in features.items()}})
 
 
