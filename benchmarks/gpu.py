@@ -39,7 +39,7 @@ from oracle import dense_maps
 from problems import problem
 from scipy.sparse import csr_array
 
-from cr5.training import solver
+from cr5.training import rayleigh_ritz, solver
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.engines.gpu import GpuEngine
 from cr5.training.solver import Fit, reduced_rank_ridge, solve
@@ -177,14 +177,14 @@ def breakdown(cupy: Any, engine: GpuEngine, **options: Any) -> None:
         partition = getattr(engine, kind)
         watch.around(partition, "map", lambda f, *_: getattr(f, "func", f).__name__)
         watch.around(partition, "get")
-    kept = {name: getattr(solver, name) for name in ("_rayleigh_ritz", "_gram_of_step", "_bordered")}
+    kept = {name: getattr(rayleigh_ritz, name) for name in ("rayleigh_ritz", "_gram_of_step", "_bordered")}
     for name in kept:
-        watch.around(solver, name)
+        watch.around(rayleigh_ritz, name)
     began = time.perf_counter()
     fit = solve(engine, **options)
     total = time.perf_counter() - began
     for name, plain in kept.items():
-        setattr(solver, name, plain)
+        setattr(rayleigh_ritz, name, plain)
     for owner, names in (
         (engine, methods),
         *((getattr(engine, kind), ("map", "get")) for kind in ("words", "documents", "concepts")),

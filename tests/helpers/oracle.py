@@ -5,7 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag, eigh
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
+
+
+def with_subwords(blocks: Mapping[str, csr_array], subwords: Mapping[str, csr_array]) -> dict[str, csr_array]:
+    """[X, X M] for every language that has an M, X for the others."""
+    return {lang: csr_array(hstack([X, X @ subwords[lang]])) if lang in subwords else X for lang, X in blocks.items()}
 
 
 def dense_maps(

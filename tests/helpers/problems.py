@@ -1,11 +1,27 @@
 """Small random regression problems with everything that real ones have."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
 from cr5._typing import Ints, Sparse
+
+
+def random_subwords(blocks: Mapping[str, Sparse], *, seed: int = 0) -> dict[str, Sparse]:
+    """Words x subwords for every second language, from the first on: fewer subwords than words, then more;
+    a word without any, and a subword that no word has."""
+    random = np.random.default_rng(seed)
+    subwords = {}
+    for i, (lang, X) in enumerate(list(blocks.items())[::2]):
+        words = X.shape[1]
+        shape = (words, words // 2 + 3 + i * words)
+        M = random_array(shape, density=min(1, 5 / shape[1]), rng=random, data_sampler=random.random).toarray()
+        M[words // 2] = 0
+        M[:, 1] = 0
+        subwords[lang] = csr_array(M.astype(X.dtype))
+    return subwords
 
 
 class Problem(NamedTuple):

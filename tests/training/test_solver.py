@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from oracle import dense_maps
-from problems import problem
+from oracle import dense_maps, with_subwords
+from problems import problem, random_subwords
 from scipy.linalg import subspace_angles
 from scipy.sparse import csr_array
 
@@ -27,16 +27,23 @@ from cr5.training.solver import Fit, reduced_rank_ridge
 SHAPES = {"n > p": (90, 25, 60), "p > n": (40, 90, 60), "few concepts": (60, 50, 12), "many concepts": (50, 60, 200)}
 
 
-def filled(blocks: Mapping[str, Sparse], labels: Mapping[str, Ints]) -> CpuEngine:
+def filled(
+    blocks: Mapping[str, Sparse], labels: Mapping[str, Ints], subwords: Mapping[str, Sparse] | None = None
+) -> CpuEngine:
     """An engine that holds a problem."""
     engine = CpuEngine()
     for lang, X in blocks.items():
-        engine.put(lang, X, labels[lang])
+        engine.put(lang, X, labels[lang], (subwords or {}).get(lang))
     return engine
 
 
 def stacked(fit: Fit) -> Array:
-    return np.vstack(list(fit.maps.values()))
+    return np.vstack(list(both_maps(fit).values()))
+
+
+def both_maps(fit: Fit) -> dict[str, Array]:
+    """The maps of a language's words and, below them, of its subwords."""
+    return {lang: np.vstack([Z, fit.subword_maps[lang]]) for lang, Z in fit.maps.items()}
 
 
 @pytest.mark.parametrize("languages", [1, 2, 3, 4, 5])
@@ -53,6 +60,56 @@ def test_solver_equals_the_dense_solution_of_the_papers_equations(
     assert fit.converged
     np.testing.assert_allclose(fit.eigenvalues, eigenvalues, rtol=1e-6)
     assert subspace_angles(stacked(fit).astype(float), phi.T).max() < 1e-4  # sign and rotation are free
+
+
+@pytest.mark.parametrize("intercept", ["language", "shared"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("languages", [1, 4])
+def test_subwords_are_further_columns_that_are_linear_in_the_words(
+    languages: int, intercept: Intercept, shape: str
+) -> None:
+    documents, words, concepts = SHAPES[shape]
+    blocks, labels = problem(languages, documents, words, concepts, seed=languages)
+    subwords = random_subwords(blocks)
+    options: dict[str, Any] = {"rank": 6, "ridge": 1.0, "intercept": intercept}
+    fit = reduced_rank_ridge(blocks, labels, subwords, tol=1e-7, max_steps=300, **options)
+    phi, eigenvalues = dense_maps(with_subwords(blocks, subwords), labels, **options)
+    assert fit.converged
+    np.testing.assert_allclose(fit.eigenvalues, eigenvalues, rtol=1e-6)
+    assert subspace_angles(stacked(fit).astype(float), phi.T).max() < 1e-4
+    np.testing.assert_allclose(stacked(fit).T @ stacked(fit), np.eye(6), atol=1e-5)
+
+
+def test_folded_maps_embed_words_as_words_and_subwords_together_do() -> None:
+    blocks, labels = problem(3)
+    subwords = random_subwords(blocks)
+    fit = reduced_rank_ridge(blocks, labels, subwords, rank=6, ridge=1.0)
+    folded, both = fit.folded_maps(subwords), both_maps(fit)
+    for lang, X in with_subwords(blocks, subwords).items():
+        np.testing.assert_allclose(blocks[lang] @ folded[lang], X @ both[lang], atol=1e-5)
+    assert {lang: Z.shape for lang, Z in fit.subword_maps.items()} == {
+        lang: (subwords[lang].shape[1] if lang in subwords else 0, 6) for lang in blocks
+    }
+
+
+def test_exact_maps_of_subwords_are_those_of_the_words_that_have_them() -> None:
+    """The maps are combinations of the rows of [X, X M], and so are M' times the maps of the words."""
+    blocks, labels = problem(2)
+    subwords = random_subwords(blocks)
+    fit = reduced_rank_ridge(blocks, labels, subwords, rank=6, ridge=1.0, tol=1e-8, max_steps=300)
+    np.testing.assert_allclose(fit.subword_maps["l0"], subwords["l0"].T @ fit.maps["l0"], atol=1e-4)
+
+
+@pytest.mark.parametrize("subwords", [None, "no columns"])
+def test_without_subwords_nothing_changes(subwords: str | None) -> None:
+    blocks, labels = problem(2)
+    none = {lang: csr_array((X.shape[1], 0)) for lang, X in blocks.items()} if subwords else None
+    plain = reduced_rank_ridge(blocks, labels, rank=4, ridge=1.0)
+    fit = reduced_rank_ridge(blocks, labels, none, rank=4, ridge=1.0)
+    assert {Z.shape for Z in fit.subword_maps.values()} == {(0, 4)}
+    for lang in blocks:
+        np.testing.assert_array_equal(fit.maps[lang], plain.maps[lang])
+        assert fit.folded_maps({})[lang] is fit.maps[lang]
 
 
 @pytest.mark.parametrize("intercept", ["language", "shared"])
@@ -123,6 +180,35 @@ def test_a_start_from_an_earlier_basis_saves_products() -> None:
 
 
 @pytest.mark.parametrize("rank", [3, 10, 40])
+def test_a_start_has_the_rows_of_subwords_below_those_of_words(rank: int) -> None:
+    blocks, labels = problem(3, 200, 300, 150)
+    subwords = random_subwords(blocks)
+    options: dict[str, Any] = {"rank": 10, "ridge": 1.0, "tol": 1e-4, "max_steps": 300}
+    cold = reduced_rank_ridge(blocks, labels, subwords, **options)
+    earlier = both_maps(reduced_rank_ridge(blocks, labels, subwords, **options | {"rank": rank}))
+    warm = reduced_rank_ridge(blocks, labels, subwords, start=earlier, **options)
+    np.testing.assert_allclose(warm.eigenvalues, cold.eigenvalues, rtol=1e-5)
+    assert warm.steps < cold.steps
+
+
+def test_a_checkpoint_of_words_and_subwords_is_a_start_that_continues() -> None:
+    blocks, labels = problem(3, 200, 300, 150)
+    subwords = random_subwords(blocks)
+    options: dict[str, Any] = {"rank": 10, "ridge": 1.0, "tol": 1e-4}
+    saved: list[dict[str, Array]] = []
+    cold = reduced_rank_ridge(blocks, labels, subwords, save_checkpoint=lambda fetch: saved.append(fetch()), **options)
+    rows = {lang: X.shape[1] for lang, X in with_subwords(blocks, subwords).items()}
+    assert {lang: len(Z) for lang, Z in saved[-1].items()} == rows
+    continued = reduced_rank_ridge(blocks, labels, subwords, start=saved[-1], **options)
+    assert (continued.converged, continued.steps) == (True, 0)
+    np.testing.assert_allclose(continued.eigenvalues, cold.eigenvalues, rtol=1e-6)
+    engine = filled(blocks, labels, subwords)
+    first = solver.solve(engine, **options | {"max_steps": 2})
+    assert not first.converged
+    assert solver.solve(engine, start="engine", **options).products < cold.products
+
+
+@pytest.mark.parametrize("rank", [3, 10, 40])
 def test_a_start_may_have_fewer_columns_or_more(rank: int) -> None:
     blocks, labels = problem(2, 200, 300, 150)
     options: dict[str, Any] = {"rank": 10, "ridge": 1.0, "tol": 1e-4, "max_steps": 300}
@@ -161,12 +247,16 @@ def test_a_fit_leaves_the_basis_that_the_next_one_goes_on_from() -> None:
 
 @pytest.mark.parametrize("intercept", ["language", "shared"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_fit_within_a_memory_budget_is_the_same_to_the_last_bit(intercept: Intercept, dtype: type) -> None:
+@pytest.mark.parametrize("has_subwords", [False, True])
+def test_a_fit_within_a_memory_budget_is_the_same_to_the_last_bit(
+    intercept: Intercept, dtype: type, has_subwords: bool
+) -> None:
     blocks, labels = problem(3, dtype=dtype)
+    subwords = random_subwords(blocks) if has_subwords else {}
     options: dict[str, Any] = {"rank": 6, "ridge": 1.0, "intercept": intercept, "tol": 1e-3}
-    plain = reduced_rank_ridge(blocks, labels, **options)
-    scarce = reduced_rank_ridge(blocks, labels, engine=CpuEngine(memory=2**29), **options)
-    assert all(np.array_equal(plain.maps[lang], scarce.maps[lang]) for lang in blocks)
+    plain = reduced_rank_ridge(blocks, labels, subwords, **options)
+    scarce = reduced_rank_ridge(blocks, labels, subwords, engine=CpuEngine(memory=2**29), **options)
+    assert np.array_equal(stacked(plain), stacked(scarce))
     assert np.array_equal(plain.eigenvalues, scarce.eigenvalues)
     assert (plain.steps, plain.products, plain.residual) == (scarce.steps, scarce.products, scarce.residual)
 
@@ -282,3 +372,7 @@ def test_memory_is_predicted_within_reason() -> None:
     small, large = solver.memory_needed(facts, 1000, 100), solver.memory_needed(facts, 1000, 10_000)
     assert small > 3 * 2 * 8 * 100_000
     assert large > 10 * small
+    more = [block._replace(subwords=7000, subword_nonzeros=90_000) for block in facts]
+    extra = solver.memory_needed(more, 1000, 100) - small
+    assert extra >= 3 * (2 * 8 * 90_000 + 3 * 4 * 7000 * 120)  # M in both orientations; Z, P and W of the subwords
+    assert solver.memory_needed(more + more, 1000, 100) - solver.memory_needed(facts + facts, 1000, 100) == extra

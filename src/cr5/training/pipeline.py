@@ -26,7 +26,7 @@ from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.ridge import RIDGES, RidgePath, held_out_count, select_ridge
 from cr5.training.selection import NO_COUNTERPART, CorpusUsage, list_reasons, select_documents
-from cr5.training.solver import OVERSAMPLING, Fit, memory_needed, solve
+from cr5.training.solver import OVERSAMPLING, Fit, fetch_Z, memory_needed, solve
 
 
 class TrainingResult(NamedTuple):
@@ -173,18 +173,15 @@ def _fit(
         start = "engine" if ridge_path.points and should_stop() else None  # stopped: what there is
     state = {"path": ridge_path.to_json()} if ridge_path else {}
 
-    def fetch() -> dict[str, Array]:
-        return dict(zip(engine.langs, engine.words.get("Z"), strict=True))
-
     is_resumable = bool(loaded) or ridge_path is None or not should_stop()  # an interrupted path is repeated
     if checkpoint and ridge_path and ridge_path.points and not loaded and is_resumable:
-        checkpoint.save(fetch, state, force=True)
+        checkpoint.save(partial(fetch_Z, engine), state, force=True)
     save = (lambda fetch: checkpoint.save(fetch, state)) if checkpoint else None
     ridge = ridge_path.ridge if ridge_path else float(settings.ridge)
     callbacks: dict[str, Any] = {"save_checkpoint": save, "progress": progress, "should_stop": should_stop}
     fit = solve(engine, ridge=ridge, start=start, **callbacks, **options)
     if checkpoint and is_resumable and should_stop():
-        checkpoint.save(fetch, state, force=True)
+        checkpoint.save(partial(fetch_Z, engine), state, force=True)
     return fit, ridge_path
 
 

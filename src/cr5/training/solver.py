@@ -10,6 +10,9 @@ they are B^-1 X'C Y P for the eigenvectors P of the paper's concepts x concepts 
 eigenvalues. Neither A nor B is ever formed, and no linear system is solved: LOBPCG with a
 Jacobi preconditioner needs one product with X and one with X' a step. The engine
 decides where rows are stored and products are computed.
+
+A language may have subwords: columns X M, linear in the words, beside its words. X then stands for [X, X M] in all
+of these formulas, and a vector has a row for every word and every subword.
 """
 
 import time
@@ -25,8 +28,9 @@ from cr5._typing import Array, Intercept, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.machine import one_blas_thread
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.training.engines import BlockInfo, Engine
+from cr5.training.engines import BlockInfo, Engine, Partition
 from cr5.training.engines.cpu import CpuEngine
+from cr5.training.rayleigh_ritz import rayleigh_ritz, ritz_step
 
 OVERSAMPLING = 20  # columns beyond the rank: without them, the last eigenvectors of the rank converge slowly
 RESTART_STEPS = 12  # between two restarts from fresh products: updates accumulate rounding errors
@@ -39,15 +43,16 @@ NamedArrays: TypeAlias = dict[str, Array]
 class Fit:
     """A solution with its convergence statistics.
 
-    maps: per language words x rank, float32; stacked over the languages, the columns are
-    orthonormal. means: per language the mean document that centring subtracts. eigenvalues: of the
-    returned maps, from fresh products; energy is their sum. eigenvectors: rank x rank, the
-    coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B z| over the
-    rank columns, relative, in the norm of the preconditioner; if it is above ``tol``, ``max_steps``
-    or ``should_stop`` ended the run. products: the columns that X or X' was multiplied with, in all.
+    maps: per language words x rank, float32. subword_maps: per language subwords x rank; stacked over both and the
+    languages, the columns are orthonormal. means: per language the mean document that centring subtracts.
+    eigenvalues: of the returned maps, from fresh products; energy is their sum. eigenvectors: rank x rank, the
+    coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B z| over the rank columns,
+    relative, in the norm of the preconditioner; if it is above ``tol``, ``max_steps`` or ``should_stop`` ended the
+    run. products: the columns that X or X' was multiplied with, in all.
     """
 
     maps: dict[str, Array]
+    subword_maps: dict[str, Array]
     means: dict[str, Array]
     eigenvalues: Array
     eigenvectors: Array
@@ -62,18 +67,30 @@ class Fit:
         """The sum of the eigenvalues, which the solver maximises."""
         return float(self.eigenvalues.sum())
 
+    def folded_maps(self, subwords: Mapping[str, Sparse | None]) -> dict[str, Array]:
+        """Z_w + M Z_g, words x rank: what a word contributes by itself and by its subwords; M by language."""
+        return {
+            lang: Z if subwords.get(lang) is None else Z + subwords[lang] @ self.subword_maps[lang]
+            for lang, Z in self.maps.items()
+        }
+
 
 def reduced_rank_ridge(
-    blocks: Mapping[str, Sparse], concepts: Mapping[str, Ints], *, engine: Engine | None = None, **options: Any
+    blocks: Mapping[str, Sparse],
+    concepts: Mapping[str, Ints],
+    subwords: Mapping[str, Sparse] | None = None,
+    *,
+    engine: Engine | None = None,
+    **options: Any,
 ) -> Fit:
     """Fit one map per language from documents x words and the concept number of every document.
 
-    The arithmetic has the precision of the blocks. ``options`` are those of ``solve``; ``engine``
-    says where to compute, by default here.
+    ``subwords`` has the words x subwords of those languages that have any. The arithmetic has the precision of the
+    blocks. ``options`` are those of ``solve``; ``engine`` says where to compute, by default here.
     """
     engine = engine or CpuEngine()
     for lang, X in blocks.items():
-        engine.put(lang, X, concepts[lang])
+        engine.put(lang, X, concepts[lang], (subwords or {}).get(lang))
     return solve(engine, **options)
 
 
@@ -96,13 +113,14 @@ def solve(
     """Fit one map per language from the documents that an engine holds.
 
     A rank beyond the dimensions that the documents span is refused, or lowered with ``lower_rank``.
-    ``start`` gives the maps of an earlier fit, or "engine" to continue from the Z that the engine holds. After every
-    step ``save_checkpoint`` is called with a function that fetches Z, and before every step ``should_stop``.
+    ``start`` gives the maps of an earlier fit, the rows of a language's subwords below those of its words, or "engine"
+    to continue from the Z that the engine holds. After every step ``save_checkpoint`` is called with a function that
+    fetches Z in the form of ``start``, and before every step ``should_stop``.
     """
     with one_blas_thread():
         began = time.perf_counter()
         problem = _Problem(engine, ridge, intercept)
-        width = min(rank + oversampling, problem.word_count)
+        width = min(rank + oversampling, sum(problem.words))
         if start is None:
             problem.start_randomly(width, seed)
         elif start != "engine":
@@ -125,10 +143,12 @@ def solve(
                 theta = problem.restart()
             last = residual
             if save_checkpoint:
-                save_checkpoint(lambda: dict(zip(engine.langs, engine.words.get("Z"), strict=True)))
+                save_checkpoint(partial(fetch_Z, engine))
         eigenvalues, eigenvectors = problem.finish(theta, min(rank, len(theta)) if lower_rank else rank)
+        maps, subword_maps = problem.maps()
         return Fit(
-            maps=dict(zip(engine.langs, problem.maps(), strict=True)),
+            maps=dict(zip(engine.langs, maps, strict=True)),
+            subword_maps=dict(zip(engine.langs, subword_maps, strict=True)),
             means={lang: mean.astype(np.float32) for lang, mean in zip(engine.langs, problem.means, strict=True)},
             eigenvalues=eigenvalues,
             eigenvectors=eigenvectors,
@@ -138,6 +158,18 @@ def solve(
             products=problem.products,
             seconds=time.perf_counter() - began,
         )
+
+
+def fetch_Z(engine: Engine) -> dict[str, Array]:
+    """The Z that an engine holds, in the form of ``start``."""
+    parts = [partition.get("Z") for partition in _vector_partitions(engine)]
+    return {lang: np.vstack(Z) if len(Z) > 1 else Z[0] for lang, *Z in zip(engine.langs, *parts, strict=True)}
+
+
+def _vector_partitions(engine: Engine) -> list[Partition]:
+    """The partitions that vectors have rows in: without subwords anywhere, there is nothing to do in theirs."""
+    has_subwords = any(block.subwords for block in engine.block_info())
+    return [engine.words, engine.subwords] if has_subwords else [engine.words]
 
 
 def _expected_steps(steps: int, residual: float, last: float, tol: float, max_steps: int) -> int | None:
@@ -154,43 +186,49 @@ def memory_needed(blocks: Sequence[BlockInfo], concept_count: int, rank: int) ->
     width = rank + OVERSAMPLING
     item = max(np.dtype(block.dtype).itemsize for block in blocks)
     documents = sum(block.documents for block in blocks)
-    words = sum({block.language: block.words for block in blocks}.values())
-    # Documents in both orientations, and once more without those that the ridge is selected on.
-    sparse = sum(3 * block.nonzeros * (np.dtype(block.dtype).itemsize + 4) for block in blocks)
+    languages = {block.language: block for block in blocks}.values()
+    words = sum(block.words + block.subwords for block in languages)
+    # Documents in both orientations, and once more without those that the ridge is selected on; subwords in both.
+    nonzeros = 3 * sum(block.nonzeros for block in blocks) + 2 * sum(block.subword_nonzeros for block in languages)
     # Z, P and W in every partition, the maps, a few temporary rows, and small matrices.
     rows = 3 * (documents + words + concept_count) + words
-    return int(sparse + rows * width * item + 2**27 + 8 * 10 * (3 * width) ** 2)
+    return int(nonzeros * (item + 4) + rows * width * item + 2**27 + 8 * 10 * (3 * width) ** 2)
 
 
 class _Problem:
     """The operators A and B over an engine, and the steps of LOBPCG on them.
 
-    The partitions hold the same columns Z, P and W three times: the vectors themselves (words), their
+    The partitions hold the same columns Z, P and W three times: the vectors themselves (words and subwords), their
     images G = C X V (documents), and the concept sums S = Y'G (concepts), so that
     V'A W = S_V'S_W and V'B W = G_V'G_W + ridge V'W. This object holds the small Gram matrices of [Z, P].
     """
 
     def __init__(self, engine: Engine, ridge: float, intercept: Intercept) -> None:
         self.engine, self.ridge, self.shared_intercept = engine, ridge, intercept == "shared"
-        self.partitions = engine.words, engine.documents, engine.concepts
+        self.vectors = _vector_partitions(engine)
+        self.partitions = [*self.vectors, engine.documents, engine.concepts]
         self.products = 0
         blocks = engine.block_info()
         self.language_of_block = [block.language for block in blocks]
         self.dtype = np.result_type(*(block.dtype for block in blocks))
-        self.word_count = sum({block.language: block.words for block in blocks}.values())
+        self.words = list({block.language: block.words for block in blocks}.values())
         documents = self._by_language([np.array(block.documents) for block in blocks])
         self.divisors = [np.array(max(n, 1)) for n in documents]
         if self.shared_intercept:
             self.divisors = [_total(documents)] * len(documents)
         engine.column_sums("mean", 1)
         engine.column_sums("D", 2)
-        self._map_words(_prepare, self.divisors, ridge=ridge)
+        engine.words.map(_means_and_spread, self.divisors)
+        if len(self.vectors) > 1:
+            engine.subword_sums("D", "D", 2)
+        self._map_vectors(_add_ridge, ridge=ridge)
         self.means: list[Array] = [mean[:, 0] for mean in engine.words.get("mean")]
         self.columns = 0  # of Z
         self.gram_A = self.gram_B = np.zeros((0, 0))
 
-    def _map_words(self, function: Callable[..., Any], *arguments: Sequence[Any], **same: Any) -> list[Any]:
-        return self.engine.words.map(partial(function, **same), *arguments)
+    def _map_vectors(self, function: Callable[..., Any], **same: Any) -> list[Any]:
+        call = partial(function, **same)
+        return [result for partition in self.vectors for result in partition.map(call)]
 
     def _by_language(self, parts: Sequence[Array]) -> list[Array]:
         """The sum over the shards of each language."""
@@ -215,7 +253,9 @@ class _Problem:
 
     def _gram(self, name: str, others: tuple[str, ...]) -> tuple[Array, Array]:
         """[others]'A V and [others]'B V for the columns V of a name."""
-        V, G, S = (_total(partition.map(partial(_cross, name=name, others=others))) for partition in self.partitions)
+        cross = partial(_cross, name=name, others=others)
+        V = _total(self._map_vectors(cross))
+        G, S = (_total(partition.map(cross)) for partition in (self.engine.documents, self.engine.concepts))
         return S, G + self.ridge * V
 
     def start_randomly(self, width: int, seed: int) -> None:
@@ -225,25 +265,29 @@ class _Problem:
         signs = partial(_random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
         self.engine.concepts.map(signs)
         self.compute_residual(None, width, 0)
-        self._map_words(_correction_as_Z)
+        self._map_vectors(_correction_as_Z)
         self._image("Z")
         scale = np.sqrt(_total(self.engine.concepts.map(_squares)))
         self.engine.concepts.map(partial(_divide, scale=np.where(scale > 0, scale, 1)))
         self.compute_residual(None, width, 0)
-        self._map_words(_correction_as_Z)
+        self._map_vectors(_correction_as_Z)
 
     def start_from(self, Z: list[Array], width: int, seed: int) -> None:
         """Z = the columns of an earlier fit, and random ones up to ``width``."""
         more = width - Z[0].shape[1]
         if more > 0:
             self.start_randomly(more, seed)
-            Z = [np.hstack([a, b]) for a, b in zip(Z, self.engine.words.get("Z"), strict=True)]
-        self.engine.words.set("Z", [a.astype(self.dtype) for a in Z])
+            Z = [np.hstack([a, b]) for a, b in zip(Z, fetch_Z(self.engine).values(), strict=True)]
+        both = zip(
+            *(np.split(a.astype(self.dtype), [words]) for a, words in zip(Z, self.words, strict=True)), strict=True
+        )
+        for partition, parts in zip(self.vectors, both, strict=False):
+            partition.set("Z", parts)
 
     def restart(self) -> Array:
         """Rayleigh-Ritz on Z alone, from fresh products; P is deleted. Returns the eigenvalues."""
         self._image("Z")
-        ritz = partial(_rayleigh_ritz, cuts=[], width=None, dtype=self.dtype.name)
+        ritz = partial(rayleigh_ritz, cuts=[], width=None, dtype=self.dtype.name)
         theta: Array
         theta, V = self.engine.compute(ritz, *self._gram("Z", ("Z",)))
         for partition in self.partitions:
@@ -262,13 +306,13 @@ class _Problem:
         engine.documents.map(partial(_residual, theta=theta), centres)
         engine.multiply_transposed("U", "W")
         self.products += len(centres[0])
-        squares = _total(self._map_words(_precondition, theta=theta, ridge=self.ridge))
+        squares = _total(self._map_vectors(_precondition, theta=theta, ridge=self.ridge))
         if theta is None:
             return np.inf
         size = max(float(np.linalg.norm(theta[:rank])), np.finfo(float).tiny)
         active = squares > (LOCK_FRACTION * tol * size) ** 2 / rank
         if not active.all():
-            self._map_words(_choose, active=active)
+            self._map_vectors(_choose, active=active)
         return float(np.sqrt(squares[:rank].sum()) / size)
 
     def step(self, width: int) -> Array:
@@ -277,7 +321,7 @@ class _Problem:
         k, known = self.columns, len(self.gram_A)
         names = ("Z", "P", "W") if known > k else ("Z", "W")
         border_A, border_B = self._gram("W", names)
-        ritz = partial(_ritz_step, columns=k, width=width, dtype=self.dtype.name)
+        ritz = partial(ritz_step, columns=k, width=width, dtype=self.dtype.name)
         theta: Array
         theta, V, length, self.gram_A, self.gram_B = self.engine.compute(
             ritz, self.gram_A, border_A, self.gram_B, border_B
@@ -298,34 +342,39 @@ class _Problem:
                 f"`rank={rank}` is more than the {len(theta)} dimensions that the documents span; "
                 f"use `rank<={len(theta)}`, or add documents"
             )
-        for partition in self.partitions[1:]:
+        for partition in (self.engine.documents, self.engine.concepts):
             partition.map(_delete_work_arrays)
         root = np.sqrt(theta[:rank])
-        inner = _total(self._map_words(_cross, name="Z", others=("Z",)))[:rank, :rank]
+        inner = _total(self._map_vectors(_cross, name="Z", others=("Z",)))[:rank, :rank]
         size, Q = eigh(inner * np.outer(root, root))
         V = (root[:, None] * Q / np.sqrt(size))[:, ::-1]
-        self._map_words(_as_maps, V=V.astype(self.dtype))
+        self._map_vectors(_as_maps, V=V.astype(self.dtype))
         self._image("map")
         eigenvalues, eigenvectors = eigh(*self._gram("map", ("map",)))
         return eigenvalues[::-1], eigenvectors[:, ::-1]
 
-    def maps(self) -> list[Array]:
-        """The maps after ``finish``, float32; the engine keeps Z and nothing else."""
-        maps = [Z.astype(np.float32, copy=False) for Z in self.engine.words.get("map")]
+    def maps(self) -> tuple[list[Array], list[Array]]:
+        """The maps of words and of subwords after ``finish``, float32; the engine keeps Z and nothing else."""
+        maps = [[Z.astype(np.float32, copy=False) for Z in partition.get("map")] for partition in self.vectors]
         for partition in self.partitions:
             partition.map(_delete_work_arrays)
-        return maps
+        return maps[0], maps[1] if len(maps) > 1 else [Z[:0] for Z in maps[0]]
 
 
 # Functions that are mapped over the rows of a partition: they use operators only, row by row, and write into no array.
 
 
-def _prepare(rows: NamedArrays, documents: Array, ridge: float) -> None:
-    """The mean document, and D = diag(B), the Jacobi preconditioner."""
+def _means_and_spread(rows: NamedArrays, documents: Array) -> None:
+    """The mean document, and D = diag(X'C X)."""
     mean, squares = rows["mean"] / documents, rows["D"]
     rows["mean"] = mean
     spread = squares - documents * mean**2
-    rows["D"] = spread * (spread > 0) + ridge
+    rows["D"] = spread * (spread > 0)
+
+
+def _add_ridge(rows: NamedArrays, ridge: float) -> None:
+    """D = diag(B), the Jacobi preconditioner; for subwords, as if words occurred independently of each other."""
+    rows["D"] = rows["D"] + ridge
 
 
 def _random_signs(rows: NamedArrays, columns: Array, bits: Array, width: int, dtype: str) -> None:
@@ -413,79 +462,6 @@ def _delete_work_arrays(rows: NamedArrays) -> None:
         del rows[name]
 
 
-# Small dense algebra, in double precision, for arrays of any device.
-# Rounding errors, by the precision of the data, relative to 1:
-
-_PRECISION = {"float32": 1e-5, "float64": 1e-10}  # of a direction of [Z, P, W]: smaller ones are dropped
-_ZERO_EIGENVALUE = {"float32": 1e-4, "float64": 1e-6}  # relative to the largest
-_CANCELLED = {"float32": 1e-2, "float64": 1e-6}  # of a column of P, relative to the parts that it is the sum of
-
-
 def _total(parts: Sequence[Array]) -> Array:
     """The sum over the blocks of a partition."""
     return np.asarray(sum(parts[1:], start=parts[0]))
-
-
-def _bordered(corner: Array, border: Array) -> Array:
-    """The symmetric matrix with ``corner`` at the top left and ``border`` as its last columns."""
-    k = len(corner)
-    return np.vstack([np.hstack([corner, border[:k]]), np.hstack([border[:k].T, (border[k:] + border[k:].T) / 2])])
-
-
-def _gram_of_step(M: Array, V: Array, rest: Array, inner: Array) -> Array:
-    """The Gram matrix of [V, R] in M, given inner = V'M V; R is zero except for its last rows, ``rest``."""
-    image = M[:, len(M) - len(rest) :] @ rest
-    return _bordered(inner, np.concatenate([V.T @ image, rest.T @ image[len(M) - len(rest) :]]))
-
-
-def _ritz_step(
-    gram_A: Array, border_A: Array, gram_B: Array, border_B: Array, columns: int, width: int, dtype: str
-) -> tuple[Array, ...]:
-    """Rayleigh-Ritz over [Z, P, W]: theta, V, the length of what V adds to Z, and the next Gram matrices of [Z, P]."""
-    A, B = _bordered(gram_A, border_A), _bordered(gram_B, border_B)
-    known = len(gram_A)
-    theta, V = _rayleigh_ritz(A, B, [columns, known] if known > columns else [columns], width, dtype)
-    # P is what the step adds to Z, scaled: all its inner products are known already, except for
-    # columns that cancelled out, which hold only rounding errors and are set to zero.
-    rest = V[columns:]
-    length = np.sqrt(np.maximum(np.diag(B)[columns:] @ rest**2, np.finfo(float).tiny))
-    rest = rest / length
-    gram_A = _gram_of_step(A, V, rest, np.diag(theta))
-    gram_B = _gram_of_step(B, V, rest, np.diag(np.ones_like(theta)))
-    present = np.diag(gram_B) >= _CANCELLED[dtype]
-    return theta, V, length, gram_A, gram_B * np.outer(present, present)
-
-
-def _rayleigh_ritz(A: Array, B: Array, cuts: list[int], width: int | None, dtype: str) -> tuple[Array, Array]:
-    """Eigenpairs of A v = theta B v, theta > 0, largest first, in directions that are numerically independent in B."""
-    N = _orthonormal(B, cuts, _PRECISION[dtype])
-    M = N.T @ A @ N
-    theta, V = _eigh(M.astype(dtype))  # in the precision of the data, then made orthonormal in double precision
-    # Eigenvectors in the null space of A are arbitrary.
-    positive = theta > _ZERO_EIGENVALUE[dtype] * np.maximum(theta[-1:], 0)
-    V = V[:, positive][:, ::-1][:, :width].astype("float64")
-    V = 1.5 * V - V @ (V.T @ V) / 2
-    return (V * (M @ V)).sum(axis=0), N @ V
-
-
-def _eigh(M: Array) -> tuple[Array, Array]:
-    """Eigenvalues, smallest first, and eigenvectors; on a CPU by SciPy, which takes half as long as NumPy."""
-    values, vectors = eigh(M, driver="evd") if isinstance(M, np.ndarray) else np.linalg.eigh(M)
-    return values, vectors
-
-
-def _orthonormal(B: Array, cuts: list[int], precision: float) -> Array:
-    """N with N'B N = I: block Gram-Schmidt over the columns between the cuts, without lost directions."""
-    scale = np.diag(B)
-    root = np.where(scale > 0, 1 / np.sqrt(np.where(scale > 0, scale, 1)), 0)
-    B = B * np.outer(root, root)
-    N = B[:, :0]
-    for begin, end in zip([0, *cuts], [*cuts, len(B)], strict=True):
-        C = N.T @ B[:, begin:end]
-        size, Q = _eigh(B[begin:end, begin:end] - C.T @ C)
-        independent = size > precision * np.maximum(size[-1:], 1)
-        new = Q[:, independent] / np.sqrt(size[independent])
-        more = -N @ (C @ new)
-        more[begin:end] += new
-        N = np.hstack([N, more])
-    return root[:, None] * N

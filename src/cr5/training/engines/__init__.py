@@ -1,9 +1,10 @@
 """Engines: where the arrays of a fit are, and where they are multiplied.
 
-An engine holds the documents of every language as a sparse matrix X, and three partitions of named dense
-arrays: *words* (a row for every word of a language), *documents* (a row for every document of a language, or
-of a shard of one) and *concepts*. It can add a language's documents, map a plain function over the rows of a
-partition, NumPy in, NumPy out, and compute the products that lead from one partition to another. Nothing
+An engine holds the documents of every language as a sparse matrix X, documents x words, and what its subwords,
+such as character n-grams, are to its words as a sparse matrix M, words x subwords; and four partitions of named
+dense arrays: *words* and *subwords* (a row for every one of a language), *documents* (a row for every document of
+a language, or of a shard of one) and *concepts*. It can add a language's documents, map a plain function over the
+rows of a partition, NumPy in, NumPy out, and compute the products that lead from one partition to another. Nothing
 outside this package names a device, a worker or a future.
 
 Four words for parts: a *block* is the part of a partition that one array covers, such as one language or one shard; a
@@ -24,13 +25,18 @@ if TYPE_CHECKING:  # solver and engines also run where no library that reads cor
 
 
 class BlockInfo(NamedTuple):
-    """The size and dtype of one block of documents; ``language`` is its position in ``langs``."""
+    """The size and dtype of one block of documents; ``language`` is its position in ``langs``.
+
+    ``subwords`` and ``subword_nonzeros`` are the columns and nonzeros of its language's M, 0 without one.
+    """
 
     language: int
     documents: int
     words: int
     nonzeros: int
     dtype: str
+    subwords: int = 0
+    subword_nonzeros: int = 0
 
 
 class Partition(Protocol):
@@ -65,6 +71,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def subwords(self) -> Partition:
+        """A block for every language, without rows if it has no subwords."""
+        ...
+
+    @property
     def documents(self) -> Partition:
         """A block for every shard."""
         ...
@@ -85,8 +96,8 @@ class Engine(Protocol):
         """Read a corpus and count its words, where this engine can hold the counts."""
         ...
 
-    def put(self, lang: str, X: Sparse, concepts: Ints) -> None:
-        """Add documents x words of one language and the concept number of every document."""
+    def put(self, lang: str, X: Sparse, concepts: Ints, subwords: Sparse | None = None) -> None:
+        """Add documents x words of one language, the concept number of every document, and words x subwords."""
         ...
 
     def block_info(self) -> list[BlockInfo]:
@@ -105,19 +116,21 @@ class Engine(Protocol):
         ...
 
     def subset(self, selected: Mask) -> "Engine":
-        """An engine with the documents of the selected concepts that shares the words and concepts partitions."""
+        """An engine with the documents of the selected concepts that shares all partitions but documents."""
         ...
 
     def fetch_documents(self, selected: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
         """The documents of the selected concepts, in this process: rows and concept numbers by language."""
         ...
 
+    # Where no language has subwords, the products leave that partition alone.
+
     def multiply(self, name: str) -> None:
-        """documents[name] = X words[name]."""
+        """documents[name] = X (words[name] + M subwords[name])."""
         ...
 
     def multiply_transposed(self, source: str, target: str) -> None:
-        """words[target] = X' documents[source]; documents[source] is deleted."""
+        """words[target] = X' documents[source], subwords[target] = M' words[target]; documents[source] is deleted."""
         ...
 
     def concept_sums(self, name: str) -> None:
@@ -130,6 +143,10 @@ class Engine(Protocol):
 
     def column_sums(self, target: str, power: int) -> None:
         """words[target] = the sum of every column of X, or of its squares, words x 1, in double precision."""
+        ...
+
+    def subword_sums(self, source: str, target: str, power: int) -> None:
+        """subwords[target] = M' words[source], the elements of M to a power; words x 1, in double precision."""
         ...
 
 
@@ -147,6 +164,12 @@ class DistributedEngine(Engine, Protocol):
         """
         ...
 
-    def put_shards(self, lang: str, load: Callable[..., tuple[Sparse, Ints]], pieces: Sequence[Sequence[Any]]) -> None:
+    def put_shards(
+        self,
+        lang: str,
+        load: Callable[..., tuple[Sparse, Ints]],
+        pieces: Sequence[Sequence[Any]],
+        subwords: Sparse | None = None,
+    ) -> None:
         """Add one language, shard by shard, each made by ``load(*piece)`` where the piece's first handle is."""
         ...

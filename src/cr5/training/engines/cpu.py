@@ -25,11 +25,20 @@ NONZEROS_AT_ONCE = 2**22  # in passes over a sparse matrix, so that temporary ar
 SCRATCH_BYTES = 2**28  # of a memory budget, for temporary arrays, whatever the data
 
 
-def add_column_sums(total: Array, X: Sparse, power: int, release: Callable[..., None] = lambda *arrays: None) -> None:
-    """total += the sum of every column of X, or of its squares, in double precision."""
+def add_column_sums(
+    total: Array,
+    X: Sparse,
+    power: int,
+    release: Callable[..., None] = lambda *arrays: None,
+    weights: Array | None = None,
+) -> None:
+    """total += the sum of every column of X, or of its squares, in double precision; ``weights`` are those of rows."""
     for begin in range(0, X.nnz, NONZEROS_AT_ONCE):
-        part = slice(begin, begin + NONZEROS_AT_ONCE)
-        total += np.bincount(X.indices[part], X.data[part].astype(np.float64) ** power, minlength=len(total))
+        end = min(begin + NONZEROS_AT_ONCE, X.nnz)
+        values = X.data[begin:end].astype(np.float64) ** power
+        if weights is not None:
+            values *= weights[np.searchsorted(X.indptr, np.arange(begin, end), side="right") - 1]
+        total += np.bincount(X.indices[begin:end], values, minlength=len(total))
         release(X.data, X.indices)
 
 
@@ -90,9 +99,9 @@ class CpuEngine(LocalEngine):
         self.scratch = ScratchArrays(memory, scratch_folder)
         super().__init__(lambda: CpuPartition(self.scratch, panel_rows, self.threads))
 
-    def put(self, lang: str, X: Sparse, concepts: Ints) -> None:
-        self.langs.append(lang)
-        self.words.add(X.shape[1])
+    def put(self, lang: str, X: Sparse, concepts: Ints, subwords: Sparse | None = None) -> None:
+        M = None if subwords is None or not subwords.shape[1] else _Products(subwords, self.scratch, self.threads)
+        self._add_language(lang, X.shape[1], M.X.shape[1] if M else 0, M)
         self._add(self._block(len(self.langs) - 1, X, concepts))
 
     def _block(self, language: int, X: Sparse, concepts: Ints) -> "_Block":
@@ -102,8 +111,10 @@ class CpuEngine(LocalEngine):
         self._add_block(block, documents=block.X.shape[0], concepts=1 + int(block.concepts.max(initial=-1)))
 
     def block_info(self) -> list[BlockInfo]:
-        matrices = [(block.language, block.X) for block in self.blocks]
-        return [BlockInfo(lang, X.shape[0], X.shape[1], int(X.nnz), str(X.dtype)) for lang, X in matrices]
+        return [
+            BlockInfo(b.language, b.X.shape[0], b.X.shape[1], b.nonzeros, str(b.X.dtype), *self._subword_info(b))
+            for b in self.blocks
+        ]
 
     def compute(self, function: Callable[..., Any], *arrays: Array) -> Any:
         return function(*arrays)
@@ -118,7 +129,7 @@ class CpuEngine(LocalEngine):
 
     def subset(self, selected: Mask) -> "CpuEngine":
         result = CpuEngine(self.memory, self.scratch.folder, threads=self.threads, panel_rows=self.panel_rows)
-        result.langs, result.words, result.concepts = self.langs, self.words, self.concepts
+        result._share_languages(self)
         for block in self.blocks:
             rows = np.flatnonzero(selected[block.concepts])
             X = self.scratch.select_rows(block.X, rows)
@@ -131,13 +142,29 @@ class CpuEngine(LocalEngine):
         return {lang: b.X[r] for lang, b, r in parts}, {lang: b.concepts[r] for lang, b, r in parts}
 
     def multiply(self, name: str) -> None:
-        for block, V, named in zip(self.blocks, self.words.arrays, self.documents.arrays, strict=True):
-            named[name] = self._multiply(block.rows, V[name])
+        for block, named in zip(self.blocks, self.documents.arrays, strict=True):
+            named[name] = self._multiply(block.rows, self._folded(block.language, name))
+
+    def _folded(self, language: int, name: str) -> Array:
+        """V_w + M V_g, or V_w itself without subwords."""
+        V: Array = self.words.arrays[language][name]
+        M = self.subword_matrices[language]
+        if M is None:
+            return V
+        folded = self._multiply(M.rows, self.subwords.arrays[language][name])
+        for begin in range(0, len(V), self._rows(len(V))):
+            rows = slice(begin, begin + self._rows(len(V)))
+            folded[rows] += V[rows]
+            self.scratch.release(V, folded)
+        return folded
 
     def multiply_transposed(self, source: str, target: str) -> None:
         for block, U, named in zip(self.blocks, self.documents.arrays, self.words.arrays, strict=True):
             named[target] = self._multiply(block.columns, U[source])
             del U[source]
+        if self._has_subwords:
+            for M, W, named in zip(self.subword_matrices, self.words.arrays, self.subwords.arrays, strict=True):
+                named[target] = self._multiply(M.columns, W[target]) if M else W[target][:0].copy()
 
     def concept_sums(self, name: str) -> None:
         from cr5.training.engines.kernels import Tuning, add_rows
@@ -167,6 +194,13 @@ class CpuEngine(LocalEngine):
         for block, named in zip(self.blocks, self.words.arrays, strict=True):
             total = np.zeros(block.X.shape[1])
             add_column_sums(total, block.X, power, self.scratch.release)
+            named[target] = total[:, None]
+
+    def subword_sums(self, source: str, target: str, power: int) -> None:
+        for M, V, named in zip(self.subword_matrices, self.words.arrays, self.subwords.arrays, strict=True):
+            total = np.zeros(M.X.shape[1] if M else 0)
+            if M:
+                add_column_sums(total, M.X, power, self.scratch.release, weights=V[source][:, 0])
             named[target] = total[:, None]
 
     def _rows(self, count: int) -> int:
@@ -205,13 +239,12 @@ class CpuEngine(LocalEngine):
         return U
 
 
-class _Block:
-    """One language's documents by rows and, from the first use on, by columns: a transposed product would be slow."""
+class _Products:
+    """A sparse matrix by rows and, from the first use on, by columns: a transposed product would be slow."""
 
-    def __init__(self, language: int, X: Sparse, concepts: Ints, scratch: ScratchArrays, threads: int) -> None:
-        self.language, self.concepts, self.scratch, self.threads = language, concepts, scratch, threads
-        self.X = scratch.store_matrix(X)
-        self._documents: tuple[Ints, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    def __init__(self, X: Sparse, scratch: ScratchArrays, threads: int) -> None:
+        self.X, self.scratch, self.threads = scratch.store_matrix(X), scratch, threads
+        self.nonzeros = int(X.nnz)
 
     @cached_property
     def rows(self) -> "Matrix":
@@ -227,6 +260,15 @@ class _Block:
         from cr5.training.engines.kernels import Matrix, Tuning
 
         return Matrix(X, Tuning(self.threads))
+
+
+class _Block(_Products):
+    """One language's documents and their concepts."""
+
+    def __init__(self, language: int, X: Sparse, concepts: Ints, scratch: ScratchArrays, threads: int) -> None:
+        super().__init__(X, scratch, threads)
+        self.language, self.concepts = language, concepts
+        self._documents: tuple[Ints, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def documents_by_concept(self, count: int) -> tuple[Ints, Ints]:
         """The documents of every concept: indptr, and the documents' numbers."""

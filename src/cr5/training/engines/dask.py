@@ -11,6 +11,7 @@ import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +63,11 @@ class DaskEngine:
         self.shards: list[_Shard] = []
         self.bounds: list[int] = []  # where the ranges of concepts begin and end
         self.occurring: list[Future] = []  # for every range, which of its concepts occur in every shard
-        self.words, self.documents, self.concepts = (DaskPartition(self.workers, self._load_shards) for _ in range(3))
+        self.subword_matrices: list[Sparse | None] = []  # M of every language, until the workers have them
+        self.subword_futures: list[Future] = []  # of every language if one has subwords, beside its words
+        self.words, self.subwords, self.documents, self.concepts = (
+            DaskPartition(self.workers, self._load_shards) for _ in range(4)
+        )
 
     def __enter__(self) -> "DaskEngine":
         return self
@@ -89,26 +94,33 @@ class DaskEngine:
 
     # Nothing is loaded before all languages are known, so that each is on few workers.
 
-    def put(self, lang: str, X: Sparse, concepts: Ints) -> None:
+    def put(self, lang: str, X: Sparse, concepts: Ints, subwords: Sparse | None = None) -> None:
         """Add documents x words that are in this process: their shards are sent inside their tasks."""
-        self._add_pending(lang, _LocalDocuments(X, concepts, self.shard_bytes))
+        self._add_pending(lang, _LocalDocuments(X, concepts, self.shard_bytes), subwords)
 
-    def put_shards(self, lang: str, load: Callable[..., tuple[Sparse, Ints]], pieces: Sequence[Sequence[Any]]) -> None:
+    def put_shards(
+        self,
+        lang: str,
+        load: Callable[..., tuple[Sparse, Ints]],
+        pieces: Sequence[Sequence[Any]],
+        subwords: Sparse | None = None,
+    ) -> None:
         """Add the documents and concept numbers that ``load(*piece)`` returns on a worker, shard by shard.
 
         Pieces may contain handles of ``map_items``: they are loaded where the first of these is.
         """
         if not pieces:
             raise Cr5Error(f"language {lang} has no documents; leave it out")
-        self._add_pending(lang, _RemoteDocuments(load, pieces, self.shard_bytes))
+        self._add_pending(lang, _RemoteDocuments(load, pieces, self.shard_bytes), subwords)
 
-    def _add_pending(self, lang: str, data: "_LocalDocuments | _RemoteDocuments") -> None:
+    def _add_pending(self, lang: str, data: "_LocalDocuments | _RemoteDocuments", subwords: Sparse | None) -> None:
         if lang in self.langs:
             raise Cr5Error(f"language {lang} was added before; add every language once")
         if self.shards:
             raise Cr5Error(f"language {lang} comes after the first use of the others; add all languages first")
         self.langs.append(lang)
         self.pending.append(data)
+        self.subword_matrices.append(subwords)
 
     def _load_shards(self) -> None:
         """Assign every shard to a slot, load it there, and create the blocks of the partitions."""
@@ -124,14 +136,20 @@ class DaskEngine:
         self.pending = []
         count = max((last for *_, last in described), default=-1) + 1
         self.bounds = [count * i // slots for i in range(slots + 1)]
+        subwords = [(0, 0) if M is None else (M.shape[1], int(M.nnz)) for M in self.subword_matrices]
         self._add([
-            _Shard(future, slot, BlockInfo(language, *info[:-1]))
+            _Shard(future, slot, BlockInfo(language, *info[:-1], *subwords[language]))
             for (language, slot, future), info in zip(futures, described, strict=True)
         ])  # fmt: skip
         for language in range(len(self.langs)):
             shards = [shard for shard in self.shards if shard.info.language == language]
             documents = np.bincount([shard.slot for shard in shards], [shard.info.documents for shard in shards])
             self.words.add(shards[0].info.words, int(documents.argmax()))
+            self.subwords.add(shards[0].info.subwords, int(documents.argmax()))
+        if any(self.subwords.sizes):
+            for M, words, slot in zip(self.subword_matrices, self.words.sizes, self.words.slots, strict=True):
+                self.subword_futures.append(self.workers.submit_large(dask_tasks.subword_data, M, words, slot=slot))
+        self.subword_matrices = []
         numbers = [(slot, *ends) for slot, ends in enumerate(itertools.pairwise(self.bounds))]
         for slot, begin, end in numbers:
             self.concepts.add(end - begin, slot)
@@ -177,8 +195,8 @@ class DaskEngine:
         result = copy.copy(self)
         result.documents, result.shards, result.occurring = DaskPartition(self.workers, self._load_shards), [], []
         result._add([
-            _Shard(future, shard.slot, BlockInfo(shard.info.language, *info[:-1]))
-            for future, shard, info in zip(futures, self.shards, described, strict=True)
+            _Shard(future, shard.slot, shard.info._replace(documents=documents, nonzeros=nonzeros))
+            for future, shard, (documents, _, nonzeros, *_) in zip(futures, self.shards, described, strict=True)
         ])  # fmt: skip
         return result
 
@@ -204,33 +222,54 @@ class DaskEngine:
         self.workers.refresh()
         if name in self.documents.arrays:
             self._replicate(name)
-        V = self.words.arrays[name]
+        V = self._folded(name)
         tasks = [(shard.slot, shard.future, V[shard.info.language]) for shard in self.shards]
         self.documents.put(name, self.workers.submit_all(dask_tasks.multiply, tasks), self.words.types[name])
 
-    def _replicate(self, name: str) -> None:
-        """Copy words[name] to a second worker.
+    def _folded(self, name: str) -> list[Future]:
+        """V_w + M V_g of every language, where its words are; V_w itself if no language has subwords."""
+        V = self.words.arrays[name]
+        if not self.subword_futures:
+            return V
+        tasks = zip(self.words.slots, self.subword_futures, V, self.subwords.arrays[name], strict=True)
+        return self.workers.submit_all(dask_tasks.fold, list(tasks))
 
-        When a product replaces an array, everything that follows depends on words[name] alone: what is lost with
+    def _replicate(self, name: str) -> None:
+        """Copy words[name] and subwords[name] to a second worker.
+
+        When a product replaces an array, everything that follows depends on these alone: what is lost with
         a worker is then computed again from the copy, not from the beginning.
         """
         slots = len(self.workers.slots)
         if slots < 2:
             return
-        V, word_slots = self.words.arrays[name], self.words.slots
-        others = [(slot + 1) % slots for slot in word_slots]
-        copies = self.workers.submit_all(identity, list(zip(others, V, strict=True)))
-        self.words.arrays[name] = self.workers.submit_all(identity, list(zip(word_slots, copies, strict=True)))
-        self.workers.replicas = [(V, self.workers.slots[slot]) for V, slot in zip(copies, others, strict=True)]
+        self.workers.replicas = []
+        for partition in (self.words, self.subwords) if self.subword_futures else (self.words,):
+            others = [(slot + 1) % slots for slot in partition.slots]
+            copies = self.workers.submit_all(identity, list(zip(others, partition.arrays[name], strict=True)))
+            both = list(zip(partition.slots, copies, strict=True))
+            partition.arrays[name] = self.workers.submit_all(identity, both)
+            self.workers.replicas += [(V, self.workers.slots[slot]) for V, slot in zip(copies, others, strict=True)]
 
     def multiply_transposed(self, source: str, target: str) -> None:
         self._load_shards()
         arrays, array_type = self.documents.pop(source)
         self._add_to_words(target, dask_tasks.multiply_transposed, arrays, array_type)
+        self._sum_over_words(target, target, dask_tasks.multiply_subwords)
 
     def column_sums(self, target: str, power: int) -> None:
         self._load_shards()
         self._add_to_words(target, dask_tasks.column_sums, [power] * len(self.shards), (1, np.dtype(float)))
+
+    def subword_sums(self, source: str, target: str, power: int) -> None:
+        self._load_shards()
+        self._sum_over_words(source, target, partial(dask_tasks.subword_sums, power=power))
+
+    def _sum_over_words(self, source: str, target: str, function: Callable[..., Array]) -> None:
+        """subwords[target] = function(M, words[source]), where the words are."""
+        if self.subword_futures:
+            tasks = zip(self.words.slots, self.subword_futures, self.words.arrays[source], strict=True)
+            self.subwords.put(target, self.workers.submit_all(function, list(tasks)), self.words.types[source])
 
     def _add_to_words(
         self, target: str, function: Callable[..., Array], arguments: list[Any], array_type: ArrayType

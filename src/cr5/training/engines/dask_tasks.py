@@ -51,13 +51,38 @@ class ShardData:
         self.sums = Matrix(csr_array(arrays, shape=(len(self.occurring), count)), tuning)
 
     def __sizeof__(self) -> int:
-        matrices = [matrix.X for matrix in (self.rows, self.columns, self.sums)]
-        arrays = [array for X in matrices for array in (X.data, X.indices, X.indptr)]
-        return sum(array.nbytes for array in [*arrays, self.concepts, self.occurring, self.concept_rows])
+        arrays = self.concepts, self.occurring, self.concept_rows
+        return _nbytes(self.rows.X, self.columns.X, self.sums.X) + sum(array.nbytes for array in arrays)
+
+
+class SubwordData:
+    """The subwords of a language, words x subwords, by rows and by columns."""
+
+    def __init__(self, M: Sparse) -> None:
+        from distributed import get_worker
+
+        from cr5.training.engines.kernels import Matrix, Tuning
+
+        tuning = Tuning(threads=get_worker().state.nthreads)
+        self.rows, self.columns = Matrix(M, tuning), Matrix(M.T.tocsr(), tuning)
+
+    def __sizeof__(self) -> int:
+        return _nbytes(self.rows.X, self.columns.X)
+
+
+def _nbytes(*matrices: Sparse) -> int:
+    return sum(array.nbytes for X in matrices for array in (X.data, X.indices, X.indptr))
 
 
 def load_shard(load: Callable[..., tuple[Sparse, Ints]], *piece: Any) -> ShardData:
     return ShardData(*load(*piece))
+
+
+def subword_data(M: Sparse | None, words: int) -> SubwordData:
+    """M, or one without columns for a language without subwords."""
+    from scipy.sparse import csr_array
+
+    return SubwordData(csr_array((words, 0)) if M is None else M)
 
 
 def select_shard(documents: ShardData, selected: Mask) -> ShardData:
@@ -115,6 +140,27 @@ def column_sums(documents: ShardData, power: int, before: Array | None) -> Array
     X = documents.rows.X
     total = np.zeros(X.shape[1]) if before is None else before[:, 0].copy()
     add_column_sums(total, X, power)
+    return total[:, None]
+
+
+def fold(subwords: SubwordData, V_words: Array, V_subwords: Array) -> Array:
+    """V_w + M V_g."""
+    if not len(V_subwords):
+        return V_words
+    product = _multiply_on_worker_threads(subwords.rows, V_subwords)
+    return np.add(product, V_words, out=product)
+
+
+def multiply_subwords(subwords: SubwordData, V: Array) -> Array:
+    """M'V."""
+    return _multiply_on_worker_threads(subwords.columns, V)
+
+
+def subword_sums(subwords: SubwordData, V: Array, power: int) -> Array:
+    """M'V, the elements of M to a power, for one column V."""
+    M = subwords.rows.X
+    total = np.zeros(M.shape[1])
+    add_column_sums(total, M, power, weights=V[:, 0])
     return total[:, None]
 
 

@@ -9,7 +9,7 @@ from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.training.engines import BlockInfo
 from cr5.training.engines.gpu_device import Device, GpuSizes
-from cr5.training.engines.gpu_matrix import Block, GpuCsr
+from cr5.training.engines.gpu_matrix import Block, GpuCsr, Products
 from cr5.training.engines.local import LocalEngine, LocalPartition
 
 
@@ -22,24 +22,27 @@ class GpuEngine(LocalEngine):
         self.device = device or Device(sizes)
         super().__init__(lambda: GpuPartition(self.device))
 
-    def put(self, lang: str, X: Any, concepts: Any) -> None:
+    def put(self, lang: str, X: Any, concepts: Any, subwords: Any = None) -> None:
         """Add documents x words: SciPy's CSR, or anything with its arrays, on the host or on the GPU already."""
         with self.device.memory_errors():
-            cupy = self.device.cupy
-            rows = GpuCsr(
-                cupy.asarray(X.indptr, dtype=np.int64), cupy.asarray(X.indices, dtype=np.int32),
-                cupy.asarray(X.data), X.shape,
-            )  # fmt: skip
-            self.langs.append(lang)
-            self.words.add(X.shape[1])
-            self._add(Block(self.device, len(self.langs) - 1, rows, cupy.asarray(concepts, dtype=np.int64)))
+            M = None if subwords is None or not subwords.shape[1] else Products(self.device, self._send(subwords))
+            self._add_language(lang, X.shape[1], M.X.shape[1] if M else 0, M)
+            numbers = self.device.cupy.asarray(concepts, dtype=np.int64)
+            self._add(Block(self.device, len(self.langs) - 1, self._send(X), numbers))
+
+    def _send(self, X: Any) -> GpuCsr:
+        cupy = self.device.cupy
+        indptr, indices = cupy.asarray(X.indptr, dtype=np.int64), cupy.asarray(X.indices, dtype=np.int32)
+        return GpuCsr(indptr, indices, cupy.asarray(X.data), X.shape)
 
     def _add(self, block: Block) -> None:
         self._add_block(block, documents=block.X.shape[0], concepts=block.sums.shape[0])
 
     def block_info(self) -> list[BlockInfo]:
         return [
-            BlockInfo(block.language, *block.X.shape, len(block.X.rows.data), str(block.X.rows.data.dtype))
+            BlockInfo(
+                block.language, *block.X.shape, block.nonzeros, str(block.X.rows.data.dtype), *self._subword_info(block)
+            )
             for block in self.blocks
         ]
 
@@ -49,9 +52,8 @@ class GpuEngine(LocalEngine):
             return self.device.fetch(function(*map(self.device.send, arrays)))
 
     def check_memory(self, needed: int) -> None:
-        free = self.device.free() + sum(
-            block.nbytes for block in self.blocks
-        )  # the documents are included in ``needed``
+        held = [*self.blocks, *filter(None, self.subword_matrices)]
+        free = self.device.free() + sum(matrix.nbytes for matrix in held)  # these are included in ``needed``
         if needed > free:
             raise Cr5Error(
                 f"the fit needs {needed / 1e9:.1f} GB of memory, the {self.device.name} has {free / 1e9:.1f} GB free; "
@@ -60,7 +62,7 @@ class GpuEngine(LocalEngine):
 
     def subset(self, selected: Mask) -> "GpuEngine":
         result = GpuEngine(device=self.device)
-        result.langs, result.words, result.concepts = self.langs, self.words, self.concepts
+        result._share_languages(self)
         with self.device.memory_errors():
             for block in self.blocks:
                 rows, concepts = block.select(selected)
@@ -81,15 +83,28 @@ class GpuEngine(LocalEngine):
 
     def multiply(self, name: str) -> None:
         with self.device.memory_errors():
-            for block, V, named in zip(self.blocks, self.words.arrays, self.documents.arrays, strict=True):
+            for block, named in zip(self.blocks, self.documents.arrays, strict=True):
                 named.pop(name, None)
-                named[name] = block.X.multiply(V[name])
+                named[name] = block.X.multiply(self._folded(block.language, name))
+
+    def _folded(self, language: int, name: str) -> Any:
+        """V_w + M V_g, or V_w itself without subwords."""
+        V, M = self.words.arrays[language][name], self.subword_matrices[language]
+        if M is None:
+            return V
+        folded = self.device.cupy.array(V, order="C")
+        M.X.add_product(self.subwords.arrays[language][name], folded)
+        return folded
 
     def multiply_transposed(self, source: str, target: str) -> None:
         with self.device.memory_errors():
             for block, U, named in zip(self.blocks, self.documents.arrays, self.words.arrays, strict=True):
                 named.pop(target, None)
                 named[target] = block.transposed.multiply(U.pop(source))
+            if self._has_subwords:
+                for M, W, named in zip(self.subword_matrices, self.words.arrays, self.subwords.arrays, strict=True):
+                    named.pop(target, None)
+                    named[target] = M.transposed.multiply(W[target]) if M else W[target][:0].copy()
 
     def concept_sums(self, name: str) -> None:
         with self.device.memory_errors():
@@ -112,6 +127,11 @@ class GpuEngine(LocalEngine):
             for block, named in zip(self.blocks, self.words.arrays, strict=True):
                 ones = self.device.cupy.ones((block.X.shape[0], 1))
                 named[target] = block.transposed.multiply(ones, power)
+
+    def subword_sums(self, source: str, target: str, power: int) -> None:
+        with self.device.memory_errors():
+            for M, V, named in zip(self.subword_matrices, self.words.arrays, self.subwords.arrays, strict=True):
+                named[target] = M.transposed.multiply(V[source], power) if M else V[source][:0].copy()
 
 
 class GpuPartition(LocalPartition):

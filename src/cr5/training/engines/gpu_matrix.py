@@ -17,18 +17,27 @@ class GpuCsr(NamedTuple):
     shape: tuple[int, int]
 
 
-class Block:
-    """One language's documents by rows and by columns, and the matrix that sums them by concept."""
+class Products:
+    """A sparse matrix by rows and by columns."""
 
-    def __init__(self, device: Device, language: int, rows: GpuCsr, concepts: Any) -> None:
-        self.device, self.language, self.concepts = device, language, concepts
+    def __init__(self, device: Device, rows: GpuCsr) -> None:
+        self.device, self.nonzeros = device, len(rows.data)
         self.X = Matrix(device, rows)
         self.transposed = Matrix(device, _transposed(device.cupy, rows), in_order=True)
+        self.nbytes = self.X.nbytes + self.transposed.nbytes
+
+
+class Block(Products):
+    """One language's documents, and the matrix that sums them by concept."""
+
+    def __init__(self, device: Device, language: int, rows: GpuCsr, concepts: Any) -> None:
+        super().__init__(device, rows)
+        self.language, self.concepts = language, concepts
         documents = len(concepts)
         one_each = device.cupy.arange(documents + 1), concepts.astype(np.int32), device.cupy.ones(documents, np.float32)
         one_hot = GpuCsr(*one_each, (documents, int(concepts.max()) + 1 if documents else 0))
         self.sums = Matrix(device, _transposed(device.cupy, one_hot), in_order=True)
-        self.nbytes = sum(matrix.nbytes for matrix in (self.X, self.transposed, self.sums))
+        self.nbytes += self.sums.nbytes
 
     def select(self, selected: Mask) -> tuple[GpuCsr, Any]:
         """The documents of the selected concepts: their rows and their concepts."""
