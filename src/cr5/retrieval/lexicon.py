@@ -1,0 +1,187 @@
+"""Lexicons: the most probable translations of every word of a language, from word vectors and spelling.
+
+The score of a translation f of a word e is csls(e, f) + ``string_weight`` x the cosine of the character n-grams of both
+words, where csls is over all words of both languages. The best translations of e have probabilities
+t(f|e) = softmax(score / ``temperature``). Pairs of documents about the same concept improve them by one step of
+expectation maximisation for IBM model 1, in which every word of the target document is explained by the words of the
+source document or by noise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+
+from cr5._typing import Array, Ints, Sparse
+from cr5.errors import Cr5Error, quoted, whole_number
+from cr5.features.counts import WordCounts
+from cr5.features.ngrams import character_ngrams
+from cr5.features.tfidf import remap_columns, tfidf_rows
+from cr5.retrieval.block_products import Blocks, BlockSizes, map_blocks
+from cr5.retrieval.csls import empty_heaps, means_of_largest
+from cr5.retrieval.strings import to_latin
+from cr5.retrieval.vectors import unit_rows
+
+TRANSLATIONS = 10
+"""The number of translations that a lexicon keeps for each word."""
+ALIGNED_TRANSLATIONS = 30  # among which pairs of documents choose
+NOISE = 3.0  # the weight of words that the other document does not explain, in the unit of a source word
+NGRAM_LENGTHS = (2, 5)
+NGRAM_COLUMNS = 2**20
+
+
+class WordVectors(NamedTuple):
+    """The words of a language and a row for each: words x rank."""
+
+    words: Sequence[str]
+    vectors: Array
+
+
+class DocumentPairs(NamedTuple):
+    """Word counts of two languages; row i of both is about the same concept."""
+
+    source: WordCounts
+    target: WordCounts
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """The translations of each of the ``source_words``, most probable first.
+
+    indices: words x k, the positions of translations in ``target_words``, int32; probabilities: words x k, float16.
+    """
+
+    source_words: Sequence[str]
+    target_words: Sequence[str]
+    indices: Ints
+    probabilities: Array
+
+    def translations(self, word: str, k: int = TRANSLATIONS) -> list[tuple[str, float]]:
+        """The k most probable translations of a word with their probabilities; the word has to be known."""
+        k, row = whole_number("k", k), self.index.get(word)
+        if row is None:
+            raise Cr5Error(f"{quoted(word)} is not one of the {len(self.source_words):,} words of the lexicon")
+        found = zip(self.indices[row, :k].tolist(), self.probabilities[row, :k].tolist(), strict=True)
+        return [(self.target_words[i], probability) for i, probability in found if probability > 0]
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """source word -> row."""
+        return {word: i for i, word in enumerate(self.source_words)}
+
+    @cached_property
+    def matrix(self) -> Sparse:
+        """source words x target words: the probabilities, float32."""
+        from scipy.sparse import csr_array
+
+        n, k = self.indices.shape
+        arrays = self.probabilities.ravel().astype(np.float32), self.indices.ravel(), np.arange(0, n * k + 1, max(k, 1))
+        return csr_array(arrays if k else (n, len(self.target_words)), shape=(n, len(self.target_words)))
+
+
+def make_lexicon(
+    source: WordVectors,
+    target: WordVectors,
+    *,
+    pairs: DocumentPairs | None = None,
+    string_weight: float = 0.3,
+    temperature: float = 0.1,
+    transliterate: bool = False,
+    sizes: BlockSizes | None = None,
+) -> Lexicon:
+    """The lexicon from one language to another.
+
+    With ``transliterate``, words are compared by their spelling in Latin letters; otherwise, words in different scripts
+    have nothing in common. The products of all words are computed in blocks, of ``sizes.candidates`` target words each.
+    """
+    number = TRANSLATIONS if pairs is None else ALIGNED_TRANSLATIONS
+    ngrams = _ngram_rows(source.words, target.words, transliterate) if string_weight else None
+    indices, scores = _best_translations(source, target, ngrams, number, string_weight, sizes or BlockSizes())
+    probabilities = _softmax(scores / temperature)
+    if pairs is not None:
+        indices, probabilities = _aligned(pairs, source.words, target.words, indices, probabilities)
+    return Lexicon(source.words, target.words, indices.astype(np.int32), probabilities.astype(np.float16))
+
+
+def _best_translations(
+    source: WordVectors,
+    target: WordVectors,
+    ngrams: tuple[Sparse, Sparse] | None,
+    k: int,
+    string_weight: float,
+    sizes: BlockSizes,
+) -> tuple[Ints, Array]:
+    """The k target words with the largest 2 cos(e, f) - r(f) + string_weight cos(n-grams of e and f); their scores.
+
+    A block holds the products of some target words with all source words, so that r(f) is known when the block is
+    processed, and the words are multiplied once.
+    """
+    from cr5.retrieval.kernels import add_sparse_products, keep_top
+
+    n, k = len(source.words), min(k, len(target.words))
+    postings = ngrams[0].tocsc() if ngrams else None
+
+    def process(blocks: Blocks) -> tuple[Ints, Array]:
+        indices, scores, worst = np.zeros((n, k), np.int64), empty_heaps(n, k), np.full(n, -np.inf, np.float32)
+        for block, products in blocks:
+            penalty = means_of_largest(products)
+            if ngrams and postings is not None:
+                rows = ngrams[1][block]
+                candidates, queries = ((m.indptr, m.indices, m.data) for m in (rows, postings))
+                add_sparse_products(products, np.float32(string_weight / 2), *candidates, *queries)
+            keep_top(products, np.float32(2), penalty, block.start, worst, indices, scores)
+        return indices, scores
+
+    if not n or not k:
+        return np.zeros((n, 0), np.int64), np.zeros((n, 0), np.float32)
+    parts = map_blocks(process, unit_rows(target.vectors), unit_rows(source.vectors), sizes)
+    indices, scores = (np.hstack(arrays) for arrays in zip(*parts, strict=True))
+    order = np.lexsort((indices, -scores), axis=1)[:, :k]
+    return np.take_along_axis(indices, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+def _ngram_rows(source: Sequence[str], target: Sequence[str], transliterate: bool) -> tuple[Sparse, Sparse]:
+    """words x n-grams at unit length, each n-gram weighted by its inverse frequency in the words of both languages."""
+    words = [to_latin(each) if transliterate else each for each in (source, target)]
+    a, b = (character_ngrams(each, NGRAM_LENGTHS, NGRAM_COLUMNS) for each in words)
+    frequency = sum(np.bincount(rows.indices, minlength=NGRAM_COLUMNS) for rows in (a, b))
+    idf = np.log((1 + len(source) + len(target)) / (1 + frequency)) + 1
+    return tfidf_rows(a, idf, "raw"), tfidf_rows(b, idf, "raw")
+
+
+def _softmax(scores: Array) -> Array:
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-np.inf))
+    return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
+
+
+def _aligned(
+    pairs: DocumentPairs, source: Sequence[str], target: Sequence[str], indices: Ints, probabilities: Array
+) -> tuple[Ints, Array]:
+    """The most probable translations after one step of expectation maximisation on pairs of documents.
+
+    Words that no pair explains keep their probabilities.
+    """
+    from cr5.retrieval.kernels import expected_alignments
+
+    S, T = _known_counts(pairs.source, source), _known_counts(pairs.target, target)
+    totals = np.bincount(T.indices, weights=T.data, minlength=len(target))
+    noise = NOISE * totals / max(totals.sum(), 1)
+    documents = [(X.indptr, X.indices, np.log1p(X.data.astype(np.float64))) for X in (S, T)]
+    counts = expected_alignments(*documents[0], *documents[1], noise, indices, probabilities.astype(np.float64))
+    sums = counts.sum(axis=1, keepdims=True)
+    seen = np.where(sums > 0, counts / np.where(sums > 0, sums, 1), probabilities)
+    order = np.argsort(-seen, axis=1, kind="stable")[:, :TRANSLATIONS]
+    best = np.take_along_axis(seen, order, axis=1)
+    unseen = (sums == 0).ravel()
+    best[unseen] /= best[unseen].sum(axis=1, keepdims=True)
+    return np.take_along_axis(indices, order, axis=1), best
+
+
+def _known_counts(counts: WordCounts, words: Sequence[str]) -> Sparse:
+    """documents x ``words``: the counts of these words alone."""
+    column_of = {word: i for i, word in enumerate(words)}
+    columns = np.fromiter(map(column_of.get, counts.words, repeat(-1)), np.int32, len(counts.words))
+    return remap_columns(counts.matrix, columns, len(words))
