@@ -27,6 +27,12 @@ def character_ngrams(words: Sequence[str], lengths: tuple[int, int], columns: in
     return csr_array((np.ones(len(indices), np.float32), indices, offsets), shape=(len(words), columns))
 
 
+def word_columns(words: Sequence[str], columns: int) -> Ints:
+    """A column for each word: the hash of "<word>", as of an n-gram. ``columns`` is a power of two."""
+    longer_than_any = max(map(len, words), default=0) + 3
+    return np.asarray(character_ngrams(words, (longer_than_any, longer_than_any), columns).indices)
+
+
 @compiled
 def _hash(points: Array) -> Any:
     result = _A

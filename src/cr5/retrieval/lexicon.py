@@ -20,7 +20,7 @@ from cr5.errors import Cr5Error, quoted, whole_number
 from cr5.features.counts import WordCounts
 from cr5.features.ngrams import character_ngrams
 from cr5.features.tfidf import remap_columns, tfidf_rows
-from cr5.retrieval.block_products import Blocks, BlockSizes, map_blocks
+from cr5.retrieval.block_products import Blocks, BlockSizes, WeightedRows, map_blocks
 from cr5.retrieval.csls import empty_heaps, means_of_largest
 from cr5.retrieval.strings import to_latin
 from cr5.retrieval.vectors import unit_rows
@@ -126,7 +126,7 @@ def _best_translations(
 
     def process(blocks: Blocks) -> tuple[Ints, Array]:
         indices, scores, worst = np.zeros((n, k), np.int64), empty_heaps(n, k), np.full(n, -np.inf, np.float32)
-        for block, products in blocks:
+        for block, [products] in blocks:
             penalty = means_of_largest(products)
             if ngrams and postings is not None:
                 rows = ngrams[1][block]
@@ -137,7 +137,7 @@ def _best_translations(
 
     if not n or not k:
         return np.zeros((n, 0), np.int64), np.zeros((n, 0), np.float32)
-    parts = map_blocks(process, unit_rows(target.vectors), unit_rows(source.vectors), sizes)
+    parts = map_blocks(process, [WeightedRows(unit_rows(source.vectors), unit_rows(target.vectors))], sizes)
     indices, scores = (np.hstack(arrays) for arrays in zip(*parts, strict=True))
     order = np.lexsort((indices, -scores), axis=1)[:, :k]
     return np.take_along_axis(indices, order, axis=1), np.take_along_axis(scores, order, axis=1)

@@ -1,0 +1,105 @@
+"""Texts translated word by word, against dicts of expected counts."""
+
+import math
+
+import numpy as np
+
+from cr5.features.counts import WordCounts, count_words
+from cr5.features.ngrams import word_columns
+from cr5.features.tokeniser import Tokeniser
+from cr5.retrieval.lexicon import Lexicon
+from cr5.retrieval.translation import (
+    UNKNOWN_COLUMNS,
+    WordWeights,
+    lexicon_pair,
+    own_rows,
+    translate_counts,
+    word_weights,
+)
+
+ENGLISH = WordWeights(["the", "dog", "cat", "hound"], np.array([1, 2, 3, 4], np.float32), 5.0)
+ITALIAN = WordWeights(["il", "cane", "gatto"], np.array([1.5, 2.5, 3.5], np.float32), 4.5)
+THERE = {"the": {"il": 1.0}, "dog": {"cane": 0.75, "gatto": 0.25}, "cat": {"gatto": 1.0}, "hound": {"cane": 1.0}}
+BACK = {"il": {"the": 1.0}, "cane": {"dog": 0.5, "hound": 0.5}, "gatto": {"cat": 1.0}}
+QUERIES = ["The dog, the hound and Rotterdam", "cat cat cane", "", "Gdansk Gdansk"]
+CANDIDATES = ["il cane di Rotterdam", "gatto", "gdansk dog", ""]
+
+
+def lexicon(translations: dict[str, dict[str, float]], source: WordWeights, target: WordWeights) -> Lexicon:
+    rows = [[*translations[word].items(), (target.words[0], 0.0)][:2] for word in source.words]
+    indices = [[target.index[word] for word, _ in row] for row in rows]
+    return Lexicon(source.words, target.words, np.array(indices, np.int32), np.array([[p for _, p in r] for r in rows]))
+
+
+def count(texts: list[str], lang: str) -> WordCounts:
+    return count_words(texts, lang, Tokeniser())
+
+
+def unit(expected: dict[str, float], weights: WordWeights) -> dict[str, float]:
+    idf = dict(zip(weights.words, weights.idf.tolist(), strict=True))
+    row = {word: math.log(1 + n) * idf.get(word, weights.unseen_idf) for word, n in expected.items()}
+    length = math.sqrt(sum(value**2 for value in row.values())) or 1
+    return {word: value / length for word, value in row.items()}
+
+
+def row_of(text: str, translations: dict[str, dict[str, float]], weights: WordWeights) -> dict[str, float]:
+    expected: dict[str, float] = {}
+    for token in Tokeniser().words(text, "en"):
+        for word, probability in translations.get(token, {token: 1.0}).items():
+            expected[word] = expected.get(word, 0) + probability
+    return unit(expected, weights)
+
+
+def cosine(a: dict[str, float], b: dict[str, float]) -> float:
+    return sum(value * b.get(word, 0) for word, value in a.items())
+
+
+def test_products_of_rows_are_the_mean_cosines_of_texts_translated_word_by_word_both_ways() -> None:
+    def both_ways(query: str, candidate: str) -> float:
+        there = cosine(row_of(query, THERE, ITALIAN), row_of(candidate, {}, ITALIAN))
+        return (there + cosine(row_of(query, {}, ENGLISH), row_of(candidate, BACK, ENGLISH))) / 2
+
+    expected = [[both_ways(query, candidate) for candidate in CANDIDATES] for query in QUERIES]
+    queries, candidates = lexicon_pair(
+        count(QUERIES, "en"), ENGLISH, count(CANDIDATES, "it"), ITALIAN,
+        lexicon(THERE, ENGLISH, ITALIAN), lexicon(BACK, ITALIAN, ENGLISH),
+    )  # fmt: skip
+    np.testing.assert_allclose((queries @ candidates.T).toarray(), expected, atol=1e-6)
+    assert expected[3][2] > 0.5  # both say Gdansk, which no vocabulary has
+    assert expected[1][0] > 0  # an English text says "cane", which the Italian vocabulary has
+    lengths = np.sqrt(queries.power(2).sum(axis=1))
+    np.testing.assert_allclose(lengths, [1, 1, 0, 1], rtol=1e-6)
+
+
+def test_a_text_is_translated_by_its_words_alone_and_not_by_those_of_the_batch() -> None:
+    there = lexicon(THERE, ENGLISH, ITALIAN)
+    together = translate_counts(count(QUERIES, "en"), there, ITALIAN)
+    for i, text in enumerate(QUERIES):
+        assert abs(translate_counts(count([text], "en"), there, ITALIAN) - together[[i]]).max() < 1e-6
+        assert abs(own_rows(count([text], "en"), ENGLISH) - own_rows(count(QUERIES, "en"), ENGLISH)[[i]]).max() < 1e-6
+
+
+def test_the_logarithm_is_taken_after_adding_expected_counts() -> None:
+    row = translate_counts(count(["dog hound"], "en"), lexicon(THERE, ENGLISH, ITALIAN), ITALIAN).toarray()[0]
+    np.testing.assert_allclose(row[1] / row[2], math.log(2.75) * 2.5 / (math.log(1.25) * 3.5), rtol=1e-6)
+
+
+def test_unknown_words_whose_hashes_are_equal_are_added() -> None:
+    seen: dict[int, str] = {}
+    names = (f"w{i}" for i in range(10**6))
+    for name, column in ((name, int(word_columns([name], UNKNOWN_COLUMNS)[0])) for name in names):
+        if column in seen:
+            break
+        seen[column] = name
+    for rows in (
+        own_rows(count([f"{name} {seen[column]}"], "en"), ENGLISH),
+        translate_counts(count([f"{name} {seen[column]}"], "en"), lexicon(THERE, ENGLISH, ITALIAN), ITALIAN),
+    ):
+        assert rows.data.tolist() == [1.0]
+
+
+def test_weights_of_a_model_are_its_idf_to_the_power_of_one() -> None:
+    weights = word_weights(["a", "b"], np.array([8, 27], np.float32), idf_power=1.5, documents=99)
+    np.testing.assert_allclose(weights.idf, [4, 9], rtol=1e-6)
+    assert weights.unseen_idf == np.log(100) + 1
+    assert word_weights(["a"], np.ones(1, np.float32), idf_power=0, documents=9).idf.tolist() == [1]
