@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy.sparse import diags_array
 
-from cr5._typing import Array, Ints
+from cr5._typing import Array, Ints, Sparse
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read
@@ -31,7 +31,7 @@ from cr5.language_map import LanguageMap
 from cr5.retrieval.top_k import counterpart_ranks
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Settings, make_settings
-from cr5.training.counted_corpus import CountedCorpus, count_corpus
+from cr5.training.counted_corpus import CountedCorpus, count_corpus, subword_matrices
 from cr5.training.engines import Engine
 from cr5.training.pipeline import train
 from cr5.training.selection import select_documents
@@ -87,11 +87,18 @@ class WeighedCorpus(CountedCorpus):
 
     full_weight: int = 0
 
-    def load_into(self, engine: Engine, vocabularies: Mapping[str, Vocabulary], number: Ints) -> None:
+    def load_into(
+        self,
+        engine: Engine,
+        vocabularies: Mapping[str, Vocabulary],
+        number: Ints,
+        subwords: Mapping[str, Sparse | None] | None = None,
+    ) -> None:
+        subwords = subword_matrices(vocabularies) if subwords is None else subwords
         for lang, documents in self.languages.items():
             weights = np.sqrt(np.minimum(documents.unique_words / max(self.full_weight, 1), 1)).astype(np.float32)
             X = (diags_array(weights) @ vocabularies[lang].transform(documents.local_counts)).tocsr()
-            engine.put(lang, X, number[documents.concepts])
+            engine.put(lang, X, number[documents.concepts], subwords[lang])
 
 
 def documents(data: Path, source: Source) -> Iterator[Document]:

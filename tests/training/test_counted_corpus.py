@@ -1,6 +1,7 @@
 """A corpus becomes counts, and every document can still be found again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,7 @@ from cr5.features.counts import WordCounts, count_words
 from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
-from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus
+from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus, subword_matrices
 from cr5.training.engines.cpu import CpuEngine
 
 DOCUMENTS = [
@@ -127,6 +128,18 @@ def test_an_engine_is_given_weighted_rows_and_renumbered_concepts_of_every_langu
         np.testing.assert_array_equal(blocks[lang].toarray(), alone.transform(counts(documents)).toarray())
         named = dict(zip(number.tolist(), corpus.concepts, strict=True))
         assert [named[i] for i in concepts[lang].tolist()] == [d.concept for d in DOCUMENTS if d.lang == lang]
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_an_engine_is_given_the_n_grams_of_every_language_that_has_any(given: bool) -> None:
+    corpus, engine = collected(DOCUMENTS), CpuEngine()
+    features = corpus.fit_vocabularies(Weighting(min_documents=1, subwords=True))
+    features["zh"] = replace(features["zh"], subwords=None)
+    matrices = subword_matrices(features)
+    corpus.load_into(engine, features, np.arange(4), matrices if given else None)
+    sizes = [(0, 0) if M is None else (M.shape[1], M.nnz) for M in matrices.values()]
+    assert sizes[0] > (0, 0) == sizes[2]
+    assert [(block.subwords, block.subword_nonzeros) for block in engine.block_info()] == sizes
 
 
 # A concept in one language only

@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow.compute as pc
 
-from cr5._typing import Ints, Mask
+from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import Batch, location
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounter, WordCounts
@@ -116,16 +116,33 @@ class CountedCorpus:
     def _document_hashes(self) -> dict[str, Ints]:
         return self._each(lambda lang, counts: document_hashes(counts))
 
-    def load_into(self, engine: Engine, vocabularies: Mapping[str, Vocabulary], number: Ints) -> None:
-        """Weight the words and load every language's documents into an engine, where concept c has number[c]."""
+    def load_into(
+        self,
+        engine: Engine,
+        vocabularies: Mapping[str, Vocabulary],
+        number: Ints,
+        subwords: Mapping[str, Sparse | None] | None = None,
+    ) -> None:
+        """Weight the words and load every language's documents into an engine, where concept c has number[c].
+
+        ``subwords`` are the matrices of ``subword_matrices``, if the caller has them already.
+        """
+        subwords = subword_matrices(vocabularies) if subwords is None else subwords
         for lang, X in self._each(lambda lang, counts: vocabularies[lang].transform(counts)).items():
-            engine.put(lang, X, number[self.languages[lang].concepts])
+            engine.put(lang, X, number[self.languages[lang].concepts], subwords[lang])
 
     def _each(self, function: Callable[[str, WordCounts], T]) -> dict[str, T]:
         """Call a function with every language and its counts, several languages at a time."""
         counts = [documents.local_counts for documents in self.languages.values()]
         with ThreadPoolExecutor(available_cores()) as pool:
             return dict(zip(self.languages, pool.map(function, self.languages, counts), strict=True))
+
+
+def subword_matrices(vocabularies: Mapping[str, Vocabulary]) -> dict[str, Sparse | None]:
+    """The words x n-grams of every vocabulary, None for one without n-grams; several languages at a time."""
+    with ThreadPoolExecutor(available_cores()) as pool:
+        matrices = pool.map(Vocabulary.subword_matrix, vocabularies.values())
+        return dict(zip(vocabularies, matrices, strict=True))
 
 
 def have_known_word(counts: WordCounts, vocabulary: Vocabulary) -> Mask:

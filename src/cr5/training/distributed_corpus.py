@@ -26,6 +26,7 @@ from cr5.training.counted_corpus import (
     count_corpus,
     document_hashes,
     have_known_word,
+    subword_matrices,
 )
 from cr5.training.engines import DistributedEngine, Engine
 
@@ -80,16 +81,23 @@ class DistributedCorpus(CountedCorpus):
             found[lang] = np.concatenate(self.cluster.call(partial(_hashes, lang=lang), parts.handles, parts.rows))
         return found
 
-    def load_into(self, engine: Engine, vocabularies: Mapping[str, Vocabulary], number: Ints) -> None:
+    def load_into(
+        self,
+        engine: Engine,
+        vocabularies: Mapping[str, Vocabulary],
+        number: Ints,
+        subwords: Mapping[str, Sparse | None] | None = None,
+    ) -> None:
         """Have the workers weight and keep their documents."""
         if engine is not self.cluster:
             raise ValueError("the counts are on the workers of another engine")
+        subwords = subword_matrices(vocabularies) if subwords is None else subwords
         for lang, documents in self.languages.items():
             parts = self._parts(lang)
             concepts = [number[documents.concepts[positions]] for positions in parts.positions]
             vocabulary = self._send(vocabularies[lang])
             pieces = [(*piece, vocabulary) for piece in zip(parts.handles, parts.rows, concepts, strict=True)]
-            self.cluster.put_shards(lang, partial(_weighted_rows, lang=lang), pieces)
+            self.cluster.put_shards(lang, partial(_weighted_rows, lang=lang), pieces, subwords[lang])
 
     def _send(self, vocabulary: Vocabulary) -> Any:
         """A handle, so that a vocabulary is sent to the workers once, not with every part."""

@@ -21,7 +21,7 @@ from cr5.settings import DEFAULT_RANK, Settings
 from cr5.storage.model_files import check_code
 from cr5.storage.targets import check_free_space
 from cr5.training.checkpoint import Checkpoint
-from cr5.training.counted_corpus import CountedCorpus
+from cr5.training.counted_corpus import CountedCorpus, subword_matrices
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.ridge import RIDGES, RidgePath, held_out_count, select_ridge
@@ -68,7 +68,8 @@ def train(
     used = np.flatnonzero(chosen.document_counts().sum(axis=1))
     number = np.zeros(len(chosen.concepts), np.int64)
     number[sorted(used.tolist(), key=chosen.concepts.__getitem__)] = np.arange(len(used))
-    chosen.load_into(engine, vocabularies, number)
+    subwords = subword_matrices(vocabularies)
+    chosen.load_into(engine, vocabularies, number, subwords)
     concepts = {lang: number[documents.concepts] for lang, documents in chosen.languages.items()}
     blocks = engine.block_info()
     needed = memory_needed(blocks, len(used), rank)
@@ -81,7 +82,8 @@ def train(
         # The files of the model, and the checkpoint twice while it is replaced.
         words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
         check_free_space(checkpoint.parent.resolve(), 4 * words * (3 * rank + 2 * OVERSAMPLING), "the model")
-    fit, ridge_path = _fit(engine, concepts, settings, asked == "auto", saved, ridges, progress, should_stop)
+    embed = partial(_embed, settings=settings, max_documents=max_documents_per_concept(concepts), subwords=subwords)
+    fit, ridge_path = _fit(engine, concepts, embed, settings, asked == "auto", saved, ridges, progress, should_stop)
     interrupted = should_stop() and not fit.converged
     rank = len(fit.eigenvalues)
     warning = ""
@@ -97,7 +99,7 @@ def train(
     if asked == "auto" and rank < DEFAULT_RANK:
         notes.append(_rank_lowered(rank, usage.concepts.used, settings))
         warnings.warn(notes[-1], stacklevel=3)
-    maps = metric_maps(fit, settings, max_documents_per_concept(concepts))
+    maps = metric_maps(fit, settings, max_documents_per_concept(concepts), subwords)
     languages = {
         lang: LanguageMap(
             vocabularies[lang].words, vocabularies[lang].idf, maps[lang], _offset(fit, maps, lang, settings)
@@ -141,6 +143,7 @@ def train(
 def _fit(
     engine: Engine,
     concepts: dict[str, Ints],
+    embed: Callable[[Fit, Mapping[str, Sparse]], dict[str, Array]],
     settings: Settings,
     lower_rank: bool,
     checkpoint: Checkpoint | None,
@@ -166,7 +169,6 @@ def _fit(
     if loaded and settings.ridge == "auto":
         ridge_path = RidgePath.from_json(loaded[1]["path"])
     elif settings.ridge == "auto":
-        embed = partial(_embed, settings=settings, max_documents=max_documents_per_concept(concepts))
         ridge_path = select_ridge(
             engine, concepts, embed, ridges=ridges, progress=progress, should_stop=should_stop, **options
         )
@@ -185,13 +187,16 @@ def _fit(
     return fit, ridge_path
 
 
-def metric_maps(fit: Fit, settings: Settings, max_documents: int) -> dict[str, Array]:
-    """A fit's maps in the metric that documents are compared in, words x rank."""
+def metric_maps(
+    fit: Fit, settings: Settings, max_documents: int, subwords: Mapping[str, Sparse | None]
+) -> dict[str, Array]:
+    """A fit's maps in the metric that documents are compared in, words x rank; ``subwords``: words x n-grams."""
+    maps = fit.folded_maps(subwords)
     if settings.metric == "orthonormal":
-        return fit.maps
+        return maps
     theta = np.clip(fit.eigenvalues, 0, max_documents * (1 - 1e-6))
     small = (fit.eigenvectors * np.sqrt(theta / (max_documents - theta))).astype(np.float32)
-    return {lang: Z @ small for lang, Z in fit.maps.items()}
+    return {lang: Z @ small for lang, Z in maps.items()}
 
 
 def max_documents_per_concept(concepts: Mapping[str, Ints]) -> int:
@@ -218,8 +223,14 @@ def fingerprint(
     return digest.hexdigest()
 
 
-def _embed(fit: Fit, blocks: Mapping[str, Sparse], settings: Settings, max_documents: int) -> dict[str, Array]:
-    maps = metric_maps(fit, settings, max_documents)
+def _embed(
+    fit: Fit,
+    blocks: Mapping[str, Sparse],
+    settings: Settings,
+    max_documents: int,
+    subwords: Mapping[str, Sparse | None],
+) -> dict[str, Array]:
+    maps = metric_maps(fit, settings, max_documents, subwords)
     return {lang: document_vectors(X, maps[lang], _offset(fit, maps, lang, settings)) for lang, X in blocks.items()}
 
 
