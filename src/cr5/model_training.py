@@ -53,6 +53,8 @@ def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
     """Save a model and remove its checkpoint, or say where an interrupted one is and how it is continued."""
     again = "continue with `resume=True`" if checkpoint.exists() else "run it again from the beginning"
     interrupted = model.report["interrupted"]
+    if interrupted and not checkpoint.exists():
+        again += ", because there is no checkpoint before the ridge is chosen"
     if interrupted and _holds_finished_model(output):
         message = f"{output} still has the finished model of an earlier run; the interrupted one is not saved: {again}"
         warnings.warn(message, Interrupted, stacklevel=3)

@@ -154,7 +154,7 @@ def test_a_source_becomes_a_corpus_with_a_printed_summary(
     assert re.search(r"^files: \d found, [12] read", printed.out, re.MULTILINE)
     assert re.search(r"^documents: [24] read, 2 written", printed.out, re.MULTILINE)
     assert re.search(
-        r"2 documents written to corpus.parquet in \d+\.\d s; 1 concepts, 1 in two languages or more",
+        r"2 documents written to corpus.parquet in \d+\.\d s; 1 concept, 1 in two languages or more",
         words(printed.out),
     )
     assert printed.out.endswith("Next: cr5 corpus inspect corpus.parquet; cr5 train corpus.parquet -o model\n")
@@ -501,8 +501,8 @@ OR_SKIP = ", or skip such input with --on-error skip"
         (["table", "nil.csv"], "nil.csv: empty, without a header; remove it or write one"),
         (
             ["table", "cut.csv", "--lang", "en"],
-            "cut.csv: no column 'concept', only id, body; name the column that says what a row is about with "
-            "--concept-column",
+            "cut.csv: no column 'concept' or 'text', only id, body; name the column that says what a row is about with "
+            "--concept-column; name that of the text with --text-column",
         ),
         (
             ["table", "numbers.csv", "--lang-column", "-"],

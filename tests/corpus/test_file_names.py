@@ -27,6 +27,10 @@ from cr5.corpus.file_names import find_pair, split_name
         ("notes.test", "notes.test", ""),
         ("train.qq", "train.qq", ""),
         ("en", "en", ""),
+        ("fil-ph.txt", "text", "fil-ph"),
+        ("haw_us.txt", "text", "haw_us"),
+        ("how-to.txt", "how-to", ""),  # not Honi of Tonga
+        ("guide.how-to", "guide.how-to", ""),
     ],
 )
 def test_a_name_gives_the_language_of_a_text_and_what_its_translations_share(name: str, stem: str, lang: str) -> None:

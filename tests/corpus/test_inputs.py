@@ -234,7 +234,7 @@ def test_a_null_of_a_typed_table_is_named_with_its_place() -> None:
 def test_columns_that_are_missing_are_named_beside_those_that_are_there() -> None:
     frame = pd.DataFrame({"story": ["Q1"], "lang": ["en"], "body": ["a"]})
     complaint = (
-        "no column 'concept', only story, lang, body; a corpus needs concept, lang and text; "
+        "no column 'concept' or 'text', only story, lang, body; a corpus needs concept, lang and text; "
         "rename columns that have other names"
     )
     assert message(frame) == f"DataFrame: {complaint}"
@@ -242,7 +242,7 @@ def test_columns_that_are_missing_are_named_beside_those_that_are_there() -> Non
     assert message(pa.Table.from_pandas(frame)) == f"Table: {complaint}"
     assert message(Dataset(pa.Table.from_pandas(frame), [0])) == f"Dataset: {complaint}"
     assert message(frame.to_dict("records")) == (
-        "document 1: no field 'concept', only story, lang, body; every document needs concept, lang and text"
+        "document 1: no field 'concept' or 'text', only story, lang, body; every document needs concept, lang and text"
     )
     twice = pd.DataFrame([["Q1", "en", "a", "b"]], columns=["concept", "lang", "text", "text"])
     assert message(twice) == "DataFrame: column 'text' occurs 2 times; rename all but one"
@@ -278,6 +278,17 @@ def test_integer_concepts_that_pandas_made_floats_are_explained() -> None:
     )
     assert [d.concept for d in found(frame.dropna().astype({"concept": "Int64"}))] == ["1", "2", "3"]
     assert message(frame.astype({"concept": "Int64"})) == f"row 4: field 'concept' is <NA>; {NEEDS}"
+
+
+def test_rows_of_a_frame_without_a_concept_can_be_skipped_and_counted() -> None:
+    frame = pd.DataFrame({"concept": [1, None, 3], "lang": ["en"] * 3, "text": ["a", "b", "c"]})
+    skipped = Skipped()
+    batches = list(in_batches(frame, on_error="skip", skipped=skipped))
+    assert [d.concept for batch in batches for d in batch.documents()] == ["1", "3"]
+    assert (skipped.counts, skipped.first) == ({"missing field": 1}, f"row 2: field 'concept' is <NA>; {NEEDS}")
+    skipped, halves = Skipped(), frame.assign(concept=[1, None, 3.5]).replace({"concept": {1: "Q1"}})
+    assert [len(batch.rows) for batch in in_batches(halves, on_error="skip", skipped=skipped)] == [1]
+    assert skipped.counts == {"missing field": 1, "wrong type": 1}
 
 
 def test_the_columns_of_a_wide_table_are_to_become_rows() -> None:

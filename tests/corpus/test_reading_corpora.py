@@ -543,7 +543,7 @@ def test_the_delimiter_is_the_one_that_divides_the_header(name: str, delimiter: 
 
 def test_with_a_single_column_the_delimiter_is_that_of_the_suffix() -> None:
     put("c.tsv", "concept\nQ1\ten\n")
-    assert message("c.tsv").startswith("c.tsv:1: no column 'lang', only concept; ")
+    assert message("c.tsv").startswith("c.tsv:1: no column 'lang' or 'text', only concept; ")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
@@ -592,7 +592,7 @@ def bad_files() -> dict[str, str]:
         "twice.tsv": "twice.tsv:1: column 'text' occurs 2 times; rename all but one",
         "quoted.csv": f"quoted.csv:1: broken quoting, ',' expected after '\"'; {QUOTE}",
         "latin.csv": f"latin.csv:1: byte 0xe9 at position 22 {ICONV}",
-        "columns.parquet": f"columns.parquet: no column 'lang', only concept, body; {needs}",
+        "columns.parquet": f"columns.parquet: no column 'lang' or 'text', only concept, body; {needs}",
         "types.parquet": "types.parquet: column 'text' is double, not string; write it as strings",
         "short.jsonl.gz": f"short.jsonl.gz: truncated, the compressed data has no end; {again}",
         "short.jsonl.xz": f"short.jsonl.xz: truncated, the compressed data has no end; {again}",

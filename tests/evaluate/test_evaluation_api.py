@@ -15,7 +15,7 @@ from cr5 import Cr5, Document, evaluate, write
 from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error
 from cr5.evaluate.dictionaries import read_dictionaries
-from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, make_systems, role_of
+from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, choose_systems, make_systems, role_of
 from cr5.evaluate.systems.space import Space
 from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
@@ -200,6 +200,15 @@ def test_every_system_can_be_made_and_trained(articles: list[Document], tmp_path
         queries, candidates = space.pair(texts["aa"], "aa", texts[target], target)
         assert queries.shape[1] == candidates.shape[1], name
         assert queries.shape[0] == len(texts["aa"])
+
+
+def test_all_systems_include_the_one_that_needs_a_dictionary_with_the_reason_why_it_cannot_run() -> None:
+    assert [entry.key for entry in choose_systems("all", has_dictionary=False)] == list(KEYS)
+    system = make_systems([SYSTEMS["dictionary"]], SETTINGS, {})["word vectors (dictionary)"]
+    with pytest.raises(Cr5Error, match=r"^it needs a bilingual dictionary; give one with `dictionary=en-it.tsv`$"):
+        system({}, rank=20, seed=0)
+    with pytest.raises(Cr5Error, match="^the system dictionary needs a bilingual dictionary"):
+        choose_systems("dictionary", has_dictionary=False)
 
 
 def test_roles_of_registered_systems_their_variants_and_others() -> None:

@@ -376,6 +376,7 @@ def test_a_folder_gives_compiled_catalogues_only_without_a_po_file_beside_them(t
         ("a &lt; b &amp;&nbsp;c &#228; &nonsense;", "a < b & c ä &nonsense;"),
         (" two\n\n  lines \t", "two\nlines"),
         ("%d", ""),
+        ("%Id of %1$I5lu files, 100%Indeed", "of files, 100%Indeed"),  # glibc's, in the digits of the locale
         ("5 < 7 > 3 <user@example.org>", "5 < 7 > 3 <user@example.org>"),
     ],
 )

@@ -165,11 +165,16 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path, suffix: 
     concept = "the column that says what a row is about with `concept_column`"
     lang = "the column of the language with `lang_column`, or the language of all rows with `lang`"
     assert message(path) == about.format("concept", concept)
-    assert message(path, concept_column="id", text_column="body") == about.format("body", "it with `text_column`")
+    assert message(path, concept_column="id", text_column="body") == about.format(
+        "body", "that of the text with `text_column`"
+    )
     assert message(path, concept_column="id", lang_column="language") == about.format("language", lang)
     title = "the right one with `title_column` or `url_column`"
     assert message(path, concept_column="id", title_column="name") == about.format("name", title)
     assert message(path, concept_column="key", wide={"it": "text"}) == about.format("key", concept)
+    several = f"{about.format('concept', concept)}; name that of the text with `text_column`"
+    several = several.replace("'concept'", "'concept' or 'body'")
+    assert message(path, text_column="body") == several
     wide = "the column of it with `wide=it=NAME`"
     assert message(path, wide={"it": "testo"}) == about.format("testo", wide)
 
@@ -178,7 +183,7 @@ def test_a_table_without_a_header_is_told_from_one_with_other_names(tmp_path: Pa
     path = tmp_path / "x.csv"
     path.write_text(f"1,en,{'one sentence ' * 20}\n")
     found = message(path)
-    assert found.startswith("x.csv: no column 'concept', only 1, en, one sentence")
+    assert found.startswith("x.csv: no column 'concept' or 'lang' or 'text', only 1, en, one sentence")
     assert found.endswith("…; the first line does not seem to be a header; write one that names the columns")
 
 
@@ -256,7 +261,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_wide_table_says_how_its_columns_are_named(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("id,en,it\n1,a dog,un cane\n")
-    expected = "no column 'concept', only id, en, it; name the column of every language with `wide=en=en` `wide=it=it`"
+    expected = "no column 'concept' or 'lang' or 'text', only id, en, it; name the column of every language with `wide=en=en` `wide=it=it`"
     assert message(tmp_path / "x.csv") == f"x.csv: {expected}"
 
 

@@ -11,7 +11,7 @@ en-fr.0-5000.txt, yacle.test.freq.2k.en-fr.tsv   dictionaries: a pair is one of 
 
 import re
 
-from cr5.corpus.languages import is_registered
+from cr5.corpus.languages import is_registered, script
 
 # Parts of names that are valid language codes, but are much more often something else.
 _NOT_LANGUAGES = """
@@ -25,15 +25,20 @@ _CODE = re.compile(r"[a-z]{2,3}(?:[-_][a-z0-9]{2,8})*", re.IGNORECASE)
 _LEADING = re.compile(r"[A-Za-z]{2,3}(?=[-_.])")
 _ENDING = re.compile(r"(.+)[-_]([a-z]{2,3}(?:[-_][A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|[0-9]{3}))?)")
 _SIDE = re.compile(r"[-_.](?:src|ref)$")
+_SMALL_REGION = re.compile(r"[a-z]{3}[-_][a-z]{2}")  # fil-ph; and how-to, which could be Honi of Tonga
 # A pair may overlap the one before, as in wiki-en-fr.
 _PAIR = re.compile(r"(?<![A-Za-z0-9])(?=([A-Za-z]{2,3})[-_]([A-Za-z]{2,3})(?![A-Za-z0-9]))")
 
 
 def is_language_name(name: str, *, allow_unregistered: bool = False) -> bool:
-    """Whether a part of a file name is a language code: "pt_BR" is; "css" is a code too, but hardly ever meant."""
+    """Whether a part of a file name is a language code: "pt_BR" is; "css" is a code too, but hardly ever meant.
+
+    Three letters and two are one only if CLDR knows the language: "fil-ph" is, "how-to" is not.
+    """
     plain = re.split(r"[@.]", name)[0]
     return (
         bool(_CODE.fullmatch(plain))
+        and (not _SMALL_REGION.fullmatch(plain) or script(plain) != "")
         and re.split(r"[-_]", plain.lower())[0] not in _NOT_LANGUAGES.split()
         and (allow_unregistered or is_registered(plain))
     )

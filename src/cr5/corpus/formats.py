@@ -126,9 +126,10 @@ def read_csv(
 
 def check_columns(names: Sequence[str], *, remedy: str = "") -> str | None:
     """What is wrong with the columns of a table, and the ``remedy`` for missing ones; None if nothing is."""
+    if missing := [f"'{name}'" for name in REQUIRED_COLUMNS if name not in names]:
+        found = list_columns(names)
+        return f"no column {' or '.join(missing)}, only {found}; a corpus needs concept, lang and text{remedy}"
     for name in SCHEMA.names:
-        if name in REQUIRED_COLUMNS and name not in names:
-            return f"no column '{name}', only {list_columns(names)}; a corpus needs concept, lang and text{remedy}"
         if names.count(name) > 1:
             return f"column '{name}' occurs {names.count(name)} times; rename all but one"
     return None

@@ -155,9 +155,9 @@ def _record(item: Any) -> Record:
         given = {name: getattr(item, name, None) for name in SCHEMA.names}
     else:
         raise RecordError("wrong type", f"{describe(item)}; give {_KINDS}")
-    for name in REQUIRED_COLUMNS:
-        if name not in given:
-            raise RecordError("missing field", f"no field '{name}', only {', '.join(map(str, given))}; {_NEEDS}")
+    if missing := [f"'{name}'" for name in REQUIRED_COLUMNS if name not in given]:
+        found = ", ".join(map(str, given))
+        raise RecordError("missing field", f"no field {' or '.join(missing)}, only {found}; {_NEEDS}")
     return {name: _value(given[name], name) for name in SCHEMA.names if name in given}
 
 
@@ -183,17 +183,23 @@ def _check_tables(tables: Iterable[Any], report: ErrorReporter, options: ReadOpt
     row = 1
     for table in tables:
         if hasattr(table, "iloc"):
-            _check_pandas_concepts(table, row)
+            table = _check_pandas_concepts(table, row, options)
         for part in _parts(table, options):
             yield from _check_part(part, row, report, options)
             row += len(part)
 
 
-def _check_pandas_concepts(frame: Any, first: int) -> None:
-    """An error that names the row of a missing concept, because of which pandas made floats of the integers."""
+def _check_pandas_concepts(frame: Any, first: int, options: ReadOptions) -> Any:
+    """A frame with the integers of which pandas made floats because some concepts are missing.
+
+    A missing concept is an error that names its row, unless such rows are skipped.
+    """
     concepts = frame.get("concept")
     if getattr(getattr(concepts, "dtype", None), "kind", "") != "f" or not (missing := concepts.isna()).any():
-        return
+        return frame
+    if options.on_error == "skip":
+        are_whole = (concepts.dropna() % 1 == 0).all()
+        return frame.assign(concept=concepts.astype("Int64")) if are_whole else frame
     raise CorpusError(
         f"row {first + int(missing.to_numpy().argmax())}: field 'concept' is nan, which makes floats of the others; "
         'leave such rows out with dropna, and convert the column with astype("Int64")'

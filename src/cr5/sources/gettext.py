@@ -142,8 +142,9 @@ _BLOCKS = frozenset({"br", "dd", "div", "dt", "h1", "h2", "h3", "h4", "hr", "li"
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,31});")
 _PLACEHOLDER = re.compile(
     r"%%"
-    r"|%(?:\([^()\s]{1,60}\))?(?:\d{1,3}\$)?[-+#0']*+(?:\*(?:\d{1,3}\$)?|\d{1,5})?(?:\.(?:\*|\d{1,5})?)?"
-    r"(?:hh|h|ll|l|L|q|j|z|t|I64)?[diouxXeEfFgGaAcCsSpnmr@]"  # printf's, with Python's and Objective-C's
+    r"|%(?:\([^()\s]{1,60}\))?(?:\d{1,3}\$)?[-+#0']*+(?:I(?=\d{0,5}l{0,2}[diu]))?"
+    r"(?:\*(?:\d{1,3}\$)?|\d{1,5})?(?:\.(?:\*|\d{1,5})?)?"
+    r"(?:hh|h|ll|l|L|q|j|z|t|I64)?[diouxXeEfFgGaAcCsSpnmr@]"  # printf's, with glibc's %Id, Python's and Objective-C's
     r"|%L?\d{1,2}"  # Qt's
     r"|\{%[^{}%]{0,200}%\}"
     r"|[$#]?\{\{?\s{0,9}[\w.!:<>=^,+*\[\]/%-]{0,60}\s{0,9}\}?\}"

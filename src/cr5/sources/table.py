@@ -65,7 +65,8 @@ class _Columns:
         """What to do about a column that is missing."""
         if max(map(len, available), default=0) > _MAX_HEADER_CHARACTERS:
             return "the first line does not seem to be a header; write one that names the columns"
-        if name in (self.concept, self.lang) and (codes := language_columns(available)):
+        is_wide = self.wide and name not in (self.concept, self.lang)
+        if name not in (self.title, self.url) and not is_wide and (codes := language_columns(available)):
             return f"name the column of every language with {' '.join(f'`wide={code}={code}`' for code in codes[:3])}"
         if name == self.concept:
             return "name the column that says what a row is about with `concept_column`"
@@ -74,14 +75,17 @@ class _Columns:
         if name in (self.title, self.url):
             return "name the right one with `title_column` or `url_column`"
         wide = next((code for code, names in self.texts.items() if name in names and self.wide), "")
-        return f"name the column of {wide} with `wide={wide}=NAME`" if wide else "name it with `text_column`"
+        return (
+            f"name the column of {wide} with `wide={wide}=NAME`" if wide else "name that of the text with `text_column`"
+        )
 
     def check(self, source: str, available: Sequence[str]) -> None:
         """Raise an error if a table lacks a required column or has two columns of the same name."""
+        if missing := [name for name in self.names if name not in available and name not in self.optional]:
+            quoted_names = " or ".join(f"'{name}'" for name in missing)
+            remedies = "; ".join(dict.fromkeys(self._remedy(name, available) for name in missing))
+            raise CorpusError(f"{source}: no column {quoted_names}, only {list_columns(available)}; {remedies}")
         for name in self.names:
-            if name not in available and name not in self.optional:
-                listed = list_columns(available)
-                raise CorpusError(f"{source}: no column '{name}', only {listed}; {self._remedy(name, available)}")
             if available.count(name) > 1:
                 raise CorpusError(f"{source}: column '{name}' occurs {available.count(name)} times; rename all but one")
 

@@ -64,6 +64,13 @@ def _paper_settings(chosen: Settings) -> Settings:
     return replace(make_settings("wsdm19", rank=chosen.rank, ridge=chosen.ridge, **same), tokeniser=chosen.tokeniser)
 
 
+def _dictionary_word_vectors(options: SystemOptions) -> System:
+    if not options.dictionaries:
+        raise Cr5Error(f"it {_NO_DICTIONARY}")
+    return word_vectors(options.monolingual, options.dictionaries)
+
+
+_NO_DICTIONARY = "needs a bilingual dictionary; give one with `dictionary=en-it.tsv`"
 SYSTEMS: dict[str, SystemEntry] = {
     entry.key: entry
     for entry in (
@@ -80,7 +87,7 @@ SYSTEMS: dict[str, SystemEntry] = {
         SystemEntry("words", "word vectors", "baseline", lambda o: word_vectors(o.monolingual), GENSIM),
         SystemEntry(
             "dictionary", "word vectors (dictionary)", "baseline",
-            lambda o: word_vectors(o.monolingual, o.dictionaries), GENSIM,
+            lambda o: _dictionary_word_vectors(o), GENSIM,
         ),
         SystemEntry("ceiling", "ceiling (TF-IDF within the language)", "ceiling", lambda o: within_language),
     )
@@ -112,9 +119,11 @@ def role_of(name: str) -> SystemRole:
 def choose_systems(systems: str | Sequence[str | SystemEntry], has_dictionary: bool) -> list[SystemEntry]:
     """The entries of these systems; raises Cr5Error for an unknown key.
 
-    "all" are all that can be chosen, "dictionary" only with a dictionary; a dictionary adds this system.
+    "all" are all that can be chosen; "dictionary" cannot run without a dictionary, and a dictionary adds this system.
     """
-    chosen = [key for key in KEYS if key != "dictionary"] if systems == "all" else one_or_several(systems)
+    if systems == "all":
+        return [SYSTEMS[key] for key in KEYS]
+    chosen = one_or_several(systems)
     if has_dictionary and "dictionary" not in chosen:
         chosen.append("dictionary")
     return [_entry(system, has_dictionary) for system in chosen]
@@ -126,7 +135,7 @@ def _entry(system: str | SystemEntry, has_dictionary: bool) -> SystemEntry:
     if system not in KEYS:
         raise Cr5Error(f"there is no system {system!r}; the systems are {', '.join(KEYS)}, or all")
     if system == "dictionary" and not has_dictionary:
-        raise Cr5Error("the system dictionary needs a bilingual dictionary; give one with `dictionary=en-it.tsv`")
+        raise Cr5Error(f"the system dictionary {_NO_DICTIONARY}")
     return SYSTEMS[system]
 
 
