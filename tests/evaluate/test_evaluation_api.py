@@ -207,7 +207,7 @@ def test_all_systems_include_the_one_that_needs_a_dictionary_with_the_reason_why
     system = make_systems([SYSTEMS["dictionary"]], SETTINGS, {})["word vectors (dictionary)"]
     with pytest.raises(Cr5Error, match=r"^it needs a bilingual dictionary; give one with `dictionary=en-it.tsv`$"):
         system({}, rank=20, seed=0)
-    with pytest.raises(Cr5Error, match="^the system dictionary needs a bilingual dictionary"):
+    with pytest.raises(Cr5Error, match=r"^the system dictionary needs a bilingual dictionary"):
         choose_systems("dictionary", has_dictionary=False)
 
 

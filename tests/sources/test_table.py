@@ -261,7 +261,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_wide_table_says_how_its_columns_are_named(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("id,en,it\n1,a dog,un cane\n")
-    expected = "no column 'concept' or 'lang' or 'text', only id, en, it; name the column of every language with `wide=en=en` `wide=it=it`"
+    expected = (
+        "no column 'concept' or 'lang' or 'text', only id, en, it; "
+        "name the column of every language with `wide=en=en` `wide=it=it`"
+    )
     assert message(tmp_path / "x.csv") == f"x.csv: {expected}"
 
 
