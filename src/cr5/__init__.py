@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
     from cr5.index.index import Index
     from cr5.model import Cr5
     from cr5.retrieval.explanations import Explanation
+    from cr5.retrieval.lexicon import Lexicon
     from cr5.training.engines.cpu import CpuEngine
     from cr5.training.engines.dask import DaskEngine
     from cr5.training.engines.gpu import GpuEngine
@@ -54,6 +55,7 @@ _MODULES = {
     "Index": "cr5.index.index",
     "Interrupted": "cr5.errors",
     "LanguageLeftOut": "cr5.errors",
+    "Lexicon": "cr5.retrieval.lexicon",
     "ModelFileError": "cr5.errors",
     "NotConverged": "cr5.errors",
     "OutputWarning": "cr5.errors",
@@ -69,9 +71,9 @@ _MODULES = {
 
 __all__ = [
     "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "Document", "DocumentsLeftOut",
-    "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted", "LanguageLeftOut", "ModelFileError",
-    "NotConverged", "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped", "evaluate", "read",
-    "read_batches", "reduced_rank_ridge", "write",
+    "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted", "LanguageLeftOut", "Lexicon",
+    "ModelFileError", "NotConverged", "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped",
+    "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would accept any name

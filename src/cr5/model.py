@@ -25,6 +25,7 @@ from cr5.features.tokeniser import Tokens
 from cr5.language_map import LanguageMap
 from cr5.progress import ProgressCallback, no_progress, stop_on_interrupt
 from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
+from cr5.retrieval.lexicon_cache import LexiconCache
 from cr5.retrieval.vectors import document_vectors, row_products
 from cr5.settings import (
     Metric,
@@ -40,6 +41,7 @@ from cr5.storage.model_files import ModelFolder, open_model, save
 
 if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.corpus.inputs import Documents
+    from cr5.retrieval.lexicon import Lexicon
     from cr5.training.engines import Engine
 
 Value = TypeVar("Value")
@@ -106,7 +108,7 @@ class Cr5:
         self._report: dict[str, Any] = {}
         self._trained: dict[str, LanguageMap] | ModelFolder = {}
         self._vocabularies: dict[str, Vocabulary] = {}
-        self._guessers = GuesserCache()
+        self._guessers, self._lexicons = GuesserCache(), LexiconCache()
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -231,7 +233,7 @@ class Cr5:
                 should_stop=should_stop,
             )
         self._trained, self._report = languages, report | {"versions": _versions()}
-        self._vocabularies, self._guessers = {}, GuesserCache()
+        self._vocabularies, self._guessers, self._lexicons = {}, GuesserCache(), LexiconCache()
         if report["interrupted"]:
             warnings.warn(_interruption(report, self.settings.tol), Interrupted, stacklevel=2)
         return self
@@ -326,6 +328,25 @@ class Cr5:
             cosines[row] = -np.inf
         best = np.argsort(-cosines, kind="stable")[: min(k, len(cosines) - (lang == to))]
         return [(target.words[i], float(cosines[i])) for i in best]
+
+    def lexicon(self, source: str, target: str) -> "Lexicon":
+        """The most probable translations of every word of language ``source`` in language ``target``.
+
+        It is made when it is first asked for, which takes seconds, and kept: in memory, and in the folder that the
+        model was loaded from, if that can be written.
+        """
+        langs = self.find_language(source), self.find_language(target)
+        folder = None if isinstance(self._trained, dict) else self._trained
+        return self._lexicons.get(*langs, self._words, self.word_vectors, folder)
+
+    def translate_words(self, words: Texts, source: str, target: str, k: int = 10) -> list[list[tuple[str, float]]]:
+        """For each word, its k most probable translations and their probabilities; none if the model has no such word.
+
+        A lexicon has 10 translations of a word at most, see ``lexicon``.
+        """
+        k, source, lexicon = whole_number("k", k), self.find_language(source), self.lexicon(source, target)
+        tokens = [" ".join(self.settings.tokeniser.words(word, source)) for word in text_list(words, "words")]
+        return [lexicon.translations(token, k) if token in lexicon.index else [] for token in tokens]
 
     def explain(self, text_a: str, lang_a: str, text_b: str, lang_b: str, k: int = 10) -> Explanation:
         """The words that make two texts similar, with their contributions to the cosine."""

@@ -31,6 +31,7 @@ COMMANDS = {
     "train": "cr5 train",
     "encode": "cr5 encode",
     "similar": "cr5 similar",
+    "lexicon": "cr5 lexicon",
     "explain": "cr5 explain",
     "info": "cr5 info",
     "corpus inspect": "cr5 corpus inspect",
@@ -132,6 +133,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["train", "builtin", "-o", "model", "--set", "rank"],
         ["train", "builtin", "-o", "model", "--on-error", "ignore"],
         ["similar", "model", "word"],
+        ["lexicon", "model", "en", "it"],
         ["similar", "model", "word", "--lang", "it", "-k", "0"],
         ["demo", "--seeds", "0"],
     ],
@@ -441,6 +443,21 @@ def test_similar_words_are_shown(
     assert (found["word"], found["lang"], list(found["similar"])) == (word("aa", 5), "aa", ["cc", "aa"])
     expected = [list(pair) for pair in model.similar_words(word("aa", 5), "aa", "cc", 3)]
     assert found["similar"]["cc"] == expected
+
+
+def test_translations_are_shown(
+    model: Cr5, model_folder: Path, run_json: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["lexicon", str(model_folder), "aa", "bb", word("aa", 5), "zzz"]
+    assert run(given) == 0
+    printed = capsys.readouterr().out
+    [expected, _] = model.translate_words([word("aa", 5), "zzz"], "aa", "bb")
+    assert fits(printed)
+    assert all(translation in printed for translation, _ in expected[:5])
+    assert "zzz (aa): not a word that the model knows" in printed
+    found = run_json(*given, "--json", "-k", "2")
+    assert found["translations"] == {word("aa", 5): [list(pair) for pair in expected[:2]], "zzz": []}
+    assert (found["source"], found["target"]) == ("aa", "bb")
 
 
 def test_a_similarity_is_explained(

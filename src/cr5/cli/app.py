@@ -28,6 +28,7 @@ COMMANDS = {
         "cr5.cli.commands", "encode", "Encode the lines of standard input as unit vectors, one row per line."
     ),
     "similar": Target("cr5.cli.commands", "similar", "Show the nearest words of other languages to a word."),
+    "lexicon": Target("cr5.cli.commands", "lexicon", "Show the most probable translations of words."),
     "explain": Target(
         "cr5.cli.commands", "explain",
         "Show the words that make two texts similar, with the contribution of each to the cosine.",

@@ -199,6 +199,29 @@ def similar(
         models.similar_words(word, lang, target, words)
 
 
+def lexicon(
+    model: Model,
+    source: Annotated[str, typer.Argument(help="Language of the words, e.g. en.", metavar="SOURCE")],
+    target: Annotated[str, typer.Argument(help="Language to translate to, e.g. it.", metavar="TARGET")],
+    words: Annotated[list[str], typer.Argument(help="Words.", metavar="WORDS...")],
+    k: Annotated[int, typer.Option("-k", min=1, max=10, help="Translations per word.")] = 5,
+    json: Json = False,
+) -> None:
+    """Show the most probable translations of words.
+
+    The lexicon of two languages is made when it is first asked for, and kept in the folder of the model. Example:
+
+        cr5 lexicon model en it beer dog
+    """
+    loaded = Cr5.load(model, langs=[source, target])
+    translations = dict(zip(words, loaded.translate_words(words, source, target, k), strict=True))
+    if json:
+        console.as_json({"source": source, "target": target, "translations": translations})
+        return
+    for word, found in translations.items():
+        models.translations(word, source, target, found)
+
+
 def explain(
     model: Model,
     text_a: Annotated[str, typer.Argument(help="A text, or @FILE.", metavar="TEXT_A")],

@@ -21,6 +21,7 @@ from cr5._typing import Array
 from cr5.errors import ModelFileError, format_bytes, reason
 from cr5.language_map import LanguageMap
 from cr5.storage.atomic import atomic_path, discard, remove_new_folders, replace, sync
+from cr5.storage.lexicon_files import FOLDER as LEXICONS
 from cr5.storage.locks import locked
 from cr5.storage.targets import check_writable
 
@@ -79,6 +80,10 @@ class ModelFolder:
                 self._words[lang] = _read_words(self.path, self._entries[lang])
             return self._words[lang]
 
+    def digest(self, *langs: str) -> str:
+        """A digest of the files of some languages."""
+        return _digest({lang: [file.sha256 for file in self._entries[lang][2:]] for lang in langs})
+
 
 def open_model(
     path: Path,
@@ -136,6 +141,7 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
             _remove_stale_files(path)
             try:
                 _write(path, metadata, languages)
+                shutil.rmtree(path / LEXICONS, ignore_errors=True)  # of the model that was replaced
             finally:
                 _remove_stale_files(path)
     except BaseException as error:

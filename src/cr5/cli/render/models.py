@@ -118,6 +118,17 @@ def guessed_languages(langs: Iterable[str]) -> None:
     err.print(f"languages guessed: {counts}; set one for all lines with --lang", style="dim", soft_wrap=True)
 
 
+def translations(word: str, source: str, target: str, words: list[tuple[str, float]]) -> None:
+    """Print the translations of a word with their probabilities."""
+    if not words:
+        out.print(f"{word} ({source}): not a word that the model knows; try another form of it", soft_wrap=True)
+        return
+    table = plain_table(f"{word} ({source}) in {target}", "word", "probability", left=("word",))
+    for name, probability in words:
+        table.add_row(name, f"{probability:.3f}")
+    out.print(table)
+
+
 def similar_words(word: str, lang: str, target: str, words: list[tuple[str, float]]) -> None:
     """Print the nearest words of another language to a word."""
     table = plain_table(f"{word} ({lang}) in {target}", "word", "cosine", left=("word",))
