@@ -11,6 +11,7 @@ import pytest
 from madeup import MEANINGS, word
 
 from cr5 import Cr5, Document
+from cr5._typing import Array, Ints
 from cr5.errors import Cr5Error, Cr5TypeError, OutputWarning
 from cr5.retrieval.lexicon import Lexicon, WordVectors, make_lexicon
 from cr5.retrieval.lexicon_cache import MAX_CACHED_LEXICONS, LexiconCache
@@ -88,14 +89,15 @@ def test_a_damaged_lexicon_is_made_again(saved: Path, damage: str) -> None:
 
 def test_arrays_that_do_not_fit_the_vocabularies_are_not_read(tmp_path: Path) -> None:
     path, half = tmp_path / "lexicons" / "aa.bb.safetensors", np.full((3, 2), 0.5, np.float16)
-    for indices, probabilities in [
+    unfit: list[tuple[Ints, Array]] = [
         (np.full((3, 2), 4, np.int32), half),
         (np.full((3, 2), -1, np.int32), half),
         (np.zeros((2, 2), np.int32), half[:2]),
         (np.zeros((3, 1), np.int32), half),
         (np.zeros((3, 2), np.int64), half),
         (np.zeros((3, 2), np.int32), half.astype(np.float32)),
-    ]:
+    ]
+    for indices, probabilities in unfit:
         write_lexicon(path, "digest", indices, probabilities)
         assert read_lexicon(path, "digest", (3, 4)) is None
     write_lexicon(path, "digest", np.full((3, 2), 3, np.int32), half)
