@@ -42,6 +42,32 @@ def test_a_member_of_a_zip_is_read_as_a_file(tmp_path: Path) -> None:
         assert stream.read() == CONTENT
 
 
+WESTERN = ["The first line", "Il perché è già così.", "", "Città e università, niño"]
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n"])
+def test_a_text_that_is_evidently_in_windows_1252_is_decoded_so(ending: bytes) -> None:
+    data, guessed = "\r\n".join(WESTERN).encode("cp1252") + ending, Skipped()
+    assert list(lines(io.BytesIO(data), "x.it", raise_error, "ita", guessed)) == WESTERN
+    assert (guessed.counts, guessed.examples) == ({"windows-1252": 1}, {"windows-1252": "x.it"})
+
+
+@pytest.mark.parametrize(
+    ("text", "lang"),
+    [
+        ("perch\xe9\nsecond\n", "ru"),  # in a language that is not written so
+        ("perch\xe9\nsecond\n", ""),
+        ("\xcf\xf0\xe8\xe2\xe5\xf2 \xec\xe8\xf0\nsecond\n", "it"),  # Cyrillic letters of another encoding
+        ("citt\xc3\xa0\nperch\xe9\n", "it"),  # most of it is UTF-8
+    ],
+)
+def test_what_is_not_evident_is_an_error_of_its_line_and_the_others_stay(text: str, lang: str) -> None:
+    data, guessed, errors = text.encode("latin-1"), Skipped(), Skipped()
+    found = list(lines(io.BytesIO(data), "x", errors.add, lang, guessed))
+    assert found in ([None, "second"], ["città", None])
+    assert (errors.counts, guessed.counts) == ({"invalid UTF-8": 1}, {})
+
+
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
 def test_every_truncation_is_told_as_one(suffix: str, tmp_path: Path) -> None:
     whole = WRITERS[suffix](CONTENT)

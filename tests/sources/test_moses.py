@@ -234,7 +234,7 @@ def test_files_of_unequal_length_give_nothing_and_both_counts(tmp_path: Path, su
 
 
 def test_an_unreadable_line_is_reported_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
-    folder = put(tmp_path / "a", x__en=b"one\n\xff\nthree\n", x__fr="un\n\ntrois\n")
+    folder = put(tmp_path / "a", x__en=b"one\n\x81\nthree\n", x__fr="un\n\ntrois\n")
     assert message(folder) == f"{folder}/x.en:2: byte 1 is not UTF-8; convert it with iconv"
     accounting = Accounting("skip")
     found = plain(read_moses([folder], join=1, accounting=accounting))
@@ -242,6 +242,14 @@ def test_an_unreadable_line_is_reported_and_the_others_keep_their_numbers(tmp_pa
     assert accounting.errors.counts == {"invalid UTF-8": 1}
     joined = plain(read_moses([folder], accounting=accounting))
     assert joined == [("x:1", "en", "one\nthree"), ("x:1", "fr", "un\ntrois")]
+
+
+def test_a_file_that_is_evidently_in_windows_1252_is_read_and_counted(tmp_path: Path) -> None:
+    folder = put(tmp_path / "a", x__en="why\ncity\n", x__it="perché\ncittà\n".encode("cp1252"))
+    accounting = Accounting()
+    found = plain(read_moses([folder], join=1, accounting=accounting))
+    assert [text for _, lang, text in found if lang == "it"] == ["perché", "città"]
+    assert accounting.guessed_encodings.examples == {"windows-1252": f"{folder}/x.it"}
 
 
 def test_a_file_without_a_partner_is_an_error(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from cr5.cli.options import (
     Ridge,
     SettingChanges,
     comma_separated,
-    decode_utf8,
+    decode_text,
     parse_bytes,
     parse_changes,
     parse_rank,
@@ -153,7 +153,7 @@ def encode(
         raise Cr5Error("standard output is a terminal; redirect the vectors with > vectors.npy, or name a file with -o")
     loaded = Cr5.load(model, langs=None if lang is None else [lang])
     # Not splitlines(): a form feed, for example, does not end a line.
-    texts = decode_utf8(sys.stdin.buffer.read(), "standard input").replace("\r\n", "\n").split("\n")
+    texts = decode_text(sys.stdin.buffer.read(), "standard input", lang).replace("\r\n", "\n").split("\n")
     if not texts[-1]:
         texts.pop()
     langs = [guess.lang for guess in loaded.guess_languages(texts)] if lang is None else lang
@@ -237,7 +237,7 @@ def explain(
 
         cr5 explain model "il cane abbaia" "the dog barks" -a it -b en
     """
-    explanation = Cr5.load(model).explain(_text(text_a), lang_a, _text(text_b), lang_b, k)
+    explanation = Cr5.load(model).explain(_text(text_a, lang_a), lang_a, _text(text_b, lang_b), lang_b, k)
     if json:
         console.as_json(explanation._asdict())
         return
@@ -258,7 +258,7 @@ def info(model: Model, json: Json = False) -> None:
     models.training_report(loaded, model, None)
 
 
-def _text(given: str) -> str:
+def _text(given: str, lang: str) -> str:
     if not given.startswith("@"):
         return given
-    return decode_utf8(Path(given[1:]).read_bytes(), given[1:])
+    return decode_text(Path(given[1:]).read_bytes(), given[1:], lang)

@@ -96,11 +96,16 @@ def parse_ridge(text: str | None) -> float | str | None:
         raise typer.BadParameter(f"{text!r} is neither a number nor auto", param_hint="--ridge") from None
 
 
-def decode_utf8(data: bytes, source: str) -> str:
-    """Decode a text; ``source`` names it in the error."""
+def decode_text(data: bytes, source: str, lang: str | None) -> str:
+    """Decode a text in UTF-8, or in Windows-1252 if that is evident for its language; ``source`` names it."""
+    from cr5.sources.markup.encoding import WESTERN, decode_western
+
     try:
         return data.decode()
     except UnicodeDecodeError as error:
+        if lang is not None and (text := decode_western(data, lang)) is not None:
+            err.print(f"note: {source} is not UTF-8; it is read as {WESTERN}", soft_wrap=True)
+            return text
         raise Cr5Error(f"{source} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cr5.cli.options import Json, Langs, OnError, Store, comma_separated, decode_utf8, read_corpora
+from cr5.cli.options import Json, Langs, OnError, Store, comma_separated, decode_text, read_corpora
 from cr5.cli.render import console
 from cr5.cli.render import search as render
 from cr5.cli.render.console import err, out
@@ -145,7 +145,7 @@ def search(
 
         cr5 search index --like article.txt -k 20
     """
-    text = _query_text(query, like)
+    text = _query_text(query, like, lang)
     with closing(Index.open(index, store=store)) as opened:
         result = opened.search(text, lang, k=k, langs=comma_separated(among), measure=measure)
         reasons = [opened.explain(result.query, hit, WORD_PAIRS) for hit in result.hits]
@@ -236,10 +236,10 @@ def _open_index(
     return opened
 
 
-def _query_text(query: str | None, like: Path | None) -> str:
+def _query_text(query: str | None, like: Path | None, lang: str | None) -> str:
     if (query is None) == (like is None):
         raise Cr5Error("give either a text to search for or --like FILE")
-    text = query or "" if like is None else decode_utf8(like.read_bytes(), str(like))
+    text = query or "" if like is None else decode_text(like.read_bytes(), str(like), lang)
     if not any(letter.isalnum() for letter in text):
         source = "the query" if like is None else like
         raise Cr5Error(f"{source} has no letter or digit; give words to search for")

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import IO, Annotated, Literal, TypeAlias
 
 from cr5.corpus.documents import Document
 from cr5.corpus.file_names import leading_language
 from cr5.errors import CorpusError, quoted
 from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
-from cr5.sources.files import ErrorHandler, lines, open_source, raise_error
+from cr5.sources.files import lines, open_source, raise_error
 from cr5.sources.input_files import matching_files
 from cr5.sources.source import ParameterHelp, Source
 
@@ -46,9 +46,9 @@ def read_bible(
     for path in _find_files(paths, references, accounting):
         with accounting.reading(path):
             verses = (
-                _verses_with_references(path, by, accounting.error)
+                _verses_with_references(path, by, accounting)
                 if concepts is None
-                else _verses_by_reference_list(path, concepts, accounting.error)
+                else _verses_by_reference_list(path, concepts, accounting)
             )
             yield from _documents(path, verses, accounting)
 
@@ -107,7 +107,11 @@ def _read_references(references: Path, by: BibleUnit) -> list[str]:
     return concepts
 
 
-def _verses_by_reference_list(path: Path, concepts: list[str], handle_error: ErrorHandler) -> Iterator[tuple[str, str]]:
+def _lines(stream: IO[bytes], path: Path, accounting: Accounting) -> Iterator[str | None]:
+    return lines(stream, str(path), accounting.error, leading_language(path.name), accounting.guessed_encodings)
+
+
+def _verses_by_reference_list(path: Path, concepts: list[str], accounting: Accounting) -> Iterator[tuple[str, str]]:
     """The concepts and texts of a file that has a line for every reference."""
     with open_source(path) as stream:  # counted first: a missing line would shift all lines after it
         count = sum(1 for _ in lines(stream, str(path), lambda reason, message: None))
@@ -117,20 +121,20 @@ def _verses_by_reference_list(path: Path, concepts: list[str], handle_error: Err
             f"{path}: {count} lines, but {len(concepts)} references; pass the list of references it was made with",
         )
     with open_source(path) as stream:
-        for concept, line in zip(concepts, lines(stream, str(path), handle_error), strict=True):
+        for concept, line in zip(concepts, _lines(stream, path, accounting), strict=True):
             yield concept, (line or "").strip()
 
 
-def _verses_with_references(path: Path, by: BibleUnit, handle_error: ErrorHandler) -> Iterator[tuple[str, str]]:
+def _verses_with_references(path: Path, by: BibleUnit, accounting: Accounting) -> Iterator[tuple[str, str]]:
     """The concepts and texts of a file whose lines begin with their reference."""
     with open_source(path) as stream:
-        for number, line in enumerate(lines(stream, str(path), handle_error), 1):
+        for number, line in enumerate(_lines(stream, path, accounting), 1):
             if not line or not line.strip():
                 continue
             reference, tab, text = line.partition("\t")
             concept = _concept(reference.strip(), by)
             if concept is None or not tab:
-                handle_error(
+                accounting.error(
                     "no reference",
                     f"{path}:{number}: {quoted(line)} does not start with a verse and a tab; "
                     "write GEN 1:1<TAB>text, or pass a list of `references`",

@@ -116,7 +116,7 @@ def _code(folder: str) -> str:
 
 def _speeches(session: _SessionFile, stream: IO[bytes], accounting: Accounting) -> Iterator[Document]:
     """The speeches of a file, up to the first error."""
-    text = lines(stream, str(session.file), accounting.error)
+    text = lines(stream, str(session.file), accounting.error, session.lang, accounting.guessed_encodings)
     speech = _Speech(session, accounting)
     for event in _xml_events(text) if session.is_xml else _text_events(text):
         if event.kind == "":

@@ -7,9 +7,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias
 
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
+from cr5.sources.markup.encoding import WESTERN, decode_western
 from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed
-from cr5.storage.text_encodings import as_utf8
+from cr5.storage.text_encodings import as_utf8, put_back, reencoded
 
 ErrorHandler: TypeAlias = Callable[[str, str], None]
 """Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and returns.
@@ -20,6 +22,7 @@ the name of the file and passes the message on.
 
 MAX_LINE_BYTES = 64 << 20
 _SKIP_CHUNK_BYTES = 1 << 20  # read at a time within a line that is too long
+_SAMPLE_BYTES = 1 << 20  # from the first byte on that is not UTF-8, to recognise another encoding
 
 
 def raise_error(reason: str, message: str) -> None:
@@ -57,12 +60,15 @@ def corpus_errors(source: str) -> Iterator[None]:
         raise CorpusError(f"{source}: corrupt, its name is not UTF-8; copy or download it again") from None
 
 
-def lines(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[str | None]:
+def lines(
+    stream: IO[bytes], source: str, handle_error: ErrorHandler, lang: str = "", guessed: Skipped | None = None
+) -> Iterator[str | None]:
     """Every line without its line break, or None for one that is not UTF-8 or too long.
 
-    Unusable lines are not left out, so that line numbers stay correct.
+    Unusable lines are not left out, so that line numbers stay correct. If ``lang`` and ``guessed`` are given, a text
+    of this language that is evidently in Windows-1252 is decoded so, and counted in ``guessed``.
     """
-    number = 0
+    number, may_be_western = 0, bool(lang) and guessed is not None
     while True:
         number += 1
         line = stream.readline(MAX_LINE_BYTES)
@@ -81,9 +87,21 @@ def lines(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterato
             yield None
             continue
         try:
-            yield line.decode().removesuffix("\n").removesuffix("\r")
+            text = line.decode()
         except UnicodeDecodeError as error:
+            if may_be_western:
+                may_be_western = False
+                sample = line + stream.read(_SAMPLE_BYTES)
+                if guessed is not None and decode_western(sample, lang) is not None:
+                    guessed.add(WESTERN, source)
+                    stream = reencoded(stream, sample, WESTERN)
+                    yield stream.readline().decode().removesuffix("\n").removesuffix("\r")
+                    continue
+                stream = put_back(stream, sample[len(line) :])
             handle_error(
                 "invalid UTF-8", f"{source}:{number}: byte {error.start + 1} is not UTF-8; convert it with iconv"
             )
             yield None
+            continue
+        may_be_western = may_be_western and line.isascii()  # nothing but ASCII so far
+        yield text.removesuffix("\n").removesuffix("\r")

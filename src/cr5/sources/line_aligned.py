@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import IO, NamedTuple, TypeAlias, cast
 
 from cr5.corpus.file_names import partner, split_ending, split_name
+from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.accounting import Accounting, UnusableInputError
 from cr5.sources.files import ErrorHandler, lines
@@ -84,16 +85,21 @@ def group_files(
     return list(groups.values())
 
 
-def read_aligned_lines(group: AlignedFiles, handle_error: ErrorHandler) -> Iterator[Row]:
-    """Yield the lines of all files side by side; an error if their lengths differ or one cannot be read."""
+def read_aligned_lines(
+    group: AlignedFiles, handle_error: ErrorHandler, guessed: Skipped | None = None
+) -> Iterator[Row]:
+    """Yield the lines of all files side by side; an error if their lengths differ or one cannot be read.
+
+    ``guessed`` is as for ``lines``.
+    """
     _check_equal_length(group)
     with ExitStack() as stack:
         columns = []
-        for file in group.files.values():
+        for lang, file in group.files.items():
             stream = stack.enter_context(file.open())
             # Reading lines from the stream of a zip or gzip file is slow without a buffer.
             buffered = stack.enter_context(io.BufferedReader(cast(io.RawIOBase, stream), _CHUNK_BYTES))
-            columns.append(lines(buffered, str(file), handle_error))
+            columns.append(lines(buffered, str(file), handle_error, lang, guessed))
         for row in zip(*columns, strict=True):
             yield tuple(line and line.strip() for line in row)
 

@@ -85,7 +85,7 @@ def _documents(
         if pivot is not None and pivot_column is None:
             message = f"{name}: has {', '.join(langs)}, not `pivot={pivot}`; leave these files out"
             raise UnusableInputError("no pivot", message)
-        for first, block in _blocks(read_aligned_lines(group, accounting.error), join):
+        for first, block in _blocks(read_aligned_lines(group, accounting.error, accounting.guessed_encodings), join):
             concept, why = f"{name}:{first}", NO_TEXT
             if pivot is not None and pivot_column is not None:
                 concept, why = _pivot_concept(pivot, block[0][pivot_column]), "no text in the pivot"

@@ -1,4 +1,4 @@
-"""The encoding of a text file by its byte order mark."""
+"""The encoding of a text file by its byte order mark, and its content as UTF-8."""
 
 import codecs
 import io
@@ -28,7 +28,31 @@ def as_utf8(stream: IO[bytes], start: bytes) -> IO[bytes] | None:
     encoding = marked_encoding(start)
     if encoding is None or encoding == "utf-8-sig":
         return None
+    return reencoded(stream, start, encoding)
+
+
+def reencoded(stream: IO[bytes], start: bytes, encoding: str) -> IO[bytes]:
+    """A text of this encoding as UTF-8; ``start`` is what has been read of the stream and is to be read again."""
     return io.BufferedReader(cast(io.RawIOBase, _Utf8Stream(stream, start, encoding)))
+
+
+def put_back(stream: IO[bytes], start: bytes) -> IO[bytes]:
+    """A stream of ``start`` and then of the rest of another stream, which it was read from."""
+    return io.BufferedReader(cast(io.RawIOBase, _JoinedStream(stream, start)))
+
+
+class _JoinedStream(io.RawIOBase):
+    def __init__(self, stream: IO[bytes], start: bytes) -> None:
+        self.stream, self.start = stream, start
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        data = self.start or self.stream.read(len(buffer))
+        count = min(len(buffer), len(data))
+        buffer[:count], self.start = data[:count], data[count:]
+        return count
 
 
 class _Utf8Stream(io.RawIOBase):

@@ -3,7 +3,7 @@
 import codecs
 import re
 
-from cr5.corpus.languages import normalise, primary_subtag
+from cr5.corpus.languages import canonical_code, primary_subtag
 from cr5.storage.text_encodings import marked_encoding
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
@@ -48,7 +48,7 @@ def decode_western(data: bytes, lang: str) -> str | None:
     It is evident if the language was usually written in this encoding, hardly anything could be UTF-8, and what is not
     ASCII are letters of words with more other letters, or punctuation around words.
     """
-    if primary_subtag(normalise(lang)) not in _WESTERN_LANGUAGES.split():
+    if primary_subtag(canonical_code(lang)) not in _WESTERN_LANGUAGES.split():
         return None
     if 10 * sum(map(len, _UTF8_CHARACTER.findall(data))) > len(_NOT_ASCII.findall(data)):
         return None
