@@ -18,7 +18,8 @@ def random_subwords(blocks: Mapping[str, Sparse], *, seed: int = 0) -> dict[str,
         words = X.shape[1]
         shape = (words, words // 2 + 3 + i * words)
         M = random_array(shape, density=min(1, 5 / shape[1]), rng=random, data_sampler=random.random).toarray()
-        M[words // 2] = 0
+        if words > 1:
+            M[words // 2] = 0
         M[:, 1] = 0
         subwords[lang] = csr_array(M.astype(X.dtype))
     return subwords

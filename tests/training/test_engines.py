@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from problems import Problem, problem
+from problems import Problem, problem, random_subwords
 from scipy.sparse import csr_array
 
-from cr5._typing import Array
+from cr5._typing import Array, Sparse
 from cr5.errors import Cr5Error
 from cr5.training.engines import BlockInfo, Engine, Partition, cpu
 from cr5.training.engines.cpu import SCRATCH_BYTES, CpuEngine
@@ -61,9 +61,15 @@ def many(dtype: type = np.float64) -> Problem:
     return Problem(blocks, concepts)
 
 
-def put(engine: Engine, given: Problem) -> None:
+def subwords_of(given: Problem) -> dict[str, Sparse]:
+    """Subwords of some languages, among them the one without documents and the one of a single document."""
+    X = given.blocks["none"]
+    return random_subwords(given.blocks) | {"none": csr_array(np.eye(X.shape[1], 3).astype(X.dtype))}
+
+
+def put(engine: Engine, given: Problem, subwords: Mapping[str, Sparse] | None = None) -> None:
     for lang, X in given.blocks.items():
-        engine.put(lang, X, given.concepts[lang])
+        engine.put(lang, X, given.concepts[lang], (subwords or {}).get(lang))
 
 
 # Partitions come in blocks that an engine chooses: here they are put together and cut up.
@@ -78,6 +84,12 @@ def set_words(engine: Engine, name: str, arrays: Mapping[str, Array]) -> None:
     engine.words.set(name, [arrays[lang] for lang in engine.langs])
 
 
+def set_subwords(engine: Engine, name: str, arrays: Mapping[str, Array]) -> None:
+    width = next(iter(arrays.values())).shape[1]
+    none = np.zeros((0, width), next(iter(arrays.values())).dtype)
+    engine.subwords.set(name, [arrays.get(lang, none) for lang in engine.langs])
+
+
 def set_documents(engine: Engine, name: str, arrays: Mapping[str, Array]) -> None:
     parts = {lang: iter(np.split(arrays[lang], np.cumsum(rows)[:-1])) for lang, rows in sizes(engine).items()}
     engine.documents.set(name, [next(parts[engine.langs[block.language]]) for block in engine.block_info()])
@@ -89,6 +101,14 @@ def set_concepts(engine: Engine, name: str, S: Array) -> None:
 
 def get_words(engine: Engine, name: str) -> dict[str, Array]:
     return dict(zip(engine.langs, engine.words.get(name), strict=True))
+
+
+def get_subwords(engine: Engine, name: str) -> dict[str, Array]:
+    """Of the languages that have any; the others have no rows."""
+    found = dict(zip(engine.langs, engine.subwords.get(name), strict=True))
+    has_any = {engine.langs[block.language] for block in engine.block_info() if block.subwords}
+    assert all(len(array) == 0 for lang, array in found.items() if lang not in has_any)
+    return {lang: array for lang, array in found.items() if lang in has_any}
 
 
 def get_documents(engine: Engine, name: str) -> dict[str, Array]:
@@ -151,6 +171,16 @@ def test_block_info_describes_the_documents_that_were_put(engine: Engine, dtype:
     assert all(isinstance(block, BlockInfo) for block in engine.block_info())
 
 
+def test_block_info_describes_the_subwords_of_every_language(engine: Engine) -> None:
+    given = languages()
+    subwords = subwords_of(given)
+    put(engine, given, subwords)
+    expected = [(subwords[k].shape[1], subwords[k].nnz) if k in subwords else (0, 0) for k in given.blocks]
+    for block in engine.block_info():
+        assert (block.subwords, block.subword_nonzeros) == expected[block.language]
+    assert {lang for lang in given.blocks if lang not in subwords} == {"l1"}
+
+
 def test_concepts_are_numbered_from_the_first_to_the_largest_that_occurs(engine: Engine) -> None:
     put(engine, languages())
     ids = np.concatenate(engine.concepts.get("id"))
@@ -169,11 +199,13 @@ def test_the_largest_concept_may_come_with_any_language(engine: Engine, largest:
 
 def test_put_does_not_change_its_arguments(engine: Engine) -> None:
     given, before = languages(np.float32), languages(np.float32)
-    put(engine, given)
+    subwords, subwords_before = subwords_of(given), subwords_of(before)
+    put(engine, given, subwords)
     whole_fit(engine)
-    for lang, X in given.blocks.items():
-        for name in ("data", "indices", "indptr"):
-            np.testing.assert_array_equal(getattr(X, name), getattr(before.blocks[lang], name))
+    for one, other in ((given.blocks, before.blocks), (subwords, subwords_before)):
+        for lang, X in one.items():
+            for name in ("data", "indices", "indptr"):
+                np.testing.assert_array_equal(getattr(X, name), getattr(other[lang], name))
     assert_same(given.concepts, before.concepts)
 
 
@@ -209,6 +241,62 @@ def test_multiply_transposed_is_the_product_back_to_words_and_deletes_its_source
     expected = {lang: X.toarray().T.astype(float) @ U[lang].astype(float) for lang, X in given.blocks.items()}
     assert_close(get_words(engine, "W"), expected, dtype)
     assert set(names(engine.documents)) == {"other"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 5, 64])
+def test_multiply_adds_the_product_with_a_languages_subwords(engine: Engine, dtype: type, width: int) -> None:
+    given = languages(dtype)
+    subwords = subwords_of(given)
+    put(engine, given, subwords)
+    V, G = dense(words_of(given), width, dtype), dense({k: M.shape[1] for k, M in subwords.items()}, width, dtype)
+    set_words(engine, "V", V)
+    set_subwords(engine, "V", G)
+    engine.multiply("V")
+    folded = {k: V[k] + subwords[k].toarray().astype(float) @ G[k] if k in subwords else V[k] for k in V}
+    expected = {lang: X.toarray().astype(float) @ folded[lang] for lang, X in given.blocks.items()}
+    assert_close(get_documents(engine, "V"), expected, dtype)
+    assert_same(get_words(engine, "V"), V)
+    assert_same(get_subwords(engine, "V"), {lang: G[lang] for lang in given.blocks if lang in G})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 5, 64])
+def test_multiply_transposed_is_also_the_product_back_to_subwords(engine: Engine, dtype: type, width: int) -> None:
+    given = languages(dtype)
+    subwords = subwords_of(given)
+    put(engine, given, subwords)
+    U = dense(documents_of(given), width, dtype)
+    for _ in range(2):  # the second time there are arrays to replace
+        set_documents(engine, "U", U)
+        engine.multiply_transposed("U", "W")
+        W = {lang: X.toarray().T.astype(float) @ U[lang].astype(float) for lang, X in given.blocks.items()}
+        assert_close(get_words(engine, "W"), W, dtype)
+        expected = {lang: subwords[lang].toarray().T @ W[lang] for lang in W if lang in subwords}
+        assert_close(get_subwords(engine, "W"), expected, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("power", [1, 2])
+def test_subword_sums_weigh_words_by_powers_of_the_subword_matrix(engine: Engine, dtype: type, power: int) -> None:
+    given = languages(dtype)
+    subwords = subwords_of(given)
+    put(engine, given, subwords)
+    engine.column_sums("sums", 2)
+    engine.subword_sums("sums", "weighed", power)
+    sums = get_words(engine, "sums")
+    expected = {k: (subwords[k].toarray().astype(float) ** power).T @ sums[k] for k in sums if k in subwords}
+    assert_close(get_subwords(engine, "weighed"), expected, np.float64)
+
+
+def test_products_without_subwords_leave_their_partition_alone(engine: Engine) -> None:
+    given = languages()
+    put(engine, given)
+    set_words(engine, "V", dense(words_of(given), 3))
+    engine.multiply("V")
+    engine.multiply_transposed("V", "W")
+    assert not names(engine.subwords)
+    assert engine.subwords.map(len) == [0] * len(given.blocks)
 
 
 @pytest.mark.slow
@@ -289,7 +377,7 @@ def test_products_of_more_rows_than_one_panel_equal_those_of_scipy(engine: Engin
 # Partitions
 
 
-ROOMS = ["words", "documents", "concepts"]
+ROOMS = ["words", "subwords", "documents", "concepts"]
 
 
 def names(partition: Partition) -> list[str]:
@@ -315,10 +403,11 @@ def partition(request: pytest.FixtureRequest, engine: Engine) -> Partition:
     random = np.random.default_rng(0)
     for lang in "ab":
         X = csr_array((np.ones(50), random.integers(0, MANY, (2, 50))), shape=(MANY, MANY))
-        engine.put(lang, X, random.permutation(MANY))
+        engine.put(lang, X, random.permutation(MANY), X[:, ::2])
     partition: Partition = getattr(engine, request.param)
     heights = {
         "words": [MANY, MANY],
+        "subwords": [MANY // 2, MANY // 2],
         "documents": [block.documents for block in engine.block_info()],
         "concepts": [len(ids) for ids in engine.concepts.get("id")],
     }[request.param]
@@ -515,6 +604,28 @@ def test_a_subset_has_some_documents_and_shares_words_and_concepts(engine: Engin
     assert_close(get_documents(part, "V"), G, np.float64)  # documents are its own
 
 
+def test_a_subset_shares_subwords(engine: Engine) -> None:
+    given = languages()
+    subwords = subwords_of(given)
+    put(engine, given, subwords)
+    kept = np.arange(CONCEPTS) % 3 != 0
+    part = engine.subset(kept)
+    V, G = dense(words_of(given), 4), dense({k: M.shape[1] for k, M in subwords.items()}, 4)
+    set_words(engine, "V", V)
+    set_subwords(engine, "V", G)
+    part.multiply("V")
+    folded = {k: V[k] + subwords[k] @ G[k] if k in subwords else V[k] for k in V}
+    inside = {lang: kept[ids] for lang, ids in given.concepts.items()}
+    expected = {lang: (X @ folded[lang])[inside[lang]] for lang, X in given.blocks.items()}
+    assert_close(get_documents(part, "V"), expected, np.float64)
+    part.multiply_transposed("V", "W")
+    back = {lang: subwords[lang].T @ (given.blocks[lang][inside[lang]].T @ expected[lang]) for lang in subwords}
+    assert_close(get_subwords(engine, "W"), {lang: back[lang] for lang in engine.langs if lang in back}, np.float64)
+    for block in part.block_info():
+        lang = engine.langs[block.language]
+        assert block.subwords == (subwords[lang].shape[1] if lang in subwords else 0)
+
+
 def test_a_subset_of_a_subset_has_the_documents_of_both_selections(engine: Engine) -> None:
     given = languages()
     put(engine, given)
@@ -536,6 +647,7 @@ def assert_same_fit(one: Fit, other: Fit) -> None:
     np.testing.assert_array_equal(one.eigenvalues, other.eigenvalues)
     np.testing.assert_array_equal(one.eigenvectors, other.eigenvectors)
     assert_same(one.maps, other.maps)
+    assert_same(one.subword_maps, other.subword_maps)
     assert_same(one.means, other.means)
 
 
@@ -543,21 +655,24 @@ def assert_same_fit(one: Fit, other: Fit) -> None:
 @pytest.mark.parametrize("memory", [None, 2 * SCRATCH_BYTES], ids=["memory", "disk"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_any_number_of_threads_gives_the_same_bits(memory: int | None, dtype: type) -> None:
-    fits = []
+    fits, given = [], many(dtype)
     for count in (1, 2, 3):
         engine = CpuEngine(memory, threads=count)
-        put(engine, many(dtype))
+        put(engine, given, random_subwords(given.blocks))
         fits.append(whole_fit(engine, max_steps=3))
     for other in fits[1:]:
         assert_same_fit(fits[0], other)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_whole_fit_gives_the_same_result_on_every_engine(engine: Engine, dtype: type) -> None:
-    plain = CpuEngine()
-    put(plain, languages(dtype))
-    put(engine, languages(dtype))
+@pytest.mark.parametrize("has_subwords", [False, True])
+def test_a_whole_fit_gives_the_same_result_on_every_engine(engine: Engine, dtype: type, has_subwords: bool) -> None:
+    plain, given = CpuEngine(), languages(dtype)
+    subwords = subwords_of(given) if has_subwords else None
+    put(plain, given, subwords)
+    put(engine, given, subwords)
     one, other = whole_fit(plain), whole_fit(engine)
+    assert {k: Z.shape for k, Z in other.subword_maps.items()} == {k: Z.shape for k, Z in one.subword_maps.items()}
     np.testing.assert_allclose(other.eigenvalues, one.eigenvalues, rtol=1e-3 if dtype == np.float32 else 1e-6)
     assert other.maps["none"].shape == (7, 4)
     assert not other.maps["none"].any()
@@ -569,11 +684,13 @@ def test_a_whole_fit_gives_the_same_result_on_every_engine(engine: Engine, dtype
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("budget", [2**18, 2**21, 2 * SCRATCH_BYTES])
-def test_a_budget_does_not_change_a_bit_of_a_fit(budget: int, dtype: type) -> None:
+@pytest.mark.parametrize("has_subwords", [False, True])
+def test_a_budget_does_not_change_a_bit_of_a_fit(budget: int, dtype: type, has_subwords: bool) -> None:
     given, plain, scarce = many(dtype), CpuEngine(), CpuEngine(memory=2 * SCRATCH_BYTES)
     scarce.memory = scarce.scratch.budget_bytes = budget  # small: several panels of columns, and many of rows
-    put(plain, given)
-    put(scarce, given)
+    subwords = random_subwords(given.blocks) if has_subwords else None
+    put(plain, given, subwords)
+    put(scarce, given, subwords)
     options: dict[str, Any] = {"rank": 20, "max_steps": 3}
     assert_same_fit(whole_fit(plain, **options), whole_fit(scarce, **options))
 
@@ -677,6 +794,7 @@ VERBS: dict[str, Callable[[Engine], object]] = {
     "concept_sums": lambda engine: engine.concept_sums("V"),
     "spread": lambda engine: engine.broadcast_concepts("V", "U"),
     "column_sums": lambda engine: engine.column_sums("sums", 2),
+    "subword_sums": lambda engine: engine.subword_sums("V", "sums", 2),
     "part": lambda engine: engine.subset(np.arange(50_000) % 2 == 0),
 }
 
@@ -686,8 +804,9 @@ VERBS: dict[str, Callable[[Engine], object]] = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_operation_leaves_the_pages_of_its_arrays_in_memory(verb: str, tmp_path: Path) -> None:
     engine = CpuEngine(2 * SCRATCH_BYTES, tmp_path)
-    engine.put("a", csr_array((np.ones(50_000), (np.arange(50_000), np.arange(50_000)[::-1]))), np.arange(50_000))
-    for partition in (engine.words, engine.documents, engine.concepts):
+    X = csr_array((np.ones(50_000), (np.arange(50_000), np.arange(50_000)[::-1])))
+    engine.put("a", X, np.arange(50_000), X)
+    for partition in (engine.words, engine.subwords, engine.documents, engine.concepts):
         partition.set("V", [np.ones((50_000, 100))])
     array = 50_000 * 100 * 8
     VERBS[verb](engine)
