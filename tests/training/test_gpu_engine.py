@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle import dense_maps
-from problems import problem
+from oracle import dense_maps, with_subwords
+from problems import problem, random_subwords
 from scipy.sparse import csr_array, random_array
 
 from cr5._typing import Array, Sparse
@@ -157,9 +157,10 @@ def test_a_fit_that_the_card_cannot_hold_says_what_it_needs(monkeypatch: pytest.
 
 
 def test_documents_on_the_card_count_as_memory_that_the_fit_has(cupy: Any) -> None:
-    engine = filled(GpuEngine(sizes=SMALL))
+    engine = filled(GpuEngine(sizes=SMALL), has_subwords=True)
     cupy.cuda.runtime.memGetInfo = lambda: (0, 0)
     held = sum(block.nbytes for block in engine.blocks)  # type: ignore[attr-defined]
+    held += sum(M.nbytes for M in engine.subword_matrices if M)  # type: ignore[attr-defined]
     engine.check_memory(held)
     with pytest.raises(Cr5Error, match="lower `rank`"):
         engine.check_memory(held + 1)
@@ -202,10 +203,13 @@ def sparse(shape: str, dtype: Any = np.float64) -> Sparse:
     return csr_array(X.astype(dtype))
 
 
-def filled(engine: Any, dtype: Any = np.float64) -> Engine:
-    for lang, shape in (("a", "square"), ("b", "tall"), ("c", "dense")):
-        X = sparse(shape, dtype)
-        engine.put(lang, X, np.random.default_rng(X.shape[0]).integers(0, 30, X.shape[0]))
+def filled(engine: Any, dtype: Any = np.float64, has_subwords: bool = False) -> Engine:
+    """Three languages; with subwords, the second still has none."""
+    blocks = {lang: sparse(shape, dtype) for lang, shape in (("a", "square"), ("b", "tall"), ("c", "dense"))}
+    subwords = random_subwords(blocks) if has_subwords else {}
+    for lang, X in blocks.items():
+        concepts = np.random.default_rng(X.shape[0]).integers(0, 30, X.shape[0])
+        engine.put(lang, X, concepts, subwords.get(lang))
     return engine  # type: ignore[no-any-return]
 
 
@@ -216,7 +220,10 @@ def dense(rows: int, columns: int, dtype: Any = np.float64) -> Array:
 def everything(engine: Engine, width: int) -> list[Array]:
     """All that an engine computes, product by product."""
     dtype = engine.block_info()[0].dtype
+    has_subwords = any(facts.subwords for facts in engine.block_info())
     engine.words.set("V", [dense(facts.words, width, dtype) for facts in engine.block_info()])
+    if has_subwords:
+        engine.subwords.set("V", [dense(facts.subwords, width, dtype) for facts in engine.block_info()])
     engine.multiply("V")
     found = engine.documents.get("V")
     engine.concept_sums("V")
@@ -226,6 +233,9 @@ def everything(engine: Engine, width: int) -> list[Array]:
     engine.multiply_transposed("U", "W")
     engine.column_sums("sum", 1)
     engine.column_sums("squares", 2)
+    if has_subwords:
+        engine.subword_sums("squares", "squares", 2)
+        found += engine.subwords.get("W") + engine.subwords.get("squares")
     return found + [array for name in ("W", "sum", "squares") for array in engine.words.get(name)]
 
 
@@ -267,8 +277,9 @@ def test_a_dense_matrix_is_cut_by_ranges_and_a_long_row_evenly() -> None:
 @pytest.mark.usefixtures("cupy")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 3, 8])
-def test_all_products_equal_those_of_the_other_engine(width: int, dtype: Any) -> None:
-    both = everything(filled(GpuEngine(sizes=SMALL), dtype), width), everything(filled(CpuEngine(), dtype), width)
+@pytest.mark.parametrize("has_subwords", [False, True])
+def test_all_products_equal_those_of_the_other_engine(width: int, dtype: Any, has_subwords: bool) -> None:
+    both = (everything(filled(engine, dtype, has_subwords), width) for engine in (GpuEngine(sizes=SMALL), CpuEngine()))
     close: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-11}
     for found, expected in zip(*both, strict=True):
         assert found.dtype == expected.dtype
@@ -289,12 +300,14 @@ def test_a_matrix_of_any_shape_can_be_put(shape: str) -> None:
 
 
 @pytest.mark.usefixtures("cupy")
-def test_a_subset_has_the_documents_of_some_concepts_and_shares_the_partitions() -> None:
+@pytest.mark.parametrize("has_subwords", [False, True])
+def test_a_subset_has_the_documents_of_some_concepts_and_shares_the_partitions(has_subwords: bool) -> None:
     kept = np.arange(30) % 3 > 0
     parts = []
-    for engine in (filled(GpuEngine(sizes=SMALL)), filled(CpuEngine())):
+    for engine in (filled(e, has_subwords=has_subwords) for e in (GpuEngine(sizes=SMALL), CpuEngine())):
         part = engine.subset(kept)
         assert part.words is engine.words
+        assert part.subwords is engine.subwords
         assert part.concepts is engine.concepts
         assert part.block_info() != engine.block_info()
         parts.append((part.block_info(), everything(part, 4)))
@@ -365,35 +378,41 @@ def test_bound_arguments_that_are_not_arrays_reach_the_function_unchanged() -> N
 
 @pytest.mark.usefixtures("cupy")
 @pytest.mark.parametrize("intercept", ["language", "shared"])
-def test_the_solver_finds_the_dense_solution(intercept: Any) -> None:
-    check(intercept, SMALL)
+@pytest.mark.parametrize("has_subwords", [False, True])
+def test_the_solver_finds_the_dense_solution(intercept: Any, has_subwords: bool) -> None:
+    check(intercept, SMALL, has_subwords)
 
 
 # The same on a card, for those who have one.
 
 
-def check(intercept: Any, sizes: GpuSizes) -> None:
+def check(intercept: Any, sizes: GpuSizes, has_subwords: bool) -> None:
     blocks, labels = problem(3, 90, 60, 50)
-    fit = reduced_rank_ridge(
-        blocks, labels, engine=GpuEngine(sizes=sizes), rank=6, ridge=1.0, intercept=intercept, tol=1e-7, max_steps=300
-    )
-    _, eigenvalues = dense_maps(blocks, labels, rank=6, ridge=1.0, intercept=intercept)
+    subwords = random_subwords(blocks) if has_subwords else {}
+    same: dict[str, Any] = {"rank": 6, "ridge": 1.0, "intercept": intercept}
+    engine = GpuEngine(sizes=sizes)
+    fit = reduced_rank_ridge(blocks, labels, subwords, engine=engine, tol=1e-7, max_steps=300, **same)
+    _, eigenvalues = dense_maps(with_subwords(blocks, subwords), labels, **same)
     assert fit.converged
     np.testing.assert_allclose(fit.eigenvalues, eigenvalues, rtol=1e-6)
 
 
 @on_a_card
 @pytest.mark.parametrize("intercept", ["language", "shared"])
-def test_the_solver_finds_the_dense_solution_on_a_card(intercept: Any) -> None:
-    check(intercept, GpuSizes())
+@pytest.mark.parametrize("has_subwords", [False, True])
+def test_the_solver_finds_the_dense_solution_on_a_card(intercept: Any, has_subwords: bool) -> None:
+    check(intercept, GpuSizes(), has_subwords)
 
 
 @on_a_card
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 3, 30, 320, 350])
 @pytest.mark.parametrize("sizes", [SMALL, GpuSizes()], ids=["small", "default"])
-def test_all_products_on_a_card_equal_those_of_the_other_engine(width: int, dtype: Any, sizes: GpuSizes) -> None:
-    both = everything(filled(GpuEngine(sizes=sizes), dtype), width), everything(filled(CpuEngine(), dtype), width)
+@pytest.mark.parametrize("has_subwords", [False, True])
+def test_all_products_on_a_card_equal_those_of_the_other_engine(
+    width: int, dtype: Any, sizes: GpuSizes, has_subwords: bool
+) -> None:
+    both = (everything(filled(engine, dtype, has_subwords), width) for engine in (GpuEngine(sizes=sizes), CpuEngine()))
     close: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-11}
     for found, expected in zip(*both, strict=True):
         np.testing.assert_allclose(found, expected, **close)
@@ -401,15 +420,17 @@ def test_all_products_on_a_card_equal_those_of_the_other_engine(width: int, dtyp
 
 @on_a_card
 def test_a_second_run_on_a_card_gives_the_same_bits() -> None:
-    first, second = (everything(filled(GpuEngine(), np.float32), 350) for _ in range(2))
+    first, second = (everything(filled(GpuEngine(), np.float32, has_subwords=True), 350) for _ in range(2))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 @on_a_card
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_eigenvalues_on_a_card_are_those_of_the_other_engine(dtype: Any) -> None:
+@pytest.mark.parametrize("has_subwords", [False, True])
+def test_eigenvalues_on_a_card_are_those_of_the_other_engine(dtype: Any, has_subwords: bool) -> None:
     blocks, labels = problem(3, 400, 300, 200, dtype=dtype)
+    subwords = random_subwords(blocks) if has_subwords else {}
     options: dict[str, Any] = {"rank": 30, "ridge": 1.0, "tol": 1e-3}
-    found = reduced_rank_ridge(blocks, labels, engine=GpuEngine(), **options)
-    expected = reduced_rank_ridge(blocks, labels, **options)
+    found = reduced_rank_ridge(blocks, labels, subwords, engine=GpuEngine(), **options)
+    expected = reduced_rank_ridge(blocks, labels, subwords, **options)
     np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-4)
