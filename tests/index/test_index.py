@@ -75,7 +75,7 @@ def full(documents: list[Document], model_folder: Path, tmp_path_factory: pytest
 
 def test_an_index_has_a_length_and_says_what_it_holds(full: Index, tmp_path: Path, model_folder: Path) -> None:
     assert len(full) == 450
-    assert repr(full) == f"Index({str(full.folder)!r}, documents={{'aa': 150, 'bb': 150, 'cc': 150}}, rank=60)"
+    assert repr(full) == f"Index({str(full.folder)!r}, store='LanceDB', rank=60, langs=['aa', 'bb', 'cc'])"
     with Index.create(tmp_path / "index", model_folder) as empty:
         assert len(empty) == 0
         assert empty

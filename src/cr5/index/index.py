@@ -115,9 +115,9 @@ class Index:
         return True
 
     def __repr__(self) -> str:
-        if self._closed:
-            return f"Index({str(self.folder)!r}, closed)"
-        return f"Index({str(self.folder)!r}, documents={self.count()}, rank={self.model.rank})"
+        # Without the number of documents: a database that does not answer must not keep a debugger waiting.
+        state = "closed" if self._closed else f"store={self.store_label!r}, rank={self.model.rank}, langs={self.langs}"
+        return f"Index({str(self.folder)!r}, {state})"
 
     @property
     def model(self) -> Cr5:
