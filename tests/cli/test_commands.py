@@ -71,15 +71,19 @@ def run_json(capsys: pytest.CaptureFixture[str]) -> Any:
 
 @pytest.fixture
 def fails(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run a command that must end with 1, one line on standard error and nothing else; returns the line."""
+    """Run a command that must end with 1, one line on standard error and nothing else; returns the line.
+
+    A warning that the corpus is small may come before it.
+    """
 
     def call(*arguments: object) -> str:
         assert run([str(a) for a in arguments]) == 1
         caught = capsys.readouterr()
         assert caught.out == ""
-        assert caught.err.count("\n") == 1
-        assert caught.err.startswith("error: ")
-        return caught.err.removeprefix("error: ").removesuffix("\n")
+        error = re.sub(r"^warning: only \d+ shared concepts: .*\n", "", caught.err)
+        assert error.count("\n") == 1
+        assert error.startswith("error: ")
+        return error.removeprefix("error: ").removesuffix("\n")
 
     return call
 
@@ -163,7 +167,7 @@ def test_training_on_a_file_of_any_format_gives_the_same_model(
     assert_same(Cr5.load(tmp_path / "model"), small_model)
     caught = capsys.readouterr()
     assert "rank 10, ridge 1, 150 concepts" in caught.out
-    assert caught.err == ""
+    assert re.fullmatch(r"warning: only 150 shared concepts: .*\n", caught.err)
     assert not (tmp_path / "model.checkpoint").exists()
 
 
