@@ -43,7 +43,7 @@ from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
 from cr5.settings import Settings
 
-DOCUMENT_SYSTEMS = ("cr5", "floor", "bm25", "esa")
+DOCUMENT_SYSTEMS = ("cr5", "cr5-dense", "chars", "floor", "bm25", "esa")
 
 
 def documents(
@@ -83,8 +83,8 @@ def documents(
     corpus
         Documents in two or more languages, as ``Cr5.fit`` takes them.
     systems
-        What to train and measure: keys of ``cr5.evaluate.SYSTEMS`` ("cr5", "wsdm19", "floor", "bm25", "lsi", "esa",
-        "inverted", "words", "dictionary"), your own ``SystemEntry``, or "all".
+        What to train and measure: keys of ``cr5.evaluate.SYSTEMS`` ("cr5", "cr5-dense", "wsdm19", "chars", "floor",
+        "bm25", "lsi", "esa", "inverted", "words", "dictionary"), your own ``SystemEntry``, or "all".
     regimes
         What to train on. "joint": all languages together. "pairwise": the concepts that both languages of a pair
         have. "low-resource": ``low_resource`` of these. "transitive": the two languages share no training concept,
@@ -287,7 +287,7 @@ def sentences(
         progress=progress,
     )
     run.facts.update(loaded_spaces.facts)
-    return _finish(run, [SYSTEMS["cr5"], *entries], started, output)
+    return _finish(run, [SYSTEMS["cr5"], SYSTEMS["cr5-dense"], *entries], started, output)
 
 
 def words(
@@ -329,7 +329,7 @@ def words(
         read_dictionary(path)  # fail early
     loaded = model if isinstance(model, Cr5) else Cr5.load(model)
     langs = sorted({lang for path in paths for lang in dictionary_languages(path)})
-    loaded_spaces = load_spaces(loaded, langs, train, entries, word_pairs, progress)
+    loaded_spaces = load_spaces(loaded, langs, train, entries, word_pairs, progress, with_views=False)
     run = evaluate_words(
         loaded_spaces.spaces,
         paths,

@@ -19,6 +19,7 @@ from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES, Split, make_split
 from cr5.evaluate.systems.cr5_system import model_space
 from cr5.evaluate.systems.registry import SystemEntry, choose_systems, make_systems
 from cr5.evaluate.systems.space import Space
+from cr5.evaluate.systems.views import Cr5Views
 from cr5.evaluate.tasks.documents import HeldOutDocuments, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser
@@ -190,14 +191,19 @@ def load_spaces(
     entries: Sequence[SystemEntry],
     dictionaries: Mapping[tuple[str, str], WordPairs],
     progress: ProgressCallback,
+    with_views: bool = True,
 ) -> LoadedSpaces:
-    """The space of a model, and those of baselines, which are trained on ``train``."""
+    """The spaces of a model, and those of baselines, which are trained on ``train``.
+
+    Without ``with_views``, the space of the model has its vectors alone, which are all that single words have.
+    """
     known = [lang for lang in model.langs if find_language(lang, langs) is not None]
     if not known:
         raise Cr5Error(
             f"the model has none of the languages {', '.join(langs)}; its languages are {', '.join(model.langs)}"
         )
-    spaces: dict[str, Space] = {"cr5": model_space(model, known)}
+    dense = model_space(model, known)
+    spaces: dict[str, Space] = {"cr5": Cr5Views(dense), "cr5-dense": dense} if with_views else {"cr5": dense}
     if train is None:
         return LoadedSpaces(spaces, {}, [], {})
     codes = [canonical_code(lang) for lang in known]
@@ -208,7 +214,7 @@ def load_spaces(
     systems = make_systems(entries, model.settings, texts, dictionaries, progress)
     builder, details = RunBuilder(), {}
     for i, (system, fit) in enumerate(systems.items()):
-        name = f"{system} (trained here)" if system == "cr5" else system
+        name = f"{system} (trained here)" if system in spaces else system
         progress(Progress("train", i, len(systems), system))
         with builder.record_failure(name, TRAINED_ELSEWHERE, known):
             spaces[name] = fit(texts, rank=model.rank, seed=model.settings.seed)

@@ -12,6 +12,7 @@ from cr5._typing import Array
 from cr5.errors import Cr5Warning
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
+from cr5.features.counts import WordCounts
 from cr5.features.tfidf import Vocabulary, WordFrequencies, make_vocabulary, word_frequencies
 from cr5.language_map import LanguageMap
 from cr5.model import Cr5
@@ -38,9 +39,12 @@ class Cr5Space(Space):
         return list(self.languages)
 
     def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
+        return self.embed_counts(texts.counts, lang)
+
+    def embed_counts(self, counts: WordCounts, lang: str) -> Array:
         """Unit rows, the same as those of ``Cr5.encode``."""
         language = self.languages[lang]
-        return document_vectors(self.features[lang].transform(texts.counts), language.map, language.offset)
+        return document_vectors(self.features[lang].transform(counts), language.map, language.offset)
 
     def words(self, lang: str) -> list[str]:
         return self.languages[lang].words
@@ -72,23 +76,30 @@ class Cr5Space(Space):
 
 
 def cr5_system(settings: Settings, progress: ProgressCallback = no_progress) -> System:
-    """cr5 with these settings, which also determine rank and seed."""
+    """The vectors of cr5 with these settings, which also determine rank and seed."""
 
     def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
-        size = 1 + max(int(texts.concepts.max(initial=-1)) for texts in training.values())
-        names = [f"{i:010d}" for i in range(size)]  # sorted by their numbers
-        documents = {
-            lang: CountedDocuments(texts.counts, texts.concepts, np.zeros(len(texts), np.int64), np.arange(len(texts)))
-            for lang, texts in training.items()
-        }
-        corpus = CountedCorpus(names, ["evaluation"], documents)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Cr5Warning)  # the report has it
-            languages, report = train(corpus, settings, progress=progress)
-        signature = _describe(settings, report["rank"], report["ridge"])
-        return Cr5Space(languages, settings, _plain(report) | {"signature": signature})
+        return train_space(training, settings, progress)
 
     return fit
+
+
+def train_space(
+    training: Mapping[str, TokenisedTexts], settings: Settings, progress: ProgressCallback = no_progress
+) -> Cr5Space:
+    """Train cr5 on texts."""
+    size = 1 + max(int(texts.concepts.max(initial=-1)) for texts in training.values())
+    names = [f"{i:010d}" for i in range(size)]  # sorted by their numbers
+    documents = {
+        lang: CountedDocuments(texts.counts, texts.concepts, np.zeros(len(texts), np.int64), np.arange(len(texts)))
+        for lang, texts in training.items()
+    }
+    corpus = CountedCorpus(names, ["evaluation"], documents)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Cr5Warning)  # the report has it
+        languages, report = train(corpus, settings, progress=progress)
+    signature = _describe(settings, report["rank"], report["ridge"])
+    return Cr5Space(languages, settings, _plain(report) | {"signature": signature})
 
 
 def model_space(model: Cr5, langs: Sequence[str] | None = None) -> Cr5Space:

@@ -18,6 +18,7 @@ from cr5.evaluate.systems.inverted_indexing import inverted
 from cr5.evaluate.systems.lsi import cl_lsi
 from cr5.evaluate.systems.shared_tokens import shared_tokens
 from cr5.evaluate.systems.space import Space, System
+from cr5.evaluate.systems.views import SharedTraining, character_ngrams, cr5_dense, cr5_views
 from cr5.evaluate.systems.within_language import within_language
 from cr5.evaluate.systems.word_vectors import MonolingualVectors, word_vectors
 from cr5.evaluate.texts import TokenisedTexts
@@ -33,6 +34,7 @@ class SystemOptions:
     settings: Settings
     dictionaries: Mapping[tuple[str, str], WordPairs]
     monolingual: MonolingualVectors
+    shared: SharedTraining
     progress: ProgressCallback = no_progress
 
 
@@ -74,11 +76,13 @@ _NO_DICTIONARY = "needs a bilingual dictionary; give one with `dictionary=en-it.
 SYSTEMS: dict[str, SystemEntry] = {
     entry.key: entry
     for entry in (
-        SystemEntry("cr5", "cr5", "own", lambda o: cr5_system(o.settings, o.progress)),
+        SystemEntry("cr5", "cr5", "own", lambda o: cr5_views(o.settings, o.shared)),
+        SystemEntry("cr5-dense", "cr5-dense", "own", lambda o: cr5_dense(o.settings, o.shared)),
         SystemEntry(
             "wsdm19", "cr5 as in the paper", "own",
             lambda o: cr5_system(_paper_settings(o.settings), o.progress),
         ),
+        SystemEntry("chars", "character n-grams", "baseline", lambda o: character_ngrams),
         SystemEntry("floor", "shared tokens (floor)", "baseline", lambda o: shared_tokens),
         SystemEntry("bm25", "BM25 over shared words", "baseline", lambda o: bm25),
         SystemEntry("lsi", "CL-LSI", "baseline", lambda o: cl_lsi, SKLEARN),
@@ -150,7 +154,7 @@ def make_systems(
 
     One that cannot be made, such as one whose optional dependency is missing, raises its error when it is trained.
     """
-    options = SystemOptions(settings, dictionaries or {}, MonolingualVectors(texts), progress)
+    options = SystemOptions(settings, dictionaries or {}, MonolingualVectors(texts), SharedTraining(progress), progress)
     return {entry.name: _make(entry, options) for entry in entries}
 
 

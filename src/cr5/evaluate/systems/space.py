@@ -1,13 +1,13 @@
 """The interface between systems and tasks: a system is trained on texts and returns a space that embeds texts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from cr5._typing import Array, Ints
 from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.retrieval.block_products import Matrix
+from cr5.retrieval.block_products import Matrix, WeightedRows
 
 
 class NotApplicableError(Cr5Error):
@@ -25,7 +25,8 @@ class Space:
 
     What a baseline overrides:
 
-    - always one of two: ``embed`` if a text's row depends on this text alone, otherwise ``pair``;
+    - always one of three: ``embed`` if a text's row depends on this text alone, otherwise ``pair``, or ``views`` if it
+      adds the products of several rows;
     - ``langs``, unless it takes any language;
     - ``report``, plain values about its training, whose "signature" tells it from others of the same name;
     - the optional methods that it supports: ``words`` and ``word_vectors`` for the word task; ``coverage`` (set
@@ -74,6 +75,17 @@ class Space:
         """The rows of queries and candidates, to be compared with each other."""
         return self.embed(queries, source), self.embed(candidates, target)
 
+    def views(
+        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+    ) -> Sequence[WeightedRows]:
+        """The rows of queries and candidates in one or several views. ``queries`` may hold more texts than are used."""
+        return [WeightedRows(*self.pair(queries, source, candidates, target))]
+
+    @property
+    def has_views(self) -> bool:
+        """Whether it adds several views."""
+        return type(self).views is not Space.views
+
     @property
     def embeds_independently(self) -> bool:
         """Whether a text's row depends on this text alone, so that it can be computed once and kept."""
@@ -108,8 +120,16 @@ class EmbeddingCache:
         self.space, self.texts, self.codes = space, texts, codes or {lang: lang for lang in texts}
         self._rows: dict[str, Matrix] = {}
 
-    def pair(self, source: str, chosen: Ints, target: str) -> tuple[Matrix, Matrix]:
+    def views(self, source: str, chosen: Ints, target: str) -> list[WeightedRows]:
         """The rows of the chosen texts of one language, and of all texts of another, to be compared."""
+        if not self.space.has_views:
+            return [WeightedRows(*self._pair(source, chosen, target))]
+        # All texts of a language, not the chosen ones, so that what is computed for them serves every direction.
+        langs = self.codes[source], self.codes[target]
+        views = self.space.views(self.texts[source], langs[0], self.texts[target], langs[1])
+        return [view.select_queries(chosen) for view in views]
+
+    def _pair(self, source: str, chosen: Ints, target: str) -> tuple[Matrix, Matrix]:
         if not self.space.embeds_independently:
             queries = self.texts[source].rows(chosen)
             return self.space.pair(queries, self.codes[source], self.texts[target], self.codes[target])

@@ -1,7 +1,7 @@
 """One direction of a task: rank the candidates of one language for queries of another, and record the result."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from cr5.evaluate.run_builder import Condition, RunBuilder
 from cr5.evaluate.runs import CslsOver, Queries, RankedCandidate
 from cr5.evaluate.systems.space import EmbeddingCache, Space
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.retrieval.top_k import Measure, Retrieval, retrieve
+from cr5.retrieval.block_products import WeightedRows
+from cr5.retrieval.top_k import Measure, Retrieval, retrieve_views
 
 MAX_BACKGROUND = 20_000  # texts over which CSLS takes neighbourhoods
 
@@ -43,12 +44,12 @@ class Direction:
         rows, n = np.concatenate(parts), len(self.queries)
         if cache.space.monolingual:
             vectors = cache.space.embed(self.texts.rows(rows), self.source)
-            candidates = cache.space.embed(self.candidates, self.source)
+            views = [WeightedRows(vectors, cache.space.embed(self.candidates, self.source))]
         else:
-            vectors, candidates = cache.pair(self.source, rows, self.target)
-        background = None if self.background is None else vectors[n:]
-        concepts = self.texts.concepts[self.queries]
-        return retrieve(vectors[:n], concepts, candidates, self.candidates.concepts, background=background)
+            views = cache.views(self.source, rows, self.target)
+        if self.background is not None:
+            views = [replace(view, queries=view.queries[:n], background=view.queries[n:]) for view in views]
+        return retrieve_views(views, self.texts.concepts[self.queries], self.candidates.concepts)
 
     def record(
         self,

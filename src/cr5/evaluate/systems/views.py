@@ -1,0 +1,106 @@
+"""Systems that compare texts by views: all views together, which is cr5, or one of them alone."""
+
+from collections.abc import Mapping, Sequence
+
+from cr5._typing import Array
+from cr5.evaluate.systems.cr5_system import Cr5Space, train_space
+from cr5.evaluate.systems.space import Space, System
+from cr5.evaluate.texts import TokenisedTexts
+from cr5.features.counts import WordCounts
+from cr5.progress import ProgressCallback, no_progress
+from cr5.retrieval.block_products import WeightedRows
+from cr5.retrieval.scorer import DEFAULT_WEIGHTS, DenseView, Scorer, StringsView, View
+from cr5.retrieval.strings import StringStatistics, string_statistics
+from cr5.settings import Settings
+
+ALL_VIEWS = tuple(DEFAULT_WEIGHTS)
+
+
+class ScoredSpace(Space):
+    """Texts as a ``Scorer`` compares them. The rows of the same texts are computed once."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer = scorer
+        weights = ", ".join(f"{name} {scorer.weights[name]:g}" for name in scorer.views)
+        self.report = {"signature": f"views {weights}"}
+
+    def views(
+        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+    ) -> Sequence[WeightedRows]:
+        return self.scorer.rows(queries.counts, source, candidates.counts, target)
+
+
+class Cr5Views(ScoredSpace):
+    """A trained cr5 model, which compares texts by its vectors and by other views, or only by some of these."""
+
+    replaceable_idf = True
+
+    def __init__(self, model: Cr5Space, names: Sequence[str] = ALL_VIEWS) -> None:
+        self.model, self.names = model, names
+        every: dict[str, View] = {
+            "dense": DenseView(model.embed_counts),
+            "strings": StringsView(_statistics),
+        }
+        super().__init__(Scorer({name: every[name] for name in names if name in every}))
+        self.report = {**model.report, "signature": f"{model.signature}|{self.signature}"}
+        self.reports_coverage = "dense" in names
+
+    @property
+    def langs(self) -> list[str]:
+        return self.model.langs
+
+    def words(self, lang: str) -> list[str]:
+        return self.model.words(lang)
+
+    def word_vectors(self, lang: str) -> Array:
+        return self.model.word_vectors(lang)
+
+    def coverage(self, texts: TokenisedTexts, lang: str) -> Array:
+        return self.model.coverage(texts, lang)
+
+    def with_idf_of(self, texts: Mapping[str, TokenisedTexts]) -> "Cr5Views":
+        return Cr5Views(self.model.with_idf_of(texts), self.names)
+
+
+class SharedTraining:
+    """Trains cr5 once for all systems that use it with the same settings on the same texts."""
+
+    def __init__(self, progress: ProgressCallback = no_progress) -> None:
+        self.progress = progress
+        self._training: Mapping[str, TokenisedTexts] | None = None
+        self._spaces: dict[Settings, Cr5Space] = {}
+
+    def get(self, settings: Settings, training: Mapping[str, TokenisedTexts]) -> Cr5Space:
+        """The model of these texts; only models of the latest texts are kept."""
+        if training is not self._training:
+            self._training, self._spaces = training, {}
+        if settings not in self._spaces:
+            self._spaces[settings] = train_space(training, settings, self.progress)
+        return self._spaces[settings]
+
+
+def cr5_views(settings: Settings, shared: SharedTraining, names: Sequence[str] = ALL_VIEWS) -> System:
+    """cr5 with all views, or with some."""
+
+    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+        return Cr5Views(shared.get(settings, training), names)
+
+    return fit
+
+
+def cr5_dense(settings: Settings, shared: SharedTraining) -> System:
+    """The vectors of cr5 alone."""
+
+    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+        return shared.get(settings, training)
+
+    return fit
+
+
+def character_ngrams(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+    """The view of strings alone; nothing is trained, and the IDF weights and means are those of the texts compared."""
+    return ScoredSpace(Scorer({"strings": StringsView(_statistics)}))
+
+
+def _statistics(counts: WordCounts, lang: str) -> StringStatistics:
+    return string_statistics(counts)
