@@ -87,7 +87,7 @@ def test_the_four_files_of_a_run_agree(results: Path) -> None:
     plain = json.loads((results / "run.json").read_text())
     with (results / "scores.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == len(plain["scores"]) == 2 * 4 * 6 * 2
+    assert len(rows) == len(plain["scores"]) == 2 * 6 * 6 * 2
     for row, score in zip(rows, plain["scores"], strict=True):
         assert row["signature"] == score["signature"]
         assert float(row["P@1"]) == pytest.approx(score["precision"]["1"], abs=1e-4)

@@ -73,15 +73,16 @@ def test_the_demo_has_every_figure(figures: dict[str, Any], articles: list[Docum
     pairs = [(a, b) for a in LANGS for b in LANGS if a != b]
     for trial in figures["trials"]:
         assert trial["chance"] == 100 / 64
-        for system in (demo.MODEL_NAME, demo.BASELINE_NAME):
+        for system in (demo.MODEL_NAME, demo.DENSE_NAME, demo.BASELINE_NAME):
             for measure in ("cosine", "csls"):
                 own = [s for s in trial["scores"] if (s["system"], s["measure"]) == (system, measure)]
                 assert sorted((s["source"], s["target"]) for s in own) == pairs
                 for score in own:
                     assert (score["queries"], score["candidates"]) == (64, 64)
                     assert 0 <= score["precision"]["1"] <= score["precision"]["5"] <= score["precision"]["10"] <= 100
-                name = {"cosine": "", "csls": "_csls"}[measure] if system == demo.BASELINE_NAME else measure
-                key = f"p1_floor{name}" if system == demo.BASELINE_NAME else f"p1_{name}"
+                floor = {"cosine": "p1_floor", "csls": "p1_floor_csls"}[measure]
+                keys = {demo.MODEL_NAME: f"p1_{measure}", demo.DENSE_NAME: f"p1_dense_{measure}"}
+                key = keys.get(system, floor)
                 assert trial[key] == pytest.approx(np.mean([s["precision"]["1"] for s in own]))
     for name, value in figures["mean"].items():
         assert value == pytest.approx(np.mean([trial[name] for trial in figures["trials"]]))
@@ -138,6 +139,7 @@ def test_shuffled_concepts_fall_to_chance(articles: list[Document]) -> None:
     )
     assert found["p1_cosine"] < 3 * found["chance"]
     assert found["p1_csls"] < 3 * found["chance"]
+    assert found["p1_dense_csls"] < 3 * found["chance"]
     assert found["p1_floor"] < 3 * found["chance"]
 
 

@@ -2,32 +2,37 @@
 
 from cr5.cli.render.console import out, plain_table
 from cr5.cli.render.models import path_table
-from cr5.demo import BASELINE_NAME, HELD_OUT, MODEL_NAME, Demo
+from cr5.demo import BASELINE_NAME, DENSE_NAME, HELD_OUT, MODEL_NAME, Demo
 from cr5.evaluate.runs import Run
 from cr5.evaluate.statistics import CUTOFFS
 
 
 def demo_table(run: Run) -> None:
-    """Print precision for every direction, beside the shared-token baseline and chance."""
-    columns = ("", "cosine P@1", "P@5", "P@10", "CSLS P@1", "P@5", "P@10", "floor P@1")
+    """Print precision for every direction, beside that of the vectors alone, the shared-token baseline and chance."""
+    columns = ("", "CSLS P@1", "P@5", "P@10", "cosine P@1", "dense P@1", "floor P@1")
     table = plain_table("Held-out retrieval, %", *columns, left=columns[:1])
     parts = [
-        run.select(MODEL_NAME, "joint", "cosine"),
-        run.select(MODEL_NAME, "joint", "csls"),
-        run.select(BASELINE_NAME, "joint", "cosine"),
+        run.select(*group)
+        for group in (
+            (MODEL_NAME, "joint", "csls"),
+            (MODEL_NAME, "joint", "cosine"),
+            (DENSE_NAME, "joint", "csls"),
+            (BASELINE_NAME, "joint", "cosine"),
+        )
     ]
-    for cosine, csls, floor in zip(*parts, strict=True):
-        figures = [score.precision(k) for score in (cosine, csls) for k in CUTOFFS] + [floor.precision()]
-        table.add_row(f"{cosine.source} > {cosine.target}", *(f"{figure:.1f}" for figure in figures))
+    for csls, *others in zip(*parts, strict=True):
+        figures = [csls.precision(k) for k in CUTOFFS] + [score.precision() for score in others]
+        table.add_row(f"{csls.source} > {csls.target}", *(f"{figure:.1f}" for figure in figures))
     table.add_section()
     mean = {(m.system, m.measure): m.precision for m in run.means()}
-    means = [mean[MODEL_NAME, m][k] for m in ("cosine", "csls") for k in CUTOFFS] + [mean[BASELINE_NAME, "cosine"][1]]
+    others = [(MODEL_NAME, "cosine"), (DENSE_NAME, "csls"), (BASELINE_NAME, "cosine")]
+    means = [mean[MODEL_NAME, "csls"][k] for k in CUTOFFS] + [mean[other][1] for other in others]
     table.add_row("mean", *(f"{figure:.1f}" for figure in means), style="bold")
     out.print(table)
     queries, candidates = len(parts[0][0].ranks), parts[0][0].candidates
     out.print(
         f"{queries} queries among {candidates} candidates; chance {100 / candidates:.1f}; "
-        "floor: TF-IDF over the strings that two languages share",
+        "dense: the vectors alone, CSLS; floor: TF-IDF over the strings that two languages share",
         style="dim",
     )
 
@@ -44,7 +49,8 @@ def demo_report(result: Demo) -> None:
     out.print(
         f"\nMean P@1 of {len(runs)} such splits: "
         f"[bold]{mean['p1_cosine']:.1f}[/] cosine, [bold]{mean['p1_csls']:.1f}[/] CSLS "
-        f"(floor {mean['p1_floor']:.1f}, chance {mean['chance']:.1f})\n"
+        f"(vectors alone {mean['p1_dense_cosine']:.1f} and {mean['p1_dense_csls']:.1f}, "
+        f"floor {mean['p1_floor']:.1f}, chance {mean['chance']:.1f})\n"
     )
     columns = ("query", "in", "article", "cosine")
     table = plain_table("Searches: the best article of each other language", *columns, left=columns[:3])

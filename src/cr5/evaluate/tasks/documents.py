@@ -195,6 +195,7 @@ def evaluate_documents(
     plan = [(r, group) for r in regimes for group in ([evaluated] if r == "joint" else [[p] for p in evaluated])]
     total = len(plan) * len(systems)
     counterparts: dict[tuple[str, str], TokenisedTexts] = {}
+    noted: set[tuple[str, str]] = set()
     for i, (regime, group) in enumerate(plan):
         training = _training_set(held_out, regime, group, low_resource, bridge, drop_shared, builder)
         if training is None:
@@ -215,7 +216,8 @@ def evaluate_documents(
             # A model that several systems share was trained before, for the first of them.
             seconds = max(time.perf_counter() - started, float(report.get("seconds", 0)))
             for note in (*report.get("notes", ()), report.get("warning")):
-                if note:
+                if note and (training.label, note) not in noted:  # by a system that shares the model
+                    noted.add((training.label, note))
                     builder.note(f"{name}, {training.label}: {note}", group=f"{name}: {note.split()[0]}")
             builder.trained.append(TrainedSystem(name, regime, langs, seconds, report))
             _query(builder, held_out, training, name, space, [variant, training.details, name], counterparts)
