@@ -108,11 +108,26 @@ def _right_factor(view: WeightedRows) -> Any:
 
 
 def _product(left: Matrix, right: Any, memory: Array) -> Array:
+    if _is_sparse(left) and _is_sparse(right):
+        from cr5.retrieval.kernels import add_sparse_products
+
+        # Right is stored by its rows, the dimensions: the queries of each.
+        out = memory[: left.shape[0] * right.shape[1]].reshape(left.shape[0], right.shape[1])
+        out[:] = 0
+        add_sparse_products(out, np.float32(1), *_arrays(left), *_arrays(right))
+        return out
     if _is_sparse(left) or _is_sparse(right):
         product: Any = left @ right
         return np.ascontiguousarray(product.toarray() if _is_sparse(product) else product, np.float32)
     out = memory[: left.shape[0] * right.shape[1]].reshape(left.shape[0], right.shape[1])
     return np.asarray(np.dot(np.asarray(left, np.float32), right, out=out))
+
+
+def _arrays(matrix: Sparse) -> tuple[Ints, Ints, Array]:
+    """Offsets, indices and values, always of the same types, so that the loops over them are compiled once."""
+    types = (matrix.indptr, np.int64), (matrix.indices, np.int32), (matrix.data, np.float32)
+    offsets, indices, values = (array.astype(kind, copy=False) for array, kind in types)
+    return offsets, indices, values
 
 
 def _is_sparse(matrix: Matrix) -> bool:

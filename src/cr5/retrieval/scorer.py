@@ -16,7 +16,9 @@ from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.features.counts import WordCounts
 from cr5.retrieval.block_products import Matrix, WeightedRows, multiply_rows
+from cr5.retrieval.lexicon import Lexicon
 from cr5.retrieval.strings import StringStatistics, centred_pair, string_rows
+from cr5.retrieval.translation import WordWeights, own_rows, side_by_side, translate_counts
 
 DEFAULT_WEIGHTS = {"dense": 1.0, "lexicon": 0.6, "strings": 0.1}
 SAMPLED_QUERIES, SAMPLED_CANDIDATES = 1024, 2048  # for a standard deviation; fewer rows are all used
@@ -93,6 +95,39 @@ class StringsView:
             return string_rows(counts, statistics), statistics.mean
 
         return self.cache.get(counts, lang, make)
+
+
+@dataclass(frozen=True)
+class LexiconView:
+    """Texts that are translated word by word, both ways; ``weights`` has the IDF of a language's words.
+
+    ``lexicon`` gives the translations from one language to another. Texts of one language need none.
+    """
+
+    lexicon: Callable[[str, str], Lexicon]
+    weights: Callable[[str], WordWeights]
+    cache: RowCache = field(default_factory=RowCache)
+
+    def rows(
+        self, queries: WordCounts, source: str, candidates: WordCounts, target: str
+    ) -> tuple[Matrix, Matrix] | None:
+        """The rows of both sides in both languages; None if one language has no vocabulary."""
+        if not len(self.weights(source).words) or not len(self.weights(target).words):
+            return None
+        own = self._own(queries, source), self._own(candidates, target)
+        if source == target:
+            return own
+        translated = self._translated(queries, source, target), self._translated(candidates, target, source)
+        return side_by_side(translated[0], own[0]), side_by_side(own[1], translated[1])
+
+    def _own(self, counts: WordCounts, lang: str) -> Any:
+        return self.cache.get(counts, lang, lambda: own_rows(counts, self.weights(lang)))
+
+    def _translated(self, counts: WordCounts, lang: str, to: str) -> Any:
+        def make() -> Any:
+            return translate_counts(counts, self.lexicon(lang, to), self.weights(to))
+
+        return self.cache.get(counts, (lang, to), make)
 
 
 @dataclass(frozen=True)

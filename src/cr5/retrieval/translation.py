@@ -97,11 +97,14 @@ def lexicon_pair(
     The queries are translated by ``there`` and compared with the candidates as they are, and the candidates are
     translated by ``back`` and compared with the queries as they are.
     """
+    return (
+        side_by_side(translate_counts(queries, there, candidate_weights), own_rows(queries, query_weights)),
+        side_by_side(own_rows(candidates, candidate_weights), translate_counts(candidates, back, query_weights)),
+    )
+
+
+def side_by_side(first: Sparse, second: Sparse) -> Sparse:
+    """Rows whose inner products are the means of those of both parts."""
     from scipy.sparse import hstack
 
-    half = np.float32(np.sqrt(0.5))
-    return (
-        hstack([translate_counts(queries, there, candidate_weights), own_rows(queries, query_weights)], "csr") * half,
-        hstack([own_rows(candidates, candidate_weights), translate_counts(candidates, back, query_weights)], "csr")
-        * half,
-    )
+    return hstack([first, second], "csr") * np.float32(np.sqrt(0.5))

@@ -18,6 +18,7 @@ from cr5.language_map import LanguageMap
 from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
 from cr5.retrieval.block_products import Matrix
+from cr5.retrieval.translation import WordWeights, word_weights
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import PRESETS, Settings
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments
@@ -45,6 +46,12 @@ class Cr5Space(Space):
         """Unit rows, the same as those of ``Cr5.encode``."""
         language = self.languages[lang]
         return document_vectors(self.features[lang].transform(counts), language.map, language.offset)
+
+    def word_weights(self, lang: str) -> WordWeights:
+        """The IDF of each word, as the lexicon's view weights it."""
+        documents = int(self.report["languages"][lang]["documents"])  # type: ignore[index]
+        language, power = self.languages[lang], self.settings.weighting.idf_power
+        return word_weights(language.words, language.idf, idf_power=power, documents=documents)
 
     def words(self, lang: str) -> list[str]:
         return self.languages[lang].words

@@ -83,6 +83,7 @@ SYSTEMS: dict[str, SystemEntry] = {
             lambda o: cr5_system(_paper_settings(o.settings), o.progress),
         ),
         SystemEntry("chars", "character n-grams", "baseline", lambda o: character_ngrams),
+        SystemEntry("lexicon", "induced lexicon", "baseline", lambda o: cr5_views(o.settings, o.shared, ["lexicon"])),
         SystemEntry("floor", "shared tokens (floor)", "baseline", lambda o: shared_tokens),
         SystemEntry("bm25", "BM25 over shared words", "baseline", lambda o: bm25),
         SystemEntry("lsi", "CL-LSI", "baseline", lambda o: cl_lsi, SKLEARN),

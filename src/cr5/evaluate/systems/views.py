@@ -1,19 +1,25 @@
 """Systems that compare texts by views: all views together, which is cr5, or one of them alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple, TypeAlias
 
-from cr5._typing import Array
+import numpy as np
+
+from cr5._typing import Array, Ints
 from cr5.evaluate.systems.cr5_system import Cr5Space, train_space
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
 from cr5.progress import ProgressCallback, no_progress
 from cr5.retrieval.block_products import WeightedRows
-from cr5.retrieval.scorer import DEFAULT_WEIGHTS, DenseView, Scorer, StringsView, View
+from cr5.retrieval.lexicon import DocumentPairs, Lexicon, WordVectors, make_lexicon
+from cr5.retrieval.scorer import DEFAULT_WEIGHTS, DenseView, LexiconView, Scorer, StringsView, View
 from cr5.retrieval.strings import StringStatistics, string_statistics
 from cr5.settings import Settings
 
 ALL_VIEWS = tuple(DEFAULT_WEIGHTS)
+LexiconOf: TypeAlias = Callable[[str, str], Lexicon]
 
 
 class ScoredSpace(Space):
@@ -35,13 +41,14 @@ class Cr5Views(ScoredSpace):
 
     replaceable_idf = True
 
-    def __init__(self, model: Cr5Space, names: Sequence[str] = ALL_VIEWS) -> None:
-        self.model, self.names = model, names
+    def __init__(self, model: Cr5Space, lexicon: LexiconOf, names: Sequence[str] = ALL_VIEWS) -> None:
+        self.model, self.lexicon, self.names = model, lexicon, names
         every: dict[str, View] = {
             "dense": DenseView(model.embed_counts),
+            "lexicon": LexiconView(lexicon, cache(model.word_weights)),
             "strings": StringsView(_statistics),
         }
-        super().__init__(Scorer({name: every[name] for name in names if name in every}))
+        super().__init__(Scorer({name: every[name] for name in names}))
         self.report = {**model.report, "signature": f"{model.signature}|{self.signature}"}
         self.reports_coverage = "dense" in names
 
@@ -59,7 +66,41 @@ class Cr5Views(ScoredSpace):
         return self.model.coverage(texts, lang)
 
     def with_idf_of(self, texts: Mapping[str, TokenisedTexts]) -> "Cr5Views":
-        return Cr5Views(self.model.with_idf_of(texts), self.names)
+        return Cr5Views(self.model.with_idf_of(texts), self.lexicon, self.names)
+
+
+class TrainedModel(NamedTuple):
+    """A model that was trained on texts, and its lexicons, which are improved by pairs of these texts."""
+
+    space: Cr5Space
+    lexicon: LexiconOf
+
+
+def train_model(
+    training: Mapping[str, TokenisedTexts], settings: Settings, progress: ProgressCallback = no_progress
+) -> TrainedModel:
+    """Train cr5; a lexicon is made when it is first asked for."""
+    space = train_space(training, settings, progress)
+
+    @cache
+    def lexicon(source: str, target: str) -> Lexicon:
+        vectors = (WordVectors(space.words(lang), space.word_vectors(lang)) for lang in (source, target))
+        return make_lexicon(*vectors, pairs=document_pairs(training[source], training[target]))
+
+    return TrainedModel(space, lexicon)
+
+
+def document_pairs(source: TokenisedTexts, target: TokenisedTexts) -> DocumentPairs | None:
+    """The first document of each concept that both languages have; None if there is no such concept."""
+    shared = np.intersect1d(source.concepts, target.concepts)
+    rows = [_first_rows(texts.concepts, shared) for texts in (source, target)]
+    counts = (texts.counts.select_rows(chosen) for texts, chosen in zip((source, target), rows, strict=True))
+    return DocumentPairs(*counts) if len(shared) else None
+
+
+def _first_rows(concepts: Ints, chosen: Ints) -> Ints:
+    names, first = np.unique(concepts, return_index=True)
+    return np.asarray(first[np.searchsorted(names, chosen)])
 
 
 class SharedTraining:
@@ -68,22 +109,22 @@ class SharedTraining:
     def __init__(self, progress: ProgressCallback = no_progress) -> None:
         self.progress = progress
         self._training: Mapping[str, TokenisedTexts] | None = None
-        self._spaces: dict[Settings, Cr5Space] = {}
+        self._models: dict[Settings, TrainedModel] = {}
 
-    def get(self, settings: Settings, training: Mapping[str, TokenisedTexts]) -> Cr5Space:
+    def get(self, settings: Settings, training: Mapping[str, TokenisedTexts]) -> TrainedModel:
         """The model of these texts; only models of the latest texts are kept."""
         if training is not self._training:
-            self._training, self._spaces = training, {}
-        if settings not in self._spaces:
-            self._spaces[settings] = train_space(training, settings, self.progress)
-        return self._spaces[settings]
+            self._training, self._models = training, {}
+        if settings not in self._models:
+            self._models[settings] = train_model(training, settings, self.progress)
+        return self._models[settings]
 
 
 def cr5_views(settings: Settings, shared: SharedTraining, names: Sequence[str] = ALL_VIEWS) -> System:
     """cr5 with all views, or with some."""
 
     def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
-        return Cr5Views(shared.get(settings, training), names)
+        return Cr5Views(*shared.get(settings, training), names)
 
     return fit
 
@@ -92,7 +133,7 @@ def cr5_dense(settings: Settings, shared: SharedTraining) -> System:
     """The vectors of cr5 alone."""
 
     def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
-        return shared.get(settings, training)
+        return shared.get(settings, training).space
 
     return fit
 
