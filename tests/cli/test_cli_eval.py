@@ -130,11 +130,20 @@ def test_a_stored_split_gives_the_same_run_again(corpus: Path, results: Path, do
 def test_two_runs_are_compared(corpus: Path, results: Path, tmp_path: Path, done: Callable[..., str]) -> None:
     weak = ["--rank", "2", "--ridge", "0.3", "--set", "min_documents=2", "--set", "min_unique=5"]
     done(
-        "eval", "documents", corpus, *weak, "--systems", "cr5", "--split", results / "split.json", "-o", tmp_path / "b"
+        "eval",
+        "documents",
+        corpus,
+        *weak,
+        "--systems",
+        "cr5-dense",
+        "--split",
+        results / "split.json",
+        "-o",
+        tmp_path / "b",
     )
     rows = json.loads(done("eval", "--json", "--compare", results, tmp_path / "b"))
     mean = next(row for row in rows if row["source"] == "" and row["measure"] == "csls")
-    assert (mean["system_a"], mean["regime"], mean["directions"]) == ("cr5", "joint", 6)
+    assert (mean["system_a"], mean["regime"], mean["directions"]) == ("cr5-dense", "joint", 6)
     assert mean["at_1"]["value"] < -30
     assert mean["significant"]
     printed = done("eval", "--compare", results, tmp_path / "b")
@@ -173,13 +182,13 @@ def test_a_trained_model_is_evaluated_on_sentences_and_words(
         (tmp_path / f"sentences.{lang}").write_text("\n".join(lines) + "\n")
     files = [tmp_path / f"sentences.{lang}" for lang in ("aa", "bb")]
     plain = json.loads(done("eval", "sentences", model_folder, *files, "--json", "-o", tmp_path / "out"))
-    assert {m["system"] for m in plain["means"]} == {"cr5"}
+    assert {m["system"] for m in plain["means"]} == {"cr5", "cr5-dense"}
     assert min(m["precision"]["1"] for m in plain["means"]) > 20
     assert (tmp_path / "out" / "report.html").exists()
     beside = json.loads(
         done("eval", "sentences", model_folder, *files, "--train", corpus, "--systems", "floor,lsi", "--json")
     )
-    assert {m["system"] for m in beside["means"]} == {"cr5", "shared tokens (floor)", "CL-LSI"}
+    assert {m["system"] for m in beside["means"]} == {"cr5", "cr5-dense", "shared tokens (floor)", "CL-LSI"}
     pairs = [f"{madeup.word('aa', i)}\t{madeup.word('bb', i)}" for i in range(60)]
     (tmp_path / "aa-bb.tsv").write_text("\n".join([*pairs, "unknown\tunheard"]) + "\n")
     words = json.loads(done("eval", "words", model_folder, tmp_path / "aa-bb.tsv", "--json"))

@@ -203,9 +203,9 @@ def load_spaces(
             f"the model has none of the languages {', '.join(langs)}; its languages are {', '.join(model.langs)}"
         )
     dense = model_space(model, known)
-    spaces: dict[str, Space] = (
-        {"cr5": Cr5Views(dense, model.lexicon), "cr5-dense": dense} if with_views else {"cr5": dense}
-    )
+    spaces: dict[str, Space] = {"cr5": dense}
+    if with_views:
+        spaces = {"cr5": Cr5Views(dense, model.lexicon), "cr5-dense": dense}
     if train is None:
         return LoadedSpaces(spaces, {}, [], {})
     codes = [canonical_code(lang) for lang in known]

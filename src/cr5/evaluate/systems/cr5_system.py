@@ -49,7 +49,7 @@ class Cr5Space(Space):
 
     def word_weights(self, lang: str) -> WordWeights:
         """The IDF of each word, as the lexicon's view weights it."""
-        documents = int(self.report["languages"][lang]["documents"])  # type: ignore[index]
+        documents = int(self.report["languages"][lang]["documents"])
         language, power = self.languages[lang], self.settings.weighting.idf_power
         return word_weights(language.words, language.idf, idf_power=power, documents=documents)
 
