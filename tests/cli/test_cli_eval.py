@@ -234,8 +234,8 @@ def test_an_unknown_name_is_refused_with_the_known_ones(
         "there is no regime 'alone'; the regimes are joint, pairwise, low-resource, transitive, or all"
     )
     assert fails("eval", "documents", corpus, "--systems", "cr5,magic") == (
-        "there is no system 'magic'; the systems are cr5, wsdm19, floor, bm25, lsi, esa, inverted, words, dictionary, "
-        "or all"
+        "there is no system 'magic'; the systems are cr5, cr5-dense, wsdm19, chars, lexicon, floor, bm25, lsi, esa, "
+        "inverted, words, dictionary, or all"
     )
     assert fails("eval", "documents", corpus, "--systems", "dictionary") == (
         "the system dictionary needs a bilingual dictionary; give one with --dictionary en-it.tsv"
