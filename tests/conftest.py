@@ -11,6 +11,7 @@ from pathlib import Path
 import hypothesis
 import madeup
 import pytest
+from properties import QUICK_EXAMPLES
 
 from cr5 import Cr5, Document
 
@@ -22,7 +23,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # What lands must not depend on luck: the same examples every time. Without this profile they are new every time.
 hypothesis.settings.register_profile("steady", max_examples=50, derandomize=True, deadline=None)
-hypothesis.settings.register_profile("quick", max_examples=15, deadline=None)  # for make test-fast
+hypothesis.settings.register_profile("quick", max_examples=QUICK_EXAMPLES, deadline=None)  # for make test-fast
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from madeup import LANGS, MEANINGS, SETTINGS, texts, word
+from properties import up_to
 
 from cr5 import CorpusError, Cr5, Document, Interrupted, ModelFileError, read_batches, write
 from cr5._typing import Array
@@ -176,7 +177,7 @@ def test_a_text_has_the_same_bits_whatever_stands_around_it(model: Cr5) -> None:
         np.testing.assert_array_equal(model.encode(many[shift:], "bb"), whole[shift:])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=up_to(100), deadline=None)
 @given(st.lists(st.integers(0, MEANINGS + 20) | st.sampled_from("aeβж犬 .,!"), max_size=40), st.sampled_from(LANGS))
 def test_few_texts_have_the_bits_that_they_have_among_many(model: Cr5, drawn: list[int | str], lang: str) -> None:
     text = " ".join(madeup.word(lang, part) if isinstance(part, int) else part for part in drawn)
@@ -217,7 +218,7 @@ def test_a_text_of_any_length_is_taken_whole(model: Cr5) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=up_to(150), deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=[]), max_size=30), max_size=5), st.sampled_from([*LANGS]))
 def test_no_text_is_too_odd(model: Cr5, odd: list[str], lang: str) -> None:
     vectors = model.encode(odd, lang)
@@ -226,7 +227,7 @@ def test_no_text_is_too_odd(model: Cr5, odd: list[str], lang: str) -> None:
     assert (vectors.any(axis=1) == (model.coverage(odd, lang) > 0)).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=up_to(50), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(LANGS), st.lists(st.integers(0, MEANINGS + 20), max_size=8)), max_size=12))
 def test_texts_of_several_languages_have_the_rows_of_each_in_any_order(
     model: Cr5, drawn: list[tuple[str, list[int]]]

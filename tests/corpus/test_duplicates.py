@@ -10,6 +10,7 @@ import pytest
 from datasketch import MinHash, MinHashLSH
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.corpus.documents import SCHEMA
 from cr5.corpus.duplicates import Duplicates, bands
@@ -18,7 +19,7 @@ from cr5.errors import Cr5Error
 
 Row = tuple[str, str, str]  # concept, language, text
 
-relaxed = settings(max_examples=60, deadline=None)
+relaxed = settings(max_examples=up_to(60), deadline=None)
 ALPHABETS = {
     "en": "abcdefghijklmnopqrstuvwxyz",
     "ru": "абвгдежзийклмнопрстуфхцчшщъыьэюя",

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from timing import seconds
 
 from cr5.corpus.identification import MIN_FOREIGN_PROBABILITY, Guess, find_foreign_language, guess
@@ -18,7 +19,7 @@ from cr5.corpus.reading import read
 from cr5.data import FOLDER
 from cr5.errors import CorpusError
 
-relaxed = settings(max_examples=300, deadline=None)
+relaxed = settings(max_examples=up_to(300), deadline=None)
 
 ENGLISH = """Turning a picture
 To turn a picture, select it and drag one of its round handles in the direction that you want. Hold down the Shift

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.corpus import formats
 from cr5.corpus.documents import SCHEMA, Batch, Document, ReadOptions, batch_records
@@ -228,7 +229,7 @@ files = st.lists(st.one_of(good_lines, good_lines, odd_lines), min_size=1, max_s
     st.integers(0, 250),
     st.integers(128, 255),
 )
-@settings(relaxed, max_examples=150)
+@settings(relaxed, max_examples=up_to(150))
 def test_blocks_and_single_lines_give_the_same_documents_and_complaints(
     lines: list[str], ending: str, langs: frozenset[str] | None, place: int, byte: int
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from miniature import write_miniature
+from properties import up_to
 
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
@@ -117,7 +118,7 @@ def test_the_made_up_corpus_is_read_back_as_it_was_written() -> None:
 
 @pytest.mark.slow
 @given(some_documents)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=up_to(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_documents_are_read_back_with_the_same_counts(
     tmp_path_factory: pytest.TempPathFactory, documents: list[Document]
 ) -> None:

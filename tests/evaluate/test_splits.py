@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
@@ -68,7 +69,7 @@ def everything_trained(split: Split, corpus: EvaluationCorpus) -> list[tuple[str
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=up_to(20), deadline=None)
 @given(st.integers(0, 10_000), st.floats(0.6, 1.0))
 def test_no_query_and_no_candidate_is_trained_on_in_any_regime(seed: int, share: float) -> None:
     corpus = make_corpus(random_presence(400, seed, share), repeated=True)

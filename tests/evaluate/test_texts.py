@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5 import Document
 from cr5._typing import Ints
@@ -394,7 +395,7 @@ some_documents = st.lists(st.tuples(st.integers(0, 3), st.lists(st.sampled_from(
 
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["aa", "bb", "cc"]), some_documents, min_size=2))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=up_to(150), deadline=None)
 def test_masked_versions_share_no_word_and_only_what_they_shared_is_gone(
     documents: dict[str, list[tuple[int, list[str]]]],
 ) -> None:

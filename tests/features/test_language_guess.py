@@ -12,6 +12,7 @@ import pytest
 import slow_guess
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.corpus.identification import FEW_TEXTS, identified_languages, identify
 from cr5.corpus.reading import read
@@ -76,7 +77,7 @@ def test_the_number_of_texts_does_not_change_a_guess(count: int) -> None:
 @given(
     st.lists(st.text(st.characters(exclude_categories=[]) | st.sampled_from("aeinor ÀéЖ犬"), max_size=400), max_size=20)
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=up_to(40), deadline=None)
 def test_texts_identified_together_have_the_probabilities_of_each(texts: list[str]) -> None:
     texts = [*texts, "IN THE MORNING", "e\u0301te\u0301", "été " * 100, ""] + ["the dog"] * FEW_TEXTS
     langs, rows = identified_languages(), identify(texts)
@@ -91,7 +92,7 @@ def test_texts_identified_together_have_the_probabilities_of_each(texts: list[st
     st.lists(st.lists(st.text(max_size=3), unique=True, min_size=1, max_size=30), min_size=1, max_size=5),
     st.lists(st.text(max_size=3)),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 def test_the_joint_vocabulary_finds_every_word_in_every_language_that_has_it(
     vocabularies: list[list[str]], words: list[str]
 ) -> None:

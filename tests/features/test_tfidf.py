@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -173,7 +174,7 @@ def test_a_word_of_every_document_has_the_least_idf_and_it_is_one() -> None:
 
 
 @given(st.lists(st.text("abc z", max_size=12), max_size=6), st.sampled_from(["raw", "log"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=up_to(40), deadline=None)
 def test_rows_have_length_one_or_are_empty(texts: list[str], tf: str) -> None:
     features = fitted(["a b c", "a a b"], tf=tf)
     rows = features.transform(counted(texts))

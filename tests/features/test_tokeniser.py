@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.features.tokeniser import (
     STABLE_CHARACTERS,
@@ -79,7 +80,7 @@ texts = st.text(letters | characters, max_size=30).filter(is_comparable)
 
 
 @given(texts)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=up_to(120), deadline=None)
 def test_words_are_runs_of_letters_marks_digits_and_joiners_with_a_letter_or_digit_in_them(text: str) -> None:
     assert words(text, segment=False) == slow_words(text)
 
@@ -91,7 +92,7 @@ def test_every_character_of_the_basic_plane_separates_or_belongs_as_its_category
 
 
 @given(st.lists(texts, max_size=6), st.sampled_from(["en", "zh", "th"]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=up_to(30), deadline=None)
 def test_a_batch_gives_what_its_texts_give_one_by_one(batch: list[str], lang: str) -> None:
     tokens = Tokeniser()(batch, lang)
     assert lists(tokens) == [words(text, lang) for text in batch]
@@ -167,7 +168,7 @@ def test_runs_without_spaces_are_cut_from_the_words_around_them() -> None:
 
 
 @given(st.lists(st.sampled_from([*UNSPACED_TEXTS, "don't re-read", "한국어", "Ёлка", "3.14", "हिन्दी"]), max_size=5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=up_to(40), deadline=None)
 def test_words_of_other_scripts_do_not_depend_on_the_runs_beside_them(parts: list[str]) -> None:
     assert words(" ".join(parts)) == [word for part in parts for word in words(part)]
 
@@ -263,7 +264,7 @@ odd_texts = st.text(
 
 
 @given(odd_texts, st.sampled_from(["en", "tr", "zh", "th"]), st.sampled_from(OPTIONS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=up_to(100), deadline=None)
 def test_one_text_has_the_words_that_it_has_in_a_batch(text: str, lang: str, options: dict[str, Any]) -> None:
     assert Tokeniser(**options).words(text, lang) == words(text, lang, **options)
 

@@ -13,6 +13,7 @@ import postgres as private
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from store_places import LANGS, LANGUAGES, RANK, Place, all_rows, by_id, clustered, ids, refused, rows, unit
 
 from cr5.index.stores.base import FORMAT, Location, Store, to_lists, to_matrix
@@ -222,7 +223,7 @@ TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=4
 
 
 @pytest.mark.services
-@settings(max_examples=30)
+@settings(max_examples=up_to(30))
 @given(st.lists(st.tuples(TEXT, TEXT), max_size=8, unique_by=lambda pair: pair[0]))
 def test_texts_in_every_script_are_returned_as_they_were_written(
     both: list[Store], pairs: list[tuple[str, str]]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info
 
@@ -80,7 +81,7 @@ def test_nearest_is_the_head_of_a_full_sort(k: int) -> None:
 
 
 @given(seed=st.integers(0, 10_000), k=st.integers(0, 45))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 def test_ties_go_to_the_lower_index_also_at_the_last_place(seed: int, k: int) -> None:
     queries, candidates = grid_vectors(5, seed), grid_vectors(40, seed + 1)
     found = nearest(queries, candidates, k)
@@ -144,7 +145,7 @@ def test_csls_takes_a_hub_down() -> None:
 
 
 @given(seed=st.integers(0, 10_000), measure=st.sampled_from(MEASURES))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=up_to(80), deadline=None)
 def test_ranks_are_those_of_the_definition_with_ties_missing_and_several_answers(seed: int, measure: Measure) -> None:
     random = np.random.default_rng(seed)
     queries, candidates = grid_vectors(8, seed) / 8, grid_vectors(12, seed + 1)
@@ -261,7 +262,7 @@ def test_retrieval_is_what_brute_force_finds(rows: Any, background: int | None) 
 
 @KINDS
 @given(seed=st.integers(0, 10_000), sizes=st.tuples(st.integers(0, 9), st.integers(0, 14)), k=st.integers(0, 16))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 def test_ties_zero_rows_and_empty_sides_are_as_brute_force_has_them(
     rows: Any, seed: int, sizes: tuple[int, int], k: int
 ) -> None:
@@ -276,7 +277,7 @@ def test_ties_zero_rows_and_empty_sides_are_as_brute_force_has_them(
     seed=st.integers(0, 10_000),
     sizes=st.builds(BlockSizes, queries=st.integers(1, 12), candidates=st.integers(1, 12), products=st.integers(1, 60)),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60), deadline=None)
 def test_blocks_of_any_size_give_what_brute_force_finds(seed: int, sizes: BlockSizes) -> None:
     random = np.random.default_rng(seed)
     queries, candidates = grid_vectors(11, seed) * 2520, grid_vectors(23, seed + 1)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 import cr5.sources
 from cr5 import read
@@ -172,7 +173,7 @@ def test_every_source_is_tested() -> None:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=up_to(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_files_and_documents_are_read_or_skipped_for_a_reason(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
@@ -19,7 +20,7 @@ REFERENCES = ["GEN 1:1", "GEN 1:2", "GEN 1:3", "GEN 2:1", "EXO 1:1", "EXO 1:2"]
 ENGLISH = ["In the beginning.", "It was dark.", "<range>", "", "These are names.", ""]
 DANISH = ["I begyndelsen.", "Der var mørkt.", "Lys!", "Og så.", "<range>", "Alle."]
 
-relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(max_examples=up_to(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"])).map(str.strip).filter(lambda text: text != "<range>")
 verses = st.lists(st.tuples(st.sampled_from(["GEN", "1 SA"]), st.integers(1, 3), texts), min_size=1)
 
@@ -191,7 +192,7 @@ def test_wrong_arguments_are_errors_that_name_them(tmp_path: Path, references: P
 
 
 @given(st.binary(max_size=200) | st.lists(st.sampled_from([b"GEN 1:1", b"\t", b"\n", b"a", b"\xff"])).map(b"".join))
-@settings(relaxed, max_examples=150)
+@settings(relaxed, max_examples=up_to(150))
 def test_any_bytes_give_verses_or_reported_errors(tmp_path: Path, content: bytes) -> None:
     path, references = tmp_path / "eng.txt", put(tmp_path / "vref.txt", REFERENCES)
     path.write_bytes(content)

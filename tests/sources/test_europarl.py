@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from timing import seconds
 
 from cr5.corpus.documents import Document
@@ -58,7 +59,7 @@ f&#xFC;r &lt;er&#246;ffnet&gt; &amp; neu.</s>
 </text>
 """
 SPEECH = Document("ep-00-01-17/1/1", "en", "Thank you.", "A")
-relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(max_examples=up_to(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 names = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"], exclude_characters="\"'<>="), min_size=1
 )
@@ -304,7 +305,7 @@ noise = st.lists(
 
 
 @given(noise, st.sampled_from(["txt", "xml"]))
-@settings(relaxed, max_examples=200)
+@settings(relaxed, max_examples=up_to(200))
 def test_any_characters_give_speeches_or_reported_errors(tmp_path: Path, signs: str, form: str) -> None:
     put(tmp_path, f"{form}/en/ep-1.{form}", f"<SPEAKER ID=1>\n{signs}".encode("utf-8", "surrogateescape"))
     for document in read_europarl(tmp_path / form, accounting=Accounting("skip")):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError, Cr5Warning
@@ -17,7 +18,7 @@ from cr5.sources import folder
 from cr5.sources.accounting import Accounting
 from cr5.sources.folder import read_folder
 
-relaxed = settings(max_examples=40, deadline=None)
+relaxed = settings(max_examples=up_to(40), deadline=None)
 names = st.text("abcdefghijkl0123_é", min_size=4, max_size=9)
 texts = st.lists(st.text("abcdefghijkæжд漢", min_size=1, max_size=8), min_size=1, max_size=5).map(" ".join)
 

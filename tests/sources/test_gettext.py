@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from timing import seconds
 
 from cr5.corpus.documents import Document
@@ -74,7 +75,7 @@ MESSAGES = [
 HEADER = "Language: da\nContent-Type: text/plain; charset={}\n"
 ITALIAN = 'msgid ""\nmsgstr "Language: it\\n"\n\nmsgid "Quit"\nmsgstr "Esci"\n'
 
-relaxed = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(max_examples=up_to(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\4"), max_size=12)
 filled = anything.filter(bool)
 files = st.text("abc/._-ü", min_size=1, max_size=9)
@@ -540,7 +541,7 @@ noise = st.lists(
 
 
 @given(noise, st.booleans())
-@settings(relaxed, max_examples=200)
+@settings(relaxed, max_examples=up_to(200))
 def test_any_characters_give_messages_or_reported_errors(signs: str, first: bool) -> None:
     content = signs.encode("latin-1")
     for found in read_po(io.BytesIO(content if first else GERMAN.encode() + content), "x.po", Skipped().add):
@@ -548,7 +549,7 @@ def test_any_characters_give_messages_or_reported_errors(signs: str, first: bool
 
 
 @given(st.binary(max_size=200), st.integers(0, 120), st.binary(min_size=1, max_size=4))
-@settings(relaxed, max_examples=300)
+@settings(relaxed, max_examples=up_to(300))
 def test_any_bytes_of_a_compiled_catalogue_give_messages_or_reported_errors(
     content: bytes, place: int, change: bytes
 ) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from timing import seconds
 
 from cr5.sources.markup import decode, html_text, markdown_text, rst_text
@@ -23,7 +24,7 @@ PIECES = [
 garbage = st.lists(st.sampled_from(PIECES), max_size=60).map("".join)
 words = st.lists(st.text("abcdefghijkæøåßжд漢字", min_size=1, max_size=6), min_size=1, max_size=6).map(" ".join)
 paragraphs = st.lists(words, min_size=1, max_size=6)
-relaxed = settings(max_examples=100, deadline=None)
+relaxed = settings(max_examples=up_to(100), deadline=None)
 
 PAGE = """<!DOCTYPE html>
 <html lang="it"><head>

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
@@ -22,7 +23,7 @@ from cr5.sources.moses import read_moses
 EN = "Resumption of the session\nPlease rise.\n\n\nThank you.\n"
 IT = "Ripresa della sessione\nIn piedi, prego.\n\nSolo in italiano\nGrazie.\n"
 
-relaxed = settings(max_examples=60, deadline=None)
+relaxed = settings(max_examples=up_to(60), deadline=None)
 sentences = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"), max_size=8)
 rows = st.lists(st.tuples(sentences, sentences, sentences), max_size=12)
 

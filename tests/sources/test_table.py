@@ -14,13 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
 from cr5.sources.accounting import Accounting
 from cr5.sources.table import read_table
 
-relaxed = settings(max_examples=60, deadline=None)
+relaxed = settings(max_examples=up_to(60), deadline=None)
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1).filter(str.strip)
 tables = st.lists(st.fixed_dictionaries({"key": cells, "code": cells, "body": cells, "name": cells}), max_size=6)
 RENAMED: dict[str, Any] = {

@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from timing import seconds
 
 from cr5.corpus.documents import Document
@@ -50,7 +51,7 @@ UNITS = [
     ("m:2", "da", "Hunden"),
 ]
 
-relaxed = settings(max_examples=80, deadline=None)
+relaxed = settings(max_examples=up_to(80), deadline=None)
 letters = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
 segments = st.tuples(st.sampled_from(["da", "en-US", "zh_CN"]), st.text(letters, max_size=12))
 memories = st.lists(st.lists(segments, max_size=4), max_size=6)
@@ -306,7 +307,7 @@ def test_damaged_and_encrypted_zips_are_errors(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @given(noise, st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=up_to(300), deadline=None)
 def test_any_tags_give_units_or_an_error(tags: str, dtd: bool) -> None:
     accounting = Accounting("skip")
     with tempfile.TemporaryDirectory() as name:

@@ -29,6 +29,7 @@ from faulty import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
@@ -216,7 +217,7 @@ faults = st.lists(
 
 
 @given(st.lists(st.tuples(st.integers(0, 3000), st.booleans()), max_size=12))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=up_to(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_sequence_of_drops_yields_the_exact_bytes(server: Server, drops: list[tuple[int, bool]]) -> None:
     for name in files():
         Path(name).unlink()
@@ -225,7 +226,7 @@ def test_any_sequence_of_drops_yields_the_exact_bytes(server: Server, drops: lis
 
 
 @given(faults, st.booleans())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=up_to(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_sequence_of_faults_yields_the_bytes_of_one_version(
     server: Server, answers: list[Answer], one_call_per_attempt: bool
 ) -> None:

@@ -23,6 +23,7 @@ from mirror import (
     publish_sitelinks,
     publish_xml,
 )
+from properties import up_to
 
 from cr5.errors import Cr5Error, quoted
 from cr5.progress import Progress
@@ -423,7 +424,7 @@ def shared() -> Iterator[Mirror]:
     classic=st.sets(DATES, max_size=2),
     wanted=st.none() | DATES,
 )
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=up_to(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_exactly_the_complete_dumps_are_found(
     shared: Mirror,
     states: dict[str, str],
@@ -484,7 +485,7 @@ HTML = st.lists(
 
 @pytest.mark.slow
 @given(st.data(), st.sampled_from(["xml", "cirrus", "parquet"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=up_to(300), deadline=None)
 def test_nonsense_from_a_server_raises_only_cr5_errors(data: st.DataObject, dump_format: DumpFormat) -> None:
     one_date = b'<a href="20261101/"></a>'
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from search_dumps import DANISH, Page, write_export
 
 from cr5.corpus.documents import Document
@@ -33,7 +34,7 @@ MANY = [Page(n, f"Side {n}", f"Teksten på side {n}. " * (n + 1), f"Q{n + 1}") f
 ITEMS = {page.id: page.item for page in PAGES}
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: not text.isspace())
-quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=up_to(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def find(page: int, title: str) -> tuple[str, bool] | None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from search_dumps import DANISH, Page, action, bulk, source, write_classic, write_shards
 
 from cr5.corpus.documents import Document
@@ -48,7 +49,7 @@ pages = st.builds(
     st.just(()),
     st.just(0),
 )
-quick = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=up_to(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def read(path: Path, find_item: FindItem | None = None, **more: Any) -> list[tuple[int, Document]]:

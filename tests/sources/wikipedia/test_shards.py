@@ -8,6 +8,7 @@ import pytest
 import search_dumps
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.errors import CorpusError
 from cr5.sources.wikipedia import shards, work_files
@@ -56,7 +57,7 @@ def test_a_task_that_lost_a_shard_resumes_after_the_one_before(task: ExtractionT
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=up_to(25))
 @given(size=st.integers(300, 9000), stops=st.lists(st.integers(0, 6), max_size=3))
 def test_however_often_a_task_is_stopped_its_result_is_the_same(
     tmp_path_factory: pytest.TempPathFactory, size: int, stops: list[int]

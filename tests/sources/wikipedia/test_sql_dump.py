@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from timing import seconds
 
 from cr5.errors import CorpusError
@@ -53,7 +54,7 @@ COLUMNS = ["pp_page", "pp_propname", "pp_value", "pp_sortkey"]
 texts = st.text(st.characters(exclude_categories=["Cs"])) | st.text("'\"\\(),;\n\0\x1a%_` aé𝄞", max_size=12)
 values = st.none() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.binary(max_size=9) | texts
 noise = st.lists(st.sampled_from([*"()',;\\\n `aN0x._-1", "(1,'a','b',NULL)", "),(", "NULL"]), max_size=40).map("".join)
-relaxed = settings(max_examples=100, deadline=None)
+relaxed = settings(max_examples=up_to(100), deadline=None)
 
 
 def insert(*literals: str) -> str:
@@ -313,7 +314,7 @@ def test_a_read_error_of_the_system_is_reported() -> None:
 
 @pytest.mark.slow
 @given(noise, st.integers(1, 20))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=up_to(400), deadline=None)
 def test_arbitrary_text_gives_rows_or_an_error_for_any_chunk_size(text: str, chunk: int) -> None:
     def outcome(size: int) -> object:
         try:

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.errors import CorpusError
 from cr5.sources.wikipedia import wikidata_items
 from cr5.sources.wikipedia.wikidata_items import ItemTable, from_page_props, from_sitelinks
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=up_to(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PROPS = [
     (1, "wikibase_item", "Q42", None),
     (1, "defaultsort", "Adams, Douglas", None),

@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.sources.wikipedia.wikitext import HIDDEN_PREFIXES, is_disambiguation, is_redirect, plain_text
 
@@ -18,7 +19,7 @@ SIGNS = [
 words = st.text(st.characters(categories=["L", "M", "N"]), min_size=1, max_size=9)
 prose = st.lists(st.lists(words, min_size=1, max_size=6).map(" ".join), min_size=1, max_size=4).map(".\n".join)
 soup = st.lists(st.sampled_from(SIGNS) | st.characters(), max_size=40).map("".join)
-relaxed = settings(max_examples=100, deadline=None)
+relaxed = settings(max_examples=up_to(100), deadline=None)
 
 
 # Constructs
@@ -205,7 +206,7 @@ def test_a_link_is_replaced_by_its_label(before: str, target: str, shown: str, a
 
 @given(soup | st.text())
 @example("&#" + "9" * 5000 + ";")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=up_to(400), deadline=None)
 def test_arbitrary_text_becomes_tidy_text(wikitext: str) -> None:
     text = plain_text(wikitext)
     assert text == text.strip(" \n")
@@ -234,7 +235,7 @@ def test_the_time_is_linear_for_any_text(unit: str, closed: bool) -> None:
 
 @pytest.mark.slow
 @given(st.lists(st.sampled_from(SIGNS), min_size=1, max_size=4).map("".join), soup)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=up_to(40), deadline=None)
 def test_the_time_is_linear_for_any_repetition(unit: str, after: str) -> None:
     assert seconds(unit, after, 4) < 10 * seconds(unit, after, 1) + 0.1
 

@@ -16,6 +16,7 @@ import dumps
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from properties import up_to
 from timing import seconds
 
 from cr5.corpus.documents import Document
@@ -68,7 +69,7 @@ wikis = st.lists(
     ),
     max_size=9,
 )
-relaxed = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(max_examples=up_to(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 class Page(NamedTuple):
@@ -517,7 +518,7 @@ def test_a_page_that_is_too_large_is_reported_and_skipped(
     ),
     st.integers(1, 9),
 )  # fmt: skip
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=up_to(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_arbitrary_bytes_give_the_same_result_for_any_chunk_size(
     tmp_path: Path, parts: list[bytes], chunk: int
 ) -> None:
