@@ -3,6 +3,11 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# uv installs in seconds what takes pip minutes; without it pip does.
+INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
+
+# The tests start many processes: each would compile the modules again if Python did not keep what it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-fast test-lowest coverage check bench docs clean
 
@@ -59,17 +64,17 @@ clean:
 	@touch $@
 
 .venv/base: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(INSTALL) --editable .
 	@touch $@
 
 .venv/serve: .venv/base pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[serve]'
+	$(INSTALL) --editable '.[serve]'
 	@touch $@
 
 .venv/dev: .venv/base pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(INSTALL) --editable '.[dev]'
 	@touch $@
 
 .venv/bench: .venv/base pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(INSTALL) --editable '.[bench]'
 	@touch $@

@@ -1,6 +1,7 @@
 """The demo on the built-in corpus: the model must beat chance and the shared-token baseline on held-out concepts."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import urllib.request
 from contextlib import redirect_stdout
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import madeup
@@ -169,9 +171,14 @@ def test_searching_finds_an_article_by_its_own_text(articles: list[Document]) ->
 
 
 @pytest.mark.services
-def test_the_demo_ends_by_serving_a_page_until_it_is_interrupted() -> None:
+def test_the_demo_ends_by_serving_a_page_even_if_its_terminal_lacks_characters(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from cr5.cli import main; main()", "demo", "--seeds", "1"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    variables = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    shown = tmp_path / "shown.txt"
+    with (
+        shown.open("w") as output,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, encoding="cp1252", env=variables) as process,
+    ):
         assert process.stderr is not None
         said = ""
         while (found := re.search(r"http://127\.0\.0\.1:\d+/", said)) is None:
@@ -185,3 +192,4 @@ def test_the_demo_ends_by_serving_a_page_until_it_is_interrupted() -> None:
         process.send_signal(signal.SIGINT)
         process.stderr.read()
     assert process.returncode == 0
+    assert "P@1" in shown.read_text("cp1252")

@@ -47,7 +47,8 @@ def excerpts(words: int) -> list[str]:
 def check(texts: Sequence[str], langs: Sequence[str], tokeniser: Tokeniser) -> None:
     vocabularies = {lang: VOCABULARIES[lang] for lang in langs}
     guesses, counts = LanguageGuesser(vocabularies, tokeniser)(texts)
-    expected = [slow_guess.guess_language(text, vocabularies, tokeniser) for text in texts]
+    ranks = {lang: {word: rank for rank, word in enumerate(VOCABULARIES[lang])} for lang in langs}
+    expected = [slow_guess.guess_language(text, ranks, tokeniser) for text in texts]
     assert [guess.lang for guess in guesses] == [guess.lang for guess in expected]
     np.testing.assert_allclose([g.confidence for g in guesses], [g.confidence for g in expected], rtol=1e-3)
     for lang in langs:

@@ -11,26 +11,28 @@ from cr5.features.language_guess import IDENTIFIER_WEIGHT, OOV_FACTOR, OOV_NATS_
 from cr5.features.tokeniser import Tokeniser
 
 
-def guess_language(text: str, vocabularies: Mapping[str, Sequence[str]], tokeniser: Tokeniser) -> Guess:
-    """argmax over languages of log P(text | lang) + w log P(lang | characters), with its posterior probability."""
-    costs = {lang: _costs(len(words)) for lang, words in vocabularies.items()}
+def guess_language(text: str, ranks: Mapping[str, Mapping[str, int]], tokeniser: Tokeniser) -> Guess:
+    """argmax over languages of log P(text | lang) + w log P(lang | characters), with its posterior probability.
+
+    ``ranks`` are those of the words in the vocabulary of each language.
+    """
+    costs = {lang: _costs(len(words)) for lang, words in ranks.items()}
     unknown_cost = np.log(OOV_FACTOR) + max(
-        np.log(len(words) + ZIPF_SHIFT) + costs[lang] for lang, words in vocabularies.items()
+        np.log(len(words) + ZIPF_SHIFT) + costs[lang] for lang, words in ranks.items()
     )
     scores = []
-    for lang, prior in zip(vocabularies, _prior(text, list(vocabularies)), strict=True):
-        ranks = {word: rank for rank, word in enumerate(vocabularies[lang])}
+    for lang, prior in zip(ranks, _prior(text, list(ranks)), strict=True):
         tokens = tokeniser([text], lang)
         score = IDENTIFIER_WEIGHT * np.log(prior)
         for word in (tokens.words[i] for i in tokens.ids):
-            if word in ranks:
-                score -= np.log(ranks[word] + ZIPF_SHIFT) + costs[lang]
+            if word in ranks[lang]:
+                score -= np.log(ranks[lang][word] + ZIPF_SHIFT) + costs[lang]
             else:
                 score -= max(unknown_cost, OOV_NATS_PER_BYTE * len(word.encode()))
         scores.append(score)
     posterior = np.exp(np.array(scores) - max(scores))
     best = int(posterior.argmax())
-    return Guess(list(vocabularies)[best], float(posterior[best] / posterior.sum()))
+    return Guess(list(ranks)[best], float(posterior[best] / posterior.sum()))
 
 
 def _costs(size: int) -> float:

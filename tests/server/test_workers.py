@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-import httpx2
 import pytest
 import running
 
@@ -52,9 +52,22 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
+class Response(NamedTuple):
+    status: int
+    text: str
+
+
+def get(address: str, path: str) -> Response:
+    """The response to a request on a connection of its own."""
+    with closing(HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_SECONDS)) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return Response(answer.status, answer.read().decode())
+
+
 def answering(address: str) -> set[float]:
     """The start times of the workers that answer a few requests, each on its own connection."""
-    texts = [httpx2.get(f"{address}/metrics", timeout=TIMEOUT_SECONDS).text for _ in range(8)]
+    texts = [get(address, "/metrics").text for _ in range(8)]
     return {metric(text, "process_start_time_seconds") for text in texts}
 
 
@@ -66,14 +79,14 @@ def metric(text: str, name: str) -> float:
 def test_each_worker_reports_the_metrics_of_all(served: tuple[int, str]) -> None:
     _, address = served
     name = 'cr5_requests_total{method="GET",path="/health",status="200"}'
-    before = metric(httpx2.get(f"{address}/metrics", timeout=TIMEOUT_SECONDS).text, name)
+    before = metric(get(address, "/metrics").text, name)
     for _ in range(20):  # on connections of their own, so that any worker may answer
-        assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
+        assert get(address, "/health").status == 200
     values = set[float]()
 
     def all_agree() -> bool:
         values.clear()
-        values.update(metric(httpx2.get(f"{address}/metrics", timeout=TIMEOUT_SECONDS).text, name) for _ in range(8))
+        values.update(metric(get(address, "/metrics").text, name) for _ in range(8))
         return values == {before + 20}
 
     until(all_agree)
@@ -84,61 +97,74 @@ def test_a_killed_worker_is_replaced_while_others_answer(served: tuple[int, str]
     victim, other = running.workers(server)
     os.kill(victim, signal.SIGKILL)
     until(lambda: not running.is_running(victim))
-    assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
+    assert get(address, "/health").status == 200
     until(lambda: len(running.workers(server)) == WORKERS and victim not in running.workers(server))
     assert other in running.workers(server)
     until(lambda: len(answering(address)) == WORKERS)
 
 
-def test_sighup_replaces_every_worker_and_drops_no_request(served: tuple[int, str]) -> None:
+def on_one_connection(address: str, over: threading.Event, pause: float) -> set[int]:
+    """The statuses of requests until the event, on one connection for as long as the server keeps it."""
+    statuses = set()
+    with closing(HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_SECONDS)) as connection:
+        while not over.is_set():
+            connection.request("GET", "/health")
+            answer = connection.getresponse()
+            answer.read()
+            statuses.add(answer.status)
+            time.sleep(pause)
+    return statuses
+
+
+def on_new_connections(address: str, over: threading.Event) -> set[int]:
+    """The statuses of requests until the event, each on a new connection."""
+    statuses = set()
+    while not over.is_set():
+        statuses.add(get(address, "/health").status)
+        time.sleep(0.01)
+    return statuses
+
+
+def test_each_sighup_replaces_every_worker_and_no_request_is_dropped(served: tuple[int, str]) -> None:
     server, address = served
     old, over = set(running.workers(server)), threading.Event()
-
-    def ask(pause: float) -> set[int]:
-        """On one connection for as long as the server keeps it."""
-        statuses = set()
-        with closing(HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_SECONDS)) as connection:
-            while not over.is_set():
-                connection.request("GET", "/health")
-                answer = connection.getresponse()
-                answer.read()
-                statuses.add(answer.status)
-                time.sleep(pause)
-        return statuses
-
-    def ask_on_new_connections() -> set[int]:
-        """On a new connection every time."""
-        statuses = set()
-        while not over.is_set():
-            statuses.add(httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code)
-        return statuses
-
-    with ThreadPoolExecutor(4) as pool:
-        clients = [*(pool.submit(ask, pause) for pause in (0.0, 0.01, 0.1)), pool.submit(ask_on_new_connections)]
-        try:
-            os.kill(server, signal.SIGHUP)
-            until(lambda: not any(running.is_running(pid) for pid in old))
-        finally:
-            over.set()
-        assert [client.result() for client in clients] == [{200}] * len(clients)
-    assert len(running.workers(server)) == WORKERS
-
-
-def test_a_second_sighup_replaces_the_workers_of_the_first(served: tuple[int, str]) -> None:
-    server, address = served
-    seen = set(running.workers(server))
-    os.kill(server, signal.SIGHUP)
-    until(lambda: len(running.workers(server)) > WORKERS)  # it is at it
-    os.kill(server, signal.SIGHUP)
+    seen = set(old)
+    begun = begin_requests(address, 8)
 
     def replaced_twice() -> bool:
-        assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
         seen.update(running.workers(server))
         return len(seen) == 3 * WORKERS and len(running.workers(server)) == WORKERS
 
-    until(replaced_twice)
+    with ThreadPoolExecutor(4) as pool:
+        clients = [pool.submit(on_one_connection, address, over, pause) for pause in (0.002, 0.01, 0.1)]
+        clients.append(pool.submit(on_new_connections, address, over))
+        try:
+            os.kill(server, signal.SIGHUP)
+            until(lambda: len(running.workers(server)) > WORKERS)  # it is replacing the first
+            os.kill(server, signal.SIGHUP)
+            for connection, rest in begun:
+                connection.send(rest)
+                assert connection.getresponse().status == 200
+                connection.close()
+            until(replaced_twice)
+            assert not any(running.is_running(pid) for pid in old)
+        finally:
+            over.set()
+        assert [client.result() for client in clients] == [{200}] * len(clients)
     until(lambda: len(answering(address)) == WORKERS)
-    assert set(running.workers(server)) < seen
+
+
+def begin_requests(address: str, count: int) -> list[tuple[HTTPConnection, bytes]]:
+    """Requests that the server waits for the end of: their connections and what is still to be sent."""
+    body = json.dumps({"lang": "aa", "texts": ["x"]}).encode()
+    connections = [HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_SECONDS) for _ in range(count)]
+    for connection in connections:
+        connection.putrequest("POST", "/embed")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body[:5])
+    until(lambda: metric(get(address, "/metrics").text, "cr5_requests_in_flight") > 1)
+    return [(connection, body[5:]) for connection in connections]
 
 
 def test_a_worker_ignores_sighup(served: tuple[int, str]) -> None:
@@ -148,26 +174,6 @@ def test_a_worker_ignores_sighup(served: tuple[int, str]) -> None:
         os.kill(pid, signal.SIGHUP)
     until(lambda: answering(address) == before)
     assert running.workers(server) == workers
-
-
-def test_a_worker_that_is_replaced_finishes_its_requests(served: tuple[int, str]) -> None:
-    server, address = served
-    old, body = set(running.workers(server)), json.dumps({"lang": "aa", "texts": ["x"]}).encode()
-    asking = [HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_SECONDS) for _ in range(8)]
-    for connection in asking:
-        connection.putrequest("POST", "/embed")
-        connection.putheader("Content-Type", "application/json")
-        connection.putheader("Content-Length", str(len(body)))
-        connection.endheaders(body[:5])
-    until(lambda: metric(httpx2.get(f"{address}/metrics", timeout=TIMEOUT_SECONDS).text, "cr5_requests_in_flight") > 1)
-    os.kill(server, signal.SIGHUP)
-    until(lambda: len(running.workers(server)) > WORKERS)
-    for connection in asking:
-        connection.send(body[5:])
-        assert connection.getresponse().status == 200
-        connection.close()
-    until(lambda: not any(running.is_running(pid) for pid in old))
-    until(lambda: len(answering(address)) == WORKERS)
 
 
 def test_a_server_that_is_stopped_while_it_replaces_workers_starts_no_more(folder: Path) -> None:
@@ -181,12 +187,14 @@ def test_a_server_that_is_stopped_while_it_replaces_workers_starts_no_more(folde
         while server.poll() is None:
             seen.update(running.workers(server.pid))
             time.sleep(0.05)
-        assert server.returncode == 0
+        assert (server.returncode, said_at_the_end(server)) == (0, "stopped")
         assert len(seen) == WORKERS + 1
         assert not any(running.is_running(pid) for pid in seen)
 
 
-def test_workers_that_die_during_startup_are_replaced_at_once(folder: Path) -> None:
+def test_workers_that_die_during_startup_are_replaced_at_once_and_stop_when_their_supervisor_is_killed(
+    folder: Path,
+) -> None:
     with running.server(folder, "--workers", WORKERS) as (server, address):
         until(lambda: len(running.workers(server.pid)) == WORKERS)
         time.sleep(1)  # by now they are asked whether they are well, and answer as soon as they can
@@ -195,7 +203,12 @@ def test_workers_that_die_during_startup_are_replaced_at_once(folder: Path) -> N
             os.kill(pid, signal.SIGKILL)
         until(lambda: len(set(running.workers(server.pid)) - set(first)) == WORKERS)
         assert time.monotonic() - began < 3 / 4 * WORKER_START_SECONDS
-        assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
+        assert get(address, "/health").status == 200
+        workers = running.workers(server.pid)
+        server.kill()
+        until(lambda: not any(running.is_running(pid) for pid in workers))
+        with pytest.raises(ConnectionRefusedError):
+            get(address, "/health")
 
 
 def test_a_server_can_be_stopped_during_startup(folder: Path) -> None:
@@ -209,26 +222,20 @@ def test_a_server_can_be_stopped_during_startup(folder: Path) -> None:
         server.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_server_leaves_no_worker_behind(folder: Path, number: signal.Signals) -> None:
+def test_a_server_that_is_interrupted_leaves_no_worker_behind(folder: Path) -> None:
     with running.server(folder, "--workers", WORKERS) as (server, address):
-        assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
+        assert get(address, "/health").status == 200
         workers = running.workers(server.pid)
         assert len(workers) == WORKERS
-        server.send_signal(number)
-        _, said = server.communicate(timeout=TIMEOUT_SECONDS)
-        assert (server.returncode, said.split()) == (0, ["stopped"])
+        server.send_signal(signal.SIGINT)
+        assert server.wait(TIMEOUT_SECONDS) == 0
+        assert said_at_the_end(server) == "stopped"
         assert not any(running.is_running(pid) for pid in workers)
 
 
-def test_workers_stop_when_their_supervisor_is_killed(folder: Path) -> None:
-    with running.server(folder, "--workers", WORKERS) as (server, address):
-        assert httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS).status_code == 200
-        workers = running.workers(server.pid)
-        server.kill()
-        until(lambda: not any(running.is_running(pid) for pid in workers))
-        with pytest.raises(httpx2.ConnectError):
-            httpx2.get(f"{address}/health", timeout=TIMEOUT_SECONDS)
+def said_at_the_end(server: subprocess.Popen[str]) -> str:
+    assert server.stderr is not None
+    return server.stderr.read().strip()
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the setting is glibc's")

@@ -46,7 +46,7 @@ def both_maps(fit: Fit) -> dict[str, Array]:
     return {lang: np.vstack([Z, fit.subword_maps[lang]]) for lang, Z in fit.maps.items()}
 
 
-@pytest.mark.parametrize("languages", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("languages", [1, 2, 4])
 @pytest.mark.parametrize("intercept", ["language", "shared"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("ridge", [0.1, 3.0])
@@ -144,13 +144,13 @@ def test_eigenvectors_are_eigenvectors_of_the_pencil() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("tol", [0.3, 1e-2, 1e-4])
-def test_single_precision_never_reports_more_energy_than_there_is(seed: int, tol: float) -> None:
+def test_single_precision_never_reports_more_energy_than_there_is(seed: int) -> None:
     blocks, labels = problem(3, 120, 150, 90, seed=seed, dtype=np.float32)
-    fit = reduced_rank_ridge(blocks, labels, rank=20, ridge=0.5, tol=tol, max_steps=60)
     _, exact = dense_maps(blocks, labels, rank=20, ridge=0.5, intercept="language")
-    assert fit.energy <= exact.sum() * (1 + 1e-6)
-    assert fit.energy >= exact.sum() * (0.8 if tol > 0.1 else 0.99)
+    for tol in (0.3, 1e-2, 1e-4):
+        fit = reduced_rank_ridge(blocks, labels, rank=20, ridge=0.5, tol=tol, max_steps=60)
+        assert fit.energy <= exact.sum() * (1 + 1e-6)
+        assert fit.energy >= exact.sum() * (0.8 if tol > 0.1 else 0.99)
 
 
 def test_energy_grows_with_every_step() -> None:
