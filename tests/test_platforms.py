@@ -19,6 +19,7 @@ import pytest
 
 import cr5
 from cr5 import Cr5
+from cr5.cli import run as run_command
 from cr5.cli.app import COMMANDS, load_command
 
 PACKAGE = Path(cr5.__file__).parent
@@ -307,20 +308,30 @@ def test_training_encoding_indexing_and_searching_need_nothing_that_windows_lack
     assert printed.splitlines()[-1] == "done"
 
 
-COMMAND = "import sys; from cr5.cli import main; main()"
+COMMAND = "from cr5.cli import main; main()"
+COMMANDS_IN_CP1252 = """
+    import json, sys
+    from cr5.cli import main
+
+    for arguments in json.loads(sys.argv[1]):
+        sys.argv[1:] = arguments
+        try:
+            main()
+        except SystemExit as ended:
+            assert not ended.code, arguments
+        print("END")
+"""
 
 
-def printed_in_cp1252(*arguments: object, **options: Any) -> str:
+def test_a_terminal_that_lacks_characters_shows_question_marks_and_the_same_json(
+    model_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    similar = ["similar", str(model_folder), madeup.word("bb", 3), "--lang", "bb", "--to", "cc"]
+    commands = [similar, ["info", str(model_folder)], [*similar, "--json"]]
     variables = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "PYTHONIOENCODING": "cp1252"}
-    return run(COMMAND, *arguments, env=variables, **{"encoding": "cp1252"} | options)
-
-
-def test_a_terminal_that_lacks_characters_shows_question_marks(model_folder: Path) -> None:
-    word = madeup.word("bb", 3)
-    assert "?" in printed_in_cp1252("similar", model_folder, word, "--lang", "bb", "--to", "cc")
-    assert "bb" in printed_in_cp1252("info", model_folder)
-
-
-def test_json_is_the_same_on_a_terminal_that_lacks_characters(model_folder: Path) -> None:
-    command = ("similar", model_folder, madeup.word("bb", 3), "--lang", "bb", "--to", "cc", "--json")
-    assert json.loads(printed_in_cp1252(*command)) == json.loads(run(COMMAND, *command))
+    printed = run(COMMANDS_IN_CP1252, json.dumps(commands), env=variables, encoding="cp1252")
+    words, facts, report, _ = printed.split("END\n")
+    assert "?" in words
+    assert "bb" in facts
+    assert run_command([*similar, "--json"]) == 0
+    assert json.loads(report) == json.loads(capsys.readouterr().out)
