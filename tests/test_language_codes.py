@@ -135,6 +135,7 @@ def test_a_model_of_an_earlier_version_answers_to_every_spelling(old: Path, trai
     assert Cr5.load(old, langs=[spelling, "sw"]).langs == ["cmn", "swh"]
 
 
+@pytest.mark.slow
 def test_an_index_of_an_old_model_takes_documents_in_every_spelling(
     old: Path, training: list[Document], tmp_path: Path
 ) -> None:

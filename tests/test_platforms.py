@@ -323,6 +323,7 @@ COMMANDS_IN_CP1252 = """
 """
 
 
+@pytest.mark.slow
 def test_a_terminal_that_lacks_characters_shows_question_marks_and_the_same_json(
     model_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -162,6 +162,7 @@ def test_contradicting_arguments_are_errors_before_anything_is_written(
     assert not index.exists()
 
 
+@pytest.mark.slow
 def test_after_an_interruption_the_command_says_how_to_resume(
     tmp_path: Path,
     model_folder: Path,

@@ -13,6 +13,8 @@ from cr5.evaluate.runs import REGIMES, Run
 from cr5.evaluate.tasks.reproduce import reproduce
 from cr5.features.tokeniser import Tokeniser
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"document_words": (5, 1000), "query_words": (5, 1000), "queries": 20, "low_resource": 60}
 CHANGES = {"rank": 30, "min_documents": 2}
 NAMES = {"aa": "da", "bb": "en", "cc": "vi"}

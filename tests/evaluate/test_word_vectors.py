@@ -227,6 +227,7 @@ def test_a_text_without_a_known_word_is_zero(space: WordSpace) -> None:
     assert space.embed(texts("aa", []), "aa").shape == (0, RANK)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_vectors_again() -> None:
     training = {name: speak(lang, np.arange(60)) for name, lang in {"dd": "aa", "en": "bb", "it": "cc"}.items()}
     once, again, other = (

@@ -40,7 +40,7 @@ VOCABULARIES = {lang: vocabulary(lang, texts[::2]) for lang, texts in TEXTS.item
 
 def excerpts(words: int) -> list[str]:
     """The beginnings of texts that no vocabulary is from, and some that say little about their language."""
-    found = [" ".join(text.split()[3 : 3 + words]) or text[:words] for texts in TEXTS.values() for text in texts[1::20]]
+    found = [" ".join(text.split()[3 : 3 + words]) or text[:words] for texts in TEXTS.values() for text in texts[1::40]]
     return [*found, "", "  123 ?", "CANE", "犬 dog", "\ud800 x", "Zażółć gęślą jaźń", "dog" * 500, "été " * 200]
 
 

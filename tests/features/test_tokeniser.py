@@ -85,6 +85,7 @@ def test_words_are_runs_of_letters_marks_digits_and_joiners_with_a_letter_or_dig
     assert words(text, segment=False) == slow_words(text)
 
 
+@pytest.mark.slow
 def test_every_character_of_the_basic_plane_separates_or_belongs_as_its_category_says() -> None:
     plane = [f"a{chr(c)}b" for c in range(0x10000) if not 0xD800 <= c < 0xE000 and is_comparable(chr(c))]
     assert len(plane) > 40_000
@@ -173,6 +174,7 @@ def test_words_of_other_scripts_do_not_depend_on_the_runs_beside_them(parts: lis
     assert words(" ".join(parts)) == [word for part in parts for word in words(part)]
 
 
+@pytest.mark.slow
 def test_the_fast_check_finds_every_character_of_a_script_without_spaces() -> None:
     every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     unspaced = [character for character in every if re.fullmatch(UNSPACED_RUN, character)]
@@ -269,6 +271,7 @@ def test_one_text_has_the_words_that_it_has_in_a_batch(text: str, lang: str, opt
     assert Tokeniser(**options).words(text, lang) == words(text, lang, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"lowercase": False}, {"normalise": False}, {"pretokenised": True}])
 def test_every_character_means_the_same_in_one_text_as_in_a_batch(options: dict[str, Any]) -> None:
     every = " ".join(f"a{chr(c)}b" for c in [*range(0x2_0000), 0x2_FA1D, 0xE_0100, 0xF_0000, 0x10_FFFF])

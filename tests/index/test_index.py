@@ -498,6 +498,7 @@ def test_reindexing_keeps_ids_and_readers_follow(
     reader.close()
 
 
+@pytest.mark.slow
 def test_readers_see_no_error_during_reindexing(index: Index, model_folder: Path, other_model: Path) -> None:
     index.add(FEW)
     failed, stop, answers = list[BaseException](), threading.Event(), [0]

@@ -60,6 +60,7 @@ def test_many_small_files_are_compacted(tmp_path: Path) -> None:
     assert max(files) == 4
 
 
+@pytest.mark.slow
 def test_the_ivf_index_is_extended_and_trained_again_after_doubling_or_many_deletions(tmp_path: Path) -> None:
     limits = LanceLimits(ann_min_rows=300, max_unindexed_rows=9)
     store = create(tmp_path, limits)

@@ -313,6 +313,7 @@ def test_any_characters_give_speeches_or_reported_errors(tmp_path: Path, signs: 
         assert document.text.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["txt", "xml"])
 @pytest.mark.parametrize("unit", ["<", "<a ", "<SPEAKER ", "<!--", '<a b="', "a=' ", "<a\n", "&", "\n<SPEAKER ID=1\n"])
 def test_time_is_linear(tmp_path: Path, form: str, unit: str) -> None:

@@ -385,6 +385,7 @@ def test_markup_placeholders_and_keys_are_removed(text: str, expected: str) -> N
     assert plain(text) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["<a ", "<a", "%(", "{{", "{%", "$(", "&a", "%1$", "%-0", "${ ", "(_a", "&#1"])
 def test_time_is_linear(unit: str) -> None:
     limit = 10 * seconds(lambda: plain(unit * 10_000)) + 0.1  # 4 times would be exact, 16 quadratic
@@ -561,6 +562,7 @@ def test_any_bytes_of_a_compiled_catalogue_give_messages_or_reported_errors(
                 list(read_mo(io.BytesIO(data), "x.mo", handle_error))
 
 
+@pytest.mark.slow
 def test_a_long_catalogue_takes_linear_time() -> None:
     def read_long(repeats: int) -> None:
         list(read_po(io.BytesIO(b'msgid "a"\n' + b'msgstr "b"\n' * repeats), "x.po"))

@@ -87,6 +87,7 @@ def test_an_empty_result_is_an_error_that_says_why_and_no_file_is_written(tmp_pa
     assert not output.exists()
 
 
+@pytest.mark.slow
 def test_the_command_of_a_new_source_needs_no_code_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -91,8 +91,8 @@ def kill(engine: DaskEngine, worker: str) -> None:
         (1, np.float64, "shared", True),
         (2, np.float64, "language", False),
         (2, np.float32, "shared", True),
-        (4, np.float64, "language", True),
-        (4, np.float32, "language", False),
+        (3, np.float64, "language", True),
+        (3, np.float32, "language", False),
     ],
 )
 def test_any_number_of_workers_gives_the_answer_of_one_machine(

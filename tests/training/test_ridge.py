@@ -134,6 +134,7 @@ def brute_force(given: Problem, ridge: float, shares: tuple[float, ...], seed: i
     return float(np.mean([value for value, _ in results])), float(np.mean([value for _, value in results]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_path_scores_and_chooses_as_independent_fits_would(seed: int) -> None:
     given = signal(concepts=400, seed=seed)

@@ -336,6 +336,7 @@ def test_arbitrary_bytes_give_rows_or_an_error(data: bytes) -> None:
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [

@@ -546,6 +546,7 @@ def test_arbitrary_bytes_instead_of_bz2_are_reported(tmp_path: Path, content: by
         assert skipped.total or len(content) < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [b"<page>", b"</page>", b"<page><title>", b"<page></page>", b"<", b"</mediawiki>"])
 def test_the_time_is_linear_for_any_text(tmp_path: Path, unit: bytes) -> None:
     def read_long(length: int) -> None:
