@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from properties import up_to
 
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.subwords import Subwords
@@ -85,7 +86,7 @@ def test_ngrams_and_their_weights_follow_the_formulas(weighting: Weighting) -> N
     np.testing.assert_allclose(subwords.squares, squares, rtol=1e-5)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=up_to(50), deadline=None)
 @given(st.lists(st.lists(words_of, min_size=1, max_size=4), min_size=1, max_size=8), st.integers(1, 30))
 def test_any_words_have_the_ngrams_of_the_formulas(drawn: list[list[str]], most: int) -> None:
     texts = [" ".join(words) for words in drawn]

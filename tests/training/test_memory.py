@@ -16,7 +16,7 @@ from cr5.training.engines import BlockInfo
 
 STATUS = Path("/proc/self/status")
 BUDGET = 540_000_000  # about the least that is allowed
-LANGUAGES, DOCUMENTS, WORDS, LENGTH, RANK = 2, 60_000, 90_000, 15, 120
+LANGUAGES, DOCUMENTS, WORDS, LENGTH, RANK = 2, 80_000, 120_000, 15, 120
 
 FIT = """
 import json, re, sys
@@ -67,7 +67,7 @@ def fitted(budget: int | None, scratch: Path) -> Any:
 @pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells a process how much memory it has used")
 def test_a_fit_stays_within_its_budget_and_finds_the_same(tmp_path: Path) -> None:
     facts = [BlockInfo(i, DOCUMENTS, WORDS, DOCUMENTS * LENGTH, "float32") for i in range(LANGUAGES)]
-    assert solver.memory_needed(facts, DOCUMENTS, RANK) > 1.5 * BUDGET
+    assert solver.memory_needed(facts, DOCUMENTS, RANK) > 2 * BUDGET
     scarce, plain = fitted(BUDGET, tmp_path), fitted(None, tmp_path)
     assert scarce["needed"] <= BUDGET < 0.75 * plain["needed"]
     assert scarce["eigenvalues"] == plain["eigenvalues"]

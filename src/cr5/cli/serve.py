@@ -65,9 +65,8 @@ def serve(
                 f"{'read' if read_only else 'read and change'} the index; set --api-key, or leave out --host"
             )
         total, langs = sum(counts.values()), ", ".join(counts) or "no language yet"
-        console.err.print(
-            f"serving {plural(total, 'document')} ({langs}) at {process.url(listening)} (Ctrl-C stops it)"
-        )
+        served = f"{plural(total, 'document')} ({langs})"
+        console.err.print(f"serving {served} at {process.url(listening)} (Ctrl-C stops it)", soft_wrap=True)
         process.serve(listening, index, settings, workers)
     console.err.print("stopped")
 
