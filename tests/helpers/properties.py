@@ -7,4 +7,4 @@ QUICK_EXAMPLES = 15  # in make test-fast
 
 def up_to(examples: int) -> int:
     """A number of examples, limited in make test-fast: a number that a test names would override its profile."""
-    return min(examples, QUICK_EXAMPLES) if settings.default.max_examples == QUICK_EXAMPLES else examples
+    return min(examples, QUICK_EXAMPLES) if settings().max_examples == QUICK_EXAMPLES else examples
