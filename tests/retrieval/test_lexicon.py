@@ -71,6 +71,14 @@ def test_a_lexicon_has_the_ten_best_translations_with_their_probabilities(
     assert lexicon.matrix[[3]].toarray()[0, lexicon.indices[3, 0]] == lexicon.probabilities[3, 0]
 
 
+def test_only_the_most_frequent_words_are_used() -> None:
+    source, target = made_up(60), made_up(90, seed=1)
+    first = [WordVectors(language.words[:40], language.vectors[:40]) for language in (source, target)]
+    expected, found = make_lexicon(*first), make_lexicon(source, target, max_words=40)
+    np.testing.assert_array_equal(found.matrix.toarray(), expected.matrix.toarray())
+    assert found.source_words == expected.source_words
+
+
 def test_fewer_words_than_ten_are_all_translations_and_no_words_have_none() -> None:
     source, few, none = made_up(5), made_up(3, seed=1), WordVectors([], np.zeros((0, 8), np.float32))
     assert make_lexicon(source, few).indices.shape == (5, 3)

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import shutil
+from functools import partial
 from pathlib import Path
 
 import madeup
@@ -63,6 +64,17 @@ def test_a_lexicon_is_kept_beside_the_model(saved: Path, model: Cr5, monkeypatch
     assert (loaded.source_words, loaded.target_words) == (model.words("aa"), model.words("bb"))
 
 
+def test_a_lexicon_of_the_most_frequent_words_is_the_same_when_it_is_read(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cr5.retrieval.lexicon.make_lexicon", partial(make_lexicon, max_words=20))
+    made, loaded = (Cr5.load(saved).lexicon("aa", "bb") for _ in range(2))
+    assert same(made, loaded)
+    assert len(loaded.source_words) == 20
+    assert made.translations(made.source_words[19]) == loaded.translations(made.source_words[19])
+    assert Cr5.load(saved).translate_words(Cr5.load(saved).words("aa")[20:21], "aa", "bb") == [[]]
+
+
 def test_a_lexicon_of_another_model_is_not_used(saved: Path, documents: list[Document]) -> None:
     old = Cr5.load(saved).lexicon("aa", "bb")
     path = lexicon_path(saved, "aa", "bb")
@@ -92,7 +104,7 @@ def test_arrays_that_do_not_fit_the_vocabularies_are_not_read(tmp_path: Path) ->
     unfit: list[tuple[Ints, Array]] = [
         (np.full((3, 2), 4, np.int32), half),
         (np.full((3, 2), -1, np.int32), half),
-        (np.zeros((2, 2), np.int32), half[:2]),
+        (np.zeros((4, 2), np.int32), np.full((4, 2), 0.5, np.float16)),
         (np.zeros((3, 1), np.int32), half),
         (np.zeros((3, 2), np.int64), half),
         (np.zeros((3, 2), np.int32), half.astype(np.float32)),

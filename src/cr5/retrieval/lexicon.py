@@ -27,6 +27,7 @@ from cr5.retrieval.vectors import unit_rows
 
 TRANSLATIONS = 10
 """The number of translations that a lexicon keeps for each word."""
+MAX_WORDS = 100_000  # of each language: all pairs of them take a minute on two cores, and more words take longer
 ALIGNED_TRANSLATIONS = 30  # among which pairs of documents choose
 NOISE = 3.0  # the weight of words that the other document does not explain, in the unit of a source word
 NGRAM_LENGTHS = (2, 5)
@@ -90,13 +91,16 @@ def make_lexicon(
     string_weight: float = 0.3,
     temperature: float = 0.1,
     transliterate: bool = False,
+    max_words: int = MAX_WORDS,
     sizes: BlockSizes | None = None,
 ) -> Lexicon:
     """The lexicon from one language to another.
 
     With ``transliterate``, words are compared by their spelling in Latin letters; otherwise, words in different scripts
-    have nothing in common. The products of all words are computed in blocks, of ``sizes.candidates`` target words each.
+    have nothing in common. The products of all words are computed in blocks, of ``sizes.candidates`` target words each;
+    only the first ``max_words`` of each language are used, which are the most frequent ones of a model.
     """
+    source, target = (WordVectors(words[:max_words], vectors[:max_words]) for words, vectors in (source, target))
     number = TRANSLATIONS if pairs is None else ALIGNED_TRANSLATIONS
     ngrams = _ngram_rows(source.words, target.words, transliterate) if string_weight else None
     indices, scores = _best_translations(source, target, ngrams, number, string_weight, sizes or BlockSizes())

@@ -69,7 +69,7 @@ def _read_or_make(
     path, digest = lexicon_path(folder.path, source, target), f"{RECIPE} {folder.digest(source, target)}"
     arrays = read_lexicon(path, digest, (len(words(source)), len(words(target))))
     if arrays is not None:
-        return Lexicon(words(source), words(target), *arrays)
+        return Lexicon(words(source)[: len(arrays[0])], words(target), *arrays)
     lexicon = make()
     write_lexicon(path, digest, lexicon.indices, lexicon.probabilities)
     return lexicon

@@ -22,7 +22,7 @@ def lexicon_path(folder: Path, source: str, target: str) -> Path:
 
 
 def read_lexicon(path: Path, digest: str, sizes: tuple[int, int]) -> tuple[Ints, Array] | None:
-    """The indices and probabilities, or None if there are none that fit the digest and the two vocabularies."""
+    """The indices and probabilities of the first words, or None if none fit the digest and the vocabularies."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -33,7 +33,7 @@ def read_lexicon(path: Path, digest: str, sizes: tuple[int, int]) -> tuple[Ints,
     except (OSError, SafetensorError):
         return None
     has_type = indices.dtype == np.int32 and probabilities.dtype == np.float16
-    has_shape = indices.ndim == 2 and indices.shape == probabilities.shape and len(indices) == sizes[0]
+    has_shape = indices.ndim == 2 and indices.shape == probabilities.shape and len(indices) <= sizes[0]
     in_range = has_type and has_shape and (not indices.size or (indices.min() >= 0 and indices.max() < sizes[1]))
     return (indices, probabilities) if in_range else None
 
