@@ -8,21 +8,16 @@ held-out concepts) and test. Beside it: the words of the language that the model
 tokens that these cover, and P@1 by the tokens that two languages share, which needs no training.
 """
 
-import argparse
-import json
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cr5.corpus.inputs import in_batches
 from cr5.features.tfidf import NO_LIMIT, Weighting, make_vocabulary, merge_frequencies, word_frequencies
 from cr5.retrieval.top_k import counterpart_ranks
-from cr5.settings import make_settings
-from cr5.training.counted_corpus import CountedCorpus, count_corpus
+from cr5.training.counted_corpus import CountedCorpus
 from data import say
-from short_texts import SOURCES, Rule, documents, fit, ranks_of, split
+from short_texts import SOURCES, Rule, fit, ranks_of, run, split
 
 SIZES = (10, 20, 50, 100, 200, 500, 1_000, 2_000, 4_000)
 CORPORA = ("speeches", "sentences", "msdocs", "libreoffice-help", "ddtp", "builtin")
@@ -83,17 +78,5 @@ def measure(name: str, corpus: CountedCorpus, seed: int) -> dict[str, Any]:
     return {"benchmark": "few documents", "corpus": name, "seed": seed, "lang": lang, "floor": floor, "sizes": lines}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder with the corpora")
-    parser.add_argument("--corpora", nargs="+", choices=SOURCES, default=CORPORA)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    given = parser.parse_args()
-    for name in given.corpora:
-        corpus = count_corpus(in_batches(documents(given.data, SOURCES[name])), make_settings().tokeniser)
-        for seed in given.seeds:
-            print(json.dumps(measure(name, corpus, seed)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    run(measure, __doc__, CORPORA)

@@ -12,7 +12,7 @@ percent by CSLS, mean of all directions: of all queries, of short ones (fewer th
 import argparse
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
@@ -237,10 +237,13 @@ def measure(name: str, corpus: CountedCorpus, seed: int) -> dict[str, Any]:
     return {"benchmark": "short texts", "corpus": name, "seed": seed} | facts | {"rules": results}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run(
+    measure: Callable[[str, CountedCorpus, int], dict[str, Any]], description: str | None, corpora: Sequence[str]
+) -> None:
+    """Measure the corpora and seeds that the command line names, one JSON line for each."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder with the corpora")
-    parser.add_argument("--corpora", nargs="+", choices=SOURCES, default=list(SOURCES))
+    parser.add_argument("--corpora", nargs="+", choices=SOURCES, default=corpora)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     given = parser.parse_args()
     for name in given.corpora:
@@ -250,4 +253,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(measure, __doc__, list(SOURCES))
