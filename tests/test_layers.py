@@ -18,7 +18,7 @@ LAYERS = [
     ["corpus"],
     ["features"],
     ["settings", "sources", "retrieval"],
-    ["training"],
+    ["training", "language_encoder"],
     ["model"],
     ["model_training", "evaluate", "index"],
     ["server", "integrations"],

@@ -18,15 +18,14 @@ from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import Texts, code_list, one_or_several, one_text, text_list
 from cr5.errors import Cr5Error, Interrupted, NotFittedError, one_of, whole_number
-from cr5.features.counts import WordCounts, count_words
+from cr5.features.counts import count_words
 from cr5.features.language_guess import GuesserCache, LanguageGuesser
-from cr5.features.tfidf import Vocabulary
-from cr5.features.tokeniser import Tokens
+from cr5.language_encoder import Coverage, LanguageEncoder
 from cr5.language_map import LanguageMap
 from cr5.progress import ProgressCallback, no_progress, stop_on_interrupt
 from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
 from cr5.retrieval.lexicon_cache import LexiconCache
-from cr5.retrieval.vectors import document_vectors, row_products
+from cr5.retrieval.vectors import row_products
 from cr5.settings import (
     Metric,
     Rank,
@@ -53,7 +52,8 @@ SHORT_CHARACTERS = 2000  # of few texts together
 class EncodedText(NamedTuple):
     """A text of one language: its tokens in order, its unit vector (rank), and the share of known tokens.
 
-    The vector is all zeros if the model knows none of the tokens; ``coverage`` is 0 for a text without tokens.
+    The vector is all zeros if none of the tokens is known or has a known n-gram; ``coverage`` is 0 for a text without
+    tokens.
     """
 
     tokens: list[str]
@@ -107,7 +107,7 @@ class Cr5:
         self._given = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
         self._report: dict[str, Any] = {}
         self._trained: dict[str, LanguageMap] | ModelFolder = {}
-        self._vocabularies: dict[str, Vocabulary] = {}
+        self._encoders: dict[str, LanguageEncoder] = {}
         self._guessers, self._lexicons = GuesserCache(), LexiconCache()
         self._lock = Lock()
 
@@ -131,9 +131,7 @@ class Cr5:
         """The whole model, with every language in memory: a copy does not depend on the files of this one."""
         plain = {}
         for lang in self.langs:
-            language = self._language(lang)  # whose arrays may be mapped from a file
-            arrays = (np.asarray(array) for array in (language.idf, language.map, language.offset))
-            plain[lang] = LanguageMap(language.words, *arrays)
+            plain[lang] = self._language(lang).in_memory()
         return {"settings": self.settings, "given": self._given, "report": self._report, "languages": plain}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -233,7 +231,7 @@ class Cr5:
                 should_stop=should_stop,
             )
         self._trained, self._report = languages, report | {"versions": _versions()}
-        self._vocabularies, self._guessers, self._lexicons = {}, GuesserCache(), LexiconCache()
+        self._encoders, self._guessers, self._lexicons = {}, GuesserCache(), LexiconCache()
         if report["interrupted"]:
             warnings.warn(_interruption(report, self.settings.tol), Interrupted, stacklevel=2)
         return self
@@ -243,7 +241,8 @@ class Cr5:
 
         ``texts`` may be any sequence of strings, an array of NumPy or Arrow, or a column of a DataFrame. ``lang`` is
         the language of all texts, or one for each; where it is None, it is guessed (see ``guess_languages``).
-        Texts of any length are encoded in full. The vector of a text without a known word is zero.
+        Texts of any length are encoded in full. Words outside the vocabulary are encoded by their n-grams; the vector
+        of a text without a known word or n-gram is zero.
         """
         if isinstance(texts, str):
             return self.encode([texts], lang)[0]  # type: ignore[no-any-return]
@@ -265,24 +264,36 @@ class Cr5:
     def coverage(self, texts: Texts, lang: str | Iterable[str | None] | None = None) -> Array: ...
 
     def coverage(self, texts: str | Texts, lang: str | Iterable[str | None] | None = None) -> float | Array:
-        """The share of each text's tokens that the model knows, 0 for an empty text; arguments as in ``encode``."""
+        """The share of each text's tokens that are words of the vocabulary; arguments as in ``encode``.
+
+        It is 0 for an empty text. ``coverage_parts`` tells which of the other tokens have vectors.
+        """
         if isinstance(texts, str):
             return float(self.coverage([texts], lang)[0])
-        texts = text_list(texts)
+        return self.coverage_parts(texts, lang).known
+
+    def coverage_parts(self, texts: Texts, lang: str | Iterable[str | None] | None = None) -> Coverage:
+        """The shares of each text's tokens that the model knows, encodes by their n-grams, and does not know.
+
+        Arguments are as in ``encode``; the three arrays add up to 1, or to 0 for an empty text.
+        """
+        texts, tokeniser = text_list(texts), self.settings.tokeniser
         if isinstance(lang, str):
             lang = self.find_language(lang)
-            return self._coverage(self.settings.tokeniser(texts, lang), lang)
-        result = np.empty(len(texts), np.float32)
+            return self._encoder(lang).coverage(tokeniser(texts, lang))
+        result = Coverage(*np.empty((3, len(texts)), np.float32))
         for code, rows in self._rows_by_language(texts, lang).items():
-            result[rows] = self._coverage(self.settings.tokeniser([texts[row] for row in rows], code), code)
+            parts = self._encoder(code).coverage(tokeniser([texts[row] for row in rows], code))
+            for whole, part in zip(result, parts, strict=True):
+                whole[rows] = part
         return result
 
     def encode_text(self, text: str, lang: str) -> EncodedText:
         """Tokenise a text once, for its vector as in ``encode`` and its coverage as in ``coverage``."""
         lang = self.find_language(lang)
-        index, words = self._vocabulary(lang).index, self.settings.tokeniser.words(one_text(text), lang)
-        coverage = np.float32(sum(word in index for word in words) / max(len(words), 1))
-        return EncodedText(words, self._vector(words, lang), float(coverage))
+        encoder, words = self._encoder(lang), self.settings.tokeniser.words(one_text(text), lang)
+        known = sum(word in encoder.vocabulary.index for word in words)
+        return EncodedText(words, encoder.vector(words), float(np.float32(known / max(len(words), 1))))
 
     def words(self, lang: str) -> list[str]:
         """A language's vocabulary, most frequent word first."""
@@ -315,7 +326,7 @@ class Cr5:
         lang, to = self.find_language(lang), self.find_language(to)
         k, source, target = whole_number("k", k), self._language(lang), self._language(to)
         tokens = self.settings.tokeniser(text_list([word], "word"), lang).words
-        row = self._vocabulary(lang).index.get(tokens[0]) if len(tokens) == 1 else None
+        row = self._encoder(lang).vocabulary.index.get(tokens[0]) if len(tokens) == 1 else None
         if row is None:
             raise Cr5Error(
                 f"{word!r} is not one of the {len(source.words):,} words known in {lang}; "
@@ -350,8 +361,15 @@ class Cr5:
 
     def explain(self, text_a: str, lang_a: str, text_b: str, lang_b: str, k: int = 10) -> Explanation:
         """The words that make two texts similar, with their contributions to the cosine."""
-        parts = self._parts(one_text(text_a, "text_a"), lang_a), self._parts(one_text(text_b, "text_b"), lang_b)
-        return explain_vectors(*parts, whole_number("k", k))
+        parts_a, parts_b = (
+            self._parts(one_text(text_a, "text_a"), lang_a),
+            self._parts(one_text(text_b, "text_b"), lang_b),
+        )
+        return explain_vectors(parts_a, parts_b, whole_number("k", k))
+
+    def _parts(self, text: str, lang: str) -> VectorParts:
+        lang = self.find_language(lang)
+        return self._encoder(lang).parts(self.settings.tokeniser.words(text, lang))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder; an earlier model in it is replaced atomically."""
@@ -378,15 +396,14 @@ class Cr5:
         lang = self.find_language(lang)
         return self._trained[lang] if isinstance(self._trained, dict) else self._trained.language(lang)
 
-    def _vocabulary(self, lang: str) -> Vocabulary:
-        if lang not in self._vocabularies:
+    def _encoder(self, lang: str) -> LanguageEncoder:
+        if lang not in self._encoders:
             with self._lock:  # of several threads, only one makes it
-                if lang not in self._vocabularies:
-                    language = self._language(lang)
-                    vocabulary = Vocabulary(language.words, language.idf, self.settings.weighting)
-                    vocabulary.index  # noqa: B018 - computed now, not by every thread
-                    self._vocabularies[lang] = vocabulary
-        return self._vocabularies[lang]
+                if lang not in self._encoders:
+                    encoder = LanguageEncoder(self._language(lang), self.settings.weighting)
+                    encoder.vocabulary.index  # noqa: B018 - computed now, not by every thread
+                    self._encoders[lang] = encoder
+        return self._encoders[lang]
 
     def _codes(self, texts: list[str], langs: Iterable[str | None] | None) -> list[str | None]:
         """The given language of each text, None where it is to be guessed."""
@@ -422,7 +439,7 @@ class Cr5:
         if len(texts) <= FEW_TEXTS and sum(map(len, texts)) <= SHORT_CHARACTERS:
             langs = [guess.lang for guess in self.guess_languages(texts)] if None in codes else map(str, codes)
             for i, (text, lang) in enumerate(zip(texts, langs, strict=True)):
-                result[i] = self._vector(tokeniser.words(text, lang), lang)
+                result[i] = self._encoder(lang).vector(tokeniser.words(text, lang))
             return result
         for i in range(0, len(texts), CHUNK_TEXTS):
             chunk, langs = texts[i : i + CHUNK_TEXTS], [str(code) for code in codes[i : i + CHUNK_TEXTS]]
@@ -433,34 +450,8 @@ class Cr5:
                 counts = dict.fromkeys(langs, count_words(chunk, langs[0], tokeniser))
             for lang, rows in _positions(langs).items():
                 own = counts[lang] if len(rows) == len(chunk) else counts[lang].select_rows(rows).drop_unused_words()
-                result[i + rows] = self._vectors(own, lang)
+                result[i + rows] = self._encoder(lang).vectors(own)
         return result
-
-    def _vectors(self, counts: WordCounts, lang: str) -> Array:
-        language = self._language(lang)
-        return document_vectors(self._vocabulary(lang).transform(counts), language.map, language.offset)
-
-    def _vector(self, words: Sequence[str], lang: str) -> Array:
-        """The tokens of one text -> what ``_vectors`` computes for it in a batch."""
-        language = self._language(lang)
-        row = self._vocabulary(lang).transform_words(words)
-        return np.asarray(document_vectors(row, language.map, language.offset)[0])
-
-    def _coverage(self, tokens: Tokens, lang: str) -> Array:
-        index = self._vocabulary(lang).index
-        is_known = np.array([word in index for word in tokens.words], bool)
-        known_before = np.concatenate([[0], np.cumsum(is_known[tokens.ids])])
-        known = np.diff(known_before[tokens.offsets])
-        return np.asarray(known / np.maximum(np.diff(tokens.offsets), 1), np.float32)
-
-    def _parts(self, text: str, lang: str) -> VectorParts:
-        lang = self.find_language(lang)
-        language = self._language(lang)
-        X = self._vocabulary(lang).transform_words(self.settings.tokeniser.words(text, lang))
-        summands = X.data[:, None] * language.map[X.indices]
-        vector = summands.sum(axis=0) - language.offset if X.nnz else np.zeros(self.rank, np.float32)
-        norm = float(np.linalg.norm(vector)) or 1.0
-        return VectorParts([language.words[i] for i in X.indices], summands / norm, vector / norm)
 
 
 _NOT_FITTED = "the model is not fitted yet, it has no languages; fit the model first"

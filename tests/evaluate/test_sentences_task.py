@@ -112,7 +112,7 @@ def test_the_space_of_a_model_encodes_as_the_model_does(model: Cr5) -> None:
     other = Cr5(**madeup.SETTINGS | {"seed": 1}).fit(madeup.split(madeup.corpus())[0])
     assert model_space(other).report["signature"].split("|")[0] != space.report["signature"].split("|")[0]
     assert "eigenvalues" not in space.report
-    assert list(model_space(model, ["bb"]).features) == ["bb"]
+    assert list(model_space(model, ["bb"]).encoders) == ["bb"]
 
 
 def texts(strings: list[str], lang: str) -> TokenisedTexts:
@@ -135,7 +135,7 @@ def test_recomputed_idf_follows_the_formula_of_the_model(preset: str) -> None:
     assert other.words("aa") == space.words("aa")
     assert other.languages["bb"] is space.languages["bb"]
     np.testing.assert_array_equal(other.word_vectors("aa"), space.word_vectors("aa"))
-    assert other.features["aa"].weighting == space.features["aa"].weighting
+    assert other.encoders["aa"].vocabulary.weighting == space.encoders["aa"].vocabulary.weighting
 
 
 class Norwegian(Space):

@@ -77,7 +77,7 @@ def test_a_cluster_learns_the_model_that_one_machine_learns(
     np.testing.assert_allclose(there.report["eigenvalues"], here.report["eigenvalues"], rtol=1e-4)
     for lang in here.langs:
         assert there.words(lang) == here.words(lang)
-        np.testing.assert_array_equal(there._vocabulary(lang).idf, here._vocabulary(lang).idf)
+        np.testing.assert_array_equal(there._language(lang).idf, here._language(lang).idf)
         assert there.report["languages"][lang] == here.report["languages"][lang]
     notes = [p.note for p in seen if p.stage == "fit"]
     assert all("energy" in note and "columns multiplied" in note for note in notes)

@@ -5,12 +5,16 @@ import numpy as np
 from cr5._typing import Array, Sparse
 
 
-def document_vectors(X: Sparse, map: Array, offset: Array) -> Array:  # noqa: A002
+def document_vectors(X: Sparse, map: Array, offset: Array, further: Array | None = None) -> Array:  # noqa: A002
     """X map - offset, every row at unit length; a document without words becomes 0.
 
-    X: documents x words; map: words x rank.
+    X: documents x words; map: words x rank; further: the rows of the map for further columns of X, if it has any.
     """
-    vectors = np.asarray(X @ map)
+    if further is None or not len(further):
+        vectors = np.asarray(X @ map)
+    else:
+        vectors = np.asarray(X[:, : len(map)] @ map)
+        vectors += X[:, len(map) :] @ further
     vectors -= offset
     vectors[X.indptr[1:] == X.indptr[:-1]] = 0
     vectors /= _lengths(vectors)

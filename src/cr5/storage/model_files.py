@@ -1,4 +1,5 @@
-"""A model on disk: a folder with ``model.json`` and, for each language, a safetensors file and a list of words.
+"""A model on disk: a folder with ``model.json`` and, for each language, a safetensors file, a list of words and, if the
+model has them, a list of n-grams.
 
 Every file except ``model.json`` is named after its content, so saving changes nothing until it replaces ``model.json``
 in one step: after a crash before that, the old model is there, and after a crash later, the new one.
@@ -19,14 +20,14 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.errors import ModelFileError, format_bytes, reason
-from cr5.language_map import LanguageMap
+from cr5.language_map import LanguageMap, SubwordMap
 from cr5.storage.atomic import atomic_path, discard, remove_new_folders, replace, sync
 from cr5.storage.lexicon_files import FOLDER as LEXICONS
 from cr5.storage.locks import locked
 from cr5.storage.targets import check_writable
 
-FORMAT = 1
-"""The version of the layout that is written and read."""
+FORMAT = 2
+"""The version of the layout that is written; format 1, which had no n-grams, is read too."""
 
 _KIND = "cr5 model"
 _MANIFEST = "model.json"
@@ -34,6 +35,8 @@ _LOCK = ".lock"
 _SAVING = ".saving"
 _CODE_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
 _FILE_PATTERN = re.compile(r"[A-Za-z0-9_-]+-[0-9a-f]{12}\.(safetensors|txt)")
+_MAPS = {"map", "subword_map"}
+_DTYPES = {"float32": "F32", "float16": "F16"}  # as safetensors names them
 _REMEDY = "restore it or save the model again"
 
 
@@ -50,6 +53,20 @@ class _Entry(NamedTuple):
     rank: int
     tensors: _File
     vocabulary: _File
+    ngram_count: int = 0
+    ngrams: _File | None = None
+
+    @property
+    def files(self) -> list[_File]:
+        return [file for file in (self.tensors, self.vocabulary, self.ngrams) if file]
+
+
+class LanguageSize(NamedTuple):
+    """The words and n-grams of a language in a model, and the bytes of its files."""
+
+    words: int
+    ngrams: int
+    bytes: int
 
 
 class ModelFolder:
@@ -66,6 +83,13 @@ class ModelFolder:
         """The languages that were opened."""
         return list(self._entries)
 
+    def sizes(self) -> dict[str, LanguageSize]:
+        """How large each language is."""
+        return {
+            lang: LanguageSize(entry.word_count, entry.ngram_count, sum(file.bytes for file in entry.files))
+            for lang, entry in self._entries.items()
+        }
+
     def language(self, lang: str) -> LanguageMap:
         """The map of a language, read and checked once; its arrays are read-only views of the file."""
         with self._locks[lang]:
@@ -77,7 +101,8 @@ class ModelFolder:
         """The vocabulary of a language, read and checked once; its tensors, which are much larger, are not read."""
         with self._locks[lang]:
             if lang not in self._words:
-                self._words[lang] = _read_words(self.path, self._entries[lang])
+                entry = self._entries[lang]
+                self._words[lang] = _read_strings(self.path, entry.vocabulary, entry.word_count, "words")
             return self._words[lang]
 
     def digest(self, *langs: str) -> str:
@@ -107,8 +132,8 @@ def open_model(
             entries = wanted
         try:
             for entry in entries.values():
-                _check_size(path, entry.tensors)
-                _check_size(path, entry.vocabulary)
+                for file in entry.files:
+                    _check_size(path, file)
         except ModelFileError:
             if _read_manifest(path) == manifest:
                 raise
@@ -148,7 +173,9 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
         remove_new_folders(new, path / _LOCK)
         if not isinstance(error, OSError):
             raise
-        size = format_bytes(sum(language.map.nbytes for language in languages.values()))
+        size = format_bytes(
+            sum(array.nbytes for language in languages.values() for array in _arrays(language).values())
+        )
         raise ModelFileError(
             f"{path}: the model of {size} cannot be saved, {reason(error)}; make room, or save it elsewhere"
         ) from error
@@ -161,19 +188,21 @@ def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, Languag
 
     saving = path / _SAVING  # a folder, because the safetensors library creates temporary files itself
     saving.mkdir()
-    words, tensors = saving / "words.txt", saving / "tensors.safetensors"
-    entries = {}
+    strings, tensors = saving / "strings.txt", saving / "tensors.safetensors"
+    entries: dict[str, dict[str, Any]] = {}
     for lang, language in languages.items():
-        words.write_bytes("".join(f"{word}\n" for word in language.words).encode())
+        files, entry = {}, {"words": len(language.words), "rank": language.offset.size}
+        lists = {"words": language.words} | ({"ngrams": language.subwords.ngrams} if language.subwords else {})
+        for name, items in lists.items():
+            strings.write_bytes("".join(f"{item}\n" for item in items).encode())
+            mode = strings.stat().st_mode
+            files[name] = _move_to_content_name(strings, path, lang)._asdict()
+            entry[name] = len(items)
         # The library ignores strides, and creates files that only the owner may read.
-        arrays = {name: np.ascontiguousarray(getattr(language, name)) for name in ("idf", "map", "offset")}
-        write_tensors(arrays, tensors)
-        tensors.chmod(words.stat().st_mode)
-        files = {
-            "tensors": _move_to_content_name(tensors, path, lang)._asdict(),
-            "words": _move_to_content_name(words, path, lang)._asdict(),
-        }
-        entries[lang] = {"words": len(language.words), "rank": language.offset.size, "files": files}
+        write_tensors({name: np.ascontiguousarray(array) for name, array in _arrays(language).items()}, tensors)
+        tensors.chmod(mode)
+        files["tensors"] = _move_to_content_name(tensors, path, lang)._asdict()
+        entries[lang] = entry | {"files": files}
     content = {"format": FORMAT, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": metadata}
     sync(path)  # the names of the other files must survive a power failure before model.json refers to them
     with atomic_path(path / _MANIFEST, temporary=saving / _MANIFEST) as file:  # replaces the old model
@@ -205,7 +234,7 @@ def _remove_stale_files(path: Path) -> None:
         entries = _check_manifest(path, _read_manifest(path))[1] if (path / _MANIFEST).is_file() else {}
     except ModelFileError:
         return  # a damaged model.json may still be repaired by hand, as long as its files exist
-    mentioned = {file.name for entry in entries.values() for file in (entry.tensors, entry.vocabulary)}
+    mentioned = {file.name for entry in entries.values() for file in entry.files}
     for file in list(path.iterdir()):
         if _FILE_PATTERN.fullmatch(file.name) and file.name not in mentioned and file.is_file():
             discard(file)
@@ -245,23 +274,47 @@ def _check_language(lang: str, language: LanguageMap) -> None:
     words, rank = language.words, language.offset.size
     if not words or not rank:
         raise ModelFileError(f"language {lang} has {len(words)} words and rank {rank}; both must be at least 1")
-    for name, shape in _shapes(len(words), rank).items():
-        array = getattr(language, name)
-        if array.dtype != np.float32 or array.shape != shape:
-            raise ModelFileError(f"{name} of {lang} is {array.dtype} {array.shape}; make it float32 {shape}")
-        if name != "map" and not np.isfinite(array).all():  # the map is too large to check
+    arrays, ngrams = _arrays(language), language.subwords.ngrams if language.subwords else []
+    for name, (kind, shape) in _tensors(len(words), rank, len(ngrams)).items():
+        array = arrays[name]
+        if array.dtype != kind or array.shape != shape:
+            raise ModelFileError(f"{name} of {lang} is {array.dtype} {array.shape}; make it {kind} {shape}")
+        if name not in _MAPS and not np.isfinite(array).all():  # the maps are too large to check
             raise ModelFileError(f"{name} of {lang} is not finite; check the training data")
+    _check_strings("word", words, lang)
+    _check_strings("n-gram", ngrams, lang)
+
+
+def _check_strings(kind: str, strings: list[str], lang: str) -> None:
     seen: set[str] = set()
-    for word in words:
-        if word.encode(errors="replace").decode().split() != [word]:
-            raise ModelFileError(f"word {word!r} of {lang} is empty, has white space or is not Unicode; drop it")
-        if word in seen:
-            raise ModelFileError(f"word {word!r} of {lang} occurs twice; keep one of them")
-        seen.add(word)
+    for string in strings:
+        if string.encode(errors="replace").decode().split() != [string]:
+            raise ModelFileError(f"{kind} {string!r} of {lang} is empty, has white space or is not Unicode; drop it")
+        if string in seen:
+            raise ModelFileError(f"{kind} {string!r} of {lang} occurs twice; keep one of them")
+        seen.add(string)
 
 
-def _shapes(words: int, rank: int) -> dict[str, tuple[int, ...]]:
-    return {"idf": (words,), "map": (words, rank), "offset": (rank,)}
+def _arrays(language: LanguageMap) -> dict[str, Array]:
+    """The tensors of a language by their names in the file."""
+    arrays = {"idf": language.idf, "map": language.map, "offset": language.offset}
+    if (own := language.subwords) is None:
+        return arrays
+    further = {"weights": own.weights, "map": own.map, "unit": own.unit, "squares": own.squares}
+    return arrays | {f"subword_{name}": array for name, array in further.items()}
+
+
+def _tensors(words: int, rank: int, ngrams: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The type and shape of each tensor of a language."""
+    tensors = {"idf": ("float32", (words,)), "map": ("float32", (words, rank)), "offset": ("float32", (rank,))}
+    if not ngrams:
+        return tensors
+    return tensors | {
+        "subword_weights": ("float32", (ngrams,)),
+        "subword_map": ("float16", (ngrams, rank)),
+        "subword_unit": ("float32", (1,)),
+        "subword_squares": ("float32", (words,)),
+    }
 
 
 def _dump(content: dict[str, Any], **layout: Any) -> bytes:
@@ -295,7 +348,7 @@ def _parse_manifest(path: Path, manifest: bytes) -> dict[str, Any]:
     if kind != _KIND:
         raise ModelFileError(f"{path / _MANIFEST} is of kind {kind!r}, not {_KIND!r}; name a folder that cr5 saved")
     if isinstance(number, int) and number > FORMAT:
-        versions = f"format {number}, this version reads {FORMAT}"
+        versions = f"format {number}, this version reads formats up to {FORMAT}"
         raise ModelFileError(f"{path} was written by a newer cr5 ({versions}); upgrade cr5")
     return content
 
@@ -304,18 +357,18 @@ def _check_manifest(path: Path, manifest: bytes) -> tuple[dict[str, Any], dict[s
     """model.json -> metadata and languages, verified by the digest."""
     content = _parse_manifest(path, manifest)
     try:
-        if content.pop("sha256") != _digest(content) or content["format"] != FORMAT:
+        if content.pop("sha256") != _digest(content) or content["format"] not in (1, FORMAT):
             raise ValueError("sha256")
         return content["header"], {lang: _entry(**entry) for lang, entry in content["languages"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{path / _MANIFEST} has been edited or damaged; {_REMEDY}") from error
 
 
-def _entry(words: int, rank: int, files: dict[str, dict[str, Any]]) -> _Entry:
-    tensors, vocabulary = _File(**files["tensors"]), _File(**files["words"])
-    if not _FILE_PATTERN.fullmatch(tensors.name) or not _FILE_PATTERN.fullmatch(vocabulary.name):
+def _entry(words: int, rank: int, files: dict[str, dict[str, Any]], ngrams: int = 0) -> _Entry:
+    parts = {name: _File(**file) for name, file in files.items()}
+    if not all(_FILE_PATTERN.fullmatch(file.name) for file in parts.values()):
         raise ValueError("name")  # it could point outside the folder
-    return _Entry(words, rank, tensors, vocabulary)
+    return _Entry(words, rank, parts["tensors"], parts["words"], ngrams, parts["ngrams"] if ngrams else None)
 
 
 def _check_size(path: Path, file: _File) -> None:
@@ -340,36 +393,42 @@ def _open_checked(path: Path, file: _File) -> BinaryIO:
     return opened
 
 
-def _read_words(path: Path, entry: _Entry) -> list[str]:
-    with _open_checked(path, entry.vocabulary) as file:
-        words = file.read().decode(errors="replace").split("\n")
-    if words.pop() or len(words) != entry.word_count:
-        raise ModelFileError(f"{path / entry.vocabulary.name} is not a list of {entry.word_count} words; {_REMEDY}")
-    return words
+def _read_strings(path: Path, file: _File, count: int, kind: str) -> list[str]:
+    with _open_checked(path, file) as opened:
+        strings = opened.read().decode(errors="replace").split("\n")
+    if strings.pop() or len(strings) != count:
+        raise ModelFileError(f"{path / file.name} is not a list of {count} {kind}; {_REMEDY}")
+    return strings
 
 
 def _read_language(path: Path, entry: _Entry, words: list[str]) -> LanguageMap:
     with _open_checked(path, entry.tensors) as file:
-        arrays = _map_tensors(file, _shapes(entry.word_count, entry.rank))
-    for name in ("idf", "offset"):
+        arrays = _map_tensors(file, _tensors(entry.word_count, entry.rank, entry.ngram_count))
+    for name in arrays.keys() - _MAPS:
         if not np.isfinite(arrays[name]).all():
             raise ModelFileError(f"{name} in {path / entry.tensors.name} is not finite; {_REMEDY}")
-    return LanguageMap(words, **arrays)
+    subwords = None
+    if entry.ngrams:
+        ngrams = _read_strings(path, entry.ngrams, entry.ngram_count, "n-grams")
+        names = ("weights", "map", "unit", "squares")
+        subwords = SubwordMap(ngrams, **{name: arrays[f"subword_{name}"] for name in names})
+    return LanguageMap(words, arrays["idf"], arrays["map"], arrays["offset"], subwords)
 
 
-def _map_tensors(file: BinaryIO, shapes: dict[str, tuple[int, ...]]) -> dict[str, Array]:
+def _map_tensors(file: BinaryIO, expected: dict[str, tuple[str, tuple[int, ...]]]) -> dict[str, Array]:
     """Views of a safetensors file, which is 8 bytes of header length, the header in JSON, and the tensors."""
     arrays = {}
     try:
         raw = np.memmap(file, np.uint8, "r")
         start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
         tensors = json.loads(raw[8:start].tobytes())
-        for name, shape in shapes.items():
+        for name, (kind, shape) in expected.items():
             first, last = tensors[name]["data_offsets"]
-            if tensors[name]["dtype"] != "F32" or tensors[name]["shape"] != list(shape):
+            if tensors[name]["dtype"] != _DTYPES[kind] or tensors[name]["shape"] != list(shape):
                 raise ValueError("shape")
-            arrays[name] = raw[start + first : start + last].view("<f4").reshape(shape)
+            little_endian = np.dtype(kind).newbyteorder("<")
+            arrays[name] = raw[start + first : start + last].view(little_endian).reshape(shape)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        needed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ModelFileError(f"{file.name} does not hold the float32 tensors {needed}; {_REMEDY}") from error
+        needed = ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in expected.items())
+        raise ModelFileError(f"{file.name} does not hold the tensors {needed}; {_REMEDY}") from error
     return arrays

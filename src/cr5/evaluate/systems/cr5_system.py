@@ -13,13 +13,13 @@ from cr5.errors import Cr5Warning
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
-from cr5.features.tfidf import Vocabulary, WordFrequencies, make_vocabulary, word_frequencies
+from cr5.features.tfidf import WordFrequencies, make_vocabulary, word_frequencies
+from cr5.language_encoder import LanguageEncoder
 from cr5.language_map import LanguageMap
 from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
 from cr5.retrieval.block_products import Matrix
 from cr5.retrieval.translation import WordWeights, word_weights
-from cr5.retrieval.vectors import document_vectors
 from cr5.settings import PRESETS, Settings
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments
 from cr5.training.pipeline import train
@@ -33,7 +33,7 @@ class Cr5Space(Space):
 
     def __init__(self, languages: Mapping[str, LanguageMap], settings: Settings, report: Mapping[str, object]) -> None:
         self.languages, self.settings, self.report = languages, settings, report
-        self.features = {lang: Vocabulary(m.words, m.idf, settings.weighting) for lang, m in languages.items()}
+        self.encoders = {lang: LanguageEncoder(m, settings.weighting) for lang, m in languages.items()}
 
     @property
     def langs(self) -> list[str]:
@@ -44,8 +44,7 @@ class Cr5Space(Space):
 
     def embed_counts(self, counts: WordCounts, lang: str) -> Array:
         """Unit rows, the same as those of ``Cr5.encode``."""
-        language = self.languages[lang]
-        return document_vectors(self.features[lang].transform(counts), language.map, language.offset)
+        return self.encoders[lang].vectors(counts)
 
     def word_weights(self, lang: str) -> WordWeights:
         """The IDF of each word, as the lexicon's view weights it."""
@@ -60,16 +59,19 @@ class Cr5Space(Space):
         return self.languages[lang].map
 
     def coverage(self, texts: TokenisedTexts, lang: str) -> Array:
-        index = self.features[lang].index
+        index = self.encoders[lang].vocabulary.index
         known = np.array([word in index for word in texts.counts.words], float)
         matrix = texts.counts.matrix
         return np.asarray((matrix @ known) / np.maximum(matrix.sum(axis=1), 1))
 
     def with_idf_of(self, texts: Mapping[str, TokenisedTexts]) -> "Cr5Space":
-        """The IDF by the model's own formula; a word that the texts lack has document frequency 0."""
+        """The IDF by the model's own formula; a word that the texts lack has document frequency 0.
+
+        The weights of n-grams stay as they are.
+        """
         languages = dict(self.languages)
         for lang, sample in texts.items():
-            words, index = self.words(lang), self.features[lang].index
+            words, index = self.words(lang), self.encoders[lang].vocabulary.index
             sampled = word_frequencies(sample.counts)
             columns = np.fromiter((index.get(word, -1) for word in sampled.words), np.int64, len(sampled.words))
             documents = np.zeros(len(words), np.int64)

@@ -1,0 +1,117 @@
+"""The encoder of one language: word counts -> unit vectors, with words outside the vocabulary by their n-grams."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from cr5._typing import Array, Sparse
+from cr5.features.counts import WordCounts
+from cr5.features.subwords import Subwords
+from cr5.features.tfidf import Vocabulary, Weighting
+from cr5.features.tokeniser import Tokens
+from cr5.language_map import LanguageMap
+from cr5.retrieval.explanations import VectorParts
+from cr5.retrieval.vectors import document_vectors
+
+BLOCK_TEXTS = 1024  # whose words outside the vocabulary have vectors at a time
+
+
+class Coverage(NamedTuple):
+    """The shares of a text's tokens that are in the vocabulary, have a known n-gram, or are unknown.
+
+    They add up to 1; a text without tokens has 0 of each.
+    """
+
+    known: Array
+    by_subword: Array
+    unknown: Array
+
+
+class OutsideWords(NamedTuple):
+    """Words outside the vocabulary that have a known n-gram, in alphabetical order: weights, and words x rank."""
+
+    weights: dict[str, float]
+    vectors: Array
+
+
+class LanguageEncoder:
+    """Turns the words of texts in one language into vectors; threads may share it."""
+
+    def __init__(self, language: LanguageMap, weighting: Weighting) -> None:
+        self.language = language
+        own = language.subwords
+        subwords = Subwords(own.ngrams, own.weights, own.squares) if own else None
+        self.vocabulary = Vocabulary(language.words, language.idf, weighting, subwords)
+
+    def vectors(self, counts: WordCounts) -> Array:
+        """Word counts -> unit vectors, texts x rank; zero for a text without a word that has a vector."""
+        unknown = self._unknown(counts.words)
+        if unknown and len(counts.matrix.indptr) - 1 > BLOCK_TEXTS:
+            blocks = np.array_split(np.arange(counts.matrix.shape[0]), -(-counts.matrix.shape[0] // BLOCK_TEXTS))
+            return np.vstack([self.vectors(counts.select_rows(rows).drop_unused_words()) for rows in blocks])
+        outside = self._outside(unknown)
+        X = self.vocabulary.transform(counts, outside.weights)
+        return document_vectors(X, self.language.map, self.language.offset, outside.vectors)
+
+    def vector(self, words: Sequence[str]) -> Array:
+        """The tokens of one text -> what ``vectors`` computes for it in a batch."""
+        outside = self._outside(self._unknown(words))
+        X = self.vocabulary.transform_words(words, outside.weights)
+        return np.asarray(document_vectors(X, self.language.map, self.language.offset, outside.vectors)[0])
+
+    def parts(self, words: Sequence[str]) -> VectorParts:
+        """The tokens of one text -> its vector, and what each different word contributes to it."""
+        language, outside = self.language, self._outside(self._unknown(words))
+        X = self.vocabulary.transform_words(words, outside.weights)
+        known = X.indices[X.indices < len(language.words)]
+        names = [*(language.words[i] for i in known), *outside.weights]
+        summands = X.data[:, None] * np.vstack([language.map[known], outside.vectors])
+        vector = summands.sum(axis=0) - language.offset if X.nnz else np.zeros_like(language.offset)
+        norm = float(np.linalg.norm(vector)) or 1.0
+        return VectorParts(names, summands / norm, vector / norm)
+
+    def coverage(self, tokens: Tokens) -> Coverage:
+        """The shares of each text's tokens."""
+        index, outside = self.vocabulary.index, self._outside(self._unknown(tokens.words)).weights
+        totals = np.maximum(np.diff(tokens.offsets), 1)
+
+        def share(is_counted: list[bool]) -> Array:
+            counted_before = np.concatenate([[0], np.cumsum(np.array(is_counted, bool)[tokens.ids])])
+            return np.asarray(np.diff(counted_before[tokens.offsets]) / totals, np.float32)
+
+        in_vocabulary = [word in index for word in tokens.words]
+        has_ngram = [word in outside for word in tokens.words]
+        neither = [not a and not b for a, b in zip(in_vocabulary, has_ngram, strict=True)]
+        return Coverage(share(in_vocabulary), share(has_ngram), share(neither))
+
+    def _unknown(self, words: Iterable[str]) -> list[str]:
+        """The words outside the vocabulary, if they may have vectors."""
+        index = self.vocabulary.index
+        return [word for word in words if word not in index] if self.language.subwords else []
+
+    def _outside(self, words: Iterable[str]) -> OutsideWords:
+        own, subwords = self.language.subwords, self.vocabulary.subwords
+        if not words or own is None or subwords is None:
+            return self._nothing
+        words = sorted(set(words))
+        lengths, rows = subwords.unit_rows(words)
+        weights = {word: length for word, length in zip(words, lengths.tolist(), strict=True) if length}
+        return OutsideWords(weights, _times_half_precision(rows, own.map) * own.unit)
+
+    @cached_property
+    def _nothing(self) -> OutsideWords:
+        return OutsideWords({}, np.zeros((0, self.language.offset.size), np.float32))
+
+
+def _times_half_precision(rows: Sparse, values: Array) -> Array:
+    """rows @ values, in single precision."""
+    from scipy.sparse import csr_array
+
+    is_used = np.zeros(values.shape[0], bool)
+    is_used[rows.indices] = True
+    used = np.flatnonzero(is_used)
+    columns = np.searchsorted(used, rows.indices).astype(np.int32)
+    compact = csr_array((rows.data, columns, rows.indptr), shape=(rows.shape[0], len(used)))
+    return np.asarray(compact @ values[used].astype(np.float32))
