@@ -1,10 +1,11 @@
 """One language of a model: its vocabulary, idf weights, map and offset, and the n-grams of its words."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from cr5._typing import Array
+from cr5._typing import Array, Ints
 
 
 @dataclass(frozen=True)
@@ -51,3 +52,15 @@ def half_precision(values: Array) -> tuple[Array, Array]:
     largest = float(np.abs(values).max(initial=0))
     unit = 2.0 ** (np.ceil(np.log2(largest)) - 14) if largest > 0 else 1.0
     return (values / np.float32(unit)).astype(np.float16), np.array([unit], np.float32)
+
+
+def ngrams_to_keep(words: Sequence[str], ngrams: Sequence[str], rank: int) -> int:
+    """How many n-grams a language of a model keeps: at most two for each word, and they do not double its size."""
+    of_words = 4 * (len(words) + 1) * rank + _utf8_lengths(words).sum()  # their weights are as many as the squares
+    sizes = np.cumsum(2 * rank + 4 + _utf8_lengths(ngrams))
+    return min(2 * len(words), int(np.searchsorted(sizes, of_words, side="right")))
+
+
+def _utf8_lengths(strings: Sequence[str]) -> Ints:
+    """The bytes of each string and of a line break."""
+    return np.fromiter((len(string.encode()) + 1 for string in strings), np.int64, len(strings))

@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 from madeup import word
 from oracle import dense_maps
+from scipy.sparse import hstack
 
 from cr5 import CorpusError, Cr5, Document, NotConverged
 from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error, DocumentsLeftOut, LanguageLeftOut, RankLowered
-from cr5.features.counts import WordCounts
+from cr5.features.subwords import Subwords
 from cr5.features.tfidf import Vocabulary
 from cr5.features.tokeniser import Tokeniser
+from cr5.language_map import LanguageMap
 from cr5.progress import Progress
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Settings, make_settings
@@ -218,15 +220,17 @@ def test_too_few_concepts_to_choose_a_ridge_on_get_the_default_one(documents: li
 # What comes out
 
 
-def test_maps_in_the_metric_of_the_signal_scale_the_dense_eigenvectors(documents: list[Document]) -> None:
+@pytest.mark.parametrize("subwords", [False, True])
+def test_maps_in_the_metric_of_the_signal_scale_the_dense_eigenvectors(
+    documents: list[Document], subwords: bool
+) -> None:
     two = counted([d for d in documents if d.lang != "cc"])
-    picked = chosen(rank=8, tol=3e-4, max_steps=300)
+    picked = chosen(rank=8, tol=3e-4, max_steps=300, subwords=subwords)
     languages, report = train(two, picked)
-    blocks = {
-        lang: Vocabulary(languages[lang].words, languages[lang].idf, picked.weighting).transform(d.counts)
-        for lang, d in two.languages.items()
-        if isinstance(d.counts, WordCounts)
-    }
+    vocabularies = two.fit_vocabularies(picked.weighting)
+    words = {lang: vocabularies[lang].transform(d.local_counts) for lang, d in two.languages.items()}
+    matrices = {lang: vocabulary.subword_matrix() for lang, vocabulary in vocabularies.items()}
+    blocks = {lang: hstack([X, X @ matrices[lang]]).tocsr() if subwords else X for lang, X in words.items()}
     concepts = {lang: d.concepts for lang, d in two.languages.items()}
     phi, theta = dense_maps(blocks, concepts, rank=8, ridge=picked.ridge, intercept="language")  # type: ignore[arg-type]
     np.testing.assert_allclose(report["eigenvalues"], theta, rtol=1e-4)
@@ -237,8 +241,38 @@ def test_maps_in_the_metric_of_the_signal_scale_the_dense_eigenvectors(documents
     V = V[:, np.argsort(-values)].real
     V /= np.sqrt(np.einsum("ij,ik,kj->j", V, B, V))
     Z = phi.T @ V * np.sqrt(theta / (max_documents_per_concept(concepts) - theta))
-    found = np.vstack([languages[lang].map for lang in blocks]).astype(float)
+    if subwords:  # words, and the n-grams that the model keeps
+        ends = np.cumsum([X.shape[1] for X in blocks.values()])[:-1]
+        parts = {}
+        for (lang, X), own in zip(words.items(), np.split(Z, ends), strict=True):
+            of_words, of_ngrams = own[: X.shape[1]], own[X.shape[1] :]
+            kept = languages[lang].subwords
+            assert kept is not None
+            parts[lang] = np.vstack([of_words + matrices[lang] @ of_ngrams, of_ngrams[: len(kept.ngrams)]])
+        Z = np.vstack(list(parts.values()))
+    found = np.vstack([_all_rows(languages[lang]) for lang in blocks])
     np.testing.assert_allclose(found @ found.T, Z @ Z.T, atol=2e-3 * np.abs(Z @ Z.T).max())
+
+
+def _all_rows(language: LanguageMap) -> Any:
+    own = language.subwords
+    parts = [language.map, own.map.astype(float) * own.unit] if own else [language.map]
+    return np.vstack(parts).astype(float)
+
+
+def test_the_offset_is_the_vector_of_the_mean_document(documents: list[Document]) -> None:
+    two = counted([d for d in documents if d.lang != "cc"])
+    languages, report = train(two, chosen())
+    for lang, vocabulary in two.fit_vocabularies(chosen().weighting).items():
+        X = vocabulary.transform(two.languages[lang].local_counts)
+        expected = X.mean(axis=0) @ languages[lang].map.astype(float)
+        np.testing.assert_allclose(languages[lang].offset, expected, atol=1e-4 * np.abs(expected).max())
+        own = languages[lang].subwords
+        assert own is not None
+        assert vocabulary.subwords is not None
+        assert report["languages"][lang]["subwords"] == len(vocabulary.subwords.ngrams) >= len(own.ngrams)
+        assert own.ngrams == vocabulary.subwords.ngrams[: len(own.ngrams)]
+        np.testing.assert_array_equal(own.squares, vocabulary.subwords.squares)
 
 
 def _centred(blocks: dict[str, Any]) -> list[Any]:
@@ -373,6 +407,11 @@ def test_a_fingerprint_knows_the_data_in_any_order() -> None:
     for words, idf in ((["x", "z"], [1, 2]), (["x", "y"], [1, 3])):
         other = {"aa": Vocabulary(words, np.array(idf, np.float32), chosen().weighting)}
         assert fingerprint(other, concepts, lengths, chosen()) != mark
+    marks = set()
+    for ngrams, weights in ((["<x>"], [1]), (["<y>"], [1]), (["<y>"], [2])):
+        own = Subwords(ngrams, np.array(weights, np.float32), np.ones(2, np.float32))
+        marks.add(fingerprint({"aa": replace(features["aa"], subwords=own)}, concepts, lengths, chosen()))
+    assert len(marks | {mark}) == 4
 
 
 # Going on after a break

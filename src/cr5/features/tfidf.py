@@ -50,7 +50,7 @@ class Weighting:
         "those with more than 1,000.",
     )
     subwords: bool = setting(
-        False,
+        True,
         "Learn from the character n-grams of words too, so that words of one stem help each other and words outside "
         "the vocabulary have vectors.",
     )

@@ -107,7 +107,7 @@ class ModelFolder:
 
     def digest(self, *langs: str) -> str:
         """A digest of the files of some languages."""
-        return _digest({lang: [file.sha256 for file in self._entries[lang][2:]] for lang in langs})
+        return _digest({lang: [file.sha256 for file in self._entries[lang].files] for lang in langs})
 
 
 def open_model(

@@ -14,7 +14,7 @@ import numpy as np
 from cr5._typing import Array, Ints, Sparse
 from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered
 from cr5.features.tfidf import Vocabulary, Weighting
-from cr5.language_map import LanguageMap
+from cr5.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import DEFAULT_RANK, Settings
@@ -81,9 +81,12 @@ def train(
         saved = Checkpoint(checkpoint, digest, checkpoint_interval_seconds)
         # The files of the model, and the checkpoint twice while it is replaced.
         words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
-        check_free_space(checkpoint.parent.resolve(), 4 * words * (3 * rank + 2 * OVERSAMPLING), "the model")
-    embed = partial(_embed, settings=settings, max_documents=max_documents_per_concept(concepts), subwords=subwords)
-    fit, ridge_path = _fit(engine, concepts, embed, settings, asked == "auto", saved, ridges, progress, should_stop)
+        ngrams = sum(block.subwords for block in {block.language: block for block in blocks}.values())
+        model_bytes = 4 * words * rank * (2 if ngrams else 1)
+        checkpoint_bytes = 4 * (words + ngrams) * (rank + OVERSAMPLING)
+        check_free_space(checkpoint.parent.resolve(), model_bytes + 2 * checkpoint_bytes, "the model")
+    lower_rank = asked == "auto"
+    fit, ridge_path = _fit(engine, concepts, subwords, settings, lower_rank, saved, ridges, progress, should_stop)
     interrupted = should_stop() and not fit.converged
     rank = len(fit.eigenvalues)
     warning = ""
@@ -99,13 +102,8 @@ def train(
     if asked == "auto" and rank < DEFAULT_RANK:
         notes.append(_rank_lowered(rank, usage.concepts.used, settings))
         warnings.warn(notes[-1], stacklevel=3)
-    maps = metric_maps(fit, settings, max_documents_per_concept(concepts), subwords)
-    languages = {
-        lang: LanguageMap(
-            vocabularies[lang].words, vocabularies[lang].idf, maps[lang], _offset(fit, maps, lang, settings)
-        )
-        for lang in vocabularies
-    }
+    scale = metric_scale(fit, settings, max_documents_per_concept(concepts))
+    languages = {lang: _language_map(fit, lang, vocabularies[lang], subwords, scale, settings) for lang in vocabularies}
     report = {
         "corpus": usage.to_json(),
         "rank": rank,
@@ -115,6 +113,7 @@ def train(
                 "documents": len(chosen.languages[lang]),
                 "documents_read": len(corpus.languages[lang]),
                 "words": len(vocabularies[lang].words),
+                "subwords": max([block.subwords for block in blocks if engine.langs[block.language] == lang]),
                 "nonzeros": sum([block.nonzeros for block in blocks if engine.langs[block.language] == lang]),
             }
             for lang in vocabularies
@@ -143,7 +142,7 @@ def train(
 def _fit(
     engine: Engine,
     concepts: dict[str, Ints],
-    embed: Callable[[Fit, Mapping[str, Sparse]], dict[str, Array]],
+    subwords: Mapping[str, Sparse | None],
     settings: Settings,
     lower_rank: bool,
     checkpoint: Checkpoint | None,
@@ -169,8 +168,11 @@ def _fit(
     if loaded and settings.ridge == "auto":
         ridge_path = RidgePath.from_json(loaded[1]["path"])
     elif settings.ridge == "auto":
+        max_documents = max_documents_per_concept(concepts)
+        embed = partial(_embed, subwords=subwords, settings=settings, max_documents=max_documents)
+        squares = {lang: 1 + M.power(2).sum(axis=1) for lang, M in subwords.items() if M is not None}
         ridge_path = select_ridge(
-            engine, concepts, embed, ridges=ridges, progress=progress, should_stop=should_stop, **options
+            engine, concepts, embed, squares, ridges=ridges, progress=progress, should_stop=should_stop, **options
         )
         start = "engine" if ridge_path.points and should_stop() else None  # stopped: what there is
     state = {"path": ridge_path.to_json()} if ridge_path else {}
@@ -187,16 +189,49 @@ def _fit(
     return fit, ridge_path
 
 
+def _language_map(
+    fit: Fit,
+    lang: str,
+    vocabulary: Vocabulary,
+    subwords: Mapping[str, Sparse | None],
+    scale: Array | None,
+    settings: Settings,
+) -> LanguageMap:
+    Z = _word_map(fit, lang, subwords, scale)
+    own = None
+    if vocabulary.subwords:
+        kept = vocabulary.subwords.first(ngrams_to_keep(vocabulary.words, vocabulary.subwords.ngrams, Z.shape[1]))
+        values, unit = half_precision(_scaled(fit.subword_maps[lang][: len(kept.ngrams)], scale))
+        own = SubwordMap(kept.ngrams, kept.weights, values, unit, kept.squares) if kept.ngrams else None
+    return LanguageMap(vocabulary.words, vocabulary.idf, Z, _offset(fit, lang, subwords, scale, settings), own)
+
+
+def _word_map(
+    fit: Fit, lang: str, subwords: Mapping[str, Sparse | None], scale: Array | None, words: Ints | slice = slice(None)
+) -> Array:
+    """(Z_w + M Z_g) scale, a row for every word, or for some: what it contributes by itself and by its n-grams."""
+    Z, M = fit.maps[lang][words], subwords.get(lang)
+    return _scaled(Z if M is None else Z + M[words] @ fit.subword_maps[lang], scale)
+
+
+def _scaled(Z: Array, scale: Array | None) -> Array:
+    return Z if scale is None else np.asarray(Z @ scale)
+
+
 def metric_maps(
     fit: Fit, settings: Settings, max_documents: int, subwords: Mapping[str, Sparse | None]
 ) -> dict[str, Array]:
     """A fit's maps in the metric that documents are compared in, words x rank; ``subwords``: words x n-grams."""
-    maps = fit.folded_maps(subwords)
+    scale = metric_scale(fit, settings, max_documents)
+    return {lang: _word_map(fit, lang, subwords, scale) for lang in fit.maps}
+
+
+def metric_scale(fit: Fit, settings: Settings, max_documents: int) -> Array | None:
+    """rank x rank: what maps are multiplied by for the metric that documents are compared in; None for nothing."""
     if settings.metric == "orthonormal":
-        return maps
+        return None
     theta = np.clip(fit.eigenvalues, 0, max_documents * (1 - 1e-6))
-    small = (fit.eigenvectors * np.sqrt(theta / (max_documents - theta))).astype(np.float32)
-    return {lang: Z @ small for lang, Z in maps.items()}
+    return np.asarray(fit.eigenvectors * np.sqrt(theta / (max_documents - theta)), np.float32)
 
 
 def max_documents_per_concept(concepts: Mapping[str, Ints]) -> int:
@@ -216,9 +251,12 @@ def fingerprint(
     """
     digest = hashlib.sha256(json.dumps(settings.to_json(), sort_keys=True).encode())
     for lang in vocabularies:
-        digest.update(json.dumps([lang, vocabularies[lang].words]).encode())
+        own = vocabularies[lang].subwords
+        strings = [lang, vocabularies[lang].words] + ([own.ngrams] if own else [])
+        digest.update(json.dumps(strings).encode())
         documents = np.stack([concepts[lang], lengths[lang]]).astype(np.int64)
-        for part in (vocabularies[lang].idf, documents[:, np.lexsort(documents)]):
+        weights = [vocabularies[lang].idf] + ([own.weights] if own else [])
+        for part in (*weights, documents[:, np.lexsort(documents)]):
             digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
 
@@ -226,18 +264,25 @@ def fingerprint(
 def _embed(
     fit: Fit,
     blocks: Mapping[str, Sparse],
+    subwords: Mapping[str, Sparse | None],
     settings: Settings,
     max_documents: int,
-    subwords: Mapping[str, Sparse | None],
 ) -> dict[str, Array]:
-    maps = metric_maps(fit, settings, max_documents, subwords)
-    return {lang: document_vectors(X, maps[lang], _offset(fit, maps, lang, settings)) for lang, X in blocks.items()}
+    scale, vectors = metric_scale(fit, settings, max_documents), {}
+    for lang, X in blocks.items():
+        words = np.unique(X.indices)  # of a few documents
+        Z, offset = _word_map(fit, lang, subwords, scale, words), _offset(fit, lang, subwords, scale, settings)
+        vectors[lang] = document_vectors(X[:, words], Z, offset)
+    return vectors
 
 
-def _offset(fit: Fit, maps: dict[str, Array], lang: str, settings: Settings) -> Array:
+def _offset(
+    fit: Fit, lang: str, subwords: Mapping[str, Sparse | None], scale: Array | None, settings: Settings
+) -> Array:
     """The vector that embedding subtracts: that of the mean document, or zero for a shared intercept."""
     mean = fit.means[lang] if settings.intercept == "language" else np.zeros_like(fit.means[lang])
-    return np.asarray(mean @ maps[lang])
+    offset, M = mean @ fit.maps[lang], subwords.get(lang)
+    return _scaled(offset if M is None else offset + (mean @ M) @ fit.subword_maps[lang], scale)
 
 
 def choose_rank(settings: Settings, concepts: int, words: int) -> int:

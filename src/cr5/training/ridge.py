@@ -91,6 +91,7 @@ def select_ridge(
     engine: Engine,
     concepts: Mapping[str, Ints],
     embed: Callable[[Fit, Mapping[str, Sparse]], dict[str, Array]],
+    squares: Mapping[str, Array] | None = None,
     *,
     rank: int,
     seed: int = 0,
@@ -101,7 +102,8 @@ def select_ridge(
 ) -> RidgePath:
     """Fit every ridge without the held-out concepts, and choose by the likelihood of their right counterparts.
 
-    ``concepts`` are those of the engine's documents; ``embed`` turns documents into unit rows by a fit.
+    ``concepts`` are those of the engine's documents; ``embed`` turns documents into unit rows by a fit; ``squares``
+    are those of ``some_words``, for languages with n-grams.
     Where most documents are found, as translations of each other are at any ridge, they are also searched with some of
     their words removed at random, in every language others, and the mean counts. If all ridges are within one standard
     error of the best, the largest is chosen. The path ends early after two ridges in a row below the best.
@@ -140,7 +142,11 @@ def select_ridge(
         scores = _mean([score(embed(fit, version), document_concepts) for version in versions])
         if not tried and scores.precision > EASY_PRECISION:
             random = np.random.default_rng(seed)
-            parts = [{lang: some_words(X, share, random) for lang, X in documents.items()} for share in KEPT_SHARES]
+            lengths = squares or {}
+            parts = [
+                {lang: some_words(X, share, random, lengths.get(lang)) for lang, X in documents.items()}
+                for share in KEPT_SHARES
+            ]
             scores = _mean([scores, *(score(embed(fit, part), document_concepts) for part in parts)])
             versions, shares = [documents, *parts], (1.0, *KEPT_SHARES)
         queries = scores.queries
@@ -250,15 +256,19 @@ def one_for_each_concept(
     return chosen_X, chosen_concepts
 
 
-def some_words(X: Sparse, share: float, random: np.random.Generator) -> Sparse:
-    """A share of every row's nonzeros, drawn at random, at least one, scaled to unit rows again."""
+def some_words(X: Sparse, share: float, random: np.random.Generator, squares: Array | None = None) -> Sparse:
+    """A share of every row's nonzeros, drawn at random, at least one, scaled to unit rows again.
+
+    ``squares``: for every word the squared length of its features, where that of its own column is 1.
+    """
     lengths = np.diff(X.indptr)
     rows = np.repeat(np.arange(X.shape[0]), lengths)
     shuffled = np.lexsort((random.random(X.nnz), rows))
     position = np.arange(X.nnz) - X.indptr[rows]
     kept = np.sort(shuffled[position < np.maximum(share * lengths, 1)[rows]])
     data, rows = X.data[kept], rows[kept]
-    norms = np.sqrt(np.bincount(rows, data.astype(np.float64) ** 2, minlength=X.shape[0]))
+    lengths_squared = data.astype(np.float64) ** 2 * (1 if squares is None else squares[X.indices[kept]])
+    norms = np.sqrt(np.bincount(rows, lengths_squared, minlength=X.shape[0]))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=X.shape[0]))]).astype(X.indptr.dtype)
     return csr_array(((data / norms[rows]).astype(X.dtype), X.indices[kept], indptr), shape=X.shape)
 
