@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from cr5.errors import ModelFileError
-from cr5.language_map import LanguageMap
+from cr5.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
 from cr5.storage import model_files
 from cr5.storage.model_files import open_model, save
 
@@ -37,8 +38,21 @@ def language(seed: int, words: int = 5, rank: int = 3) -> LanguageMap:
     )
 
 
+def with_ngrams(seed: int, ngrams: int = 4) -> LanguageMap:
+    plain = language(seed, words=7)
+    draw = np.random.default_rng(seed).random
+    own = SubwordMap(
+        [f"<字{seed}{i}" for i in range(ngrams)],
+        draw(ngrams).astype(np.float32),
+        draw((ngrams, 3)).astype(np.float16),
+        draw(1).astype(np.float32),
+        draw(7).astype(np.float32),
+    )
+    return replace(plain, subwords=own)
+
+
 def model(seed: int) -> Model:
-    return {**HEADER, "seed": seed}, {"de": language(seed), "zh-Hant": language(seed + 1, words=7)}
+    return {**HEADER, "seed": seed}, {"de": language(seed), "zh-Hant": with_ngrams(seed + 1)}
 
 
 def assert_same(path: Path, expected: Model) -> None:
@@ -51,6 +65,12 @@ def assert_same(path: Path, expected: Model) -> None:
         assert found.words == saved.words
         for name in ("idf", "map", "offset"):
             np.testing.assert_array_equal(getattr(found, name), getattr(saved, name), strict=True)
+        assert (found.subwords is None) == (saved.subwords is None)
+        if found.subwords and saved.subwords:
+            assert found.subwords.ngrams == saved.subwords.ngrams
+            for name in ("weights", "map", "unit", "squares"):
+                got, expected = getattr(found.subwords, name), getattr(saved.subwords, name)
+                np.testing.assert_array_equal(got, expected, strict=True)
 
 
 @pytest.fixture
@@ -99,7 +119,7 @@ def test_a_saved_model_opens_as_it_was(folder: Path) -> None:
 
 def test_the_folder_holds_nothing_but_json_safetensors_and_text(folder: Path) -> None:
     stripped = sorted(re.sub(r"-[0-9a-f]{12}\.", ".", name) for name in names(folder))
-    languages = ["de.safetensors", "de.txt", "zh-Hant.safetensors", "zh-Hant.txt"]
+    languages = ["de.safetensors", "de.txt", "zh-Hant.safetensors", "zh-Hant.txt", "zh-Hant.txt"]
     assert stripped == sorted([".lock", "model.json", *languages])
     saved = language(1)
     assert file_of(folder, "de", "words").read_text() == "".join(f"{word}\n" for word in saved.words)
@@ -108,13 +128,55 @@ def test_the_folder_holds_nothing_but_json_safetensors_and_text(folder: Path) ->
 
 def test_model_json_can_be_read_by_people(folder: Path) -> None:
     text = (folder / "model.json").read_text()
-    assert text.startswith('{\n  "format": 1,\n  "kind": "cr5 model",\n  "cr5": "')
+    assert text.startswith('{\n  "format": 2,\n  "kind": "cr5 model",\n  "cr5": "')
     assert "größer" in text
 
 
 def test_whoever_may_read_the_vocabulary_may_read_the_tensors(folder: Path) -> None:
     modes = {file_of(folder, "de", which).stat().st_mode for which in ("words", "tensors")}
     assert len(modes) == 1
+
+
+def test_a_model_of_format_1_opens(tmp_path: Path) -> None:
+    header, languages = {**HEADER, "seed": 3}, {"de": language(3), "it": language(4)}
+    save(tmp_path / "model", header, languages)
+    edit(tmp_path / "model", lambda index: index.update(format=1), sign=True)
+    assert_same(tmp_path / "model", (header, languages))
+
+
+def test_the_sizes_of_languages_are_known_without_reading_them(folder: Path) -> None:
+    sizes = open_model(folder).sizes()
+    counted = {lang: (size.words, size.ngrams) for lang, size in sizes.items()}
+    assert counted == {"de": (5, 0), "zh-Hant": (7, 4)}
+    for lang, size in sizes.items():
+        assert size.bytes == sum(file.stat().st_size for file in folder.iterdir() if file.name.startswith(f"{lang}-"))
+
+
+@pytest.mark.parametrize(
+    ("words", "ngrams", "rank"), [(500, 3000, 20), (500, 3000, 1), (500, 700, 50), (2000, 9000, 3)]
+)
+def test_ngrams_at_most_double_a_model(tmp_path: Path, words: int, ngrams: int, rank: int) -> None:
+    plain, strings = language(1, words, rank), [f"<{i:04d}" for i in range(ngrams)]
+    kept = ngrams_to_keep(plain.words, strings, rank)
+    values, unit = half_precision(np.ones((kept, rank), np.float32))
+    own = SubwordMap(strings[:kept], np.ones(kept, np.float32), values, unit, np.ones(words, np.float32))
+    sizes = []
+    for part in (plain, replace(plain, subwords=own)):
+        save(tmp_path / "model", {}, {"de": part})
+        sizes.append(open_model(tmp_path / "model").sizes()["de"].bytes)
+    header = 600  # of the safetensors file, which names the tensors
+    assert kept <= min(2 * words, ngrams)
+    assert sizes[1] <= 2 * sizes[0] + header
+    assert kept == ngrams or sizes[1] > 1.9 * sizes[0] or kept == 2 * words
+
+
+def test_half_precision_keeps_three_digits_whatever_the_size() -> None:
+    drawn = np.random.default_rng(0).standard_normal((50, 4)).astype(np.float32)
+    for size in (1e-12, 1e-3, 1.0, 1e6):
+        values, unit = half_precision(drawn * np.float32(size))
+        assert (str(values.dtype), str(unit.dtype), unit.shape) == ("float16", "float32", (1,))
+        np.testing.assert_allclose(values.astype(np.float32) * unit, drawn * np.float32(size), rtol=1e-3)
+    assert not half_precision(np.zeros((2, 2), np.float32))[0].any()
 
 
 def test_arrays_are_read_only_views_of_the_file(folder: Path) -> None:
@@ -244,8 +306,8 @@ def test_another_kind_is_refused(folder: Path, content: str, kind: str) -> None:
 
 
 def test_a_newer_format_asks_for_an_upgrade(folder: Path) -> None:
-    edit(folder, lambda index: index.update(format=2, languages="of another shape"), sign=True)
-    with fails(f"{folder} was written by a newer cr5 (format 2, this version reads 1); upgrade cr5"):
+    edit(folder, lambda index: index.update(format=3, languages="of another shape"), sign=True)
+    with fails(f"{folder} was written by a newer cr5 (format 3, this version reads formats up to 2); upgrade cr5"):
         open_model(folder)
 
 
@@ -310,6 +372,14 @@ def test_a_flipped_byte_is_found_on_first_use_of_its_language(folder: Path, whic
         opened.language("de")
 
 
+@pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: os.truncate(file, 3)])
+def test_a_damaged_list_of_ngrams_is_found_when_opening(folder: Path, damage: Callable[[Path], None]) -> None:
+    file = file_of(folder, "zh-Hant", "ngrams")
+    damage(file)
+    with pytest.raises(ModelFileError, match=re.escape(str(file))):
+        open_model(folder)
+
+
 def test_a_model_saved_since_it_was_opened_asks_to_be_opened_again(folder: Path) -> None:
     opened, file = open_model(folder), file_of(folder, "de", "words")
     save(folder, *model(5))
@@ -350,7 +420,8 @@ def test_tensors_of_another_shape_are_found(folder: Path, tmp_path: Path, tensor
         save_file(tensors, tmp_path / "foreign")
         tensors = (tmp_path / "foreign").read_bytes()
     file = forge(folder, "tensors", tensors)
-    with fails(f"{file} does not hold the float32 tensors idf (5,), map (5, 3), offset (3,); {REMEDY}"):
+    needed = "idf float32 (5,), map float32 (5, 3), offset float32 (3,)"
+    with fails(f"{file} does not hold the tensors {needed}; {REMEDY}"):
         open_model(folder).language("de")
 
 
@@ -382,6 +453,7 @@ def changed(**parts: Any) -> dict[str, LanguageMap]:
 
 
 FIVE = [f"w{i}" for i in range(5)]
+OWN: Any = with_ngrams(1).subwords
 
 
 @pytest.mark.parametrize(
@@ -396,6 +468,14 @@ FIVE = [f"w{i}" for i in range(5)]
         (changed(words=FIVE[:4]), "idf of de is float32 (5,); make it float32 (4,)"),
         (changed(map=np.ones((5, 3))), "map of de is float64 (5, 3); make it float32 (5, 3)"),
         (changed(idf=np.full(5, np.inf, np.float32)), "idf of de is not finite; check the training data"),
+        (
+            {"zh": replace(with_ngrams(1), subwords=replace(OWN, map=np.ones((4, 3), np.float32)))},
+            "subword_map of zh is float32 (4, 3); make it float16 (4, 3)",
+        ),
+        (
+            {"zh": replace(with_ngrams(1), subwords=replace(OWN, ngrams=["<a", "b>", "<a", "c>"]))},
+            "n-gram '<a' of zh occurs twice; keep one of them",
+        ),
         (changed(words=[*FIVE[:4], "w1"]), "word 'w1' of de occurs twice; keep one of them"),
         *(
             (
@@ -440,7 +520,7 @@ def test_a_folder_of_other_files_is_not_saved_over(tmp_path: Path) -> None:
     assert names(tmp_path) == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("content", ["pickle", '{"kind": "spacy"}', '{"kind": "cr5 model", "format": 2}'])
+@pytest.mark.parametrize("content", ["pickle", '{"kind": "spacy"}', '{"kind": "cr5 model", "format": 3}'])
 def test_a_model_json_of_others_is_not_saved_over(tmp_path: Path, content: str) -> None:
     (tmp_path / "model.json").write_text(content)
     with fails(f"cannot save over {tmp_path}, which this cr5 did not write; save elsewhere"):
@@ -517,7 +597,7 @@ def test_a_crash_at_any_step_leaves_the_old_model_or_the_new_one(tmp_path: Path,
         if not once:
             save(path, *model(9))
             assert_same(path, model(9))
-            assert len(names(path)) == 6  # nothing stale is left
+            assert len(names(path)) == 7  # nothing stale is left
     assert steps.count == stop - 1 > 20
     assert set(seen) == {None if first else 1, 5}
     assert seen == sorted(seen, key=lambda seed: seed == 5)  # one step decides
@@ -588,14 +668,14 @@ for i in range(400):
     time.sleep(random.uniform(0.001, 0.03 * (1 + i / 40)))  # longer and longer, for a busy machine
     os.kill(child, signal.SIGKILL)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    broken += len(names(path)) > 6
+    broken += len(names(path)) > 7
     seen.append(open_model(path).metadata["seed"])
     assert_same(path, model(seen[-1]))
     if i >= 39 and broken and len(set(seen)) == 2:
         break
 save(path, *model(9))
 assert_same(path, model(9))
-assert len(names(path)) == 6
+assert len(names(path)) == 7
 print(broken, *sorted(set(seen)))
 """
 
@@ -621,4 +701,4 @@ def test_saves_at_the_same_time_wait_for_each_other(tmp_path: Path) -> None:
     seed = open_model(path).metadata["seed"]
     assert seed in range(10, 30)
     assert_same(path, model(seed))
-    assert len(names(path)) == 6
+    assert len(names(path)) == 7
