@@ -15,6 +15,7 @@ from cr5.language_map import LanguageMap
 from cr5.retrieval.explanations import VectorParts
 from cr5.retrieval.vectors import document_vectors
 
+RECENT_WORDS = 4096  # outside the vocabulary whose vectors are kept
 BLOCK_TEXTS = 1024  # whose words outside the vocabulary have vectors at a time
 
 
@@ -37,12 +38,16 @@ class OutsideWords(NamedTuple):
 
 
 class LanguageEncoder:
-    """Turns the words of texts in one language into vectors; threads may share it."""
+    """Turns the words of texts in one language into vectors; threads may share it.
+
+    It keeps the vectors of recent words outside the vocabulary, because many of them come again.
+    """
 
     def __init__(self, language: LanguageMap, weighting: Weighting) -> None:
         self.language = language
         own = language.subwords
         subwords = Subwords(own.ngrams, own.weights, own.squares) if own else None
+        self._recent: dict[str, tuple[float, Array]] = {}  # word -> weight, vector; every access to it is atomic
         self.vocabulary = Vocabulary(language.words, language.idf, weighting, subwords)
 
     def vectors(self, counts: WordCounts) -> Array:
@@ -91,14 +96,33 @@ class LanguageEncoder:
         index = self.vocabulary.index
         return [word for word in words if word not in index] if self.language.subwords else []
 
-    def _outside(self, words: Iterable[str]) -> OutsideWords:
+    def _outside(self, words: Sequence[str]) -> OutsideWords:
+        """Those of the words, all outside the vocabulary, that have a known n-gram."""
+        if not words:
+            return self._nothing
+        found = {word: self._recent.get(word) for word in sorted(set(words))}
+        new = self._encode_words([word for word, encoded in found.items() if encoded is None])
+        if new:
+            if len(self._recent) + len(new) > RECENT_WORDS:
+                self._recent.clear()
+            self._recent.update(list(new.items())[:RECENT_WORDS])
+        encoded = {word: known or new[word] for word, known in found.items()}
+        weights = {word: weight for word, (weight, _) in encoded.items() if weight}
+        vectors = [vector for weight, vector in encoded.values() if weight]
+        return OutsideWords(weights, np.stack(vectors)) if vectors else self._nothing
+
+    def _encode_words(self, words: Sequence[str]) -> dict[str, tuple[float, Array]]:
+        """|N| of every word, and N Z / |N| for its row N over the n-grams and their map Z, if it has any."""
         own, subwords = self.language.subwords, self.vocabulary.subwords
         if not words or own is None or subwords is None:
-            return self._nothing
-        words = sorted(set(words))
+            return {}
         lengths, rows = subwords.unit_rows(words)
-        weights = {word: length for word, length in zip(words, lengths.tolist(), strict=True) if length}
-        return OutsideWords(weights, _times_half_precision(rows, own.map) * own.unit)
+        vectors = np.zeros((len(words), len(self.language.offset)), np.float32)
+        vectors[lengths > 0] = _times_half_precision(rows, own.map) * own.unit
+        return {
+            word: (length, vector.copy())  # a view would keep all of them in memory
+            for word, length, vector in zip(words, lengths.tolist(), vectors, strict=True)
+        }
 
     @cached_property
     def _nothing(self) -> OutsideWords:
