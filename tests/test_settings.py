@@ -29,7 +29,14 @@ def test_a_weighting_and_a_tokeniser_have_the_defaults_of_the_default_preset() -
 def test_wsdm19_is_exactly_the_paper() -> None:
     paper = make_settings("wsdm19")
     assert paper.weighting == Weighting(
-        tf="raw", idf="plain", idf_power=1.0, min_documents=3, max_words=200_000, min_unique=50, max_unique=1_000
+        tf="raw",
+        idf="plain",
+        idf_power=1.0,
+        min_documents=3,
+        max_words=200_000,
+        min_unique=50,
+        max_unique=1_000,
+        subwords=False,
     )
     assert (paper.preset, paper.nominal_rank, paper.intercept, paper.metric) == ("wsdm19", 300, "shared", "orthonormal")
 
@@ -40,8 +47,16 @@ def test_the_default_differs_from_the_paper_where_it_says_so() -> None:
         "preset", "intercept", "metric", "weighting",
     }  # fmt: skip
     weighting = {name for name, value in default["weighting"].items() if value != paper["weighting"][name]}
-    assert weighting == {"tf", "idf", "idf_power", "min_unique", "max_unique"}
+    assert weighting == {"tf", "idf", "idf_power", "min_unique", "max_unique", "subwords"}
     assert (default["weighting"]["min_unique"], default["weighting"]["max_unique"]) == (1, NO_LIMIT)
+
+
+def test_settings_of_models_before_ngrams_have_none() -> None:
+    saved = make_settings().to_json()
+    for name in ("subwords", "subword_weight", "max_subwords"):
+        del saved["weighting"][name]
+    assert not Settings.from_json(saved).weighting.subwords
+    assert Settings.from_json(make_settings().to_json()).weighting.subwords
 
 
 def test_a_change_reaches_the_part_that_has_the_setting_and_no_other() -> None:

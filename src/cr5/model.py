@@ -36,7 +36,7 @@ from cr5.settings import (
     setting_rows,
     settings_docstring,
 )
-from cr5.storage.model_files import ModelFolder, open_model, save
+from cr5.storage.model_files import LanguageSize, ModelFolder, language_size, open_model, save
 
 if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.corpus.inputs import Documents
@@ -294,6 +294,12 @@ class Cr5:
         encoder, words = self._encoder(lang), self.settings.tokeniser.words(one_text(text), lang)
         known = sum(word in encoder.vocabulary.index for word in words)
         return EncodedText(words, encoder.vector(words), float(np.float32(known / max(len(words), 1))))
+
+    def sizes(self) -> dict[str, LanguageSize]:
+        """How large each language is: its words, its n-grams, and the bytes of both with their vectors."""
+        if isinstance(self._trained, dict):
+            return {lang: language_size(language) for lang, language in self._trained.items()}
+        return self._trained.sizes()
 
     def words(self, lang: str) -> list[str]:
         """A language's vocabulary, most frequent word first."""

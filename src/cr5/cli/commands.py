@@ -253,7 +253,9 @@ def info(model: Model, json: Json = False) -> None:
     """
     loaded = Cr5.load(model)
     if json:
-        console.as_json({"langs": loaded.langs, "settings": loaded.settings.to_json(), "report": loaded.report})
+        sizes = {lang: size._asdict() for lang, size in loaded.sizes().items()}
+        settings = loaded.settings.to_json()
+        console.as_json({"langs": loaded.langs, "sizes": sizes, "settings": settings, "report": loaded.report})
         return
     models.training_report(loaded, model, None)
 

@@ -269,6 +269,14 @@ def check_code(lang: str) -> None:
         raise ModelFileError(f"language {lang!r} cannot name a file; use only letters a to z, digits, - and _")
 
 
+def language_size(language: LanguageMap) -> LanguageSize:
+    """How large a language would be in a file, but for the file's header."""
+    ngrams = language.subwords.ngrams if language.subwords else []
+    strings = sum(len(string.encode()) + 1 for string in [*language.words, *ngrams])
+    arrays = sum(array.nbytes for array in _arrays(language).values())
+    return LanguageSize(len(language.words), len(ngrams), strings + arrays)
+
+
 def _check_language(lang: str, language: LanguageMap) -> None:
     check_code(lang)
     words, rank = language.words, language.offset.size

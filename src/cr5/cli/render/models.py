@@ -7,9 +7,10 @@ from typing import Any
 
 from cr5.cli.render.console import err, out, plain_table
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
-from cr5.errors import plural
+from cr5.errors import format_bytes, plural
 from cr5.model import Cr5
 from cr5.retrieval.explanations import Explanation
+from cr5.storage.model_files import LanguageSize
 from cr5.training.selection import few_concepts
 
 
@@ -53,13 +54,14 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
     """Print what a model was trained on and how its fit ended; ``path`` is None if it is not saved."""
     report, chosen = model.report, model.settings
     usage = report.get("corpus") or _older_usage(report)
-    columns = ("lang", "read", *usage_columns(usage), "used", "words", "nonzeros")
+    sizes = model.sizes()
+    columns = ("lang", "read", *usage_columns(usage), "used", "nonzeros", "words", "n-grams", "size")
     title = "Interrupted model, not saved" if path is None else f"Model {path}"
     table = plain_table(title, *columns, left=("lang",))
     for lang, documents in usage["languages"].items():
-        facts = report["languages"].get(lang, {"words": 0, "nonzeros": 0})
-        figures = (documents["read"], *usage_figures(usage, lang), facts["words"], facts["nonzeros"])
-        table.add_row(lang, *(f"{figure:,}" for figure in figures))
+        facts, size = report["languages"].get(lang, {"nonzeros": 0}), sizes.get(lang, LanguageSize(0, 0, 0))
+        figures = (documents["read"], *usage_figures(usage, lang), facts["nonzeros"], size.words, size.ngrams)
+        table.add_row(lang, *(f"{figure:,}" for figure in figures), format_bytes(size.bytes))
     out.print(table)
     if report["ridge_path"]:
         path_table(report)
