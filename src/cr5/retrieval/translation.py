@@ -59,9 +59,7 @@ def word_weights(words: Sequence[str], idf: Array, *, idf_power: float, document
 def own_rows(counts: WordCounts, weights: WordWeights) -> Sparse:
     """texts x columns of their own language: ln(1 + count) idf at unit length."""
     counts = counts.drop_unused_words()
-    moved = remap_columns(counts.matrix, weights.columns(counts.words), len(weights.column_idf))
-    moved.sum_duplicates()  # of words whose hashes are equal
-    return log_tfidf_rows(moved, weights.column_idf)
+    return log_tfidf_rows(_in_columns(counts.matrix, weights.columns(counts.words), weights), weights.column_idf)
 
 
 def translate_counts(counts: WordCounts, lexicon: Lexicon, target: WordWeights) -> Sparse:
@@ -74,12 +72,10 @@ def translate_counts(counts: WordCounts, lexicon: Lexicon, target: WordWeights) 
     counts = counts.drop_unused_words()
     rows = np.fromiter(map(lexicon.index.get, counts.words, repeat(-1)), np.int64, len(counts.words))
     known, unknown = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
-    columns = np.full(len(rows), -1)
-    columns[unknown] = target.columns([counts.words[i] for i in unknown.tolist()])
-    themselves = remap_columns(counts.matrix, columns, len(target.column_idf))
-    position = np.full(len(rows), -1)
-    position[known] = np.arange(len(known))
-    expected = remap_columns(counts.matrix, position, len(known)).astype(np.float32) @ lexicon.matrix[rows[known]]
+    expected = _choose_columns(counts.matrix, known).astype(np.float32) @ lexicon.matrix[rows[known]]
+    expected.sort_indices()  # or else adding the words outside the vocabulary would need memory for every column
+    columns = target.columns([counts.words[i] for i in unknown.tolist()])
+    themselves = _in_columns(_choose_columns(counts.matrix, unknown), columns, target)
     arrays = expected.data, expected.indices, expected.indptr
     return log_tfidf_rows(csr_array(arrays, shape=themselves.shape) + themselves, target.column_idf)
 
@@ -108,3 +104,19 @@ def side_by_side(first: Sparse, second: Sparse) -> Sparse:
     from scipy.sparse import hstack
 
     return hstack([first, second], "csr") * np.float32(np.sqrt(0.5))
+
+
+def _choose_columns(matrix: Sparse, chosen: Ints) -> Sparse:
+    position = np.full(matrix.shape[1], -1)
+    position[chosen] = np.arange(len(chosen))
+    return remap_columns(matrix, position, len(chosen))
+
+
+def _in_columns(matrix: Sparse, columns: Ints, weights: WordWeights) -> Sparse:
+    """Move column j to ``columns[j]``; columns that become one, because hashes are equal, are added."""
+    from scipy.sparse import csr_array
+
+    arrays = matrix.data.copy(), columns[matrix.indices], matrix.indptr.copy()
+    result = csr_array(arrays, shape=(matrix.shape[0], len(weights.column_idf)))
+    result.sum_duplicates()
+    return result
