@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from cr5._typing import Array
+from cr5._typing import Array, Sparse
 from cr5.errors import Cr5Error
 from cr5.features.counts import WordCounts
 from cr5.retrieval.block_products import Matrix, WeightedRows, multiply_rows
@@ -80,12 +80,12 @@ class StringsView:
     def rows(
         self, queries: WordCounts, source: str, candidates: WordCounts, target: str
     ) -> tuple[Matrix, Matrix] | None:
-        """The centred rows of both sides; None if they have no n-gram in common."""
+        """The centred rows of both sides; None if they have no n-gram in common but by the chance of hashing."""
         (query_rows, query_mean), (candidate_rows, candidate_mean) = (
             self._rows(queries, source),
             self._rows(candidates, target),
         )
-        if not np.isin(np.unique(query_rows.indices), candidate_rows.indices).any():
+        if not _have_common_columns(query_rows, candidate_rows):
             return None
         return centred_pair(query_rows, query_mean, candidate_rows, candidate_mean)
 
@@ -199,6 +199,13 @@ def standard_deviation(queries: Matrix, candidates: Matrix) -> float:
     chosen = _evenly(queries.shape[0], SAMPLED_QUERIES), _evenly(candidates.shape[0], SAMPLED_CANDIDATES)
     products = multiply_rows(queries[chosen[0]], candidates[chosen[1]])
     return float(products.std(dtype=np.float64)) if products.size else 0.0
+
+
+def _have_common_columns(queries: Sparse, candidates: Sparse) -> bool:
+    """Whether both sides use more columns in common than independent hashes would: by four standard deviations."""
+    used = [np.unique(rows.indices) for rows in (queries, candidates)]
+    expected = len(used[0]) * len(used[1]) / queries.shape[1]
+    return bool(np.isin(*used).sum() > expected + 4 * np.sqrt(expected))
 
 
 def _empty_rows(counts: WordCounts) -> Array:

@@ -57,10 +57,10 @@ class Cr5Views(ScoredSpace):
         return self.model.langs
 
     def words(self, lang: str) -> list[str]:
-        return self.model.words(lang)
+        return self.model.words(lang) if "dense" in self.names else super().words(lang)
 
     def word_vectors(self, lang: str) -> Array:
-        return self.model.word_vectors(lang)
+        return self.model.word_vectors(lang) if "dense" in self.names else super().word_vectors(lang)
 
     def coverage(self, texts: TokenisedTexts, lang: str) -> Array:
         return self.model.coverage(texts, lang)
