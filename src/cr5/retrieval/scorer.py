@@ -203,9 +203,9 @@ def standard_deviation(queries: Matrix, candidates: Matrix) -> float:
 
 def _have_common_columns(queries: Sparse, candidates: Sparse) -> bool:
     """Whether both sides use more columns in common than independent hashes would: by four standard deviations."""
-    used = [np.unique(rows.indices) for rows in (queries, candidates)]
-    expected = len(used[0]) * len(used[1]) / queries.shape[1]
-    return bool(np.isin(*used).sum() > expected + 4 * np.sqrt(expected))
+    of_queries, of_candidates = (np.unique(rows.indices) for rows in (queries, candidates))
+    expected = len(of_queries) * len(of_candidates) / queries.shape[1]
+    return bool(np.isin(of_queries, of_candidates).sum() > expected + 4 * np.sqrt(expected))
 
 
 def _empty_rows(counts: WordCounts) -> Array:
