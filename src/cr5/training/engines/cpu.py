@@ -201,6 +201,7 @@ class CpuEngine(LocalEngine):
             total = np.zeros(M.X.shape[1] if M else 0)
             if M:
                 add_column_sums(total, M.X, power, self.scratch.release, weights=V[source][:, 0])
+                self.scratch.release(V[source])
             named[target] = total[:, None]
 
     def _rows(self, count: int) -> int:
