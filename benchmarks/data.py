@@ -15,6 +15,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -125,7 +126,7 @@ def europarl(
     blocks, candidates = {}, {}
     for lang in langs:
         rows = counts[lang].select_rows(training)
-        features = fit_vocabulary(rows, chosen.weighting)
+        features = fit_vocabulary(rows, replace(chosen.weighting, subwords=False))
         blocks[lang] = features.transform(rows)
         candidates[lang] = features.transform(counts[lang].select_rows(held_out))
     asked = min(QUERIES, len(held_out) // 2)

@@ -25,11 +25,11 @@ from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read
 from cr5.evaluate.tasks.words import WordQueries, answer_ranks, read_word_queries
 from cr5.features.counts import WordCounts
-from cr5.features.tfidf import Vocabulary
+from cr5.language_encoder import LanguageEncoder
 from cr5.language_map import LanguageMap
 from cr5.retrieval.csls import csls_penalty, neighbourhood_means
 from cr5.retrieval.top_k import counterpart_ranks
-from cr5.retrieval.vectors import document_vectors, unit_rows
+from cr5.retrieval.vectors import unit_rows
 from cr5.settings import Settings, make_settings
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus
 from cr5.training.engines.registry import open_engine
@@ -131,8 +131,7 @@ def document_precision(languages: dict[str, LanguageMap], settings: Settings, te
     """P@1 by cosine and CSLS of held-out documents among themselves, mean of all directions."""
     vectors = {}
     for lang, language in languages.items():
-        X = Vocabulary(language.words, language.idf, settings.weighting).transform(test.languages[lang].local_counts)
-        vectors[lang] = document_vectors(X, language.map, language.offset)
+        vectors[lang] = LanguageEncoder(language, settings.weighting).vectors(test.languages[lang].local_counts)
     precisions: dict[str, list[float]] = {"cosine": [], "csls": []}
     for a, b in permutations(vectors, 2):
         for measure, values in precisions.items():

@@ -27,9 +27,9 @@ from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read
 from cr5.features.tfidf import NO_LIMIT, Vocabulary
+from cr5.language_encoder import LanguageEncoder
 from cr5.language_map import LanguageMap
 from cr5.retrieval.top_k import counterpart_ranks
-from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Settings, make_settings
 from cr5.training.counted_corpus import CountedCorpus, count_corpus, subword_matrices
 from cr5.training.engines import Engine
@@ -175,9 +175,7 @@ def ranks_of(settings: Settings, languages: Mapping[str, LanguageMap], test: Cou
     """For every direction: concepts x 3, the concept, the different words and the rank of each query."""
     vectors = {}
     for lang, language in languages.items():
-        vocabulary = Vocabulary(language.words, language.idf, settings.weighting)
-        X = vocabulary.transform(test.languages[lang].local_counts)
-        vectors[lang] = document_vectors(X, language.map, language.offset)
+        vectors[lang] = LanguageEncoder(language, settings.weighting).vectors(test.languages[lang].local_counts)
     for a, b in permutations(test.languages, 2):
         source, target = test.languages[a], test.languages[b]
         asked = np.isin(source.concepts, target.concepts)
