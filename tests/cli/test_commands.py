@@ -22,6 +22,7 @@ from madeup import text, texts, word
 from cr5 import Cr5, Document, __version__, read, write
 from cr5.cli import run
 from cr5.cli.render.models import path_table
+from cr5.errors import format_bytes
 
 COMMAND = Path(sys.executable).with_name("cr5")
 SMALL = ["--rank", "10", "--ridge", "1", "--set", "min_documents=2", "--set", "min_unique=5"]
@@ -511,7 +512,11 @@ def test_a_model_is_shown(model: Cr5, model_folder: Path, run_json: Any, capsys:
     assert "rank 60, ridge 0.3, 110 concepts" in printed
     assert fits("\n".join(printed.splitlines()[1:]))  # the first line is the path
     found = run_json("info", model_folder, "--json")
-    assert found == {"langs": model.langs, "settings": model.settings.to_json(), "report": model.report}
+    sizes = {lang: size._asdict() for lang, size in Cr5.load(model_folder).sizes().items()}
+    settings = model.settings.to_json()
+    assert found == {"langs": model.langs, "sizes": sizes, "settings": settings, "report": model.report}
+    for size in sizes.values():
+        assert re.search(rf"{size['words']:,} +{size['ngrams']:,} +{re.escape(format_bytes(size['bytes']))}", printed)
 
 
 def test_a_mistake_is_one_line(model_folder: Path, tmp_path: Path, fails: Any) -> None:

@@ -112,7 +112,7 @@ def test_a_disk_that_is_too_small_is_refused_before_the_fit(
 ) -> None:
     stages: list[str] = []
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=20_000))
-    with pytest.raises(Cr5Error, match=r"is on a disk with 20.0 kB free, and the model needs about .* kB; free some"):
+    with pytest.raises(Cr5Error, match=r"is on a disk with 20.0 kB free, and the model needs about .* MB; free some"):
         train_model(Cr5(**SMALL), documents, tmp_path / "model", progress=lambda p: stages.append(p.stage))
     assert "fit" not in stages
     assert everything_in(tmp_path) == set()

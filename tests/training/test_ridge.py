@@ -496,3 +496,13 @@ def test_a_rank_beyond_the_concepts_that_are_left_is_refused() -> None:
         walk(given, rank=48)
     for fact in ("`rank=48`", "holds out 12 concepts and leaves 48", "`rank<=47`"):
         assert fact in str(error.value)
+
+
+def test_some_words_are_scaled_to_length_one_over_words_and_ngrams() -> None:
+    random = np.random.default_rng(0)
+    X = csr_array(random.random((6, 9)) * (random.random((6, 9)) < 0.6)).astype(np.float32)
+    M = random.random((9, 4)).astype(np.float32)
+    Y = some_words(X, 0.5, random, 1 + (M**2).sum(axis=1)).toarray()
+    # Every word has n-grams of its own, as in the definition of the length of a row.
+    lengths = np.sqrt((Y**2).sum(axis=1) + (Y**2 @ M**2).sum(axis=1))
+    np.testing.assert_allclose(lengths[np.diff(X.indptr) > 0], 1, rtol=1e-6)

@@ -11,7 +11,7 @@ class Query:
     """A text to search for.
 
     ``lang`` was either ``guessed``, with a ``confidence`` from 0 to 1, or given, with confidence 1. ``vector`` (rank)
-    has length 1, or is all zeros if ``model``, which encoded the text, knows none of the ``tokens``. ``coverage`` is
+    has length 1, or is all zeros if ``model``, which encoded the text, has no vector of any token. ``coverage`` is
     the share of the tokens that it knows.
     """
 

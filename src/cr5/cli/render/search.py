@@ -66,7 +66,7 @@ def search_report(
     """Print the hits of a query, or why there are none."""
     if hits:
         out.print(_hit_table(hits, reasons, measure, explain))
-    if query.guessed and query.coverage:
+    if query.guessed and query.vector.any():
         language = f"{query.lang} (confidence {100 * query.confidence:.0f} %)"
         out.print(f"language of the query: {language}; set another with --lang", style="dim")
     if not hits:
@@ -112,7 +112,7 @@ def _hit_table(
 
 
 def _why_no_hits(query: Query) -> str:
-    if query.coverage:
+    if query.vector.any():
         return "there is no document in these languages; change --in, or add some with cr5 index"
     advice = "set its language with --lang" if query.guessed else "try other words"
     return f"the model knows no word of the query in {query.lang}; {advice}"
