@@ -29,7 +29,8 @@ STRANGER = 54321  # a user that has neither a name nor a home, as in a container
 
 def run(code: str, *arguments: object, python: str = sys.executable, **options: Any) -> str:
     """Run a program in a process of its own and return what it prints."""
-    command = [python, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", dedent(code), *map(str, arguments)]
+    filters = ("error", "ignore::DeprecationWarning", "ignore:only 110 shared concepts")
+    command = [python, *(f"-W{filter_}" for filter_ in filters), "-c", dedent(code), *map(str, arguments)]
     paths = os.pathsep.join([str(PACKAGE.parent), str(HELPERS)])
     variables = os.environ | {"PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8"}
     everything: dict[str, Any] = {"env": variables, "timeout": 300, "cwd": HELPERS, "encoding": "utf-8"} | options
