@@ -117,7 +117,7 @@ def test_the_ridge_path_of_a_system_has_its_colour() -> None:
     page = parse(html(replace(run, trained=[replace(run.trained[0], system=name) for name in names])))
     (section,) = [node for node in page.all("section") if node.attributes["id"] == "ridges"]
     colours = [next(card.all("g")).attributes["class"] for card in section.all("article")]
-    assert colours == ["s0 own", "s1 own"]
+    assert colours == ["s0 own", "s2 own"]
     assert all(colour and colour in looks(run)[name] for name, colour in zip(names, colours, strict=True))
 
 
@@ -163,7 +163,7 @@ def cielab(rgb: Array) -> Array:
 def test_the_colours_of_systems_differ_for_colour_blind_readers(mode: str, page: Node) -> None:
     css = next(page.all("style")).text
     part = css[: css.index("@media")] if mode == "light" else css[css.index("prefers-color-scheme:dark") :]
-    found = dict(re.findall(r"--(page|[so]\d):(#[0-9a-f]{3,6})", part))
+    found = dict(re.findall(r"--(page|[so]\d+):(#[0-9a-f]{3,6})", part))
     background = linear_rgb(["#ffffff" if found["page"] == "#fff" else found["page"]]) @ RGB_TO_XYZ[1]
     systems = [found[name] for name in found if name != "page"]
     assert len(systems) == len(SYSTEMS) + 3

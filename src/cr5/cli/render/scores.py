@@ -25,6 +25,7 @@ from cr5.evaluate.report.formatting import (
     format_count,
     format_interval,
     format_percent,
+    format_ratio,
     regime_name,
 )
 from cr5.evaluate.runs import TRAINED_ELSEWHERE, LanguagePair, Regime, Run, Score
@@ -97,7 +98,8 @@ def _comparison_cells(row: Comparison) -> tuple[str, ...]:
 
 def _print_summary(report: Report, regimes: Sequence[Regime], measure: Measure) -> None:
     """The means of all systems in some regimes; a table that is too wide is split into two."""
-    title = f"Mean P@1 and its 95 % interval, {MEASURE_NAMES[measure]}, % (● the best)"
+    figures = ", 95 % interval and ratio to the ceiling" if report.has_ratios else " and its 95 % interval"
+    title = f"Mean P@1{figures}, {MEASURE_NAMES[measure]}, % (● the best)"
     max_width = min(MAX_WIDTH, out.width)
     # The interval stands beside the figure, or below it where the line would be too long.
     table = _summary_table(report, regimes, measure, " ")
@@ -130,7 +132,8 @@ def _summary_cell(row: SummaryRow, regime: Regime, measure: Measure, separator: 
         return Text(row.failures[regime].label, "dim") if regime in row.failures else Text(MISSING)
     mark = "* " if cell.partial else "● " if cell.best else ""
     value = (mark + format_percent(cell.scores.precision[1]), "bold" if cell.best else "")
-    return Text.assemble(value, separator, (format_interval(cell.scores.interval), "dim"))
+    ratio = "" if cell.ratio is None else f" {format_ratio(cell.ratio)}"
+    return Text.assemble(value, separator, (format_interval(cell.scores.interval), "dim"), ratio)
 
 
 def _print_details(table: DetailTable, only_extremes: bool) -> None:

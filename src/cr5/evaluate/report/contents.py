@@ -83,11 +83,15 @@ class DetailTable:
 
 
 class SummaryCell(NamedTuple):
-    """A system's mean by one measure; ``partial`` where other systems of the regime answer in more directions."""
+    """A system's mean by one measure; ``partial`` where other systems of the regime answer in more directions.
+
+    ``ratio`` is P@1 over that of the upper bound in the same directions, None where no upper bound was measured.
+    """
 
     scores: PrecisionCell
     best: bool
     partial: bool
+    ratio: float | None = None
 
 
 class SummaryFailure(NamedTuple):
@@ -199,10 +203,25 @@ class Report:
             column = (mean.regime, mean.measure)
             partial = mean.directions < most_directions.get(column, 0)
             best = not partial and self.run.role(mean.system) != "ceiling" and mean.precision[1] == highest[column]
-            rows[mean.system].cells[column] = SummaryCell(_mean_cell(mean), best, partial)
+            ratio = self._ratio_to_ceiling(mean)
+            rows[mean.system].cells[column] = SummaryCell(_mean_cell(mean), best, partial, ratio)
         for (system, regime), failures in self.run.not_measured().items():
             rows[system].failures[regime] = _summary_failure(failures)
         return list(rows.values())
+
+    def _ratio_to_ceiling(self, mean: MeanScore) -> float | None:
+        bounds = (
+            other.precision[1]
+            for other in self.run.means()
+            if self.run.role(other.system) == "ceiling"
+            and (other.regime, other.measure, other.directions) == (mean.regime, mean.measure, mean.directions)
+        )
+        bound = next(bounds, 0.0)
+        return mean.precision[1] / bound if bound else None
+
+    @property
+    def has_ratios(self) -> bool:
+        return any(cell.ratio is not None for row in self.summary for cell in row.cells.values())
 
     @property
     def has_partial_means(self) -> bool:

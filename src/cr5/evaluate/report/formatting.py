@@ -31,6 +31,11 @@ def format_percent(value: float | None) -> str:
     return MISSING if value is None or np.isnan(value) else f"{value:.1f}"
 
 
+def format_ratio(ratio: float | None) -> str:
+    """A ratio to the upper bound, with two decimals."""
+    return MISSING if ratio is None else f"{ratio:.2f}"
+
+
 def format_interval(interval: Interval) -> str:
     return f"{interval.low:.1f}–{interval.high:.1f}"
 

@@ -15,6 +15,7 @@ from cr5.evaluate.report.formatting import (
     format_count,
     format_interval,
     format_percent,
+    format_ratio,
     quantity,
     regime_name,
 )
@@ -60,7 +61,8 @@ def render_markdown(report: Report) -> str:
 def _summary(report: Report) -> list[str]:
     lines = []
     for measure in report.measures:
-        lines += [f"Mean P@1, {MEASURE_NAMES[measure]}, %, with its 95 % interval; the best in bold.", ""]
+        ratios = ", and its ratio to the ceiling" if report.has_ratios else ""
+        lines += [f"Mean P@1, {MEASURE_NAMES[measure]}, %, with its 95 % interval{ratios}; the best in bold.", ""]
         columns = ["P@1"] if report.trained_elsewhere else list(map(regime_name, report.summary_regimes))
         lines += _table_head(["system", *columns], text_columns=1)
         for row in report.summary:
@@ -80,7 +82,8 @@ def _summary_cell(row: SummaryRow, regime: Regime, measure: Measure) -> str:
         return row.failures[regime].label if regime in row.failures else MISSING
     value = format_percent(cell.scores.precision[1])
     mark = "\\*" if cell.partial else ""
-    return (f"**{value}**" if cell.best else value) + f" ({format_interval(cell.scores.interval)}){mark}"
+    ratio = "" if cell.ratio is None else f", {format_ratio(cell.ratio)}"
+    return (f"**{value}**" if cell.best else value) + f" ({format_interval(cell.scores.interval)}){mark}{ratio}"
 
 
 def _examples(examples: Sequence[ReportExample]) -> list[str]:
