@@ -6,8 +6,8 @@ One JSON object a figure. Generated words have vectors of the given rank; a word
 have vectors with a cosine of about 0.7 and spellings that share a beginning. The peer, at sizes of at most 20,000,
 computes all scores with NumPy and SciPy, in blocks of words. ``same`` is the share of words whose ten best
 translations are those of the peer. ``gflops`` counts the products of vectors alone, beside a NumPy product of the same
-vectors; whatever else runs on the machine slows down both. With a model, P@1 of the lexicon is compared with CSLS over the queries, as in
-``cr5 eval words``, for the words of a dictionary that the model knows.
+vectors; whatever else runs on the machine slows down both. With a model, P@1 of the lexicon is compared with CSLS over
+the queries, as in ``cr5 eval words``, for the words of a dictionary that the model knows.
 """
 
 import argparse
