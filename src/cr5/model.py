@@ -349,8 +349,8 @@ class Cr5:
     def lexicon(self, source: str, target: str) -> "Lexicon":
         """The most probable translations of every word of language ``source`` in language ``target``.
 
-        It is made when it is first asked for, which takes seconds, and kept: in memory, and in the folder that the
-        model was loaded from, if that can be written.
+        It is made when it is first asked for, in seconds, or minutes for 100,000 words and more, and kept: in memory,
+        and in the folder that the model was loaded from, if that can be written.
         """
         langs = self.find_language(source), self.find_language(target)
         folder = None if isinstance(self._trained, dict) else self._trained
