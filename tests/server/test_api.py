@@ -118,7 +118,7 @@ def test_documents_can_be_added_replaced_found_and_deleted(
     changed = new | {"text": text + " " + QUERY}
     assert client.post("/documents", json={"documents": [changed]}).json() == counts | {"renewed": 1}
     assert "aa:new/one ?#" in [hit["id"] for hit in client.get("/similar", params={"id": "aa:Q000"}).json()["hits"]]
-    useless = [new | {"lang": "zz"}, new | {"concept": "blank", "text": "nothing known"}]
+    useless = [new | {"lang": "zz"}, new | {"concept": "blank", "text": "zzz xxx"}]
     expected = counts | {"blank": {"aa": 1}, "unknown": {"zz": 1}}
     assert client.post("/documents", json={"documents": useless}).json() == expected
     assert client.delete(url).json() == {"deleted": 1}
