@@ -2,6 +2,7 @@
 
 import math
 import os
+import platform
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -159,3 +160,11 @@ def _free_memory(root: Path) -> int:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="ascii")
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that a tokenisation or a fit can depend on."""
+    from importlib.metadata import version
+
+    packages = ("cr5", "numpy", "scipy", "numba", "pyarrow", "icu4py")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}

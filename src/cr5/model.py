@@ -1,14 +1,13 @@
 """The model, Cr5: turns texts of any language into vectors of one space."""
 
-import platform
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
 from textwrap import indent
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Self, overload
 
 import numpy as np
 
@@ -16,13 +15,14 @@ from cr5._typing import Array, Intercept, Ints
 from cr5.corpus.identification import Guess
 from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
-from cr5.corpus.texts import Texts, code_list, one_or_several, one_text, text_list
+from cr5.corpus.texts import Texts, code_list, one_or_several, one_text, positions, text_list
 from cr5.errors import Cr5Error, Interrupted, NotFittedError, one_of, whole_number
-from cr5.features.counts import count_words
+from cr5.features.counts import WordCounts, count_words
 from cr5.features.language_guess import GuesserCache, LanguageGuesser
 from cr5.language_encoder import Coverage, LanguageEncoder
 from cr5.language_map import LanguageMap
-from cr5.progress import ProgressCallback, no_progress, stop_on_interrupt
+from cr5.machine import versions
+from cr5.progress import ProgressCallback, describe_interruption, no_progress, stop_on_interrupt
 from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
 from cr5.retrieval.lexicon_cache import LexiconCache
 from cr5.retrieval.vectors import row_products
@@ -41,9 +41,9 @@ from cr5.storage.model_files import LanguageSize, ModelFolder, language_size, op
 if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.corpus.inputs import Documents
     from cr5.retrieval.lexicon import Lexicon
+    from cr5.retrieval.scorer import Scorer
     from cr5.training.engines import Engine
 
-Value = TypeVar("Value")
 CHUNK_TEXTS = 1024  # encoded at a time, to bound the memory for their tokens and counts
 FEW_TEXTS = 8  # are encoded one by one if they are short, because calls for a whole batch take longer than the work
 SHORT_CHARACTERS = 2000  # of few texts together
@@ -109,6 +109,7 @@ class Cr5:
         self._trained: dict[str, LanguageMap] | ModelFolder = {}
         self._encoders: dict[str, LanguageEncoder] = {}
         self._guessers, self._lexicons = GuesserCache(), LexiconCache()
+        self._make_scorer: Callable[[], Scorer] | None = None
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -230,10 +231,10 @@ class Cr5:
                 progress=progress,
                 should_stop=should_stop,
             )
-        self._trained, self._report = languages, report | {"versions": _versions()}
-        self._encoders, self._guessers, self._lexicons = {}, GuesserCache(), LexiconCache()
+        self._trained, self._report = languages, report | {"versions": versions()}
+        self._encoders, self._guessers, self._lexicons, self._make_scorer = {}, GuesserCache(), LexiconCache(), None
         if report["interrupted"]:
-            warnings.warn(_interruption(report, self.settings.tol), Interrupted, stacklevel=2)
+            warnings.warn(describe_interruption(report, self.settings.tol), Interrupted, stacklevel=2)
         return self
 
     def encode(self, texts: str | Texts, lang: str | Iterable[str | None] | None = None) -> Array:
@@ -251,7 +252,7 @@ class Cr5:
             return self._encode(texts, [self.find_language(lang)] * len(texts))
         result, codes = np.empty((len(texts), self.rank), np.float32), self._codes(texts, lang)
         rules = [None if code is None else self.settings.tokeniser.same_rules(code) for code in codes]
-        for rows in _positions(rules).values():
+        for rows in positions(rules).values():
             result[rows] = self._encode([texts[row] for row in rows], [codes[row] for row in rows])
         return result
 
@@ -365,13 +366,45 @@ class Cr5:
         tokens = [" ".join(self.settings.tokeniser.words(word, source)) for word in text_list(words, "words")]
         return [lexicon.translations(token, k) if token in lexicon.index else [] for token in tokens]
 
-    def explain(self, text_a: str, lang_a: str, text_b: str, lang_b: str, k: int = 10) -> Explanation:
-        """The words that make two texts similar, with their contributions to the cosine."""
-        parts_a, parts_b = (
-            self._parts(one_text(text_a, "text_a"), lang_a),
-            self._parts(one_text(text_b, "text_b"), lang_b),
-        )
-        return explain_vectors(parts_a, parts_b, whole_number("k", k))
+    def similarity(self, texts_a: Texts, lang_a: str, texts_b: Texts, lang_b: str) -> Array:
+        """texts_a x texts_b: how similar texts are by all views: vectors, translated words and spelling.
+
+        It is a weighted mean of the views' cosines: 1 for equal texts of one language, about 0 for texts that have
+        nothing to do with each other. The first call for two languages makes their lexicons, see ``lexicon``.
+        """
+        from cr5.retrieval.text_similarity import similarities
+
+        a, b = self._counts(text_list(texts_a, "texts_a"), lang_a), self._counts(text_list(texts_b, "texts_b"), lang_b)
+        return similarities(self._scorer(), *a, *b)
+
+    def explain(
+        self, text_a: str, lang_a: str, text_b: str, lang_b: str, k: int = 10, *, views: bool = False
+    ) -> Explanation:
+        """The words that make two texts similar, with their contributions to the cosine; and what ``views`` add."""
+        from cr5.retrieval.text_similarity import explain_views
+
+        text_a, text_b, k = one_text(text_a, "text_a"), one_text(text_b, "text_b"), whole_number("k", k)
+        explanation = explain_vectors(self._parts(text_a, lang_a), self._parts(text_b, lang_b), k)
+        if not views:
+            return explanation
+        a, b = self._counts([text_a], lang_a), self._counts([text_b], lang_b)
+        return explanation._replace(views=explain_views(self._scorer(), *a, *b, k))
+
+    def _counts(self, texts: list[str], lang: str) -> tuple[WordCounts, str]:
+        lang = self.find_language(lang)
+        return count_words(texts, lang, self.settings.tokeniser), lang
+
+    def _scorer(self) -> "Scorer":
+        from cr5.retrieval.text_similarity import views_of_model
+
+        if self._make_scorer is None:
+            self._make_scorer = views_of_model(
+                lambda counts, lang: self._encoder(lang).vectors(counts),
+                self.lexicon,
+                lambda lang: self._encoder(lang).vocabulary,
+                lambda lang: int(self._report["languages"][lang]["documents"]),
+            )
+        return self._make_scorer()
 
     def _parts(self, text: str, lang: str) -> VectorParts:
         lang = self.find_language(lang)
@@ -428,7 +461,7 @@ class Cr5:
         unknown = [i for i, code in enumerate(codes) if code is None]
         for i, guess in zip(unknown, self.guess_languages([texts[i] for i in unknown]), strict=True):
             codes[i] = guess.lang
-        return _positions(map(str, codes))
+        return positions(map(str, codes))
 
     def _guesser(self, langs: str | Iterable[str] | None = None) -> LanguageGuesser:
         chosen = tuple(self.langs if langs is None else map(self.find_language, one_or_several(langs)))
@@ -454,7 +487,7 @@ class Cr5:
                 langs = [guess.lang for guess in guesses]
             else:
                 counts = dict.fromkeys(langs, count_words(chunk, langs[0], tokeniser))
-            for lang, rows in _positions(langs).items():
+            for lang, rows in positions(langs).items():
                 own = counts[lang] if len(rows) == len(chunk) else counts[lang].select_rows(rows).drop_unused_words()
                 result[i + rows] = self._encoder(lang).vectors(own)
         return result
@@ -463,27 +496,3 @@ class Cr5:
 _NOT_FITTED = "the model is not fitted yet, it has no languages; fit the model first"
 _SETTING_NAMES = [row.name for row in setting_rows()]
 Cr5.__doc__ = f"{Cr5.__doc__}\n{indent(settings_docstring(), '    ')}\n"
-
-
-def _interruption(report: Mapping[str, Any], tol: float) -> str:
-    steps = report["steps"]
-    when = f"after {steps} step" + ("s" if steps > 1 else "") if steps else "before its first step"
-    ridge = f"; {report['ridge_note']}" if report["ridge_note"] and not steps else ""
-    residual = f"the residual is {report['residual']:.3g}, the tolerance {tol:g}"
-    return f"the fit was interrupted {when} and has not converged: {residual}{ridge}"
-
-
-def _positions(values: Iterable[Value]) -> dict[Value, Ints]:
-    """For each different value, where it stands."""
-    found: dict[Value, list[int]] = {}
-    for i, value in enumerate(values):
-        found.setdefault(value, []).append(i)
-    return {value: np.array(rows) for value, rows in found.items()}
-
-
-def _versions() -> dict[str, str]:
-    """The versions that a tokenisation or a fit can depend on."""
-    from importlib.metadata import version
-
-    packages = ("cr5", "numpy", "scipy", "numba", "pyarrow", "icu4py")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}

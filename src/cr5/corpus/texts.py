@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from cr5._typing import Ints
 from cr5.errors import Cr5TypeError, quoted
 
 Item = TypeVar("Item")
@@ -62,6 +63,14 @@ def one_text(text: str, name: str = "text") -> str:
 def one_or_several(names: str | Iterable[Item]) -> list[str | Item]:
     """Codes, ids or other names as a list; a single one may be given as a string."""
     return [names] if isinstance(names, str) else list(names)
+
+
+def positions(values: Iterable[Item]) -> dict[Item, Ints]:
+    """For each different value, where it stands."""
+    found: dict[Item, list[int]] = {}
+    for i, value in enumerate(values):
+        found.setdefault(value, []).append(i)
+    return {value: np.array(rows) for value, rows in found.items()}
 
 
 def _to_list(values: Any) -> list[Any]:

@@ -148,6 +148,14 @@ class Vocabulary:
         result.data /= np.repeat(self.idf, np.diff(result.indptr))
         return result
 
+    def document_frequency(self, documents: int) -> Array:
+        """In how many of so many documents each word occurs, from its IDF; in all of them if the IDF has no power."""
+        power = self.weighting.idf_power
+        plain = np.asarray(self.idf, np.float64) ** (1 / power) if power else np.ones(len(self.words))
+        if self.weighting.idf == "smooth":
+            return np.asarray((1 + documents) / np.exp(plain - 1) - 1)
+        return np.asarray(documents / np.exp(plain - 1))
+
     @cached_property
     def index(self) -> dict[str, int]:
         """word -> column."""

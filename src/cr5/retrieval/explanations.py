@@ -23,12 +23,26 @@ class WordPairContribution(NamedTuple):
     value: float
 
 
+class ViewContribution(NamedTuple):
+    """What one view adds to the similarity of two texts: ``share`` x ``cosine``.
+
+    ``words_a`` and ``words_b`` are the words without which its cosine would be lower, and by how much.
+    """
+
+    view: str
+    share: float
+    cosine: float
+    words_a: list[Contribution]
+    words_b: list[Contribution]
+
+
 class Explanation(NamedTuple):
     """Why two texts are similar.
 
     The contributions of ``words_a`` and ``rest_a`` add up to ``similarity``, and so do those of
     ``words_b`` and ``rest_b``; the rest is what centring subtracts, and the words that are not listed.
-    ``pairs`` are the strongest products of one word of each text.
+    ``pairs`` are the strongest products of one word of each text. ``views``, if they were asked for, add up to what
+    ``Cr5.similarity`` returns.
     """
 
     similarity: float
@@ -37,6 +51,7 @@ class Explanation(NamedTuple):
     pairs: list[WordPairContribution]
     rest_a: float
     rest_b: float
+    views: Sequence[ViewContribution] = ()
 
 
 class VectorParts(NamedTuple):

@@ -23,7 +23,7 @@ from cr5.retrieval.translation import WordWeights, own_rows, side_by_side, trans
 DEFAULT_WEIGHTS = {"dense": 1.0, "lexicon": 0.6, "strings": 0.1}
 SAMPLED_QUERIES, SAMPLED_CANDIDATES = 1024, 2048  # for a standard deviation; fewer rows are all used
 NO_DEVIATION = 1e-6  # of cosines that are equal but for rounding
-MIN_DEVIATION = 0.01  # of cosines: a view in which hardly any texts meet must not be decided by the few that do
+MIN_DEVIATION = 0.001  # of cosines: a view in which hardly any texts meet must not be decided by the few that do
 Value = TypeVar("Value")
 
 
@@ -72,9 +72,13 @@ class DenseView:
 
 @dataclass(frozen=True)
 class StringsView:
-    """Character n-grams, centred by language; ``statistics`` gives those of a language for some of its texts."""
+    """Character n-grams, centred by language; ``statistics`` gives those of a language for some of its texts.
+
+    With ``always``, texts that have nothing in common have rows as well.
+    """
 
     statistics: Callable[[WordCounts, str], StringStatistics]
+    always: bool = False
     cache: RowCache = field(default_factory=RowCache)
 
     def rows(
@@ -85,7 +89,7 @@ class StringsView:
             self._rows(queries, source),
             self._rows(candidates, target),
         )
-        if not _have_common_columns(query_rows, candidate_rows):
+        if not self.always and not _have_common_columns(query_rows, candidate_rows):
             return None
         return centred_pair(query_rows, query_mean, candidate_rows, candidate_mean)
 

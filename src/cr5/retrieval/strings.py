@@ -42,6 +42,26 @@ def string_statistics(sample: WordCounts, *, transliterate: bool = False) -> Str
     return StringStatistics(idf, mean.astype(np.float32), transliterate)
 
 
+def vocabulary_statistics(words: Sequence[str], document_frequency: Array, documents: int) -> StringStatistics:
+    """What the statistics would be if the words of a vocabulary occurred independently, each at most once in a text.
+
+    An n-gram of words with the frequencies p is in a text with the probability P = 1 - prod(1 - p), and then about
+    sum(p) / P of the text's words have it.
+    """
+    occurrences = character_ngrams(words, LENGTHS, COLUMNS)
+    frequency = np.minimum(document_frequency / max(documents, 1), 1 - 1e-9)
+    of_words = np.repeat(np.arange(len(words)), np.diff(occurrences.indptr))
+    absent, expected = (
+        np.bincount(occurrences.indices, weights=values[of_words], minlength=COLUMNS)
+        for values in (np.log1p(-frequency), frequency)
+    )
+    present = -np.expm1(absent)
+    idf = np.log((1 + documents) / (1 + documents * present)) + 1
+    tf = np.log1p(expected / np.maximum(present, 1e-12))
+    norm = np.sqrt(present @ np.square(tf * idf)) or 1.0
+    return StringStatistics(idf.astype(np.float32), (present * tf * idf / norm).astype(np.float32))
+
+
 def string_rows(counts: WordCounts, statistics: StringStatistics) -> Sparse:
     """texts x n-grams: tf idf at unit length, not centred, so that the rows stay sparse; see ``centred_pair``."""
     return log_tfidf_rows(_ngram_counts(counts, statistics.transliterate), statistics.idf)

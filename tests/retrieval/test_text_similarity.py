@@ -1,0 +1,95 @@
+"""Similarities by all views of a model, on made-up languages."""
+
+import madeup
+import numpy as np
+import pytest
+
+from cr5 import Cr5, Document
+from cr5.features.counts import count_words
+from cr5.features.tfidf import Weighting, fit_vocabulary
+from cr5.features.tokeniser import Tokeniser
+from cr5.retrieval.strings import string_rows, string_statistics, vocabulary_statistics
+from cr5.retrieval.text_similarity import shares
+
+
+@pytest.fixture(scope="module")
+def articles() -> list[Document]:
+    return madeup.corpus(("aa", "bb"))
+
+
+@pytest.fixture(scope="module")
+def fitted(articles: list[Document]) -> Cr5:
+    return Cr5(**madeup.SETTINGS).fit(madeup.split(articles)[0])
+
+
+def test_counterparts_are_more_similar_than_other_texts(fitted: Cr5, articles: list[Document]) -> None:
+    held_out = madeup.split(articles)[1]
+    found = fitted.similarity(madeup.texts(held_out, "aa"), "aa", madeup.texts(held_out, "bb"), "bb")
+    assert found.shape == (madeup.HELD_OUT, madeup.HELD_OUT)
+    assert (found.argmax(axis=1) == np.arange(len(found))).mean() > 0.9
+    assert np.abs(found).max() <= 1
+    assert abs(found[~np.eye(len(found), dtype=bool)].mean()) < 0.1
+
+
+def test_the_similarity_of_two_texts_depends_on_no_other_text(fitted: Cr5, articles: list[Document]) -> None:
+    a, b = (madeup.texts(articles[:40], lang) for lang in ("aa", "bb"))
+    together = fitted.similarity(a, "aa", b, "bb")
+    alone = [[fitted.similarity([x], "aa", [y], "bb")[0, 0] for y in b[:4]] for x in a[:3]]
+    np.testing.assert_allclose(together[:3, :4], alone, atol=1e-5)
+    np.testing.assert_allclose(fitted.similarity(b, "bb", a, "aa"), together.T, atol=1e-5)
+
+
+def test_equal_texts_of_a_language_have_the_similarity_one_and_empty_texts_zero(fitted: Cr5) -> None:
+    text = madeup.text("aa", [3, 17, 29, 41])
+    assert fitted.similarity([text], "aa", [text], "aa")[0, 0] == pytest.approx(1, abs=1e-4)
+    assert fitted.similarity([text], "aa", [""], "bb")[0, 0] == 0
+    assert fitted.similarity([], "aa", [text], "bb").shape == (0, 1)
+
+
+def test_the_views_of_an_explanation_add_up_to_the_similarity(fitted: Cr5) -> None:
+    a, b = madeup.text("aa", [3, 17, 29, 41]) + " Rotterdam", madeup.text("bb", [3, 17, 29, 60]) + " Rotterdam"
+    explained = fitted.explain(a, "aa", b, "bb", views=True)
+    total = sum(view.share * view.cosine for view in explained.views)
+    assert total == pytest.approx(float(fitted.similarity([a], "aa", [b], "bb")[0, 0]), abs=1e-5)
+    assert sum(view.share for view in explained.views) == pytest.approx(1)
+    views = {view.view: view for view in explained.views}
+    assert views["dense"].cosine == pytest.approx(explained.similarity, abs=1e-5)
+    assert views["strings"].words_a[0].word == views["strings"].words_b[0].word == "rotterdam"
+    translated = {word for word, _ in views["lexicon"].words_a}
+    assert madeup.word("aa", 41) not in translated
+    assert len(translated & {madeup.word("aa", i) for i in (3, 17, 29)}) >= 2
+    plain = fitted.explain(a, "aa", b, "bb")
+    assert plain == explained._replace(views=())
+
+
+def test_the_shares_are_those_of_the_default_weights(fitted: Cr5) -> None:
+    scorer = fitted._scorer()
+    assert list(shares(scorer)) == ["dense", "lexicon", "strings"]
+    assert shares(scorer.only("dense")) == {"dense": 1}
+
+
+def test_a_fit_forgets_the_views_of_the_last_one(articles: list[Document]) -> None:
+    model = Cr5(**madeup.SETTINGS).fit(articles)
+    texts = madeup.texts(articles, "aa")[:3], madeup.texts(articles, "bb")[:3]
+    before = model.similarity(texts[0], "aa", texts[1], "bb")
+    model.fit(articles[: len(articles) // 2])
+    fresh = Cr5(**madeup.SETTINGS).fit(articles[: len(articles) // 2])
+    after = model.similarity(texts[0], "aa", texts[1], "bb")
+    np.testing.assert_allclose(after, fresh.similarity(texts[0], "aa", texts[1], "bb"), atol=1e-6)
+    assert not np.allclose(before, after, atol=1e-4)
+
+
+def test_the_statistics_of_a_vocabulary_are_close_to_those_of_texts_with_independent_words() -> None:
+    random = np.random.default_rng(0)
+    words = ["".join(random.choice(list("abcdefghij"), random.integers(3, 9))) for _ in range(400)]
+    chances = random.uniform(0.005, 0.3, 400)
+    texts = [" ".join(w for w, p in zip(words, chances, strict=True) if random.random() < p) for _ in range(2000)]
+    counts = count_words(texts, "en", Tokeniser())
+    vocabulary = fit_vocabulary(counts, Weighting(idf_power=1.5, min_documents=1))
+    estimated = vocabulary.document_frequency(2000)
+    counted = dict(zip(counts.words, np.diff(counts.matrix.tocsc().indptr).tolist(), strict=True))
+    np.testing.assert_allclose(estimated, [counted[word] for word in vocabulary.words], rtol=1e-3)
+    expected, found = string_statistics(counts), vocabulary_statistics(vocabulary.words, estimated, 2000)
+    np.testing.assert_allclose(found.idf, expected.idf, atol=0.2)
+    assert np.linalg.norm(found.mean - expected.mean) < 0.1 * np.linalg.norm(expected.mean)
+    assert string_rows(counts, found).shape == string_rows(counts, expected).shape
