@@ -231,13 +231,14 @@ def explain(
     k: Annotated[int, typer.Option("-k", min=1, help="Words to show.")] = 10,
     json: Json = False,
 ) -> None:
-    """Show the words that make two texts similar, with the contribution of each to the cosine.
+    """Show the words that make two texts similar, with the contribution of each to the cosine, and of each view.
 
     Example:
 
         cr5 explain model "il cane abbaia" "the dog barks" -a it -b en
     """
-    explanation = Cr5.load(model).explain(_text(text_a, lang_a), lang_a, _text(text_b, lang_b), lang_b, k)
+    texts = _text(text_a, lang_a), lang_a, _text(text_b, lang_b), lang_b
+    explanation = Cr5.load(model).explain(*texts, k, views=True)
     if json:
         console.as_json(explanation._asdict())
         return

@@ -60,7 +60,7 @@ Validation = Annotated[bool, typer.Option("--validation", help="Use the validati
 Baselines = Annotated[
     str | None,
     typer.Option(
-        help="With --train: the systems to compare the model with.",
+        help=f"With --train: the systems to compare the model with ({', '.join(KEYS)}).",
         metavar="NAMES",
         show_default=",".join(DEFAULT_BASELINES),
     ),

@@ -112,6 +112,14 @@ def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
         table.add_row(*cells)
     out.print(table)
     out.print(f"everything else: {explained.rest_a:+.3f} in {lang_a}, {explained.rest_b:+.3f} in {lang_b}", style="dim")
+    if explained.views:
+        total = sum(view.share * view.cosine for view in explained.views)
+        columns = ("view", "share", "cosine", "by the words")
+        table = plain_table(f"Similarity by all views {total:.3f}", *columns, left=("view", "by the words"))
+        for view in explained.views:
+            words = [", ".join(word for word, _ in words[:3]) for words in (view.words_a, view.words_b)]
+            table.add_row(view.view, f"{view.share:.2f}", f"{view.cosine:.3f}", " ~ ".join(filter(None, words)))
+        out.print(table)
 
 
 def guessed_languages(langs: Iterable[str]) -> None:
