@@ -117,8 +117,8 @@ def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
         columns = ("view", "share", "cosine", "by the words")
         table = plain_table(f"Similarity by all views {total:.3f}", *columns, left=("view", "by the words"))
         for view in explained.views:
-            words = [", ".join(word for word, _ in words[:3]) for words in (view.words_a, view.words_b)]
-            table.add_row(view.view, f"{view.share:.2f}", f"{view.cosine:.3f}", " ~ ".join(filter(None, words)))
+            sides = [", ".join(word for word, _ in side[:3]) for side in (view.words_a, view.words_b)]
+            table.add_row(view.view, f"{view.share:.2f}", f"{view.cosine:.3f}", " ~ ".join(filter(None, sides)))
         out.print(table)
 
 
