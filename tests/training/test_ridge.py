@@ -1,7 +1,7 @@
 """The ridge that the path chooses, against fits that know nothing of each other."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
@@ -84,15 +84,21 @@ class Spy:
         return self.fits[-1]
 
 
-def scripted(monkeypatch: pytest.MonkeyPatch, *log_likelihoods: float, noise: float = 0.0) -> None:
-    """Log likelihoods that are known beforehand, by concept with so much noise that differs between ridges."""
-    left = iter(log_likelihoods)
+def scripted(
+    monkeypatch: pytest.MonkeyPatch, *log_likelihoods: float, noise: float = 0.0, ranks: Sequence[float] = ()
+) -> None:
+    """Log likelihoods that are known beforehand, by concept with so much noise that differs between ridges.
+
+    ``ranks`` are the mean reciprocal ranks, with the same noise.
+    """
+    left, ranks_left = iter(log_likelihoods), iter(ranks)
 
     def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> Scores:
         value = next(left)
         parts = np.random.default_rng(int(1000 * abs(value))).standard_normal(100)
-        by_concept = value / 100 + noise * (parts - parts.mean()) / parts.std(ddof=1) / np.sqrt(2 * 100)
-        return Scores(value, by_concept, 0.5, 0.6, 40)
+        errors = noise * (parts - parts.mean()) / parts.std(ddof=1) / np.sqrt(2 * 100)
+        rank = next(ranks_left, 0.6)
+        return Scores(value, value / 100 + errors, rank / 100 + errors * bool(ranks), 0.5, rank, 40)
 
     monkeypatch.setattr(ridge, "score", score)
 
@@ -248,6 +254,14 @@ def test_the_best_ridge_is_chosen_and_the_others_have_the_standard_error_of_thei
     assert [point.standard_error for point in path.points if point is not best] == pytest.approx([0.1] * 4, rel=0.3)
 
 
+@pytest.mark.parametrize(("noise", "chosen"), [(0.01, 10), (0.1, 30)])
+def test_of_the_ridges_that_find_as_much_but_for_chance_the_most_likely_is_chosen(
+    noise: float, chosen: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(monkeypatch, -1.0, -2.0, -3.0, -4.0, -5.0, -6.0, noise=noise, ranks=[0.50, 0.55, 0.4, 0.3, 0.2, 0.1])
+    assert walk(signal(), rank=3).ridge == chosen
+
+
 def test_ridges_are_compared_concept_by_concept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Concepts differ by far more than ridges do; a difference that all of them agree on is none of chance."""
     hard = np.random.default_rng(0).standard_normal(100)
@@ -255,7 +269,7 @@ def test_ridges_are_compared_concept_by_concept(monkeypatch: pytest.MonkeyPatch)
 
     def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> Scores:
         value = next(values)
-        return Scores(value, value / 100 + hard - hard.mean(), 0.5, 0.6, 40)
+        return Scores(value, value / 100 + hard - hard.mean(), np.full(100, 0.006), 0.5, 0.6, 40)
 
     monkeypatch.setattr(ridge, "score", score)
     path = walk(signal(60, 30), rank=4)

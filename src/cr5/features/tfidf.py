@@ -32,7 +32,7 @@ class Weighting:
         "smooth",
         'Inverse document frequency: "plain" is ln(n/df) + 1, as in the paper; "smooth" is ln((1+n)/(1+df)) + 1.',
     )
-    idf_power: float = setting(1.5, "The power that the IDF is raised to; larger values favour rare words.")
+    idf_power: float = setting(1.25, "The power that the IDF is raised to; larger values favour rare words.")
     min_documents: int = setting(
         3,
         "Words in fewer documents are left out of the vocabulary; lower it for a small corpus.",

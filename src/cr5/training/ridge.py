@@ -73,10 +73,14 @@ class RidgePath:
 
 
 class Scores(NamedTuple):
-    """How well documents are retrieved: see ``PathPoint``; by_concept are the parts that add up to log_likelihood."""
+    """How well documents are retrieved: see ``PathPoint``.
+
+    by_concept, ranks_by_concept: the parts of each concept, which add up to log_likelihood and reciprocal_rank.
+    """
 
     log_likelihood: float
     by_concept: Array
+    ranks_by_concept: Array
     precision: float
     reciprocal_rank: float
     queries: int
@@ -85,6 +89,7 @@ class Scores(NamedTuple):
 class _Tried(NamedTuple):
     point: PathPoint
     by_concept: Array
+    ranks_by_concept: Array
 
 
 def select_ridge(
@@ -100,13 +105,16 @@ def select_ridge(
     should_stop: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> RidgePath:
-    """Fit every ridge without the held-out concepts, and choose by the likelihood of their right counterparts.
+    """Fit every ridge without the held-out concepts, and choose by the retrieval of their counterparts.
+
+    Of the ridges whose mean reciprocal rank is within one standard error of the best, the most likely one is chosen.
 
     ``concepts`` are those of the engine's documents; ``embed`` turns documents into unit rows by a fit; ``squares``
     are those of ``some_words``, for languages with n-grams.
     Where most documents are found, as translations of each other are at any ridge, they are also searched with some of
     their words removed at random, in every language others, and the mean counts. If all ridges are within one standard
-    error of the best, the largest is chosen. The path ends early after two ridges in a row below the best.
+    error of the best in likelihood, too, the largest is chosen. The path ends early after two ridges in a row below the
+    best.
     """
     held = held_out(concepts, seed)
     if not held.any():
@@ -154,7 +162,7 @@ def select_ridge(
             ridge, scores.log_likelihood, 0.0, scores.precision, scores.reciprocal_rank,
             fit.energy, fit.steps, fit.seconds,
         )  # fmt: skip
-        tried.append(_Tried(point, scores.by_concept))
+        tried.append(_Tried(point, scores.by_concept, scores.ranks_by_concept))
         note = f"ridge {ridge:g}: log likelihood {scores.log_likelihood:.3f}"
         ridge = _next_ridge(tried, ridges)
         if ridge is not None and should_stop():
@@ -166,7 +174,18 @@ def select_ridge(
 
 
 def _best(tried: Sequence[_Tried]) -> _Tried:
-    return max(tried, key=lambda each: each.point.log_likelihood)
+    """The most likely of the ridges whose mean reciprocal rank is within one standard error of the best.
+
+    The likelihood also tells ridges apart at which everything is found.
+    """
+    return max(_finding_most(tried), key=lambda each: each.point.log_likelihood)
+
+
+def _finding_most(tried: Sequence[_Tried]) -> list[_Tried]:
+    first = max(tried, key=lambda each: each.point.reciprocal_rank)
+    errors = [_standard_error(each.ranks_by_concept - first.ranks_by_concept) for each in tried]
+    worst = [first.point.reciprocal_rank - error for error in errors]
+    return [each for each, limit in zip(tried, worst, strict=True) if each.point.reciprocal_rank >= limit]
 
 
 def _standard_error(by_concept: Array) -> float:
@@ -209,7 +228,8 @@ def _choose(tried: Sequence[_Tried], queries: int, shares: tuple[float, ...]) ->
     best = _best(tried)
     points = [replace(each.point, standard_error=_paired_error(each, best)) for each in tried]
     worst = [best.point.log_likelihood - point.standard_error for point in points]
-    good = [point.ridge for point, limit in zip(points, worst, strict=True) if point.log_likelihood >= limit]
+    likely = {point.ridge for point, limit in zip(points, worst, strict=True) if point.log_likelihood >= limit}
+    good = [each.point.ridge for each in _finding_most(tried) if each.point.ridge in likely]
     note, ridge = "", best.point.ridge
     if len(good) == len(points) > 2:
         ridge = max(good)
@@ -293,7 +313,7 @@ def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> Scores:
     sums /= pairs
     by_concept = _at_the_best_temperature(sums[:, :-2])
     precision, reciprocal_rank = sums[:, -2:].sum(axis=0)
-    return Scores(float(by_concept.sum()), by_concept, float(precision), float(reciprocal_rank), queries)
+    return Scores(float(by_concept.sum()), by_concept, sums[:, -1], float(precision), float(reciprocal_rank), queries)
 
 
 def _scored_pairs(concepts: Mapping[str, Ints]) -> list[tuple[str, str]]:
@@ -309,8 +329,10 @@ def _mean(scores: Sequence[Scores]) -> Scores:
         float(np.mean([getattr(each, name) for each in scores]))
         for name in ("log_likelihood", "precision", "reciprocal_rank")
     )
-    by_concept = np.mean([each.by_concept for each in scores], axis=0)
-    return Scores(likelihood, by_concept, precision, reciprocal_rank, scores[0].queries)
+    by_concept, ranks = (
+        np.mean([getattr(each, name) for each in scores], axis=0) for name in ("by_concept", "ranks_by_concept")
+    )
+    return Scores(likelihood, by_concept, ranks, precision, reciprocal_rank, scores[0].queries)
 
 
 def _score_queries(scores: Array) -> Array:
