@@ -6,7 +6,6 @@ import madeup
 import numpy as np
 import pytest
 
-from cr5._typing import Ints
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.evaluate.runs import Run
@@ -15,7 +14,7 @@ from cr5.evaluate.systems import views
 from cr5.evaluate.systems.cr5_system import train_space
 from cr5.evaluate.systems.registry import SYSTEMS, make_systems
 from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space, System
-from cr5.evaluate.systems.views import Cr5Views, SharedTraining, cr5_dense, cr5_views, document_pairs
+from cr5.evaluate.systems.views import Cr5Views, SharedTraining, cr5_dense, cr5_views
 from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
@@ -181,25 +180,6 @@ def test_a_signature_names_the_views_and_their_weights(documents: list[Document]
     assert "|views dense 1, lexicon " in signatures["cr5"]
     assert "views" not in signatures["cr5-dense"]
     assert "|views strings " in signatures[SYSTEMS["chars"].name]
-
-
-def test_pairs_of_documents_are_the_first_of_every_shared_concept() -> None:
-    def texts(lang: str, concepts: list[str]) -> list[Document]:
-        return [Document(concept, lang, f"{lang}{i}") for i, concept in enumerate(concepts)]
-
-    corpus = read_texts(
-        in_batches([*texts("aa", ["c", "a", "a", "b"]), *texts("bb", ["b", "d", "c", "b"])]), Tokeniser()
-    )
-    pairs = document_pairs(corpus.languages["aa"], corpus.languages["bb"])
-    assert pairs
-
-    def words(side: int) -> list[str]:
-        rows: Ints = pairs[side].matrix.toarray().argmax(axis=1)
-        return [pairs[side].words[i] for i in rows.tolist()]
-
-    assert list(zip(words(0), words(1), strict=True)) == [("aa3", "bb0"), ("aa0", "bb2")]
-    nothing = read_texts(in_batches([*texts("aa", ["a"]), *texts("bb", ["b"])]), Tokeniser()).languages
-    assert document_pairs(nothing["aa"], nothing["bb"]) is None
 
 
 def test_only_systems_with_vectors_have_word_vectors(documents: list[Document]) -> None:

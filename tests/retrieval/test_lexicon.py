@@ -9,10 +9,8 @@ import pytest
 
 from cr5._typing import Array
 from cr5.errors import Cr5Error
-from cr5.features.counts import WordCounts, count_words
-from cr5.features.tokeniser import Tokeniser
 from cr5.retrieval.block_products import BlockSizes
-from cr5.retrieval.lexicon import DocumentPairs, Lexicon, WordVectors, make_lexicon
+from cr5.retrieval.lexicon import WordVectors, make_lexicon
 from cr5.retrieval.vectors import unit_rows
 
 LETTERS = "abcdeiorst"
@@ -103,63 +101,3 @@ def test_an_unknown_word_is_an_error_that_names_it() -> None:
         lexicon.translations("zzz")
     with pytest.raises(Cr5Error, match="`k=-1`"):
         lexicon.translations(lexicon.source_words[0], -1)
-
-
-def made_up_documents(words: Sequence[str], number: int, seed: int) -> WordCounts:
-    random = np.random.default_rng(seed)
-    texts = [" ".join(random.choice([*words, "unknown"], random.integers(0, 30))) for _ in range(number)]
-    return count_words(texts, "en", Tokeniser())
-
-
-def one_step(
-    pairs: DocumentPairs, lexicon: list[dict[str, float]], words: Sequence[str]
-) -> dict[str, dict[str, float]]:
-    """One step of expectation maximisation, from t(f|e) to the normalised expected counts, with dicts."""
-    documents = []
-    for counts in pairs:
-        dense = counts.matrix.toarray()
-        documents.append([{w: int(n) for w, n in zip(counts.words, row, strict=True) if n} for row in dense])
-    t = dict(zip(words, lexicon, strict=True))
-    targets = {f for row in lexicon for f in row}
-    totals: Counter[str] = Counter()
-    for document in documents[1]:
-        totals.update(document)
-    known = {f: n for f, n in totals.items() if f != "unknown"}
-    expected: dict[str, dict[str, float]] = {}
-    for e_counts, f_counts in zip(*documents, strict=True):
-        for f, count in f_counts.items():
-            if f not in targets:
-                continue
-            parts = {e: math.log(1 + n) * t[e].get(f, 0) for e, n in e_counts.items() if e in t}
-            total = sum(parts.values()) + 3 * known[f] / sum(known.values())
-            for e, part in parts.items():
-                row = expected.setdefault(e, {})
-                row[f] = row.get(f, 0) + math.log(1 + count) * part / total
-    return {e: {f: c / sum(row.values()) for f, c in row.items()} for e, row in expected.items() if any(row.values())}
-
-
-def test_pairs_of_documents_change_the_probabilities_by_one_step_of_expectation_maximisation() -> None:
-    source, target = made_up(40), made_up(50, seed=1)
-    pairs = DocumentPairs(made_up_documents(source.words[:35], 25, 2), made_up_documents(target.words, 25, 3))
-    start = best(all_scores(source, target, 0.3), 0.1, 30)
-    first = [{target.words[f]: float(p) for f, p in row} for row in start]
-    after = one_step(pairs, first, source.words)
-    lexicon = make_lexicon(source, target, pairs=pairs)
-    for word, row in zip(source.words, first, strict=True):
-        kept = sorted((after.get(word) or row).values(), reverse=True)[:10]
-        found = lexicon.translations(word)
-        total = 1 if word in after else sum(kept)
-        np.testing.assert_allclose([p for _, p in found], np.array(kept)[: len(found)] / total, rtol=5e-3, atol=1e-6)
-        for f, p in found:
-            np.testing.assert_allclose(p, (after.get(word) or row)[f] / total, rtol=5e-3, atol=1e-6)
-    assert not set(source.words[35:]) & set(after)
-    assert make_lexicon(source, target).translations(source.words[38]) == lexicon.translations(source.words[38])
-
-
-def test_pairs_of_documents_find_the_translation_that_vectors_cannot_tell() -> None:
-    vectors = np.ones((3, 4), np.float32)
-    source, target = WordVectors(["one", "two", "six"], vectors), WordVectors(["uno", "due", "sei"], vectors)
-    texts = [("one two", "uno due"), ("one six", "uno sei"), ("two six", "due sei")] * 5
-    counts = [count_words([pair[i] for pair in texts], "en", Tokeniser()) for i in range(2)]
-    lexicon: Lexicon = make_lexicon(source, target, pairs=DocumentPairs(*counts), string_weight=0)
-    assert [lexicon.translations(word, 1)[0][0] for word in source.words] == ["uno", "due", "sei"]

@@ -14,6 +14,7 @@ from cr5.features.counts import WordCounts, count_words
 from cr5.features.tokeniser import Tokeniser
 from cr5.retrieval.block_products import Matrix, WeightedRows
 from cr5.retrieval.scorer import (
+    DEFAULT_WEIGHTS,
     MIN_DEVIATION,
     DenseView,
     RowCache,
@@ -159,7 +160,7 @@ def test_a_view_in_which_hardly_any_texts_meet_is_not_blown_up() -> None:
     pair = np.zeros((N, 1), np.float32), np.zeros((M, 1), np.float32)
     pair[0][0], pair[1][0] = 0.1, 0.1  # one of 2,400 cosines is 0.01, the others 0
     rows = scored(Scorer({"dense": Fixed(dense_rows), "strings": Fixed(pair)}))
-    assert rows[1].weight == pytest.approx(0.1 * standard_deviation(*dense_rows) / MIN_DEVIATION)
+    assert rows[1].weight == pytest.approx(DEFAULT_WEIGHTS["strings"] * standard_deviation(*dense_rows) / MIN_DEVIATION)
 
 
 def test_a_sampled_deviation_is_close_to_that_of_all_products_and_always_the_same() -> None:
@@ -194,7 +195,7 @@ def test_strings_are_centred_cosines_and_none_where_no_ngram_is_shared() -> None
     products = dense(pair[0]) @ dense(pair[1]).T
     assert products[2].argmax() == 0
     assert products[0].argmax() == 1
-    assert view.rows(english, "en", count(["Роттердам", "музыка"]), "ru") is None
+    assert view.rows(english, "en", count(["Ждём", "щи"]), "ru") is None
     assert view.rows(english, "en", count(["", ""]), "it") is None
 
 

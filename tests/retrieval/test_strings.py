@@ -1,13 +1,10 @@
 """The view of strings against dense rows over sets of n-grams, one text at a time."""
 
 import math
-import sys
 
 import numpy as np
-import pytest
 
 from cr5._typing import Array
-from cr5.errors import MissingPackageError
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.tokeniser import Tokeniser
 from cr5.retrieval.strings import centred_pair, string_rows, string_statistics, to_latin
@@ -102,9 +99,3 @@ def test_transliteration_lets_texts_in_different_scripts_meet() -> None:
         cosines.append(float((string_rows(russian, none) @ string_rows(english, none).T).toarray()[0, 0]))
     assert cosines[0] == 0
     assert cosines[1] > 0.3
-
-
-def test_a_missing_transliteration_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "anyascii", None)
-    with pytest.raises(MissingPackageError, match="pip install anyascii"):
-        to_latin(["наука"])

@@ -141,35 +141,3 @@ def add_sparse_products(
             value = weight * values[i]
             for j in range(posting_offsets[columns[i]], posting_offsets[columns[i] + 1]):
                 products[c, posting_rows[j]] += value * posting_values[j]
-
-
-@compiled
-def expected_alignments(
-    offsets_e: Ints, words_e: Ints, weights_e: Array, offsets_f: Ints, words_f: Ints, weights_f: Array,
-    noise: Array, indices: Ints, probabilities: Array,
-) -> Array:  # fmt: skip
-    """The expectation step of IBM model 1 over pairs of documents: how often each translation explains a word.
-
-    For every pair and every word f of the target document, c(e, f) += b_f a_e t(f|e) / (sum_e' a_e' t(f|e') + noise_f).
-    A document's words and their weights a or b are a sparse row. indices, probabilities: source words x translations.
-    """
-    counts = np.zeros(indices.shape, np.float64)
-    present, explained = np.zeros(len(noise), np.float64), np.zeros(len(noise), np.float64)
-    for document in range(len(offsets_e) - 1):
-        first, end = offsets_f[document], offsets_f[document + 1]
-        for i in range(first, end):
-            present[words_f[i]], explained[words_f[i]] = weights_f[i], noise[words_f[i]]
-        for i in range(offsets_e[document], offsets_e[document + 1]):
-            e = words_e[i]
-            for j in range(indices.shape[1]):
-                if present[indices[e, j]] > 0:
-                    explained[indices[e, j]] += weights_e[i] * probabilities[e, j]
-        for i in range(offsets_e[document], offsets_e[document + 1]):
-            e = words_e[i]
-            for j in range(indices.shape[1]):
-                f = indices[e, j]
-                if present[f] > 0:
-                    counts[e, j] += present[f] * weights_e[i] * probabilities[e, j] / explained[f]
-        for i in range(first, end):
-            present[words_f[i]] = 0
-    return counts

@@ -2,24 +2,20 @@
 
 The score of a translation f of a word e is csls(e, f) + ``string_weight`` x the cosine of the character n-grams of both
 words, where csls is over all words of both languages. The best translations of e have probabilities
-t(f|e) = softmax(score / ``temperature``). Pairs of documents about the same concept improve them by one step of
-expectation maximisation for IBM model 1, in which every word of the target document is explained by the words of the
-source document or by noise.
+t(f|e) = softmax(score / ``temperature``).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
 from cr5.errors import Cr5Error, quoted, whole_number
-from cr5.features.counts import WordCounts
 from cr5.features.ngrams import character_ngrams
-from cr5.features.tfidf import remap_columns, tfidf_rows
+from cr5.features.tfidf import tfidf_rows
 from cr5.retrieval.block_products import Blocks, BlockSizes, WeightedRows, map_blocks
 from cr5.retrieval.csls import empty_heaps, means_of_largest
 from cr5.retrieval.strings import to_latin
@@ -28,8 +24,6 @@ from cr5.retrieval.vectors import unit_rows
 TRANSLATIONS = 10
 """The number of translations that a lexicon keeps for each word."""
 MAX_WORDS = 100_000  # of each language: with vectors of rank 300, all pairs of them take 6 x 10^12 operations
-ALIGNED_TRANSLATIONS = 30  # among which pairs of documents choose
-NOISE = 3.0  # the weight of words that the other document does not explain, in the unit of a source word
 NGRAM_LENGTHS = (2, 5)
 NGRAM_COLUMNS = 2**20
 
@@ -39,13 +33,6 @@ class WordVectors(NamedTuple):
 
     words: Sequence[str]
     vectors: Array
-
-
-class DocumentPairs(NamedTuple):
-    """Word counts of two languages; row i of both is about the same concept."""
-
-    source: WordCounts
-    target: WordCounts
 
 
 @dataclass(frozen=True)
@@ -87,10 +74,9 @@ def make_lexicon(
     source: WordVectors,
     target: WordVectors,
     *,
-    pairs: DocumentPairs | None = None,
     string_weight: float = 0.3,
     temperature: float = 0.1,
-    transliterate: bool = False,
+    transliterate: bool = True,
     max_words: int = MAX_WORDS,
     sizes: BlockSizes | None = None,
 ) -> Lexicon:
@@ -101,12 +87,9 @@ def make_lexicon(
     only the first ``max_words`` of each language are used, which are the most frequent ones of a model.
     """
     source, target = (WordVectors(words[:max_words], vectors[:max_words]) for words, vectors in (source, target))
-    number = TRANSLATIONS if pairs is None else ALIGNED_TRANSLATIONS
     ngrams = _ngram_rows(source.words, target.words, transliterate) if string_weight else None
-    indices, scores = _best_translations(source, target, ngrams, number, string_weight, sizes or BlockSizes())
+    indices, scores = _best_translations(source, target, ngrams, TRANSLATIONS, string_weight, sizes or BlockSizes())
     probabilities = _softmax(scores / temperature)
-    if pairs is not None:
-        indices, probabilities = _aligned(pairs, source.words, target.words, indices, probabilities)
     return Lexicon(source.words, target.words, indices.astype(np.int32), probabilities.astype(np.float16))
 
 
@@ -159,33 +142,3 @@ def _ngram_rows(source: Sequence[str], target: Sequence[str], transliterate: boo
 def _softmax(scores: Array) -> Array:
     exponentials = np.exp(scores - scores.max(axis=1, keepdims=True, initial=-np.inf))
     return np.asarray(exponentials / exponentials.sum(axis=1, keepdims=True))
-
-
-def _aligned(
-    pairs: DocumentPairs, source: Sequence[str], target: Sequence[str], indices: Ints, probabilities: Array
-) -> tuple[Ints, Array]:
-    """The most probable translations after one step of expectation maximisation on pairs of documents.
-
-    Words that no pair explains keep their probabilities.
-    """
-    from cr5.retrieval.kernels import expected_alignments
-
-    S, T = _known_counts(pairs.source, source), _known_counts(pairs.target, target)
-    totals = np.bincount(T.indices, weights=T.data, minlength=len(target))
-    noise = NOISE * totals / max(totals.sum(), 1)
-    documents = [(X.indptr, X.indices, np.log1p(X.data.astype(np.float64))) for X in (S, T)]
-    counts = expected_alignments(*documents[0], *documents[1], noise, indices, probabilities.astype(np.float64))
-    sums = counts.sum(axis=1, keepdims=True)
-    seen = np.where(sums > 0, counts / np.where(sums > 0, sums, 1), probabilities)
-    order = np.argsort(-seen, axis=1, kind="stable")[:, :TRANSLATIONS]
-    best = np.take_along_axis(seen, order, axis=1)
-    unseen = (sums == 0).ravel()
-    best[unseen] /= best[unseen].sum(axis=1, keepdims=True)
-    return np.take_along_axis(indices, order, axis=1), best
-
-
-def _known_counts(counts: WordCounts, words: Sequence[str]) -> Sparse:
-    """documents x ``words``: the counts of these words alone."""
-    column_of = {word: i for i, word in enumerate(words)}
-    columns = np.fromiter(map(column_of.get, counts.words, repeat(-1)), np.int32, len(counts.words))
-    return remap_columns(counts.matrix, columns, len(words))

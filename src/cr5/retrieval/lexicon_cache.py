@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a model that only encodes does not need them
     from cr5.retrieval.lexicon import Lexicon
 
 MAX_CACHED_LEXICONS = 16
-RECIPE = "1"  # changes whenever the same vectors lead to another lexicon, so that older files are not used
+RECIPE = "2"  # changes whenever the same vectors lead to another lexicon, so that older files are not used
 
 
 class LexiconCache:

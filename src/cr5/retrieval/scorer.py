@@ -20,7 +20,7 @@ from cr5.retrieval.lexicon import Lexicon
 from cr5.retrieval.strings import StringStatistics, centred_pair, string_rows
 from cr5.retrieval.translation import WordWeights, own_rows, side_by_side, translate_counts
 
-DEFAULT_WEIGHTS = {"dense": 1.0, "lexicon": 0.6, "strings": 0.1}
+DEFAULT_WEIGHTS = {"dense": 1.0, "lexicon": 0.6, "strings": 0.15}
 SAMPLED_QUERIES, SAMPLED_CANDIDATES = 1024, 2048  # for a standard deviation; fewer rows are all used
 NO_DEVIATION = 1e-6  # of cosines that are equal but for rounding
 MIN_DEVIATION = 0.001  # of cosines: a view in which hardly any texts meet must not be decided by the few that do

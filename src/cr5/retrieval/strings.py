@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from cr5._typing import Array, Sparse
-from cr5.errors import MissingPackageError
 from cr5.features.counts import WordCounts
 from cr5.features.ngrams import character_ngrams
 from cr5.features.tfidf import tfidf_rows
@@ -29,10 +28,10 @@ class StringStatistics:
 
     idf: Array
     mean: Array
-    transliterate: bool = False
+    transliterate: bool = True
 
 
-def string_statistics(sample: WordCounts, *, transliterate: bool = False) -> StringStatistics:
+def string_statistics(sample: WordCounts, *, transliterate: bool = True) -> StringStatistics:
     """The statistics of a language from some of its texts; an n-gram that none of them has gets the largest IDF."""
     counts = _ngram_counts(sample, transliterate)
     document_frequency, documents = np.bincount(counts.indices, minlength=COLUMNS), counts.shape[0]
@@ -93,12 +92,8 @@ def centred_pair(
 
 def to_latin(words: Sequence[str]) -> list[str]:
     """Words in lower-case Latin letters without accents."""
-    try:
-        from anyascii import anyascii
-    except ImportError as error:
-        raise MissingPackageError(
-            "`transliterate=True` needs the package anyascii; run: pip install anyascii"
-        ) from error
+    from anyascii import anyascii
+
     return [word if word.isascii() else anyascii(word).lower() for word in words]
 
 

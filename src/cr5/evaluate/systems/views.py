@@ -4,16 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-
-from cr5._typing import Array, Ints
+from cr5._typing import Array
 from cr5.evaluate.systems.cr5_system import Cr5Space, train_space
 from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
 from cr5.progress import ProgressCallback, no_progress
 from cr5.retrieval.block_products import WeightedRows
-from cr5.retrieval.lexicon import DocumentPairs, Lexicon, WordVectors, make_lexicon
+from cr5.retrieval.lexicon import Lexicon, WordVectors, make_lexicon
 from cr5.retrieval.scorer import DEFAULT_WEIGHTS, DenseView, LexiconView, Scorer, StringsView, View
 from cr5.retrieval.strings import StringStatistics, string_statistics
 from cr5.settings import Settings
@@ -85,22 +83,9 @@ def train_model(
     @cache
     def lexicon(source: str, target: str) -> Lexicon:
         vectors = (WordVectors(space.words(lang), space.word_vectors(lang)) for lang in (source, target))
-        return make_lexicon(*vectors, pairs=document_pairs(training[source], training[target]))
+        return make_lexicon(*vectors)
 
     return TrainedModel(space, lexicon)
-
-
-def document_pairs(source: TokenisedTexts, target: TokenisedTexts) -> DocumentPairs | None:
-    """The first document of each concept that both languages have; None if there is no such concept."""
-    shared = np.intersect1d(source.concepts, target.concepts)
-    rows = [_first_rows(texts.concepts, shared) for texts in (source, target)]
-    counts = (texts.counts.select_rows(chosen) for texts, chosen in zip((source, target), rows, strict=True))
-    return DocumentPairs(*counts) if len(shared) else None
-
-
-def _first_rows(concepts: Ints, chosen: Ints) -> Ints:
-    names, first = np.unique(concepts, return_index=True)
-    return np.asarray(first[np.searchsorted(names, chosen)])
 
 
 class SharedTraining:
