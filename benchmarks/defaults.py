@@ -80,7 +80,7 @@ def documents(data: Path, name: str, case: Case, validation: bool) -> Iterator[d
         corpus(data, case),
         systems=(*OWN, OLD, "wsdm19", *BASELINES),
         regimes=case.regimes,
-        langs=case.langs,
+        langs=case.langs.split(","),
         comparable=case.comparable,
         low_resource=case.low_resource if "low-resource" in case.regimes else None,
         validation=validation,
