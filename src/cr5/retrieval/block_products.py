@@ -95,9 +95,13 @@ def map_blocks(
 
 def multiply_rows(left: Matrix, right: Matrix) -> Array:
     """The inner products of all rows of two small matrices, dense or sparse: rows of left x rows of right."""
-    return _product(
-        left, _right_factor(WeightedRows(right, left)), np.empty(left.shape[0] * right.shape[0], np.float32)
-    )
+    if left.shape[0] == 1 and _is_sparse(left) and _is_sparse(right):
+        from cr5.retrieval.kernels import row_products_with
+
+        # The transposed matrix, which is stored by dimensions, would take longer to make than the products.
+        return np.asarray(row_products_with(left.shape[1], *_arrays(left)[1:], *_arrays(right))[None])
+    memory = np.empty(left.shape[0] * right.shape[0], np.float32)
+    return _product(left, _right_factor(WeightedRows(right, left)), memory)
 
 
 def _right_factor(view: WeightedRows) -> Any:

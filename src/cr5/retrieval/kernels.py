@@ -141,3 +141,19 @@ def add_sparse_products(
             value = weight * values[i]
             for j in range(posting_offsets[columns[i]], posting_offsets[columns[i] + 1]):
                 products[c, posting_rows[j]] += value * posting_values[j]
+
+
+@compiled
+def row_products_with(
+    size: int, own_columns: Ints, own_values: Array, offsets: Ints, columns: Ints, values: Array
+) -> Array:
+    """The products of sparse rows with one sparse row, which is spread over its ``size`` dimensions."""
+    spread, products = np.zeros(size, np.float32), np.zeros(len(offsets) - 1, np.float32)
+    for i in range(len(own_columns)):
+        spread[own_columns[i]] += own_values[i]
+    for row in range(len(products)):
+        product = np.float32(0)
+        for i in range(offsets[row], offsets[row + 1]):
+            product += values[i] * spread[columns[i]]
+        products[row] = product
+    return products

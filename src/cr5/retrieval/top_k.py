@@ -159,15 +159,15 @@ def rerank_views(views: Sequence[WeightedRows], candidates: Ints, k: int, *, mea
     candidates: queries x depth, such as the best of a search by one view.
     """
     views = _checked(views)
-    chosen, places = np.unique(candidates, return_inverse=True)
-    few = [replace(view, candidates=view.candidates[chosen]) for view in views]
-    penalty = _sum([_neighbourhood_means(view, BlockSizes()) for view in few]) if measure == "csls" else None
-    weight = np.float32(1 if penalty is None else 2)
-    places = places.reshape(candidates.shape)
     scores = np.empty(candidates.shape, np.float32)
-    for i, row in enumerate(places):
-        products = _sum([multiply_rows(v.queries[i : i + 1], v.candidates[row]) * np.float32(v.weight) for v in few])[0]
-        scores[i] = weight * products if penalty is None else weight * products - penalty[row]
+    for i, row in enumerate(candidates):
+        products = [multiply_rows(v.queries[i : i + 1], v.candidates[row]) * np.float32(v.weight) for v in views]
+        scores[i] = _sum(products)[0]
+    if measure == "csls":
+        chosen, places = np.unique(candidates, return_inverse=True)
+        few = [replace(view, candidates=view.candidates[chosen]) for view in views]
+        penalty = _sum([_neighbourhood_means(view, BlockSizes()) for view in few])
+        scores = 2 * scores - penalty[places.reshape(candidates.shape)]
     order = np.lexsort((candidates, -scores), axis=1)[:, :k]
     return Ranking(np.take_along_axis(candidates, order, axis=1), np.take_along_axis(scores, order, axis=1))
 
