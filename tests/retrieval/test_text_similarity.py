@@ -79,9 +79,10 @@ def test_a_fit_forgets_the_views_of_the_last_one(articles: list[Document]) -> No
     assert not np.allclose(before, after, atol=1e-4)
 
 
-def test_the_statistics_of_a_vocabulary_are_close_to_those_of_texts_with_independent_words() -> None:
+@pytest.mark.parametrize("letters", ["abcdefghij", "абвгдежзик"])
+def test_the_statistics_of_a_vocabulary_are_close_to_those_of_texts_with_independent_words(letters: str) -> None:
     random = np.random.default_rng(0)
-    words = ["".join(random.choice(list("abcdefghij"), random.integers(3, 9))) for _ in range(400)]
+    words = ["".join(random.choice(list(letters), random.integers(3, 9))) for _ in range(400)]
     chances = random.uniform(0.005, 0.3, 400)
     texts = [" ".join(w for w, p in zip(words, chances, strict=True) if random.random() < p) for _ in range(2000)]
     counts = count_words(texts, "en", Tokeniser())

@@ -47,7 +47,7 @@ def vocabulary_statistics(words: Sequence[str], document_frequency: Array, docum
     An n-gram of words with the frequencies p is in a text with the probability P = 1 - prod(1 - p), and then about
     sum(p) / P of the text's words have it.
     """
-    occurrences = character_ngrams(words, LENGTHS, COLUMNS)
+    occurrences = character_ngrams(to_latin(words), LENGTHS, COLUMNS)
     frequency = np.minimum(document_frequency / max(documents, 1), 1 - 1e-9)
     of_words = np.repeat(np.arange(len(words)), np.diff(occurrences.indptr))
     absent, expected = (
