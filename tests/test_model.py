@@ -134,7 +134,7 @@ def by_hand(model: Cr5, training: list[str], lang: str, text: str, preset: str) 
     column = {w: i for i, w in enumerate(model.words(lang))}
     df = np.array([sum(w in d for d in documents) for w in column])
     n = len(training)
-    idf = np.log(n / df) + 1 if preset == "wsdm19" else (np.log((1 + n) / (1 + df)) + 1) ** 1.5
+    idf = np.log(n / df) + 1 if preset == "wsdm19" else (np.log((1 + n) / (1 + df)) + 1) ** 1.25
 
     def row(counts: Counter[str]) -> Array:
         x = np.zeros(len(column))

@@ -35,7 +35,7 @@ def counted(texts: list[str]) -> WordCounts:
 
 
 def fitted(texts: list[str] = CORPUS, **options: object) -> Vocabulary:
-    everything: dict[str, object] = {"min_documents": 1}
+    everything: dict[str, object] = {"min_documents": 1, "subwords": False}
     return fit_vocabulary(counted(texts), Weighting(**(everything | options)))  # type: ignore[arg-type]
 
 

@@ -31,7 +31,7 @@ COMMANDS = {
     "lexicon": Target("cr5.cli.commands", "lexicon", "Show the most probable translations of words."),
     "explain": Target(
         "cr5.cli.commands", "explain",
-        "Show the words that make two texts similar, with the contribution of each to the cosine.",
+        "Show the words that make two texts similar, with the contribution of each to the cosine, and of each view.",
     ),
     "info": Target(
         "cr5.cli.commands", "info", "Show the languages and settings of a model, and how its training ended."
