@@ -101,6 +101,7 @@ def test_what_is_no_language_or_text_is_refused_by_its_parameter(model: Cr5) -> 
         "`texts` is b'x', not a string; decode it": lambda: model.encode(b"x"),  # type: ignore[arg-type]
         "`text` is None, not a string; give one text": lambda: model.guess_language(None),  # type: ignore[arg-type]
         "`text` is 5, not a string; give one text": lambda: model.encode_text(5, "aa"),  # type: ignore[arg-type]
+        "`lang` is None, not a language code; give one such as 'en'": lambda: model.encode_text("x", None),  # type: ignore[arg-type]
         "`lang` is 7, not a language code; convert it": lambda: model.encode_text("x", 7),  # type: ignore[arg-type]
     }
     for message, call in calls.items():

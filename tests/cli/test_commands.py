@@ -479,6 +479,11 @@ def test_translations_are_shown(
     assert (found["source"], found["target"]) == ("aa", "bb")
 
 
+def test_a_lexicon_of_one_language_is_refused(model_folder: Path, fails: Any) -> None:
+    expected = "the source and the target language are both aa; a lexicon needs two languages"
+    assert fails("lexicon", model_folder, "aa", "aa", word("aa", 5)) == expected
+
+
 def test_a_similarity_is_explained(
     model: Cr5, model_folder: Path, tmp_path: Path, run_json: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

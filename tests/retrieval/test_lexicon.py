@@ -101,3 +101,7 @@ def test_an_unknown_word_is_an_error_that_names_it() -> None:
         lexicon.translations("zzz")
     with pytest.raises(Cr5Error, match="`k=-1`"):
         lexicon.translations(lexicon.source_words[0], -1)
+
+
+def test_a_lexicon_is_shown_by_its_sizes() -> None:
+    assert repr(make_lexicon(made_up(5), made_up(7, seed=1))) == "Lexicon(source_words=5, target_words=7)"

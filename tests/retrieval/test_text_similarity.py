@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 
 from cr5 import Cr5, Document
-from cr5.features.counts import count_words
+from cr5._typing import Array
+from cr5.features.counts import WordCounts, count_words
 from cr5.features.tfidf import Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.retrieval.strings import string_rows, string_statistics, vocabulary_statistics
-from cr5.retrieval.text_similarity import shares
+from cr5.retrieval.text_similarity import explain_views, shares
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,32 @@ def test_the_views_of_an_explanation_add_up_to_the_similarity(fitted: Cr5) -> No
     assert len(translated & {madeup.word("aa", i) for i in (3, 17, 29)}) >= 2
     plain = fitted.explain(a, "aa", b, "bb")
     assert plain == explained._replace(views=())
+
+
+def test_the_words_of_a_long_text_are_chosen_by_their_own_similarity(fitted: Cr5) -> None:
+    numbers, scorer = list(range(0, 120, 2)), fitted._scorer()
+    a = fitted._counts([madeup.text("aa", numbers) + " Rotterdam"], "aa")
+    b = fitted._counts([madeup.text("bb", [4, 8]) + " Rotterdam"], "bb")
+    exact = {view.view: view for view in explain_views(scorer, *a, *b, 2)}
+    for view in explain_views(scorer, *a, *b, 2, max_removed_words=20):
+        assert view.cosine == exact[view.view].cosine
+        assert view.words_b == exact[view.view].words_b
+        assert dict(view.words_a) == pytest.approx(dict(exact[view.view].words_a), abs=1e-6)
+    assert all(len(view.words_a) <= 1 for view in explain_views(scorer, *a, *b, 50, max_removed_words=1))
+
+
+def test_explaining_a_long_text_removes_a_limited_number_of_words(fitted: Cr5, monkeypatch: pytest.MonkeyPatch) -> None:
+    largest, encode = 0, fitted._encoder("aa").vectors
+
+    def vectors(counts: WordCounts) -> Array:
+        nonlocal largest
+        largest = max(largest, counts.matrix.nnz)
+        return encode(counts)
+
+    monkeypatch.setattr(fitted._encoder("aa"), "vectors", vectors)
+    words = [f"{madeup.word('aa', i % 100)}x{i}" for i in range(3000)]
+    fitted.explain(" ".join(words), "aa", madeup.text("bb", [4, 8]), "bb", views=True)
+    assert 0 < largest <= 101 * len(words)
 
 
 def test_the_shares_are_those_of_the_default_weights(fitted: Cr5) -> None:

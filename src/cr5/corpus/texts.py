@@ -49,7 +49,8 @@ def code_list(langs: Iterable[str | None], name: str = "lang") -> list[str | Non
 
 def not_a_code(value: object, name: str = "lang") -> Cr5TypeError:
     """The error for a language that is not a string."""
-    return Cr5TypeError(f"`{name}` is {describe(value)}, not a language code; {remedy(value)}")
+    advice = "give one such as 'en'" if is_missing(value) else remedy(value)
+    return Cr5TypeError(f"`{name}` is {describe(value)}, not a language code; {advice}")
 
 
 def one_text(text: str, name: str = "text") -> str:

@@ -35,7 +35,7 @@ class WordVectors(NamedTuple):
     vectors: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Lexicon:
     """The translations of each of the ``source_words``, most probable first.
 
@@ -46,6 +46,9 @@ class Lexicon:
     target_words: Sequence[str]
     indices: Ints
     probabilities: Array
+
+    def __repr__(self) -> str:
+        return f"Lexicon(source_words={len(self.source_words)}, target_words={len(self.target_words)})"
 
     def translations(self, word: str, k: int = TRANSLATIONS) -> list[tuple[str, float]]:
         """The k most probable translations of a word with their probabilities; the word has to be known."""

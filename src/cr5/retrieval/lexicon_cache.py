@@ -42,7 +42,7 @@ class LexiconCache:
         ``folder`` is the saved model that they are from, if they are: the lexicon is read from there, or written there.
         """
         if source == target:
-            raise Cr5Error(f"`source` and `target` are both {source}; a lexicon needs two languages")
+            raise Cr5Error(f"the source and the target language are both {source}; a lexicon needs two languages")
         key = source, target
         with self._lock:
             if key not in self._lexicons:

@@ -5,18 +5,20 @@ from functools import cache
 
 import numpy as np
 
-from cr5._typing import Array
+from cr5._typing import Array, Ints
 from cr5.features.counts import WordCounts
 from cr5.features.tfidf import Vocabulary
 from cr5.retrieval.block_products import multiply_rows
 from cr5.retrieval.explanations import Contribution, ViewContribution
 from cr5.retrieval.lexicon import Lexicon
-from cr5.retrieval.scorer import DenseView, LexiconView, Scorer, StringsView
+from cr5.retrieval.scorer import DenseView, LexiconView, Scorer, StringsView, View
 from cr5.retrieval.strings import StringStatistics, vocabulary_statistics
 from cr5.retrieval.translation import WordWeights, word_weights
 
 TYPICAL_DEVIATIONS = {"dense": 0.12, "lexicon": 0.03, "strings": 0.01}
 """Of the cosines between documents; fixed, so that the similarity of two texts does not depend on other texts."""
+MAX_REMOVED_WORDS = 100
+"""The number of words of a text that are removed to see what they add; each of them makes a text that is compared."""
 
 
 def views_of_model(
@@ -63,31 +65,65 @@ def similarities(scorer: Scorer, a: WordCounts, lang_a: str, b: WordCounts, lang
 
 
 def explain_views(
-    scorer: Scorer, a: WordCounts, lang_a: str, b: WordCounts, lang_b: str, k: int
+    scorer: Scorer,
+    a: WordCounts,
+    lang_a: str,
+    b: WordCounts,
+    lang_b: str,
+    k: int,
+    *,
+    max_removed_words: int = MAX_REMOVED_WORDS,
 ) -> list[ViewContribution]:
-    """Each view's share, its cosine of two texts, and the k words of each text without which it falls most."""
+    """Each view's share, its cosine of two texts, and the k words of each text without which it falls most.
+
+    If a text has more than ``max_removed_words`` different words, only those are removed, one at a time, whose own
+    cosine with the other text times ln(1 + count) is largest.
+    """
     found, of_views = [], shares(scorer)
     a, b = a.drop_unused_words(), b.drop_unused_words()
-    without_a, without_b = _without_each_word(a), _without_each_word(b)
     for name, view in scorer.views.items():
-        cosine, falls_a, falls_b = 0.0, np.zeros(len(a.words)), np.zeros(len(b.words))
-        if (pair := view.rows(without_a, lang_a, b, lang_b)) is not None:
-            cosine, *others = multiply_rows(*pair)[:, 0].tolist()
-            falls_a = cosine - np.array(others)
-        if (pair := view.rows(a, lang_a, without_b, lang_b)) is not None:
-            whole, *others = multiply_rows(*pair)[0].tolist()
-            falls_b = whole - np.array(others)
-        words = _largest(a.words, falls_a, k), _largest(b.words, falls_b, k)
-        found.append(ViewContribution(name, of_views[name], cosine, *words))
+
+        def cosines_of_a(texts: WordCounts, view: View = view) -> Array:
+            pair = view.rows(texts, lang_a, b, lang_b)
+            return np.zeros(texts.matrix.shape[0]) if pair is None else multiply_rows(*pair)[:, 0]
+
+        def cosines_of_b(texts: WordCounts, view: View = view) -> Array:
+            pair = view.rows(a, lang_a, texts, lang_b)
+            return np.zeros(texts.matrix.shape[0]) if pair is None else multiply_rows(*pair)[0]
+
+        words = (
+            _largest_falls(text, cosines, k, max_removed_words)
+            for text, cosines in ((a, cosines_of_a), (b, cosines_of_b))
+        )
+        found.append(ViewContribution(name, of_views[name], float(cosines_of_a(a)[0]), *words))
     return found
 
 
-def _without_each_word(text: WordCounts) -> WordCounts:
-    """The text itself, and for each of its words the text without it."""
+def _largest_falls(
+    text: WordCounts, cosines: Callable[[WordCounts], Array], k: int, max_removed_words: int
+) -> list[Contribution]:
+    """The k words without which the cosine of a text falls most, and by how much."""
+    removed = np.arange(len(text.words))
+    if len(removed) > max_removed_words:
+        strength = cosines(_each_word_alone(text)) * np.log1p(text.matrix.toarray()[0])
+        removed = np.sort(np.argsort(-strength, kind="stable")[:max_removed_words])
+    whole, *others = cosines(_without_each_word(text, removed)).tolist()
+    return _largest([text.words[i] for i in removed.tolist()], whole - np.array(others), k)
+
+
+def _each_word_alone(text: WordCounts) -> WordCounts:
+    """For each word of a text, a text of that word alone."""
+    from scipy.sparse import csr_array, eye_array
+
+    return WordCounts(text.words, csr_array(eye_array(len(text.words), dtype=text.matrix.dtype)))
+
+
+def _without_each_word(text: WordCounts, removed: Ints) -> WordCounts:
+    """The text itself, and for each of the words to be removed the text without it."""
     from scipy.sparse import csr_array
 
-    counts, size = text.matrix.toarray(), len(text.words)
-    rows = np.vstack([counts, np.where(np.eye(size, dtype=bool), 0, np.tile(counts, (size, 1)))])
+    rows = np.repeat(text.matrix.toarray(), 1 + len(removed), axis=0)
+    rows[1 + np.arange(len(removed)), removed] = 0
     return WordCounts(text.words, csr_array(rows))
 
 
