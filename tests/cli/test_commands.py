@@ -21,8 +21,10 @@ from madeup import text, texts, word
 
 from cr5 import Cr5, Document, __version__, read, write
 from cr5.cli import run
+from cr5.cli.render import models
 from cr5.cli.render.models import path_table
 from cr5.errors import format_bytes
+from cr5.retrieval.explanations import Contribution, Explanation, ViewContribution
 
 COMMAND = Path(sys.executable).with_name("cr5")
 SMALL = ["--rank", "10", "--ridge", "1", "--set", "min_documents=2", "--set", "min_unique=5"]
@@ -497,6 +499,9 @@ def test_a_similarity_is_explained(
     assert fits(printed)
     found = run_json(*given, "--json")
     assert found["similarity"] == expected.similarity
+    assert list(found["views"][0]) == ["view", "share", "cosine", "words_a", "words_b"]
+    assert found["similarity_by_views"] == sum(view["share"] * view["cosine"] for view in found["views"])
+    assert f"Similarity by all views {found['similarity_by_views']:.3f}" in printed
     assert [tuple(pair) for pair in found["pairs"]] == [tuple(pair) for pair in expected.pairs]
     for words, rest in (("words_a", "rest_a"), ("words_b", "rest_b")):
         assert sum(value for _, value in found[words]) + found[rest] == pytest.approx(found["similarity"], abs=1e-6)
@@ -539,6 +544,16 @@ def test_a_mistake_is_one_line(model_folder: Path, tmp_path: Path, fails: Any) -
     expected = f"{nowhere}: no such file or directory"
     assert fails("explain", model_folder, f"@{nowhere}", "b", "-a", "aa", "-b", "bb") == expected
     assert fails("train", nowhere, "-o", nowhere) == f"{nowhere}: no such file or folder; check the spelling"
+
+
+def test_words_that_hardly_change_a_view_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [Contribution("strong", 0.5), Contribution("weak", 0.006), Contribution("weakest", 1e-5)]
+    views = [ViewContribution("dense", 0.5, 0.7, words, words[2:]), ViewContribution("strings", 0.5, 0.2, words, [])]
+    models.explanation(Explanation(0.7, [], [], [], 0, 0, views), "aa", "bb")
+    shown = [
+        line.split()[3:] for line in capsys.readouterr().out.splitlines() if line.startswith((" dense", " strings"))
+    ]
+    assert shown == [["strong"], ["strong,", "weak"]]
 
 
 # Corpus

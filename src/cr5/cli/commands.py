@@ -240,7 +240,9 @@ def explain(
     texts = _text(text_a, lang_a), lang_a, _text(text_b, lang_b), lang_b
     explanation = Cr5.load(model).explain(*texts, k, views=True)
     if json:
-        console.as_json(explanation._asdict())
+        views = [view._asdict() for view in explanation.views]
+        by_views = explanation.similarity_by_views
+        console.as_json(explanation._asdict() | {"similarity_by_views": by_views, "views": views})
         return
     models.explanation(explanation, lang_a, lang_b)
 

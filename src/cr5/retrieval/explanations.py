@@ -41,8 +41,8 @@ class Explanation(NamedTuple):
 
     The contributions of ``words_a`` and ``rest_a`` add up to ``similarity``, and so do those of
     ``words_b`` and ``rest_b``; the rest is what centring subtracts, and the words that are not listed.
-    ``pairs`` are the strongest products of one word of each text. ``views``, if they were asked for, add up to what
-    ``Cr5.similarity`` returns.
+    ``pairs`` are the strongest products of one word of each text. ``views``, if they were asked for, add up to
+    ``similarity_by_views``, which is what ``Cr5.similarity`` returns; ``similarity`` is the cosine of the vectors.
     """
 
     similarity: float
@@ -52,6 +52,11 @@ class Explanation(NamedTuple):
     rest_a: float
     rest_b: float
     views: Sequence[ViewContribution] = ()
+
+    @property
+    def similarity_by_views(self) -> float:
+        """What the views add up to: the similarity that ``Cr5.similarity`` returns; 0 without views."""
+        return float(sum(view.share * view.cosine for view in self.views))
 
 
 class VectorParts(NamedTuple):

@@ -13,6 +13,9 @@ from cr5.retrieval.explanations import Explanation
 from cr5.storage.model_files import LanguageSize
 from cr5.training.selection import few_concepts
 
+# A word is shown beside a view if the view's cosine falls by at least so much without it, and by this share of itself.
+MIN_FALL, MIN_FALL_SHARE = 0.001, 0.01
+
 
 def path_table(report: dict[str, Any]) -> None:
     """Print the ridge path of a training report."""
@@ -113,11 +116,14 @@ def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
     out.print(table)
     out.print(f"everything else: {explained.rest_a:+.3f} in {lang_a}, {explained.rest_b:+.3f} in {lang_b}", style="dim")
     if explained.views:
-        total = sum(view.share * view.cosine for view in explained.views)
+        total = explained.similarity_by_views
         columns = ("view", "share", "cosine", "by the words")
         table = plain_table(f"Similarity by all views {total:.3f}", *columns, left=("view", "by the words"))
         for view in explained.views:
-            sides = [", ".join(word for word, _ in side[:3]) for side in (view.words_a, view.words_b)]
+            least = max(MIN_FALL, MIN_FALL_SHARE * view.cosine)
+            sides = [
+                ", ".join(word for word, fall in side[:3] if fall >= least) for side in (view.words_a, view.words_b)
+            ]
             table.add_row(view.view, f"{view.share:.2f}", f"{view.cosine:.3f}", " ~ ".join(filter(None, sides)))
         out.print(table)
 
