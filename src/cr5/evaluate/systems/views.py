@@ -68,7 +68,7 @@ class Cr5Views(ScoredSpace):
 
 
 class TrainedModel(NamedTuple):
-    """A model that was trained on texts, and its lexicons, which are improved by pairs of these texts."""
+    """A model that was trained on texts, and its lexicons."""
 
     space: Cr5Space
     lexicon: LexiconOf
