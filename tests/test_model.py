@@ -208,6 +208,7 @@ def test_no_texts_are_no_rows(model: Cr5) -> None:
     assert model.coverage([], "aa").shape == (0,)
 
 
+@pytest.mark.slow
 def test_a_text_of_any_length_is_taken_whole(model: Cr5) -> None:
     long = " ".join(random_texts("aa", 8_000))
     once = " ".join(word("aa", i) for i in range(MEANINGS))
@@ -576,6 +577,7 @@ def test_order_and_names_do_not_matter(documents: list[Document], what: str) -> 
     np.testing.assert_allclose(cosines(changed, documents), plain, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_renamed_languages_keep_their_cosines(documents: list[Document]) -> None:
     names = {"aa": "zz", "bb": "yy-Latn", "cc": "x_1"}
     plain = Cr5(**TIGHT).fit(documents)

@@ -69,6 +69,7 @@ def test_all_names_of_the_package_together_load_no_compiler() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_encoding_loads_nothing_that_only_training_needs(model_folder: Path, model: Cr5) -> None:
     loaded = loaded_by(
         """

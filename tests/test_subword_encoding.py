@@ -137,6 +137,7 @@ def test_saved_loaded_and_copied_models_encode_the_same(model: Cr5, tmp_path: Pa
     assert loaded.sizes()["cc"].ngrams > 0
 
 
+@pytest.mark.slow
 def test_threads_may_share_an_encoder_and_its_recent_words_are_bounded(model: Cr5) -> None:
     encoder = LanguageEncoder(model._language("aa"), model.settings.weighting)
     random = np.random.default_rng(0)

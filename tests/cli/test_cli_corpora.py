@@ -160,6 +160,7 @@ def test_a_source_becomes_a_corpus_with_a_printed_summary(
     assert printed.out.endswith("Next: cr5 corpus inspect corpus.parquet; cr5 train corpus.parquet -o model\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_json_prints_the_summary_and_nothing_else(
     name: str, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]

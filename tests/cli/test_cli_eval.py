@@ -98,6 +98,7 @@ def test_the_four_files_of_a_run_agree(results: Path) -> None:
             assert f"{mean['precision']['1']:.1f}" in text
 
 
+@pytest.mark.slow
 def test_the_tables_fit_a_small_terminal_and_name_every_system(corpus: Path, done: Callable[..., str]) -> None:
     printed = done("eval", "documents", corpus, *SETTINGS)
     assert max(map(len, printed.splitlines())) <= 80
@@ -105,6 +106,7 @@ def test_the_tables_fit_a_small_terminal_and_name_every_system(corpus: Path, don
         assert name in printed
 
 
+@pytest.mark.slow
 def test_json_is_the_run_and_nothing_else(corpus: Path, done: Callable[..., str]) -> None:
     plain = json.loads(done("eval", "documents", corpus, *SETTINGS, "--systems", "cr5,wsdm19", "--json"))
     assert {score["system"] for score in plain["scores"]} == {"cr5", "cr5 as in the paper"}
@@ -113,6 +115,7 @@ def test_json_is_the_run_and_nothing_else(corpus: Path, done: Callable[..., str]
     assert plain["facts"]["seconds"] > 0
 
 
+@pytest.mark.slow
 def test_a_stored_split_gives_the_same_run_again(corpus: Path, results: Path, done: Callable[..., str]) -> None:
     given = ["eval", "documents", corpus, *SETTINGS, "--systems", "cr5", "--json"]
     again = json.loads(done(*given, "--split", results / "split.json"))

@@ -135,6 +135,7 @@ def test_a_wide_frame_of_pandas_may_be_melted() -> None:
     assert found(frame) == [Document("Q1", "en", "a dog"), Document("Q1", "it", "un cane")]
 
 
+@pytest.mark.slow
 def test_paths_are_read(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     write(path, pd.DataFrame(COLUMNS))

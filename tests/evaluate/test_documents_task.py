@@ -99,6 +99,7 @@ def test_the_ranks_are_those_of_a_model_that_is_trained_and_queried_by_hand(
         assert score.candidates == len(names)
 
 
+@pytest.mark.slow
 def test_the_report_has_the_rank_that_was_used(held_out: HeldOutDocuments) -> None:
     settings = make_settings(**madeup.SETTINGS | {"rank": "auto"})
     run = evaluate_documents(
@@ -226,6 +227,7 @@ def test_the_csls_background_is_held_out_and_has_no_query(corpus: EvaluationCorp
     assert p1(run, "cr5") > 80
 
 
+@pytest.mark.slow
 def test_csls_over_a_background_follows_the_definition(corpus: EvaluationCorpus, split: Split) -> None:
     held_out = hold_out(corpus, split, csls_over="background")
     run = evaluate_documents(held_out, {"cr5": cr5_system(SETTINGS)}, title="")

@@ -128,10 +128,14 @@ def test_one_language_is_not_enough() -> None:
             read_corpus(documents, langs)
 
 
-@pytest.mark.parametrize("langs", [None, ["aa", "bb"]])
-def test_an_empty_corpus_is_refused(langs: list[str] | None) -> None:
+def test_an_empty_corpus_is_refused() -> None:
     with pytest.raises(CorpusError, match="the corpus is empty"):
-        read_corpus([], langs)
+        read_corpus([], None)
+
+
+def test_a_corpus_without_the_languages_asked_for_is_refused_with_their_names() -> None:
+    with pytest.raises(CorpusError, match=r"no document in the languages \['en,it'\]"):
+        read_corpus([], ["en,it"])
 
 
 def test_reading_reports_its_progress() -> None:

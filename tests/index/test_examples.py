@@ -92,6 +92,7 @@ def test_examples_are_chosen_once_and_without_reading_all_documents(
     assert looked == [CANDIDATES_PER_LANGUAGE] * 3
 
 
+@pytest.mark.slow
 def test_titles_of_deleted_documents_are_left_out(serve: Serve, documents: list[Document]) -> None:
     client = serve(titled(documents, first_word))
     first, *others = examples(client)

@@ -135,6 +135,7 @@ def dense(model: Cr5, documents: list[Document]) -> Dense:
 # Input of other kinds
 
 
+@pytest.mark.slow
 def test_a_data_frame_and_a_model_in_memory_are_enough(documents: list[Document], model: Cr5, tmp_path: Path) -> None:
     frame, two, three = pd.DataFrame(documents), cast(int, np.int8(2)), cast(int, np.int64(3))
     with Index.create(tmp_path / "index", model) as index:

@@ -106,6 +106,7 @@ def test_a_fit_forgets_the_views_of_the_last_one(articles: list[Document]) -> No
     assert not np.allclose(before, after, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("letters", ["abcdefghij", "абвгдежзик"])
 def test_the_statistics_of_a_vocabulary_are_close_to_those_of_texts_with_independent_words(letters: str) -> None:
     random = np.random.default_rng(0)

@@ -102,6 +102,7 @@ def test_the_command_of_a_new_source_needs_no_code_of_its_own(
     assert "to get longer ones, repeat more with --times" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_languages_that_are_not_wanted_and_rows_without_one_are_no_languages_of_the_corpus(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.write_text("a:en:one\na:it:uno\na:fr:\nb:fr:deux\nbroken\n")

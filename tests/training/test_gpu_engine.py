@@ -376,6 +376,7 @@ def test_bound_arguments_that_are_not_arrays_reach_the_function_unchanged() -> N
     assert set(found / found[0]) == {1, 1 / 3}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cupy")
 @pytest.mark.parametrize("intercept", ["language", "shared"])
 @pytest.mark.parametrize("has_subwords", [False, True])

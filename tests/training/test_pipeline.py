@@ -221,6 +221,7 @@ def test_too_few_concepts_to_choose_a_ridge_on_get_the_default_one(documents: li
 # What comes out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subwords", [False, True])
 def test_maps_in_the_metric_of_the_signal_scale_the_dense_eigenvectors(
     documents: list[Document], subwords: bool
@@ -372,6 +373,7 @@ def test_a_fit_that_has_not_converged_warns(documents: list[Document]) -> None:
     assert (model.report["warning"], model.report["converged"]) == (message, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ridge", [0.3, "auto"])
 def test_an_engine_that_keeps_to_a_budget_learns_the_same_model(corpus: CountedCorpus, ridge: float | str) -> None:
     plain, report = train(corpus, chosen(ridge=ridge))
@@ -444,6 +446,7 @@ def break_at(step: int, seen: list[str] | None = None) -> Callable[[Progress], N
     return report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [SLOW, AUTO], ids=["given", "auto"])
 def test_a_run_that_died_is_continued(corpus: CountedCorpus, checkpoint: Path, changes: dict[str, Any]) -> None:
     picked = chosen(**changes)
@@ -464,6 +467,7 @@ def test_a_run_that_died_is_continued(corpus: CountedCorpus, checkpoint: Path, c
         np.testing.assert_allclose(one @ one.T, other @ other.T, atol=1e-2 * np.abs(one @ one.T).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [SLOW, AUTO], ids=["given", "auto"])
 def test_a_run_that_was_stopped_is_continued(corpus: CountedCorpus, checkpoint: Path, changes: dict[str, Any]) -> None:
     picked = chosen(**changes)
@@ -484,6 +488,7 @@ def test_a_run_that_was_stopped_is_continued(corpus: CountedCorpus, checkpoint: 
     np.testing.assert_allclose(report["eigenvalues"], plain["eigenvalues"], rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_run_that_died_is_continued_on_another_engine(corpus: CountedCorpus, checkpoint: Path) -> None:
     picked = chosen(**AUTO)
     with pytest.raises(Break):
@@ -496,6 +501,7 @@ def test_a_run_that_died_is_continued_on_another_engine(corpus: CountedCorpus, c
     assert other["eigenvalues"] == plain["eigenvalues"]
 
 
+@pytest.mark.slow
 def test_a_run_that_died_right_after_the_path_does_not_walk_it_again(corpus: CountedCorpus, tmp_path: Path) -> None:
     picked, path = chosen(**AUTO), tmp_path / "fit.checkpoint"
     with pytest.raises(Break):
@@ -505,6 +511,7 @@ def test_a_run_that_died_right_after_the_path_does_not_walk_it_again(corpus: Cou
     assert "choose the ridge" not in stages
 
 
+@pytest.mark.slow
 def test_a_path_that_was_cut_short_is_walked_again(corpus: CountedCorpus, checkpoint: Path) -> None:
     picked = chosen(**AUTO)
     reached: list[Progress] = []

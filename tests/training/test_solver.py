@@ -179,6 +179,7 @@ def test_a_start_from_an_earlier_basis_saves_products() -> None:
     np.testing.assert_allclose(warm.eigenvalues, cold.eigenvalues, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [3, 10, 40])
 def test_a_start_has_the_rows_of_subwords_below_those_of_words(rank: int) -> None:
     blocks, labels = problem(3, 200, 300, 150)
@@ -191,6 +192,7 @@ def test_a_start_has_the_rows_of_subwords_below_those_of_words(rank: int) -> Non
     assert warm.steps < cold.steps
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_words_and_subwords_is_a_start_that_continues() -> None:
     blocks, labels = problem(3, 200, 300, 150)
     subwords = random_subwords(blocks)

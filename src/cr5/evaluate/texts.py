@@ -119,7 +119,8 @@ def read_texts(
         count += len(columns[0])
         progress(Progress("read", count, None, f"{count:,} documents"))
     if not columns_of:
-        raise CorpusError("the corpus is empty; an evaluation needs documents in two or more languages")
+        what = f"the corpus has no document in the languages {langs}" if langs else "the corpus is empty"
+        raise CorpusError(f"{what}; an evaluation needs documents in two or more languages")
     order = list(dict.fromkeys(langs or sorted(columns_of)))
     for lang in order:
         if lang not in columns_of:

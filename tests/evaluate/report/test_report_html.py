@@ -101,6 +101,7 @@ def looks(run: Run) -> dict[str, str]:
     return {name: " ".join(str(node.attributes) for node in everything(svg)) for name, svg in swatches.items()}
 
 
+@pytest.mark.slow
 def test_a_system_has_the_same_look_in_every_report() -> None:
     names = [entry.name for entry in SYSTEMS.values()] + ["cr5 (training IDF)", "e5", "my own vectors"]
     first = looks(make_run(systems=dict.fromkeys(names, 0.2)))

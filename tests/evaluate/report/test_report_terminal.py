@@ -87,6 +87,7 @@ def test_the_best_mean_has_a_mark_that_survives_a_pipe(capsys: pytest.CaptureFix
     assert [line.split()[:2] for line in best] == [["cr5", "●"]] * 2
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_stacks_the_measures_and_truncates_nothing(
     values: dict[str, Any], run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
