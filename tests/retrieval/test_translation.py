@@ -7,11 +7,12 @@ import numpy as np
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.ngrams import word_columns
 from cr5.features.tokeniser import Tokeniser
+from cr5.retrieval.block_products import multiply_rows
 from cr5.retrieval.lexicon import Lexicon
+from cr5.retrieval.scorer import LexiconView
 from cr5.retrieval.translation import (
     UNKNOWN_COLUMNS,
     WordWeights,
-    lexicon_pair,
     own_rows,
     translate_counts,
     word_weights,
@@ -60,14 +61,16 @@ def test_products_of_rows_are_the_mean_cosines_of_texts_translated_word_by_word_
         return (there + cosine(row_of(query, {}, ENGLISH), row_of(candidate, BACK, ENGLISH))) / 2
 
     expected = [[both_ways(query, candidate) for candidate in CANDIDATES] for query in QUERIES]
-    queries, candidates = lexicon_pair(
-        count(QUERIES, "en"), ENGLISH, count(CANDIDATES, "it"), ITALIAN,
-        lexicon(THERE, ENGLISH, ITALIAN), lexicon(BACK, ITALIAN, ENGLISH),
-    )  # fmt: skip
-    np.testing.assert_allclose((queries @ candidates.T).toarray(), expected, atol=1e-6)
+    lexicons = {("en", "it"): lexicon(THERE, ENGLISH, ITALIAN), ("it", "en"): lexicon(BACK, ITALIAN, ENGLISH)}
+    weights = {"en": ENGLISH, "it": ITALIAN}
+    view = LexiconView(lambda source, target: lexicons[source, target], weights.__getitem__)
+    pair = view.rows(count(QUERIES, "en"), "en", count(CANDIDATES, "it"), "it")
+    assert pair
+    queries, candidates = pair
+    np.testing.assert_allclose(multiply_rows(queries, candidates), expected, atol=1e-6)
     assert expected[3][2] > 0.5  # both say Gdansk, which no vocabulary has
     assert expected[1][0] > 0  # an English text says "cane", which the Italian vocabulary has
-    lengths = np.sqrt(queries.power(2).sum(axis=1))
+    lengths = np.sqrt(np.diagonal(multiply_rows(queries, queries)))
     np.testing.assert_allclose(lengths, [1, 1, 0, 1], rtol=1e-6)
 
 

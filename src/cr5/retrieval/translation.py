@@ -80,25 +80,6 @@ def translate_counts(counts: WordCounts, lexicon: Lexicon, target: WordWeights) 
     return log_tfidf_rows(csr_array(arrays, shape=themselves.shape) + themselves, target.column_idf)
 
 
-def lexicon_pair(
-    queries: WordCounts,
-    query_weights: WordWeights,
-    candidates: WordCounts,
-    candidate_weights: WordWeights,
-    there: Lexicon,
-    back: Lexicon,
-) -> tuple[Sparse, Sparse]:
-    """Unit rows whose inner products are the means of the cosines in both languages.
-
-    The queries are translated by ``there`` and compared with the candidates as they are, and the candidates are
-    translated by ``back`` and compared with the queries as they are.
-    """
-    return (
-        side_by_side(translate_counts(queries, there, candidate_weights), own_rows(queries, query_weights)),
-        side_by_side(own_rows(candidates, candidate_weights), translate_counts(candidates, back, query_weights)),
-    )
-
-
 def side_by_side(first: Sparse, second: Sparse) -> Sparse:
     """Rows whose inner products are the means of those of both parts."""
     from scipy.sparse import hstack
