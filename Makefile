@@ -14,21 +14,22 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/serve
 	$(BIN)/cr5 demo
 
-# In two processes that share the work. PYTEST=-n0 runs all tests in one, to debug.
+# In three processes that share the work, for two cores: some tests wait for servers, browsers and worker processes.
+# PYTEST=-n0 runs all tests in one, to debug.
 test: .venv/dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(PYTEST)
 
 # All tests, and which lines of the package none of them reaches.
 coverage: .venv/dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(PYTEST)
+	$(BIN)/python -m pytest -n 3 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(PYTEST)
 
 test-fast: .venv/dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not browser and not services and not dask and not slow" \
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not browser and not services and not dask and not slow" \
 		--hypothesis-profile=quick $(PYTEST)
 
 # With the lowest versions of all dependencies that pyproject.toml allows. Old versions may warn about newer ones.
 test-lowest: .venv-lowest/dev
-	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal -m "not browser and not services and not dask and not slow" \
+	.venv-lowest/bin/python -m pytest -n 3 --dist worksteal -m "not browser and not services and not dask and not slow" \
 		--hypothesis-profile=quick -W ignore::DeprecationWarning -W ignore::FutureWarning $(PYTEST)
 
 docs: .venv/dev

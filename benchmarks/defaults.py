@@ -165,13 +165,14 @@ def transfer(data: Path, name: str, case: Case, validation: bool) -> Iterator[di
 def by_label(runs: dict[str, Run]) -> dict[str, tuple[Run, str]]:
     """The systems of the new model by their names, and the vectors of the others by their labels."""
     new = {name: (runs["new"], name) for name in dict.fromkeys(s.system for s in runs["new"].scores)}
-    return new | {label: (run, SYSTEMS["cr5-dense"].name) for label, run in runs.items() if label != "new"}
+    vectors = SYSTEMS["cr5-dense"].name
+    return new | {label: (run, vectors) for label, run in runs.items() if label != "new"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--cases", nargs="+", choices=[*DOCUMENTS], default=[*DOCUMENTS])
+    parser.add_argument("--cases", nargs="*", choices=[*DOCUMENTS], default=[*DOCUMENTS])
     parser.add_argument("--models", nargs="*", choices=[*MODELS], default=[*MODELS], help="for sentences and words")
     parser.add_argument("--validation", action="store_true", help="validation queries, to choose settings by")
     chosen = parser.parse_args()

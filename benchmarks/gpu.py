@@ -203,11 +203,11 @@ def products(cupy: Any, engine: GpuEngine) -> None:
     random = cupy.random.default_rng(0)
     for named, block in zip(engine.words.arrays, facts, strict=True):
         named["V"] = random.standard_normal((block.words, WIDTH), dtype=np.float32)
-    engine.multiply("V")
+    engine.multiply("V", "V")
     kept = [named["V"] for named in engine.documents.arrays]
 
     def multiply() -> None:
-        engine.multiply("V")
+        engine.multiply("V", "V")
 
     def multiply_transposed() -> None:
         for named, U in zip(engine.documents.arrays, kept, strict=True):

@@ -42,7 +42,7 @@ def main() -> None:
     def report(progress: Progress) -> None:
         say(f"{time.perf_counter() - began:.1f} s: step {progress.done:g}, {progress.note}, {peak_gb():.2f} GB")
 
-    engine = CpuEngine(memory=given.memory, scratch=given.scratch)
+    engine = CpuEngine(memory=given.memory, scratch_folder=given.scratch)
     for lang in list(blocks):
         engine.put(lang, blocks.pop(lang), concepts[lang])
     fit = solve(engine, rank=given.rank, ridge=given.ridge, progress=report)

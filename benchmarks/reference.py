@@ -183,7 +183,7 @@ def compare(
     )
     for tol, found in fits.items():
         fit, seconds = found[0], [each.seconds for each in found]
-        own = metric_maps(fit, make_settings(intercept=intercept), max_documents_per_concept(data.concepts), {})
+        own = metric_maps(fit, make_settings(intercept=intercept), max_documents_per_concept(data.concepts))
         yield {
             "tol": tol,
             "ratio": other_seconds / statistics.median(seconds),

@@ -31,7 +31,7 @@ def half(text: str, first: int) -> str:
 
 def precision(english: WordCounts, other: WordCounts, transliterate: bool) -> float:
     a, b = (string_statistics(counts, transliterate=transliterate) for counts in (english, other))
-    pair = centred_pair(string_rows(english, a), a.mean, string_rows(other, b), b.mean)
+    pair = centred_pair(string_rows(english, a), a, string_rows(other, b), b)
     concepts = np.arange(pair[0].shape[0])
     ranks = [counterpart_ranks(*sides, measure="csls") for sides in (
         (pair[0], concepts, pair[1], concepts), (pair[1], concepts, pair[0], concepts)

@@ -9,6 +9,7 @@ from mkdocs.structure.files import File, Files
 from typer.main import get_command
 
 from cr5.cli.app import app
+from cr5.retrieval.scorer import DEFAULT_WEIGHTS
 from cr5.settings import setting_rows
 
 
@@ -88,3 +89,14 @@ def settings_page() -> Iterator[str]:
     yield "| setting | default | `wsdm19` | meaning |\n|---|---|---|---|"
     for row in setting_rows():
         yield f"| `{row.name}` | {row.default} | {row.paper} | {row.meaning} |".replace("\n", " ")
+    yield "\n## Weights of the views\n"
+    yield (
+        "Those of the vectors and the lexicon are the same for every model and not settings of one: "
+        + ", ".join(
+            f"{weight:g} for the view `{view}`" for view, weight in DEFAULT_WEIGHTS.items() if view != "strings"
+        )
+        + ". That of the strings is the setting `strings_weight`; `Cr5.view_weights` and `cr5 info` have it. "
+        "See [all views together](../explanation/method.md#all-views-together) for what they mean, and "
+        "`cr5 explain` for what each view adds to the similarity of two texts. `--systems cr5-dense,lexicon,chars` "
+        "evaluates the views one by one."
+    )

@@ -18,7 +18,7 @@ from madeup import LANGS, word
 
 from cr5 import Cr5
 from cr5.features.tfidf import Vocabulary
-from cr5.model import EncodedText
+from cr5.language_encoder import EncodedText
 
 TEXTS = {lang: [madeup.text(lang, range(i, i + 9)) for i in range(20)] for lang in LANGS}
 MIXED = [text for texts in TEXTS.values() for text in texts]

@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,16 @@ def test_python_sessions_print_what_the_page_shows(page: str, folder: Path, monk
 def test_python_sessions_of_a_guide_print_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert failed_examples("docs/how-to/dataframe.md") == 0
+
+
+def test_python_sessions_of_the_guide_to_frameworks_print_what_it_shows(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("model", "index"):
+        shutil.copytree(folder / name, tmp_path / name)
+    monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
+    monkeypatch.chdir(tmp_path)
+    assert failed_examples("docs/how-to/frameworks.md") == 0
 
 
 def test_commands_of_the_tutorial_print_what_the_page_shows(folder: Path) -> None:

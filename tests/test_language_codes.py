@@ -52,8 +52,8 @@ def old(trained: Cr5, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved model whose languages have the codes that an earlier version kept."""
     path = tmp_path_factory.mktemp("models") / "old"
     model = Cr5(**madeup.SETTINGS)
-    model._report = trained.report
-    model._trained = {{"zh": "cmn", "sw": "swh"}.get(lang, lang): trained._language(lang) for lang in trained.langs}
+    old_codes = {"zh": "cmn", "sw": "swh"}
+    model._set_trained({old_codes.get(lang, lang): trained._language(lang) for lang in trained.langs}, trained.report)
     model.save(path)
     return path
 

@@ -19,11 +19,13 @@ LAYERS = [
     ["features"],
     ["settings", "sources", "retrieval"],
     ["training", "language_encoder"],
+    ["trained_languages"],
     ["model"],
-    ["model_training", "evaluate", "index"],
-    ["server", "integrations"],
+    ["model_training", "index"],
+    ["evaluate", "server", "integrations"],
     ["demo"],
     ["cli"],
+    ["__main__"],
 ]
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}
 MODULES = {path.relative_to(SOURCE).with_suffix("").parts: path for path in SOURCE.rglob("*.py")}

@@ -22,7 +22,8 @@ from properties import up_to
 from cr5 import CorpusError, Cr5, Document, Interrupted, ModelFileError, read_batches, write
 from cr5._typing import Array
 from cr5.errors import Cr5Error
-from cr5.model import CHUNK_TEXTS, FEW_TEXTS
+from cr5.features.counts import FEW_TEXTS
+from cr5.model import CHUNK_TEXTS
 from cr5.progress import Progress
 from cr5.retrieval.top_k import counterpart_ranks
 from cr5.storage import model_files
@@ -185,7 +186,7 @@ def test_few_texts_have_the_bits_that_they_have_among_many(model: Cr5, drawn: li
     np.testing.assert_array_equal(model.encode([text], lang)[0], model.encode(batch, lang)[-1])
     encoded = model.encode_text(text, lang)
     np.testing.assert_array_equal(encoded.vector, model.encode(batch, lang)[-1])
-    assert encoded.coverage == model.coverage(text, lang)
+    assert encoded.coverage == model.coverage_parts(text, lang)
 
 
 def test_the_order_of_words_does_not_matter(model: Cr5, documents: list[Document]) -> None:
@@ -351,8 +352,6 @@ def test_languages_that_do_not_fit_the_texts_are_refused(model: Cr5) -> None:
 def test_an_unknown_language_is_refused(model: Cr5, method: str) -> None:
     with pytest.raises(Cr5Error, match=r"^the model has no language 'xx'; its languages are aa, bb, cc$"):
         getattr(model, method)(["text"], "xx")
-    with pytest.raises(Cr5Error, match="the model has no language 'aa'"):
-        Cr5().encode(["text"], "aa")
 
 
 def test_threads_may_share_a_model(model_folder: Path, model: Cr5) -> None:
@@ -516,7 +515,7 @@ def test_a_model_folder_holds_nothing_but_its_documented_files(model: Cr5, tmp_p
 
 
 def test_an_unfitted_model_cannot_be_saved(tmp_path: Path) -> None:
-    with pytest.raises(Cr5Error, match="not fitted yet"):
+    with pytest.raises(Cr5Error, match="not fitted"):
         Cr5().save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
@@ -527,7 +526,7 @@ def test_an_unfitted_model_says_so(model: Cr5) -> None:
     assert Cr5(rank=7).rank == 7
     assert not hasattr(Cr5(), "rank")  # it depends on the documents
     for use in (lambda: Cr5().rank, lambda: Cr5().encode([]), lambda: Cr5().encode("text")):
-        with pytest.raises(Cr5Error, match="not fitted yet"):
+        with pytest.raises(Cr5Error, match="not fitted"):
             use()
     assert repr(model) == "Cr5('default', rank=60, langs=['aa', 'bb', 'cc'])"
 
@@ -562,10 +561,15 @@ def test_a_model_may_be_fitted_again(documents: list[Document], model: Cr5) -> N
     assert_same(model, again.fit(training))
 
 
+@pytest.fixture(scope="module")
+def plain_cosines(documents: list[Document]) -> Array:
+    """The cosines of a tight fit, with which those of changed input are compared."""
+    return cosines(Cr5(**TIGHT).fit(documents), documents)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["documents", "languages", "concepts", "seed"])
-def test_order_and_names_do_not_matter(documents: list[Document], what: str) -> None:
-    plain = cosines(Cr5(**TIGHT).fit(documents), documents)
+def test_order_and_names_do_not_matter(documents: list[Document], plain_cosines: Array, what: str) -> None:
     random = np.random.default_rng(5)
     other = {
         "documents": [documents[i] for i in random.permutation(len(documents))],
@@ -574,16 +578,15 @@ def test_order_and_names_do_not_matter(documents: list[Document], what: str) -> 
         "seed": documents,
     }[what]
     changed = Cr5(**TIGHT | {"seed": 1 if what == "seed" else 0}).fit(other)
-    np.testing.assert_allclose(cosines(changed, documents), plain, atol=1e-3)
+    np.testing.assert_allclose(cosines(changed, documents), plain_cosines, atol=1e-3)
 
 
 @pytest.mark.slow
-def test_renamed_languages_keep_their_cosines(documents: list[Document]) -> None:
+def test_renamed_languages_keep_their_cosines(documents: list[Document], plain_cosines: Array) -> None:
     names = {"aa": "zz", "bb": "yy-Latn", "cc": "x_1"}
-    plain = Cr5(**TIGHT).fit(documents)
     renamed = Cr5(**TIGHT).fit([Document(d.concept, names[d.lang], d.text) for d in documents])
     vectors = np.vstack([renamed.encode(texts(documents, lang), names[lang]) for lang in LANGS])
-    np.testing.assert_allclose(vectors @ vectors.T, cosines(plain, documents), atol=1e-3)
+    np.testing.assert_allclose(vectors @ vectors.T, plain_cosines, atol=1e-3)
 
 
 # Special input

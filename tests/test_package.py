@@ -32,6 +32,7 @@ def test_every_public_name_of_evaluation_can_be_imported() -> None:
     assert all(hasattr(cr5.evaluate, name) for name in cr5.evaluate.__all__)
 
 
+@pytest.mark.slow
 def test_a_star_import_brings_every_public_name() -> None:
     assert run("from cr5 import *; print(len({Cr5, Index, evaluate, read, write}))") == "5"
 

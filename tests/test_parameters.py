@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import pickle
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import madeup
@@ -9,8 +11,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from cr5 import Cr5, Cr5Error, Document
-from cr5.errors import Cr5TypeError
+from cr5 import Cr5, Cr5Error, Document, Index
+from cr5.errors import Cr5TypeError, NotFittedError
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.settings import Settings, setting_rows
@@ -110,11 +112,41 @@ def test_what_is_no_language_or_text_is_refused_by_its_parameter(model: Cr5) -> 
         assert str(caught.value) == message
 
 
-def test_a_model_that_is_not_fitted_says_so() -> None:
-    for call in (lambda: Cr5().encode("a"), lambda: Cr5().guess_language("a")):
-        with pytest.raises(Cr5Error, match=r"^the model is not fitted yet, it has no languages; fit the model first$"):
-            call()
-    with pytest.raises(Cr5Error, match=r"^there is no document to train on; check the corpus, and the languages if"):
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model, _: model.encode("a"),
+        lambda model, _: model.encode("a", "en"),
+        lambda model, _: model.encode([]),
+        lambda model, _: model.encode_text("a", "en"),
+        lambda model, _: model.coverage([]),
+        lambda model, _: model.coverage_parts("a", "en"),
+        lambda model, _: model.guess_language("a"),
+        lambda model, _: model.guess_languages([]),
+        lambda model, _: model.find_language("en"),
+        lambda model, _: model.words("en"),
+        lambda model, _: model.word_vectors("en"),
+        lambda model, _: model.similar_words("a", "en", "it"),
+        lambda model, _: model.lexicon("en", "it"),
+        lambda model, _: model.translate_words([], "en", "it"),
+        lambda model, _: model.similarity("a", None, [], "it"),
+        lambda model, _: model.explain("a", "en", "b", "it"),
+        lambda model, folder: model.save(folder / "model"),
+        lambda model, folder: Index.create(folder / "index", model),
+    ],
+)
+@pytest.mark.parametrize("settings", [{}, {"rank": 5}])
+def test_a_model_that_is_not_fitted_says_so_in_one_sentence(use: Any, settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(NotFittedError) as caught:
+        use(Cr5(**settings), tmp_path)
+    assert str(caught.value) == "the model is not fitted and has no languages; fit the model first"
+    assert isinstance(caught.value, Cr5Error)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fit_without_documents_is_refused() -> None:
+    with pytest.raises(Cr5Error, match=r"^the corpus has no documents; check its files, and `langs` if"):
         Cr5().fit([])
 
 

@@ -123,6 +123,8 @@ def test_an_unknown_setting_is_named_with_the_closest_known_one(name: str, hint:
         ("ridge", 0, '`ridge=0` must be a number above 0, or "auto"'),
         ("ridge", -1.5, '`ridge=-1.5` must be a number above 0, or "auto"'),
         ("ridge", float("nan"), '`ridge=nan` must be a number above 0, or "auto"'),
+        ("strings_weight", -0.1, '`strings_weight=-0.1` must be a number of at least 0, or "auto"'),
+        ("strings_weight", "none", "`strings_weight='none'` must be a number of at least 0, or \"auto\""),
         ("rank", 2.5, '`rank=2.5` must be a whole number of at least 1, or "auto"'),
         ("rank", True, '`rank=True` must be a whole number of at least 1, or "auto"'),
         ("rank", "3", "`rank='3'` must be a whole number of at least 1, or \"auto\""),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         LanguageLeftOut,
         ModelFileError,
         NotConverged,
+        NotFittedError,
         OutputWarning,
         RankLowered,
         RepeatedDocuments,
@@ -58,6 +59,7 @@ _MODULES = {
     "Lexicon": "cr5.retrieval.lexicon",
     "ModelFileError": "cr5.errors",
     "NotConverged": "cr5.errors",
+    "NotFittedError": "cr5.errors",
     "OutputWarning": "cr5.errors",
     "RankLowered": "cr5.errors",
     "RepeatedDocuments": "cr5.errors",
@@ -72,7 +74,8 @@ _MODULES = {
 __all__ = [
     "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "Document", "DocumentsLeftOut",
     "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted", "LanguageLeftOut", "Lexicon",
-    "ModelFileError", "NotConverged", "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped",
+    "ModelFileError", "NotConverged", "NotFittedError", "OutputWarning", "RankLowered", "RepeatedDocuments",
+    "SeveralCodes", "Skipped",
     "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 

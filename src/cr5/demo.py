@@ -88,11 +88,11 @@ class Demo:
 
 
 def run_demo(seeds: int = SEEDS, progress: ProgressCallback = no_progress) -> Demo:
-    """Evaluate on held-out concepts, train on all documents with the ridge of the first trial, and search."""
+    """Evaluate on held-out concepts, train on all documents with the choices of the first trial, and search."""
     start = time.perf_counter()
     documents = encyclopedia()
     runs = evaluate_splits(documents, seeds, progress)
-    model = Cr5(ridge=runs[0].trained[0].report["ridge"], **SETTINGS).fit(documents, progress=progress)
+    model = Cr5(**_chosen(runs[0]), **SETTINGS).fit(documents, progress=progress)
     searches = [(lang, text, search_documents(model, documents, text, lang)) for lang, text in QUERIES]
     return Demo(documents, runs, model, searches, time.perf_counter() - start)
 
@@ -117,9 +117,9 @@ def draw_split(corpus: EvaluationCorpus, seed: int) -> Split:
     )
 
 
-def evaluate_split(corpus: EvaluationCorpus, seed: int, ridge: float | str = "auto") -> Run:
+def evaluate_split(corpus: EvaluationCorpus, seed: int, **chosen: Any) -> Run:
     """Train without some concepts, and evaluate on the documents of these: all views, vectors alone, shared tokens."""
-    settings = make_settings(ridge=ridge, seed=seed, **SETTINGS)
+    settings = make_settings(seed=seed, **SETTINGS, **chosen)
     held_out = hold_out(corpus, draw_split(corpus, seed))
     systems = make_systems([SYSTEMS[key] for key in ("cr5", "cr5-dense", "floor")], settings, {})
     return evaluate_documents(
@@ -130,13 +130,19 @@ def evaluate_split(corpus: EvaluationCorpus, seed: int, ridge: float | str = "au
 def evaluate_splits(
     documents: Sequence[Document], seeds: int = SEEDS, progress: ProgressCallback = no_progress
 ) -> list[Run]:
-    """Evaluate on several splits; the ridge is chosen on the training concepts of the first."""
+    """Evaluate on several splits; ridge and weight of strings are chosen on the training concepts of the first."""
     corpus = read_texts(in_batches(documents), make_settings().tokeniser)
     runs = [evaluate_split(corpus, 0)]
     for seed in range(1, seeds):
         progress(Progress("measure on held-out concepts", seed, seeds, f"split {seed + 1}"))
-        runs.append(evaluate_split(corpus, seed, runs[0].trained[0].report["ridge"]))
+        runs.append(evaluate_split(corpus, seed, **_chosen(runs[0])))
     return runs
+
+
+def _chosen(run: Run) -> dict[str, Any]:
+    """The settings that the training of a trial chose."""
+    report = run.trained[0].report
+    return {"ridge": report["ridge"], "strings_weight": report["view_weights"]["strings"]}
 
 
 def precision_at_1(run: Run) -> dict[str, float]:

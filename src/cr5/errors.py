@@ -1,4 +1,4 @@
-"""Errors that the caller can correct, and warnings; their message is all that needs to be shown.
+"""Errors that the caller can correct, and warnings; it is enough to show their message, without a traceback.
 
 A message states what is wrong, with the value, and what to do. It names parameters of the Python interface in
 backticks (`rank`, `on_error="skip"`); the command line shows them as its options (--rank, --on-error skip).
@@ -14,7 +14,7 @@ class Cr5Error(ValueError):
 
 
 class Cr5TypeError(Cr5Error, TypeError):
-    """An argument is of a kind that cannot be used, or its name is unknown."""
+    """An argument has the wrong type, or its name is unknown."""
 
 
 class CorpusError(Cr5Error):
@@ -30,7 +30,10 @@ class IndexBusyError(Cr5Error):
 
 
 class NotFittedError(Cr5Error, AttributeError):
-    """A model that has to be fitted first."""
+    """The model has not been fitted; every method that needs a fitted model raises the same error."""
+
+    def __init__(self, message: str = "the model is not fitted and has no languages; fit the model first") -> None:
+        super().__init__(message)
 
 
 class MissingPackageError(Cr5Error, ImportError):
@@ -42,39 +45,39 @@ class Cr5Warning(UserWarning):
 
 
 class NotConverged(Cr5Warning):
-    """A fit that ended above its tolerance."""
+    """The solver stopped before its residual was within the tolerance."""
 
 
 class Interrupted(NotConverged):
-    """A fit that Ctrl-C ended; the model is as it was at that point."""
+    """Ctrl-C ended a fit early; the model is what the solver had reached by then."""
 
 
 class RankLowered(Cr5Warning):
-    """A corpus that is too small for the default rank."""
+    """The corpus is too small for the default rank, and a smaller one is used."""
 
 
 class LanguageLeftOut(Cr5Warning):
-    """A language without a document that can be trained on."""
+    """A language has no document that can be trained on, and is not part of the model."""
 
 
 class FewDocuments(Cr5Warning):
-    """A corpus with too few concepts to learn from, or a language with too few beside others that have enough."""
+    """The corpus, or one of its languages, shares too few concepts to learn much from."""
 
 
 class RepeatedDocuments(Cr5Warning):
-    """Documents with exactly the words of others of their language."""
+    """Some documents have exactly the same words as another document in their language."""
 
 
 class SeveralCodes(Cr5Warning):
-    """A language that a corpus has under several codes, such as en and en-US."""
+    """A corpus has one language under several codes, such as en and en-US."""
 
 
 class DocumentsLeftOut(Cr5Warning):
-    """Limits of the length that leave out most documents of a corpus."""
+    """The limits on document length (``min_unique``, ``max_unique``) leave out most documents of the corpus."""
 
 
 class OutputWarning(Cr5Warning):
-    """A file that could not be written and is not essential, such as a checkpoint."""
+    """A file that is not essential, such as a checkpoint, could not be written."""
 
 
 def reason(error: OSError) -> str:
@@ -88,7 +91,7 @@ def quoted(text: str) -> str:
 
 
 def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
-    """An error that names the parameter and its choices, unless the value is one of them."""
+    """Raise an error that names the parameter and its choices, unless the value is one of them."""
     if value not in choices:
         listed = " or ".join(f'"{choice}"' for choice in choices)
         raise Cr5Error(f"`{name}={value!r}` must be {listed}")
@@ -109,7 +112,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def whole_number(name: str, value: Any, minimum: int = 0) -> int:
-    """A parameter as Python's int, whichever library's it is; otherwise an error that names it."""
+    """Convert an integer of any library to Python's int; raise an error that names the parameter for anything else."""
     try:
         number = operator.index(value)
     except TypeError:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,15 +19,29 @@ RECENT_WORDS = 4096  # outside the vocabulary whose vectors are kept
 BLOCK_TEXTS = 1024  # whose words outside the vocabulary have vectors at a time
 
 
-class Coverage(NamedTuple):
+Share = TypeVar("Share", float, Array)
+
+
+class Coverage(NamedTuple, Generic[Share]):
     """The shares of a text's tokens that are in the vocabulary, have a known n-gram, or are unknown.
 
-    They add up to 1; a text without tokens has 0 of each.
+    They add up to 1; a text without tokens has 0 of each. They are numbers for one text, and arrays for several.
     """
 
-    known: Array
-    by_subword: Array
-    unknown: Array
+    known: Share
+    by_subword: Share
+    unknown: Share
+
+
+class EncodedText(NamedTuple):
+    """A text in one language: its tokens in order, its unit vector (rank), and the shares of its tokens.
+
+    The vector is all zeros if none of the tokens is known or has a known n-gram.
+    """
+
+    tokens: list[str]
+    vector: Array
+    coverage: Coverage[float]
 
 
 class OutsideWords(NamedTuple):
@@ -52,19 +66,27 @@ class LanguageEncoder:
 
     def vectors(self, counts: WordCounts) -> Array:
         """Word counts -> unit vectors, texts x rank; zero for a text without a word that has a vector."""
-        unknown = self._unknown(counts.words)
+        columns = self.vocabulary.columns(counts.words)  # which is most of the work for known words, and done once
+        unknown = [counts.words[i] for i in np.flatnonzero(columns < 0).tolist()] if self.language.subwords else []
         if unknown and len(counts.matrix.indptr) - 1 > BLOCK_TEXTS:
             blocks = np.array_split(np.arange(counts.matrix.shape[0]), -(-counts.matrix.shape[0] // BLOCK_TEXTS))
             return np.vstack([self.vectors(counts.select_rows(rows).drop_unused_words()) for rows in blocks])
         outside = self._outside(unknown)
-        X = self.vocabulary.transform(counts, outside.weights)
+        X = self.vocabulary.transform(counts, outside.weights, columns)
         return document_vectors(X, self.language.map, self.language.offset, outside.vectors)
 
     def vector(self, words: Sequence[str]) -> Array:
         """The tokens of one text -> what ``vectors`` computes for it in a batch."""
-        outside = self._outside(self._unknown(words))
-        X = self.vocabulary.transform_words(words, outside.weights)
-        return np.asarray(document_vectors(X, self.language.map, self.language.offset, outside.vectors)[0])
+        return self._vector(words, self._outside(self._unknown(words)))
+
+    def encode_text(self, words: list[str]) -> EncodedText:
+        """The tokens of one text -> its vector and its coverage."""
+        unknown = self._unknown(words)
+        outside, total = self._outside(unknown), max(len(words), 1)
+        known = sum(word in self.vocabulary.index for word in words)
+        by_subword = sum(word in outside.weights for word in unknown)
+        shares = np.array([known, by_subword, len(words) - known - by_subword]) / total
+        return EncodedText(words, self._vector(words, outside), Coverage(*shares.astype(np.float32).tolist()))
 
     def parts(self, words: Sequence[str]) -> VectorParts:
         """The tokens of one text -> its vector, and what each different word contributes to it."""
@@ -77,7 +99,7 @@ class LanguageEncoder:
         norm = float(np.linalg.norm(vector)) or 1.0
         return VectorParts(names, summands / norm, vector / norm)
 
-    def coverage(self, tokens: Tokens) -> Coverage:
+    def coverage(self, tokens: Tokens) -> Coverage[Array]:
         """The shares of each text's tokens."""
         index, outside = self.vocabulary.index, self._outside(self._unknown(tokens.words)).weights
         totals = np.maximum(np.diff(tokens.offsets), 1)
@@ -90,6 +112,10 @@ class LanguageEncoder:
         has_ngram = [word in outside for word in tokens.words]
         neither = [not a and not b for a, b in zip(in_vocabulary, has_ngram, strict=True)]
         return Coverage(share(in_vocabulary), share(has_ngram), share(neither))
+
+    def _vector(self, words: Sequence[str], outside: OutsideWords) -> Array:
+        X = self.vocabulary.transform_words(words, outside.weights)
+        return np.asarray(document_vectors(X, self.language.map, self.language.offset, outside.vectors)[0])
 
     def _unknown(self, words: Iterable[str]) -> list[str]:
         """The words outside the vocabulary, if they may have vectors."""

@@ -122,7 +122,7 @@ def _control_groups(controller: str, root: Path) -> Iterator[Path]:
 
 def _core_limit(folder: Path) -> float:
     """The cores that a control group may use at a time, on average; a fraction is possible."""
-    with suppress(OSError, ValueError):  # "max" is no number: there is no limit
+    with suppress(OSError, ValueError):  # "max" is not a number: there is no limit
         quota, period = map(int, _text(folder / "cpu.max").split())
         return quota / period
     with suppress(OSError, ValueError):

@@ -1,13 +1,12 @@
-"""The model, Cr5: turns texts of any language into vectors of one space."""
+"""The model, Cr5: turns texts in any language into vectors of one space."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from pathlib import Path
 from textwrap import indent
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeAlias, overload
 
 import numpy as np
 
@@ -17,48 +16,38 @@ from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import Texts, code_list, one_or_several, one_text, positions, text_list
 from cr5.errors import Cr5Error, Interrupted, NotFittedError, one_of, whole_number
-from cr5.features.counts import WordCounts, count_words
-from cr5.features.language_guess import GuesserCache, LanguageGuesser
-from cr5.language_encoder import Coverage, LanguageEncoder
+from cr5.features.counts import WordCounts, are_few_and_short, count_words
+from cr5.features.tfidf import Idf, Tf
+from cr5.language_encoder import Coverage, EncodedText
 from cr5.language_map import LanguageMap
 from cr5.machine import versions
 from cr5.progress import ProgressCallback, describe_interruption, no_progress, stop_on_interrupt
 from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
-from cr5.retrieval.lexicon_cache import LexiconCache
-from cr5.retrieval.vectors import row_products
+from cr5.retrieval.vectors import cosines_with
 from cr5.settings import (
     Metric,
     Rank,
     Ridge,
     Settings,
+    Weight,
     changed_settings,
     make_settings,
     setting_rows,
     settings_docstring,
 )
-from cr5.storage.model_files import LanguageSize, ModelFolder, language_size, open_model, save
+from cr5.storage.model_files import LanguageSize, ModelFolder, open_model, save
+from cr5.trained_languages import TrainedLanguages
 
 if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.corpus.inputs import Documents
     from cr5.retrieval.lexicon import Lexicon
-    from cr5.retrieval.scorer import Scorer
     from cr5.training.engines import Engine
 
 CHUNK_TEXTS = 1024  # encoded at a time, to bound the memory for their tokens and counts
-FEW_TEXTS = 8  # are encoded one by one if they are short, because calls for a whole batch take longer than the work
-SHORT_CHARACTERS = 2000  # of few texts together
-
-
-class EncodedText(NamedTuple):
-    """A text of one language: its tokens in order, its unit vector (rank), and the share of known tokens.
-
-    The vector is all zeros if none of the tokens is known or has a known n-gram; ``coverage`` is 0 for a text without
-    tokens.
-    """
-
-    tokens: list[str]
-    vector: Array
-    coverage: float
+Langs: TypeAlias = str | Iterable[str | None] | None
+"""The language of all texts, or one for each; where it is None, it is guessed."""
+Translations: TypeAlias = list[tuple[str, float]]
+Weights: TypeAlias = Mapping[str, float] | None
 
 
 class Cr5:
@@ -81,9 +70,10 @@ class Cr5:
         metric: Metric | None = None,
         tol: float | None = None,
         max_steps: int | None = None,
+        strings_weight: Weight | None = None,
         seed: int | None = None,
-        tf: Literal["raw", "log"] | None = None,
-        idf: Literal["plain", "smooth"] | None = None,
+        tf: Tf | None = None,
+        idf: Idf | None = None,
         idf_power: float | None = None,
         min_documents: int | None = None,
         max_words: int | None = None,
@@ -105,12 +95,12 @@ class Cr5:
     def _start(self, settings: Settings, given: Mapping[str, Any]) -> None:
         self.settings = settings
         self._given = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
-        self._report: dict[str, Any] = {}
-        self._trained: dict[str, LanguageMap] | ModelFolder = {}
-        self._encoders: dict[str, LanguageEncoder] = {}
-        self._guessers, self._lexicons = GuesserCache(), LexiconCache()
-        self._make_scorer: Callable[[], Scorer] | None = None
-        self._lock = Lock()
+        self._set_trained({}, {})
+
+    def _set_trained(self, languages: Mapping[str, LanguageMap] | ModelFolder, report: dict[str, Any]) -> None:
+        self._report = report
+        documents = {lang: facts["documents"] for lang, facts in report.get("languages", {}).items()}
+        self._languages = TrainedLanguages(languages, self.settings, documents, report.get("view_weights"))
 
     def __repr__(self) -> str:
         if self.langs:
@@ -123,7 +113,7 @@ class Cr5:
         """The dimensions of the vectors; with ``rank="auto"``, they are known once the model is fitted."""
         rank: Rank = self._report.get("rank", self.settings.rank)  # reports of older models have no rank
         if rank == "auto":
-            raise NotFittedError(_NOT_FITTED)
+            raise NotFittedError
         return rank
 
     # Copies
@@ -132,12 +122,12 @@ class Cr5:
         """The whole model, with every language in memory: a copy does not depend on the files of this one."""
         plain = {}
         for lang in self.langs:
-            plain[lang] = self._language(lang).in_memory()
+            plain[lang] = self._languages.map(lang).in_memory()
         return {"settings": self.settings, "given": self._given, "report": self._report, "languages": plain}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._start(state["settings"], state["given"])
-        self._report, self._trained = state["report"], state["languages"]
+        self._set_trained(state["languages"], state["report"])
 
     def __copy__(self) -> Self:
         """A model that shares the arrays of this one, and not its settings."""
@@ -167,20 +157,21 @@ class Cr5:
         return deepcopy(self._report)
 
     @property
+    def view_weights(self) -> Mapping[str, float]:
+        """What each view counts where texts are compared by all of them; see the setting ``strings_weight``."""
+        return self._languages.view_weights
+
+    @property
     def langs(self) -> list[str]:
         """The languages that the model knows."""
-        return list(self._trained) if isinstance(self._trained, dict) else self._trained.langs
+        return self._languages.codes
 
     def find_language(self, lang: str) -> str:
         """The language of the model that a code means, in any spelling: "zh" for "cmn" or "ZH", "en" for "en_US".
 
         See ``cr5.corpus.languages.find_language``; a code of no language of the model is an error.
         """
-        found = find_language(lang, self.langs)
-        if found is None:
-            known = ", ".join(self.langs) or "none, fit it first"
-            raise Cr5Error(f"the model has no language {lang!r}; its languages are {known}")
-        return found
+        return self._languages.find(lang)
 
     def fit(
         self,
@@ -231,13 +222,12 @@ class Cr5:
                 progress=progress,
                 should_stop=should_stop,
             )
-        self._trained, self._report = languages, report | {"versions": versions()}
-        self._encoders, self._guessers, self._lexicons, self._make_scorer = {}, GuesserCache(), LexiconCache(), None
+        self._set_trained(languages, report | {"versions": versions()})
         if report["interrupted"]:
             warnings.warn(describe_interruption(report, self.settings.tol), Interrupted, stacklevel=2)
         return self
 
-    def encode(self, texts: str | Texts, lang: str | Iterable[str | None] | None = None) -> Array:
+    def encode(self, texts: str | Texts, lang: Langs = None) -> Array:
         """One text -> its vector (rank); several -> texts x rank. Vectors are float32 and of length 1.
 
         ``texts`` may be any sequence of strings, an array of NumPy or Arrow, or a column of a DataFrame. ``lang`` is
@@ -257,60 +247,55 @@ class Cr5:
         return result
 
     @overload
-    def coverage(  # type: ignore[overload-overlap]
-        self, texts: str, lang: str | Iterable[str | None] | None = None
-    ) -> float: ...
+    def coverage(self, texts: str, lang: Langs = None) -> float: ...  # type: ignore[overload-overlap]
 
     @overload
-    def coverage(self, texts: Texts, lang: str | Iterable[str | None] | None = None) -> Array: ...
+    def coverage(self, texts: Texts, lang: Langs = None) -> Array: ...
 
-    def coverage(self, texts: str | Texts, lang: str | Iterable[str | None] | None = None) -> float | Array:
+    def coverage(self, texts: str | Texts, lang: Langs = None) -> float | Array:
         """The share of each text's tokens that are words of the vocabulary; arguments as in ``encode``.
 
         It is 0 for an empty text. ``coverage_parts`` tells which of the other tokens have vectors.
         """
-        if isinstance(texts, str):
-            return float(self.coverage([texts], lang)[0])
         return self.coverage_parts(texts, lang).known
 
-    def coverage_parts(self, texts: Texts, lang: str | Iterable[str | None] | None = None) -> Coverage:
+    @overload
+    def coverage_parts(self, texts: str, lang: Langs = None) -> Coverage[float]: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def coverage_parts(self, texts: Texts, lang: Langs = None) -> Coverage[Array]: ...
+
+    def coverage_parts(self, texts: str | Texts, lang: Langs = None) -> Coverage[float] | Coverage[Array]:
         """The shares of each text's tokens that the model knows, encodes by their n-grams, and does not know.
 
-        Arguments are as in ``encode``; the three arrays add up to 1, or to 0 for an empty text.
+        Arguments are as in ``encode``; the three numbers or arrays add up to 1, or to 0 for an empty text.
         """
-        texts, tokeniser = text_list(texts), self.settings.tokeniser
-        if isinstance(lang, str):
-            lang = self.find_language(lang)
-            return self._encoder(lang).coverage(tokeniser(texts, lang))
+        if isinstance(texts, str):
+            return Coverage(*(float(part[0]) for part in self.coverage_parts([texts], lang)))
+        texts = text_list(texts)
         result = Coverage(*np.empty((3, len(texts)), np.float32))
         for code, rows in self._rows_by_language(texts, lang).items():
-            parts = self._encoder(code).coverage(tokeniser([texts[row] for row in rows], code))
+            parts = self._languages.encoder(code).coverage(self.settings.tokeniser([texts[row] for row in rows], code))
             for whole, part in zip(result, parts, strict=True):
                 whole[rows] = part
         return result
 
     def encode_text(self, text: str, lang: str) -> EncodedText:
-        """Tokenise a text once, for its vector as in ``encode`` and its coverage as in ``coverage``."""
+        """Tokenise a text once, for its vector as in ``encode`` and its coverage as in ``coverage_parts``."""
         lang = self.find_language(lang)
-        encoder, words = self._encoder(lang), self.settings.tokeniser.words(one_text(text), lang)
-        known = sum(word in encoder.vocabulary.index for word in words)
-        return EncodedText(words, encoder.vector(words), float(np.float32(known / max(len(words), 1))))
+        return self._languages.encoder(lang).encode_text(self.settings.tokeniser.words(one_text(text), lang))
 
     def sizes(self) -> dict[str, LanguageSize]:
         """How large each language is: its words, its n-grams, and the bytes of both with their vectors."""
-        if isinstance(self._trained, dict):
-            return {lang: language_size(language) for lang, language in self._trained.items()}
-        return self._trained.sizes()
+        return self._languages.sizes()
 
     def words(self, lang: str) -> list[str]:
         """A language's vocabulary, most frequent word first."""
-        return list(self._words(lang))
+        return list(self._languages.words(self.find_language(lang)))
 
     def word_vectors(self, lang: str) -> Array:
         """words x rank: the vector of every word of ``words``; the array cannot be written to."""
-        view = np.asarray(self._language(lang).map).view()
-        view.flags.writeable = False
-        return view
+        return self._languages.word_vectors(self.find_language(lang))
 
     def guess_languages(self, texts: Texts, langs: str | Iterable[str] | None = None) -> list[Guess]:
         """The most probable language of each text among ``langs``, by default all of the model, and its probability.
@@ -319,8 +304,9 @@ class Cr5:
         correctly, and 73 by a character-based identifier alone. The first guess among a set of languages reads their
         words and builds a table of them, which takes 12 to 16 bytes for each.
         """
+        self._languages.require()
         texts = text_list(texts)
-        guesser = self._guesser(langs) if texts else None
+        guesser = self._languages.guesser(langs) if texts else None
         chunks = (texts[i : i + CHUNK_TEXTS] for i in range(0, len(texts), CHUNK_TEXTS))
         return [guess for chunk in chunks for guess in guesser(chunk).guesses] if guesser else []
 
@@ -333,15 +319,13 @@ class Cr5:
         lang, to = self.find_language(lang), self.find_language(to)
         k, source, target = whole_number("k", k), self._language(lang), self._language(to)
         tokens = self.settings.tokeniser(text_list([word], "word"), lang).words
-        row = self._encoder(lang).vocabulary.index.get(tokens[0]) if len(tokens) == 1 else None
+        row = self._languages.encoder(lang).vocabulary.index.get(tokens[0]) if len(tokens) == 1 else None
         if row is None:
             raise Cr5Error(
                 f"{word!r} is not one of the {len(source.words):,} words known in {lang}; "
                 "try a more frequent word or another form of it"
             )
-        query, candidates = source.map[row], target.map
-        norms = np.sqrt(row_products(candidates, candidates) * (query @ query))
-        cosines = (candidates @ query) / np.where(norms > 0, norms, 1)
+        cosines = cosines_with(source.map[row], target.map)
         if lang == to:
             cosines[row] = -np.inf
         best = np.argsort(-cosines, kind="stable")[: min(k, len(cosines) - (lang == to))]
@@ -353,34 +337,72 @@ class Cr5:
         It is made when it is first asked for, in seconds, or minutes for 100,000 words and more, and kept: in memory,
         and in the folder that the model was loaded from, if that can be written.
         """
-        langs = self.find_language(source), self.find_language(target)
-        folder = None if isinstance(self._trained, dict) else self._trained
-        return self._lexicons.get(*langs, self._words, self.word_vectors, folder)
+        return self._languages.lexicon(self.find_language(source), self.find_language(target))
 
-    def translate_words(self, words: Texts, source: str, target: str, k: int = 10) -> list[list[tuple[str, float]]]:
-        """For each word, its k most probable translations and their probabilities; none if the model has no such word.
+    @overload
+    def translate_words(  # type: ignore[overload-overlap]
+        self, words: str, source: str, target: str, k: int = 10
+    ) -> Translations: ...
 
-        A lexicon has 10 translations of a word at most, see ``lexicon``.
+    @overload
+    def translate_words(self, words: Texts, source: str, target: str, k: int = 10) -> list[Translations]: ...
+
+    def translate_words(
+        self, words: str | Texts, source: str, target: str, k: int = 10
+    ) -> Translations | list[Translations]:
+        """One word -> its k most probable translations and their probabilities; several -> such a list for each.
+
+        The list is empty if the model has no such word. A lexicon has 10 translations of a word at most, see
+        ``lexicon``.
         """
+        if isinstance(words, str):
+            return self.translate_words([words], source, target, k)[0]
         k, source, lexicon = whole_number("k", k), self.find_language(source), self.lexicon(source, target)
         tokens = [" ".join(self.settings.tokeniser.words(word, source)) for word in text_list(words, "words")]
         return [lexicon.translations(token, k) if token in lexicon.index else [] for token in tokens]
 
-    def similarity(self, texts_a: Texts, lang_a: str, texts_b: Texts, lang_b: str) -> Array:
+    @overload
+    def similarity(  # type: ignore[overload-overlap]
+        self, texts_a: str, lang_a: Langs, texts_b: str, lang_b: Langs, *, weights: Weights = None
+    ) -> float: ...
+
+    @overload
+    def similarity(
+        self, texts_a: str | Texts, lang_a: Langs, texts_b: str | Texts, lang_b: Langs, *, weights: Weights = None
+    ) -> Array: ...
+
+    def similarity(
+        self, texts_a: str | Texts, lang_a: Langs, texts_b: str | Texts, lang_b: Langs, *, weights: Weights = None
+    ) -> float | Array:
         """texts_a x texts_b: how similar texts are by all views: vectors, translated words and spelling.
 
-        It is a weighted mean of the views' cosines: 1 for equal texts of one language, about 0 for texts that have
-        nothing to do with each other. The first call for two languages makes their lexicons, see ``lexicon``.
+        Texts and languages are given as in ``encode``. Of two texts it is a number, of one and several an array of one
+        dimension. It is a weighted mean of the views' cosines: 1 for equal texts in one language, 0.03 +- 0.04 for
+        documents that have nothing to do with each other, 0.4 to 0.5 for translations, 0.1 to 0.15 for documents about
+        the same thing. The first call for two languages makes their lexicons, see ``lexicon``. ``weights`` replace
+        some of ``view_weights``; the weight 0 switches a view off.
         """
-        from cr5.retrieval.text_similarity import similarities
+        from cr5.retrieval.text_similarity import TextsOfLanguage, similarities_across_languages
 
-        a, b = self._counts(text_list(texts_a, "texts_a"), lang_a), self._counts(text_list(texts_b, "texts_b"), lang_b)
-        return similarities(self._scorer(), *a, *b)
+        def counted(texts: str | Texts, langs: Langs, side: str) -> list[TextsOfLanguage]:
+            texts = [texts] if isinstance(texts, str) else text_list(texts, f"texts_{side}")
+            rows = self._rows_by_language(texts, langs, f"lang_{side}")
+            return [TextsOfLanguage(*self._counts([texts[i] for i in at], lang), at) for lang, at in rows.items()]
+
+        a, b = counted(texts_a, lang_a, "a"), counted(texts_b, lang_b, "b")
+        found = similarities_across_languages(self._languages.scorer(weights), a, b)
+        found = found[0] if isinstance(texts_a, str) else found
+        found = found[..., 0] if isinstance(texts_b, str) else found
+        return found if found.ndim else float(found)
 
     def explain(
         self, text_a: str, lang_a: str, text_b: str, lang_b: str, k: int = 10, *, views: bool = False
     ) -> Explanation:
-        """The words that make two texts similar, with their contributions to the cosine; and what ``views`` add."""
+        """The words that make two texts similar, with their contributions to the cosine; and what ``views`` add.
+
+        Contributions add up to the cosine of the vectors. The words of a view are those without which its cosine falls
+        most; these falls do not add up.
+        """
         from cr5.retrieval.text_similarity import explain_views
 
         text_a, text_b, k = one_text(text_a, "text_a"), one_text(text_b, "text_b"), whole_number("k", k)
@@ -388,33 +410,23 @@ class Cr5:
         if not views:
             return explanation
         a, b = self._counts([text_a], lang_a), self._counts([text_b], lang_b)
-        return explanation._replace(views=explain_views(self._scorer(), *a, *b, k))
+        return explanation._replace(views=explain_views(self._languages.scorer(), *a, *b, k))
 
     def _counts(self, texts: list[str], lang: str) -> tuple[WordCounts, str]:
         lang = self.find_language(lang)
         return count_words(texts, lang, self.settings.tokeniser), lang
 
-    def _scorer(self) -> "Scorer":
-        from cr5.retrieval.text_similarity import views_of_model
-
-        if self._make_scorer is None:
-            self._make_scorer = views_of_model(
-                lambda counts, lang: self._encoder(lang).vectors(counts),
-                self.lexicon,
-                lambda lang: self._encoder(lang).vocabulary,
-                lambda lang: int(self._report["languages"][lang]["documents"]),
-            )
-        return self._make_scorer()
+    def _language(self, lang: str) -> LanguageMap:
+        return self._languages.map(self.find_language(lang))
 
     def _parts(self, text: str, lang: str) -> VectorParts:
         lang = self.find_language(lang)
-        return self._encoder(lang).parts(self.settings.tokeniser.words(text, lang))
+        return self._languages.encoder(lang).parts(self.settings.tokeniser.words(text, lang))
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder; an earlier model in it is replaced atomically."""
-        if not self.langs:
-            raise NotFittedError(_NOT_FITTED)
-        languages = {lang: self._language(lang) for lang in self.langs}
+        self._languages.require()
+        languages = {lang: self._languages.map(lang) for lang in self.langs}
         settings = self.settings.to_json() | {"rank": self.rank}
         save(Path(path), {"settings": settings, "report": self._report}, languages)
 
@@ -424,50 +436,30 @@ class Cr5:
         folder = open_model(Path(path), None if langs is None else one_or_several(langs), find_language)
         model, settings = cls(), Settings.from_json(folder.metadata["settings"])
         model._start(settings, {"preset": settings.preset} | changed_settings(settings))
-        model._report, model._trained = folder.metadata["report"], folder
+        model._set_trained(folder, folder.metadata["report"])
         return model
 
-    def _words(self, lang: str) -> list[str]:
-        lang = self.find_language(lang)
-        return self._trained[lang].words if isinstance(self._trained, dict) else self._trained.words(lang)
-
-    def _language(self, lang: str) -> LanguageMap:
-        lang = self.find_language(lang)
-        return self._trained[lang] if isinstance(self._trained, dict) else self._trained.language(lang)
-
-    def _encoder(self, lang: str) -> LanguageEncoder:
-        if lang not in self._encoders:
-            with self._lock:  # of several threads, only one makes it
-                if lang not in self._encoders:
-                    encoder = LanguageEncoder(self._language(lang), self.settings.weighting)
-                    encoder.vocabulary.index  # noqa: B018 - computed now, not by every thread
-                    self._encoders[lang] = encoder
-        return self._encoders[lang]
-
-    def _codes(self, texts: list[str], langs: Iterable[str | None] | None) -> list[str | None]:
+    def _codes(self, texts: list[str], langs: Langs, name: str = "lang") -> list[str | None]:
         """The given language of each text, None where it is to be guessed."""
-        codes = code_list(langs if langs is not None else [None] * len(texts))
+        self._languages.require()
+        if isinstance(langs, str):
+            return [self.find_language(langs)] * len(texts)
+        codes = code_list([None] * len(texts) if langs is None else langs, name)
         if len(codes) != len(texts):
             raise Cr5Error(
-                f"`lang` has {len(codes):,} codes for {len(texts):,} texts; give one for all texts, or one for each, "
+                f"`{name}` has {len(codes):,} codes for {len(texts):,} texts; give one for all texts, or one for each, "
                 "None where it is to be guessed"
             )
         known = {code: self.find_language(code) for code in set(codes) if code is not None}
         return [None if code is None else known[code] for code in codes]
 
-    def _rows_by_language(self, texts: list[str], langs: Iterable[str | None] | None) -> dict[str, Ints]:
+    def _rows_by_language(self, texts: list[str], langs: Langs, name: str = "lang") -> dict[str, Ints]:
         """For each language, the positions of its texts, after guessing the languages that are not given."""
-        codes = self._codes(texts, langs)
+        codes = self._codes(texts, langs, name)
         unknown = [i for i, code in enumerate(codes) if code is None]
         for i, guess in zip(unknown, self.guess_languages([texts[i] for i in unknown]), strict=True):
             codes[i] = guess.lang
         return positions(map(str, codes))
-
-    def _guesser(self, langs: str | Iterable[str] | None = None) -> LanguageGuesser:
-        chosen = tuple(self.langs if langs is None else map(self.find_language, one_or_several(langs)))
-        if not chosen:
-            raise Cr5Error("`langs` is empty; name a language") if self.langs else NotFittedError(_NOT_FITTED)
-        return self._guessers.get(chosen, self._words, self.settings.tokeniser)
 
     def _encode(self, texts: list[str], codes: Sequence[str | None]) -> Array:
         """Texts in languages that are tokenised by the same rules, or all None, to be guessed.
@@ -475,24 +467,27 @@ class Cr5:
         Each text is tokenised once, for the guess and for the vector, together with those of other languages.
         """
         result, tokeniser = np.empty((len(texts), self.rank), np.float32), self.settings.tokeniser
-        if len(texts) <= FEW_TEXTS and sum(map(len, texts)) <= SHORT_CHARACTERS:
-            langs = [guess.lang for guess in self.guess_languages(texts)] if None in codes else map(str, codes)
+        is_guessed = None in codes
+        if are_few_and_short(texts):
+            langs = [guess.lang for guess in self.guess_languages(texts)] if is_guessed else map(str, codes)
             for i, (text, lang) in enumerate(zip(texts, langs, strict=True)):
-                result[i] = self._encoder(lang).vector(tokeniser.words(text, lang))
+                result[i] = self._languages.encoder(lang).vector(tokeniser.words(text, lang))
             return result
         for i in range(0, len(texts), CHUNK_TEXTS):
             chunk, langs = texts[i : i + CHUNK_TEXTS], [str(code) for code in codes[i : i + CHUNK_TEXTS]]
-            if None in codes:
-                guesses, counts = self._guesser()(chunk)
+            if is_guessed:
+                guesses, counts = self._languages.guesser()(chunk)
                 langs = [guess.lang for guess in guesses]
             else:
                 counts = dict.fromkeys(langs, count_words(chunk, langs[0], tokeniser))
             for lang, rows in positions(langs).items():
-                own = counts[lang] if len(rows) == len(chunk) else counts[lang].select_rows(rows).drop_unused_words()
-                result[i + rows] = self._encoder(lang).vectors(own)
+                if len(rows) == len(chunk):
+                    result[i : i + len(chunk)] = self._languages.encoder(lang).vectors(counts[lang])
+                else:
+                    own = counts[lang].select_rows(rows).drop_unused_words()
+                    result[i + rows] = self._languages.encoder(lang).vectors(own)
         return result
 
 
-_NOT_FITTED = "the model is not fitted yet, it has no languages; fit the model first"
 _SETTING_NAMES = [row.name for row in setting_rows()]
 Cr5.__doc__ = f"{Cr5.__doc__}\n{indent(settings_docstring(), '    ')}\n"

@@ -15,21 +15,21 @@ from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 
 Ridge: TypeAlias = float | Literal["auto"]
+Weight: TypeAlias = float | Literal["auto"]
 Metric: TypeAlias = Literal["orthonormal", "signal"]
 Rank: TypeAlias = int | Literal["auto"]
 DEFAULT_RANK = 300
 
-_MINIMA = {"rank": 1, "max_steps": 1, "max_words": 1}  # of settings whose least value is not 0
+# Of settings whose least value is not 0; None for one that must be above 0.
+_MINIMA = {"rank": 1, "ridge": None, "max_steps": 1, "max_words": 1}
 
 
-def _check(annotation: Any, value: Any, minimum: int) -> tuple[bool, str]:
+def _check(annotation: Any, value: Any, minimum: int | None) -> tuple[bool, str]:
     """Whether a value is one that its annotation allows, and which those are, in words."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if annotation == Rank:
-        is_valid, requirement = _check(int, value, minimum)
+    if annotation in (Rank, Ridge, Weight):
+        is_valid, requirement = _check(get_args(annotation)[0], value, minimum)
         return is_valid or value == "auto", f'{requirement}, or "auto"'
-    if annotation == Ridge:
-        return value == "auto" or (is_number and 0 < value < math.inf), 'a number above 0, or "auto"'
     if allowed := get_args(annotation):
         return value in allowed, f"one of {', '.join(allowed)}"
     if annotation is bool:
@@ -37,6 +37,8 @@ def _check(annotation: Any, value: Any, minimum: int) -> tuple[bool, str]:
     if annotation is int:
         is_number = is_number and isinstance(value, int)
     type_name = "a whole number" if annotation is int else "a number"
+    if minimum is None:
+        return is_number and 0 < value < math.inf, f"{type_name} above 0"
     return is_number and minimum <= value < math.inf, f"{type_name} of at least {minimum}"
 
 
@@ -68,6 +70,12 @@ class Settings:
     )
     tol: float = setting(0.05, "The relative residual at which the solver stops; lower it for a more exact solution.")
     max_steps: int = setting(100, "Maximum number of solver steps; raise it if a fit does not converge.")
+    strings_weight: Weight = setting(  # noqa: RUF009
+        "auto",
+        'What the strings view counts beside the vectors where texts are compared by all views. "auto" chooses it by '
+        "retrieval of the concepts held out for the ridge; without these, it follows from the number of shared "
+        "concepts. 0 switches the view off. It changes no vector.",
+    )
     seed: int = setting(0, "The seed of the solver's start and of the concepts held out for the ridge.")
     weighting: Weighting = field(default_factory=Weighting)
     tokeniser: Tokeniser = field(default_factory=Tokeniser)

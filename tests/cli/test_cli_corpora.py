@@ -271,13 +271,13 @@ def test_untranslated_and_repeated_texts_are_counted_and_left_out_on_request(
         "foreign: evidently in another language (da: 1 in en, such as forgotten); leave them out with --drop-foreign"
         in told
     )
-    assert "near-dup: nearly repeat a text of another concept; leave them out with --dedupe" in told
+    assert "near-dup: near-duplicates of a text of another concept; leave them out with --dedupe" in told
     assert len(list(read(tmp_path / "all.csv.gz"))) == len(articles) + 2
 
     assert command("table", corpus, "-o", "clean.csv.gz", "--drop-foreign", "--dedupe") == 0
     told = words(capsys.readouterr().out)
     assert "(da: 1 in en, such as forgotten); left out" in told
-    assert "near-dup: nearly repeat a text of another concept; left out" in told
+    assert "near-dup: near-duplicates of a text of another concept; left out" in told
     assert not {"forgotten", "copied"} & {document.concept for document in read(tmp_path / "clean.csv.gz")}
 
 
@@ -363,7 +363,7 @@ def test_an_empty_bible_does_not_vanish_silently(
     told = f"documents: 6 read, 4 written, 2 skipped\n  2: no text (first: {tmp_path}/eng-one.txt: GEN 1:1)\n"
     assert told in printed.out
     assert f"files: 4 found, 3 read, 1 skipped\n  1: list of references (first: {tmp_path}/vref.txt)\n" in printed.out
-    assert printed.err == "warning: nothing is left of en; see above what was skipped\n"
+    assert printed.err == "warning: no documents are left in en; see above what was skipped\n"
     assert command(*arguments, "-o", "corpus.jsonl", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["documents"] == {"read": 6, "written": 4, "skipped": {"no text": 2}}
@@ -446,7 +446,9 @@ def test_files_that_are_no_corpus_are_named_when_a_folder_is_read(
     for name in ("b.json", "manifest.json", ".hidden"):
         (tmp_path / "corpus" / name).write_text("{}")
     assert command("convert", "corpus", "-o", "b.csv") == 0
-    assert capsys.readouterr().err.startswith("note: 1 file not read, such as corpus/b.json; the formats are .jsonl, ")
+    assert capsys.readouterr().err.startswith(
+        "note: 1 file not read, e.g. corpus/b.json; supported formats are .jsonl, "
+    )
 
 
 def test_a_selected_language_that_is_missing_gives_a_warning(
@@ -455,8 +457,8 @@ def test_a_selected_language_that_is_missing_gives_a_warning(
     assert command("moses", *moses(tmp_path), "--langs", "eng,fr", "-o", "corpus.jsonl") == 0
     printed = capsys.readouterr()
     assert printed.err == (
-        "warning: no concept is in two languages, so nothing can be learned from it alone; check --langs and the "
-        "names\nwarning: no document is in fr; the source has en, it\n"
+        "warning: no concept is in two languages, so nothing can be learned from this alone; check --langs and the "
+        "names\nwarning: there are no documents in fr; the source has en, it\n"
     )
     assert "Next:" not in printed.out
     assert [document.lang for document in read(tmp_path / "corpus.jsonl")] == ["en"]
@@ -541,7 +543,10 @@ def test_unusable_input_is_one_line_on_standard_error(
             "may follow, and .parquet",
         ),
         (["-o", "none/corpus.csv"], "none/corpus.csv: the folder none does not exist; create it first"),
-        (["-o", "corpus.csv", "--langs", "fr,de"], "no document is in fr, de; the source has en, it; change --langs"),
+        (
+            ["-o", "corpus.csv", "--langs", "fr,de"],
+            "there are no documents in fr, de; the source has en, it; change --langs",
+        ),
         (
             ["-o", "corpus.csv", "--langs", "?"],
             "'?' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for your own",

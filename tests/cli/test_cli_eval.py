@@ -25,7 +25,9 @@ from cr5.evaluate.systems.shared_tokens import shared_tokens
 from cr5.evaluate.systems.space import Space
 from cr5.features.tokeniser import Tokeniser
 
-SETTINGS = ["--rank", "40", "--ridge", "0.3", "--set", "min_documents=2", "--set", "min_unique=5"]
+SETTINGS = [
+    "--rank", "40", "--ridge", "0.3", "--set", "min_documents=2", "--set", "min_unique=5", "--set", "subwords=false",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +82,7 @@ def results(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_four_files_of_a_run_agree(results: Path) -> None:
     assert {p.name for p in results.iterdir()} == {
         "run.json", "scores.csv", "report.md", "report.html", "split.json",
@@ -245,10 +248,10 @@ def test_an_unknown_name_is_refused_with_the_known_ones(
     )
     (tmp_path / "words.tsv").write_text("a\tb\n")
     assert fails("eval", "documents", corpus, "--dictionary", tmp_path / "words.tsv").startswith(
-        f"{tmp_path / 'words.tsv'}: the file name does not say which languages"
+        f"{tmp_path / 'words.tsv'}: the file name does not contain a language pair"
     )
     assert fails("eval", "--compare", tmp_path, tmp_path) == (
-        f"{tmp_path / 'run.json'} does not exist; name a folder that an evaluation wrote as its --output"
+        f"{tmp_path / 'run.json'} does not exist; name a folder that an evaluation wrote"
     )
     assert fails("eval", "documents", corpus, "--langs", "aa,xx").startswith(
         "the corpus has no document in language xx"
@@ -304,15 +307,16 @@ def test_a_folder_that_cannot_be_written_is_reported_before_any_work(
     (tmp_path / "file").write_text("")
     (tmp_path / "aa-bb.tsv").write_text("a\tb\n")
     file = tmp_path / "file"
-    expected = f"{file} cannot be written: {file} is a file, not a folder; name another place"
+    expected = f"{file} cannot be written: {file} is a file, not a folder; choose another path"
     assert fails("eval", "documents", tmp_path / "nothing.jsonl", "-o", tmp_path / "file") == expected
     assert fails("eval", "words", model_folder, tmp_path / "aa-bb.tsv", "-o", tmp_path / "file") == expected
     assert fails("reproduce", "wsdm19", tmp_path, "-o", tmp_path / "file") == expected
 
 
+@pytest.mark.slow
 def test_eval_without_a_subcommand_lists_them(corpus: Path, results: Path, fails: Callable[..., str]) -> None:
     assert fails("eval", "--json") == (
-        "name what to measure: documents, sentences or words; or two runs with --compare A B"
+        "name what to measure: documents, sentences, words or search; or give two runs to --compare"
     )
     assert fails("eval", "--compare", results, results, "documents", corpus) == (
         "--compare cannot be combined with documents; leave one of them out"
@@ -322,6 +326,7 @@ def test_eval_without_a_subcommand_lists_them(corpus: Path, results: Path, fails
     )
 
 
+@pytest.mark.slow
 def test_systems_can_be_compared_by_their_keys(results: Path, done: Callable[..., str]) -> None:
     rows = json.loads(done("eval", "--json", "--compare", results, results, "--systems", "cr5,floor"))
     assert (rows[0]["system_a"], rows[0]["system_b"]) == ("cr5", "shared tokens (floor)")
@@ -373,7 +378,7 @@ def test_ctrl_c_keeps_what_was_measured(corpus: Path, tmp_path: Path, capsys: py
     plain = json.loads((tmp_path / "o" / "run.json").read_text())
     assert {s["system"] for s in plain["scores"]} == {"shared tokens (floor)", "BM25 over shared words"}
     assert plain["notes"] == ["stopped before joint, CL-ESA: 1 of 3 trainings are missing"]
-    assert "interrupted; what was measured by then is kept" in capsys.readouterr().err
+    assert "interrupted; the results so far are kept" in capsys.readouterr().err
 
 
 def test_a_system_that_could_not_run_stands_in_every_report_with_its_reason(

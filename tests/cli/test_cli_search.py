@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from cr5 import Cr5, Document, write
 from cr5.cli import run
+from cr5.cli.options import parse_where
 from cr5.index import Index, RecallEstimate, ingest
 
 FEW = madeup.corpus(concepts=40)
@@ -147,7 +149,7 @@ def test_contradicting_arguments_are_errors_before_anything_is_written(
     tmp_path: Path, model_folder: Path, fails: Any
 ) -> None:
     index = tmp_path / "index"
-    nothing = "there is nothing to index; name MODEL and DOCS, or pass --delete or --check"
+    nothing = "there is nothing to index; name MODEL and DOCS, or pass --delete, --refresh or --check"
     assert fails("index", "-o", index) == nothing
     assert fails("index", "-o", index, "--reindex") == nothing
     assert fails("index", model_folder, "-o", index) == (
@@ -207,19 +209,21 @@ def test_documents_without_a_title_show_their_whole_id_and_their_text_once(
     printed("index", model_folder, tmp_path / "few.jsonl", "-o", tmp_path / "index")
     out, _ = printed("search", tmp_path / "index", FEW[0].text, "--in", FEW[0].lang, "-k", "1")
     lines = [line for line in out.splitlines() if line.strip()]
-    assert lines[0].split() == ["id", "csls", "text"]
+    assert lines[0].split() == ["id", "score", "text"]
     assert "".join(line[4:25].strip() for line in lines[2:4]) == f"{FEW[0].lang}:{name}"
     out, _ = printed("pairs", tmp_path / "index", "--between", "aa,bb", "-k", "40")
     assert all(f"{lang}:Q00{number}" in out for lang in ("aa", "bb") for number in range(1, 10))
 
 
 def test_the_json_of_a_search_has_the_hits_of_the_index(folder: Path, run_json: Any) -> None:
-    found = run_json("search", folder, QUERY, "--in", "aa,cc", "-k", "4", "--measure", "cosine", "--explain")
+    options = ("--mode", "dense", "--measure", "cosine", "--offset", "2", "--explain")
+    found = run_json("search", folder, QUERY, "--in", "aa,cc", "-k", "4", *options)
     index = Index.open(folder)
-    result = index.search(QUERY, k=4, langs=["aa", "cc"], measure="cosine")
+    result = index.search(QUERY, k=4, offset=2, langs=["aa", "cc"], mode="dense", measure="cosine")
     query, hits = result.query, result.hits
     index.close()
     assert (found["lang"], found["confidence"], found["guessed"]) == (query.lang, query.confidence, True)
+    assert (found["tokens"], found["suggestion"], found["mode"]) == (query.tokens, None, "dense")
     assert [(hit["id"], hit["score"]) for hit in found["hits"]] == [(hit.id, hit.score) for hit in hits]
     assert {hit["lang"] for hit in found["hits"]} <= {"aa", "cc"}
     words = set(QUERY.split())
@@ -227,9 +231,57 @@ def test_the_json_of_a_search_has_the_hits_of_the_index(folder: Path, run_json: 
     assert all(hit["snippet"].strip("… ")[:20] in hit["text"] for hit in found["hits"])
 
 
-def test_explain_lists_pairs_of_words(folder: Path, printed: Any) -> None:
+def test_explain_lists_the_parts_of_scores_and_pairs_of_words(folder: Path, printed: Any, run_json: Any) -> None:
     out, _ = printed("search", folder, QUERY, "--explain", "-k", "2")
     assert out.count(f"{QUERY.split()[0]} ~ ") + out.count(f"{QUERY.split()[1]} ~ ") >= 1
+    hit = run_json("search", folder, QUERY, "-k", "2")["hits"][0]
+    assert any(f"{name} {value:.2f}" in out for name, value in hit["parts"].items())
+    assert hit["score"] == pytest.approx(sum(hit["parts"].values()), abs=1e-6)
+    assert hit["words"]
+
+
+def test_a_grouped_search_shows_one_document_of_each_concept(folder: Path, printed: Any, run_json: Any) -> None:
+    found = run_json("search", folder, QUERY, "-k", "3", "--group", "--prefer", "cc")["hits"]
+    assert len({hit["concept"] for hit in found}) == 3
+    assert all({version["lang"] for version in hit["versions"]} | {hit["lang"]} == {"aa", "bb", "cc"} for hit in found)
+    out, _ = printed("search", folder, QUERY, "-k", "3", "--group", "--prefer", "cc")
+    others = ", ".join(f"{version['lang']} {version['title']}" for version in found[0]["versions"])
+    assert f"also {others}" in out
+    second, _ = printed("search", folder, QUERY, "-k", "1", "--offset", "1", "--group", "--prefer", "cc")
+    assert re.search(rf"^ 2 +{found[1]['id']} ", second, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "where"),
+    [
+        (["year>=2000", "year<2010"], {"year": {">=": 2000, "<": 2010}}),
+        (["kind = manual"], {"kind": "manual"}),
+        (["kind==manual"], {"kind": "manual"}),
+        (['code="007"', "old!=true"], {"code": "007", "old": {"!=": True}}),
+        (['tags=["a", "b"]'], {"tags": ["a", "b"]}),
+        (["title=a=b"], {"title": "a=b"}),
+        ([], None),
+    ],
+)
+def test_conditions_on_fields_are_written_with_operators(conditions: list[str], where: dict[str, Any] | None) -> None:
+    assert parse_where(conditions) == where
+
+
+def test_a_search_is_restricted_and_ordered_by_fields(tmp_path: Path, model_folder: Path, run_json: Any) -> None:
+    documents = [Document(f"Q{year}", "bb", QUERY, fields={"year": year}) for year in (2001, 1999, 2010)]
+    write(tmp_path / "few.jsonl", documents)
+    run_json("index", model_folder, tmp_path / "few.jsonl", "-o", tmp_path / "index")
+    found = run_json("search", tmp_path / "index", QUERY, "--where", "year>=2000", "--sort", "-year")["hits"]
+    assert [hit["fields"] for hit in found] == [{"year": 2010}, {"year": 2001}]
+
+
+def test_a_wrong_condition_is_an_error(folder: Path, fails: Any) -> None:
+    for condition in ("year", "=2000", " >2"):
+        assert f"--where {condition!r} is not a condition" in fails("search", folder, "kaka", "--where", condition)
+    for second in ("year=2001", "year>1"):
+        message = fails("search", folder, "kaka", "--where", "year=2000", "--where", second)
+        assert f"--where {second!r} contradicts an earlier condition on year" in message
+    assert "--where" in fails("search", folder, "kaka", "--where", 'year>["a"]')
 
 
 def test_like_searches_for_the_text_of_a_file(folder: Path, tmp_path: Path, run_json: Any, fails: Any) -> None:
@@ -254,11 +306,13 @@ def test_a_query_without_a_word_is_an_error(folder: Path, fails: Any, tmp_path: 
 
 
 def test_a_search_without_hits_says_why(folder: Path, printed: Any, fails: Any) -> None:
-    assert printed("search", folder, "zzz", "--lang", "aa") == (
+    assert printed("search", folder, "zzz Zzzz", "--lang", "aa") == (
         "",
-        "warning: the model knows no word of the query in aa; try other words\n",
+        "warning: nothing found; the query was read as aa: zzz, zzzz, of which the model knows none; try other words\n",
     )
     assert "set its language with --lang" in printed("search", folder, "zzz")[1]
+    assert "lift --in, --where or --min-score" in printed("search", folder, QUERY, "--min-score", "1.1")[1]
+    assert "without the quotation marks" in printed("search", folder, f'"{" ".join(QUERY.split()[::-1])} zzz"')[1]
     assert fails("search", folder, "kaka", "--in", "xx") == (
         "the index has no language 'xx'; its languages are aa, bb, cc"
     )
@@ -308,3 +362,24 @@ def test_an_index_in_postgresql_gives_the_same_hits_as_one_in_a_folder(
     in_folder = run_json("search", folder, QUERY, "-k", "5")
     assert [hit["id"] for hit in in_server["hits"]] == [hit["id"] for hit in in_folder["hits"]]
     assert run_json("index", model_folder, corpus, "-o", tmp_path / "index")["added"]["unchanged"] == 120
+
+
+def test_passages_are_counted_and_their_length_is_chosen_once(
+    tmp_path: Path, model_folder: Path, corpus: Path, run_json: Any, printed: Any, fails: Any
+) -> None:
+    folder = tmp_path / "passages"
+    out, _ = printed("index", model_folder, corpus, "-o", folder, "--passage-words", "20")
+    assert "120 documents, 360 passages, rank" in out
+    assert run_json("index", model_folder, corpus, "-o", folder, "--passage-words", "20")["about"]["passages"] == 360
+    assert "have 20 words, not 30" in fails("index", model_folder, corpus, "-o", folder, "--passage-words", "30")
+
+
+def test_an_index_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, run_json: Any, printed: Any) -> None:
+    saved = Path(__file__).parents[1] / "data" / "index-format-1" / "index"
+    shutil.copytree(saved, tmp_path / "old")
+    _, warning = printed("index", "-o", tmp_path / "old", "--delete", "missing")
+    said = " ".join(warning.split())
+    assert "30 documents cannot be found by their words" in said
+    assert f"cr5 index -o {tmp_path}/old --refresh".replace(" ", "") in warning.replace("\n", "").replace(" ", "")
+    about = run_json("index", "-o", tmp_path / "old", "--refresh")["about"]
+    assert (about["full_text"], about["outdated"]) == (30, None)

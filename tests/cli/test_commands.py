@@ -24,7 +24,7 @@ from cr5.cli import run
 from cr5.cli.render import models
 from cr5.cli.render.models import path_table
 from cr5.errors import format_bytes
-from cr5.retrieval.explanations import Contribution, Explanation, ViewContribution
+from cr5.retrieval.explanations import CosineFall, Explanation, ViewContribution
 
 COMMAND = Path(sys.executable).with_name("cr5")
 SMALL = ["--rank", "10", "--ridge", "1", "--set", "min_documents=2", "--set", "min_unique=5"]
@@ -83,7 +83,7 @@ def fails(capsys: pytest.CaptureFixture[str]) -> Any:
         assert run([str(a) for a in arguments]) == 1
         caught = capsys.readouterr()
         assert caught.out == ""
-        error = re.sub(r"^warning: only \d+ shared concepts: .*\n", "", caught.err)
+        error = re.sub(r"^warning: only \d+ shared concepts, .*\n", "", caught.err)
         assert error.count("\n") == 1
         assert error.startswith("error: ")
         return error.removeprefix("error: ").removesuffix("\n")
@@ -170,7 +170,7 @@ def test_training_on_a_file_of_any_format_gives_the_same_model(
     assert_same(Cr5.load(tmp_path / "model"), small_model)
     caught = capsys.readouterr()
     assert "rank 10, ridge 1, 150 concepts" in caught.out
-    assert re.fullmatch(r"warning: only 150 shared concepts: .*\n", caught.err)
+    assert re.fullmatch(r"warning: only 150 shared concepts, .*\n", caught.err)
     assert not (tmp_path / "model.checkpoint").exists()
 
 
@@ -205,23 +205,43 @@ def test_training_says_why_a_ridge_was_not_chosen(
     write(tmp_path / "corpus.jsonl", [d for d in documents if int(d.concept[1:]) < 30])
     options = ["--rank", "5", "--set", "min_documents=2", "--set", "min_unique=5"]
     assert run(["train", str(tmp_path / "corpus.jsonl"), "-o", str(tmp_path / "model"), *options]) == 0
-    caught, few = capsys.readouterr(), "only 30 shared concepts: expect little of the model"
+    caught, few = capsys.readouterr(), "only 30 shared concepts, too few for a good model"
     printed = " ".join(caught.out.split())
     assert "30 shared concepts are too few" in printed
     assert "energy: the sum of the eigenvalues" in printed
-    assert "the relative error of the solution, which ends the fit at 0.05" in printed
+    assert "the relative error of the solution; the fit ends when it is below 0.05" in printed
+    assert "weights of the views: dense 1, lexicon 0.6, strings 0." in printed
     assert (printed.count(few), caught.err.count(few)) == (0, 1)  # once: a warning comes before the work
     assert run(["info", str(tmp_path / "model")]) == 0
     assert few in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("report", "setting", "expected"),
+    [
+        ({"strings_weight_path": [{}]}, "auto", "strings 0.3 (chosen by retrieval of held-out documents)"),
+        ({"strings_weight_path": [], "concepts": 30}, "auto", "strings 0.3 (expected for 30 concepts)"),
+        ({"strings_weight_path": []}, 0.3, "strings 0.3 (as given)"),
+    ],
+)
+def test_the_weights_of_the_views_are_printed_with_their_origin(
+    report: dict[str, Any], setting: Any, expected: str
+) -> None:
+    weights = {"dense": 1.0, "lexicon": 0.6, "strings": 0.3}
+    settings = SimpleNamespace(strings_weight=setting)
+    model: Any = SimpleNamespace(report=report | {"view_weights": weights}, view_weights=weights, settings=settings)
+    assert models.view_weights_line(model) == f"weights of the views: dense 1, lexicon 0.6, {expected}"
+    model.report = {}
+    assert models.view_weights_line(model).endswith("(the same in all models of older versions)")
 
 
 def test_the_ridge_path_says_what_was_searched_and_what_its_columns_mean(capsys: pytest.CaptureFixture[str]) -> None:
     report = {"ridge_path": [], "ridge_queries": 1200, "ridge_shares": [1.0, 0.7, 0.5], "ridge": 30}
     path_table(report)
     printed = " ".join(capsys.readouterr().out.split())
-    assert "1,200 searches of held-out documents, each also with 30 % and 50 % of the words removed" in printed
+    assert "1,200 held-out queries, each also repeated with 30 % and 50 % of the words removed" in printed
     assert "P@1 and MRR are lower" in printed
-    assert "error: standard error of the difference from the best; steps: of the solver" in printed
+    assert "error: standard error of the difference from the best ridge; steps: solver steps" in printed
     path_table(report | {"ridge_shares": [1.0]})
     assert "removed" not in capsys.readouterr().out
     path_table({"ridge_path": [], "ridge": 30})  # of an older version
@@ -356,7 +376,7 @@ def test_encoding_writes_an_array_to_standard_output(
     assert run(["encode", str(model_folder), "--lang", "aa"]) == 0
     caught = capsysbinary.readouterr()
     np.testing.assert_array_equal(np.load(io.BytesIO(caught.out)), model.encode(LINES, "aa"), strict=True)
-    warning = b"warning: 2 of 4 texts contain no aa word that the model knows; their vectors are zero\n"
+    warning = b"warning: 2 of 4 texts contain no aa word or n-gram that the model knows; their vectors are zero\n"
     assert caught.err == warning
 
 
@@ -368,11 +388,11 @@ def test_encoding_guesses_the_language_of_every_line(
     assert run(["encode", str(model_folder), "-o", str(tmp_path / "rows.parquet"), "--coverage"]) == 0
     table = pq.read_table(tmp_path / "rows.parquet")
     np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), model.encode(lines))
-    assert table["coverage"].to_pylist() == model.coverage(lines).tolist() == [1, 1, 1, 0]
+    assert table["known"].to_pylist() == model.coverage(lines).tolist() == [1, 1, 1, 0]
     guessed, warning = capsys.readouterr().err.splitlines()
     assert guessed.startswith("languages guessed: aa ")
     assert "bb 1" in guessed
-    assert warning == "warning: 1 of 4 texts contain no word that the model knows; their vectors are zero"
+    assert warning == "warning: 1 of 4 texts contain no word or n-gram that the model knows; their vectors are zero"
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
@@ -396,9 +416,10 @@ def test_encoding_writes_a_table(
     assert table["text"].to_pylist() == LINES
     found = np.array(table["vector"].to_pylist(), np.float32)
     np.testing.assert_array_equal(found, model.encode(LINES, "aa"))
-    assert table.column_names == ["text", "vector", "coverage"][: 2 + coverage]
-    if coverage:
-        assert table["coverage"].to_pylist() == model.coverage(LINES, "aa").tolist()
+    shares = model.coverage_parts(LINES, "aa")._asdict() if coverage else {}
+    assert table.column_names == ["text", "vector", *shares]
+    for name, expected in shares.items():
+        assert table[name].to_pylist() == expected.tolist()
     assert capsys.readouterr().out == ""
     assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
 
@@ -481,6 +502,25 @@ def test_translations_are_shown(
     assert (found["source"], found["target"]) == ("aa", "bb")
 
 
+def test_translations_of_unknown_words_alone_fail(model_folder: Path, fails: Any) -> None:
+    expected = "the model knows no aa word among 'zzz', 'yyy'; try more frequent words, or other forms of them"
+    for more in ([], ["--json"]):
+        assert fails("lexicon", model_folder, "aa", "bb", "zzz", "yyy", *more) == expected
+
+
+@pytest.mark.slow
+def test_the_package_runs_as_the_command(model_folder: Path) -> None:
+    given = ["similar", str(model_folder), word("aa", 5), "--lang", "aa"]
+    ends = [
+        subprocess.run([*start, *given], capture_output=True) for start in ([COMMAND], [sys.executable, "-m", "cr5"])
+    ]
+    assert [end.returncode for end in ends] == [0, 0]
+    assert ends[0].stdout == ends[1].stdout != b""
+    wrong = subprocess.run([sys.executable, "-m", "cr5", "similar"], capture_output=True)
+    assert wrong.returncode == 2
+    assert b"Usage: cr5 similar" in wrong.stderr
+
+
 def test_a_lexicon_of_one_language_is_refused(model_folder: Path, fails: Any) -> None:
     expected = "the source and the target language are both aa; a lexicon needs two languages"
     assert fails("lexicon", model_folder, "aa", "aa", word("aa", 5)) == expected
@@ -547,13 +587,15 @@ def test_a_mistake_is_one_line(model_folder: Path, tmp_path: Path, fails: Any) -
 
 
 def test_words_that_hardly_change_a_view_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [Contribution("strong", 0.5), Contribution("weak", 0.006), Contribution("weakest", 1e-5)]
+    words = [CosineFall("strong", 0.5), CosineFall("weak", 0.006), CosineFall("weakest", 1e-5)]
     views = [ViewContribution("dense", 0.5, 0.7, words, words[2:]), ViewContribution("strings", 0.5, 0.2, words, [])]
     models.explanation(Explanation(0.7, [], [], [], 0, 0, views), "aa", "bb")
-    shown = [
-        line.split()[3:] for line in capsys.readouterr().out.splitlines() if line.startswith((" dense", " strings"))
-    ]
+    printed = capsys.readouterr().out
+    shown = [line.split()[3:] for line in printed.splitlines() if line.startswith((" dense", " strings"))]
     assert shown == [["strong"], ["strong,", "weak"]]
+    legend = " ".join(printed.split())
+    assert "adds: a word's part of the cosine of the vectors, which is the sum of all parts" in legend
+    assert "falls most without: the words whose removal lowers the cosine of a view most, which do not add up" in legend
 
 
 # Corpus

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 SETTINGS = ["--rank", "60", "--set", "min_documents=2", "--set", "min_unique=5", "--set", "tol=1e-5"]
 
-SMALL_CORPUS = "warning: only 150 shared concepts: "
+SMALL_CORPUS = "warning: only 150 shared concepts, "
 
 # The command, with a pause at a stage; the file REACHED appears when it begins.
 PAUSED = """

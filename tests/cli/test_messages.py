@@ -12,8 +12,6 @@ from cr5.cli.messages import in_command_line_terms
         ("`rank` is too large", "--rank is too large"),
         ("`rank=500` is more than 400; use `rank <= 399`", "--rank 500 is more than 400; use --rank <= 399"),
         ('pass `on_error="skip"`', "pass --on-error skip"),
-        ("raise `csls_over`", "raise --csls-over"),
-        ("pass `mask_shared=True`", "pass --mask-shared"),
         ("lower `min_unique`", "lower --set min_unique"),
         ("use `min_unique=1`", "use --set min_unique=1"),
         ("set `memory=2_000_000_000`", "set --memory 2GB"),
@@ -27,4 +25,21 @@ from cr5.cli.messages import in_command_line_terms
     ],
 )
 def test_parameters_in_backticks_become_options(message: str, shown: str) -> None:
-    assert in_command_line_terms(message, app) == shown
+    assert in_command_line_terms(message, app, ["train", "corpus/", "--output", "model"]) == shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "shown"),
+    [
+        (["eval", "documents", "builtin"], "raise `csls_over`", "raise --csls-over"),
+        (["eval", "documents", "builtin"], "pass `mask_shared=True`", "pass --mask-shared"),
+        (["eval", "words", "model"], "pass `mask_shared=True`", "pass mask_shared=True"),
+        (["eval", "documents", "builtin"], "use `tol=0.1`", "use --set tol=0.1"),
+        (["lexicon", "model", "en", "it", "word"], "`k=-1` is too small", "-k -1 is too small"),
+        (["lexicon", "model"], "raise `memory`, `csls_over`, `min_unique=5`", "raise memory, csls_over, min_unique=5"),
+        (["train"], "raise `csls_over`", "raise csls_over"),
+        ([], "raise `rank`", "raise rank"),
+    ],
+)
+def test_only_options_of_the_running_command_are_named(arguments: list[str], message: str, shown: str) -> None:
+    assert in_command_line_terms(message, app, arguments) == shown

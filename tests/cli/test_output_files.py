@@ -68,7 +68,7 @@ def an_index(folder: Path) -> Path:
     ("make", "message"),
     [
         (a_file, "file is a file; save the model to a new or empty folder"),
-        (below_a_file, "file is a file, not a folder; name another place"),
+        (below_a_file, "file is a file, not a folder; choose another path"),
         (another_folder, "notes holds other files, such as todo.txt; save to a new or empty folder"),
         (an_index, "index holds other files, such as index.json; save to a new or empty folder"),
     ],
@@ -97,7 +97,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_read_only_target_is_refused_before_the_corpus_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sentence = rf"{tmp_path}/a/b cannot be written: {tmp_path}: read-only file system; name another place, or change"
+    sentence = rf"{tmp_path}/a/b cannot be written: {tmp_path}: read-only file system; choose another path, or change"
     with pytest.raises(Cr5Error, match=sentence):
         train_model(Cr5(**SMALL), never_read(), tmp_path / "a" / "b")
     with pytest.raises(Cr5Error, match="read-only file system"):
@@ -112,7 +112,9 @@ def test_a_disk_that_is_too_small_is_refused_before_the_fit(
 ) -> None:
     stages: list[str] = []
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=20_000))
-    with pytest.raises(Cr5Error, match=r"is on a disk with 20.0 kB free, and the model needs about .* MB; free some"):
+    with pytest.raises(
+        Cr5Error, match=r"is on a disk with 20.0 kB free, and the model needs about .* [kM]B; free some"
+    ):
         train_model(Cr5(**SMALL), documents, tmp_path / "model", progress=lambda p: stages.append(p.stage))
     assert "fit" not in stages
     assert everything_in(tmp_path) == set()
@@ -124,7 +126,7 @@ def test_a_place_without_permission_is_named_with_advice(
     def refuse(path: Path, *_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    advice = "permission denied; change its permissions, or name another place\n"
+    advice = "permission denied; change its permissions, or choose another path\n"
     for command, method, target in (
         (["corpus", "convert", "builtin"], "touch", tmp_path / "corpus.csv"),
         (["index", str(model_folder), "builtin"], "mkdir", tmp_path / "index"),
@@ -143,7 +145,7 @@ def full(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["new", "replaced"])
-@pytest.mark.parametrize("part", ["tensor_files.write_tensors", "model_files.sync"])
+@pytest.mark.parametrize("part", ["model_files.write_tensors", "model_files.sync"])
 def test_a_model_that_does_not_fit_leaves_the_earlier_one_or_nothing(
     model: Cr5, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool, part: str
 ) -> None:
@@ -153,7 +155,7 @@ def test_a_model_that_does_not_fit_leaves_the_earlier_one_or_nothing(
     before = everything_in(tmp_path)
     monkeypatch.setattr(f"cr5.storage.{part}", full)
     with pytest.raises(
-        ModelFileError, match=r"model: the model of .* kB cannot be saved, no space left on device; make"
+        ModelFileError, match=r"model: the model of .* kB cannot be saved, no space left on device; free"
     ):
         model.save(target)
     monkeypatch.undo()
@@ -200,7 +202,7 @@ def test_a_checkpoint_that_does_not_fit_is_a_warning_and_the_earlier_one_stays(
 def error_lines(ended: subprocess.CompletedProcess[bytes]) -> list[str]:
     """What a command printed on standard error, but that the corpus is small."""
     lines = ended.stderr.decode().splitlines()
-    return [line for line in lines if not line.startswith("warning: only 150 shared concepts: ")]
+    return [line for line in lines if not line.startswith("warning: only 150 shared concepts, ")]
 
 
 def limited(arguments: list[str], folder: Path, limit: int, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -294,7 +296,7 @@ def test_a_model_that_cannot_be_saved_keeps_its_checkpoint_and_is_resumed(folder
     shutil.rmtree(folder / "OUT" / "model")
     ended = limited([*tight, "--resume"], folder, 2000)
     [error] = error_lines(ended)
-    assert error.endswith("file too large; make room, or save it elsewhere; then continue with --resume")
+    assert error.endswith("file too large; free disk space, or save it elsewhere; then continue with --resume")
     assert everything_in(folder / "OUT") == {"model.checkpoint"}
     assert limited([*tight, "--resume"], folder, 10**9).returncode == 0
     assert not Cr5.load(folder / "OUT" / "model").report["interrupted"]

@@ -48,7 +48,8 @@ LINE = '{"concept": "Q1", "lang": "en", "text": "a"}\n'
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 filled = anything.filter(str.strip)
-some_documents = st.lists(st.builds(Document, filled, filled, filled, anything, anything), min_size=1, max_size=8)
+keys = st.text(st.characters(exclude_categories=["Cs", "Cc"])).filter(str.strip)
+some_documents = st.lists(st.builds(Document, keys, keys, filled, anything, anything), min_size=1, max_size=8)
 relaxed = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -78,6 +79,19 @@ def message(*paths: str) -> str:
     with pytest.raises(CorpusError) as caught:
         list(read_batches(paths))
     return str(caught.value)
+
+
+def test_control_characters_in_concepts_and_languages_are_refused_in_every_format() -> None:
+    put("c.jsonl", LINE + '{"concept": "Q\\u001f1", "lang": "en", "text": "a"}\n')
+    put("c.tsv", "concept\tlang\ttext\nQ1\ten\ta\nQ\x1f1\ten\ta\n")
+    put_parquet("c.parquet", concept=["Q1", "Q\x1f1"], lang=["en", "en"], text=["a", "a"])
+    for name, place in [("c.jsonl", "c.jsonl:2"), ("c.tsv", "c.tsv:3"), ("c.parquet", "c.parquet: row 2")]:
+        expected = rf"{place}: field 'concept' is 'Q\x1f1', which has a control character; remove it"
+        assert message(name) == expected
+        skipped = Skipped()
+        assert sum(batch.rows.num_rows for batch in read_batches([name], on_error="skip", skipped=skipped)) == 1
+        assert skipped.counts == {"control character": 1}
+    assert "field 'lang' is 'e\\tn'" in message(put_parquet("d.parquet", concept=["Q1"], lang=["e\tn"], text=["a"]))
 
 
 # What is written comes back

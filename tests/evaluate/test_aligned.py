@@ -144,14 +144,14 @@ def test_unusable_text_files_are_named(tmp_path: Path, name: str, content: bytes
 
 def test_two_empty_files_are_named(tmp_path: Path) -> None:
     assert message(write(tmp_path / "x.en", []), write(tmp_path / "x.it", [])) == (
-        f"{tmp_path}/x: empty, without a sentence; remove it"
+        f"{tmp_path}/x: the file has no sentences; remove it"
     )
 
 
 def test_languages_without_a_pair_are_answered_with_those_that_have_one(tmp_path: Path) -> None:
     files = [write(tmp_path / "y.en", ["one"]), write(tmp_path / "y.it", ["uno"])]
     assert message(*files, langs=["de", "fr"]) == (
-        "no pair of the languages de, fr in these files, but en-it; change `langs`"
+        "these files have no pair of the languages de, fr, only en-it; change `langs`"
     )
 
 
@@ -163,6 +163,6 @@ def test_unusable_parquet_files_are_named(tmp_path: Path) -> None:
     assert "'en' and 'eng' are of the same language" in message(table(path, en=["one"], eng=["one"]))
     empty = pa.array([], pa.string())
     pq.write_table(pa.table({"en": empty, "it": empty}), path)
-    assert message(path) == f"{path}: empty, without a sentence; remove it"
+    assert message(path) == f"{path}: the file has no sentences; remove it"
     path.write_bytes(b"PAR2")
     assert message(path).startswith(f"{path}: corrupt, or not a Parquet file")

@@ -205,6 +205,7 @@ def test_validation_queries_are_not_test_queries(corpus: EvaluationCorpus, split
     assert "validation queries" in roles[1].scores[0].signature
 
 
+@pytest.mark.slow
 def test_the_csls_background_is_held_out_and_has_no_query(corpus: EvaluationCorpus, split: Split) -> None:
     held_out = hold_out(corpus, split, csls_over="background")
     for source in ("aa", "bb"):

@@ -113,7 +113,7 @@ def test_a_small_corpus_is_refused_with_what_is_needed(articles: list[Document])
 
 
 def test_a_table_in_place_of_files_is_refused() -> None:
-    with pytest.raises(Cr5Error, match="paths of files are needed, not a DataFrame"):
+    with pytest.raises(Cr5Error, match="a path or several are needed, not a DataFrame"):
         evaluate.sentences("model", pd.DataFrame({"en": ["a"], "it": ["b"]}))
 
 

@@ -1,6 +1,7 @@
 """Systems of views on made-up languages: controls, one training for several systems, and the texts that they share."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import madeup
 import numpy as np
@@ -14,7 +15,7 @@ from cr5.evaluate.systems import views
 from cr5.evaluate.systems.cr5_system import train_space
 from cr5.evaluate.systems.registry import SYSTEMS, make_systems
 from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space, System
-from cr5.evaluate.systems.views import Cr5Views, SharedTraining, cr5_dense, cr5_views
+from cr5.evaluate.systems.views import ALL_VIEWS, Cr5Views, SharedTraining, character_ngrams, cr5_dense, cr5_views
 from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
@@ -127,6 +128,15 @@ def test_all_views_of_a_model_of_shuffled_concepts_score_at_chance(
     assert near_chance(run, "shuffled")
 
 
+def test_a_system_has_the_weights_of_its_model(documents: list[Document]) -> None:
+    held_out = prepared(documents)
+    settings = replace(SETTINGS, strings_weight=0.4)
+    model, lexicon = SharedTraining().get(settings, held_out.training_texts())
+    space = Cr5Views(model, lexicon)
+    assert space.scorer.weights == {"dense": 1, "lexicon": 0.6, "strings": 0.4}
+    assert "views dense 1, lexicon 0.6, strings 0.4" in space.signature
+
+
 @pytest.mark.slow
 def test_one_training_serves_all_systems_of_a_model(documents: list[Document], monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[int] = []
@@ -182,10 +192,22 @@ def test_a_signature_names_the_views_and_their_weights(documents: list[Document]
     assert "|views strings " in signatures[SYSTEMS["chars"].name]
 
 
-def test_only_systems_with_vectors_have_word_vectors(documents: list[Document]) -> None:
+def test_all_views_and_the_lexicon_alone_compare_words_by_vectors_and_spelling(documents: list[Document]) -> None:
     training = prepared(documents).training_texts()
     shared = SharedTraining()
-    full = cr5_views(SETTINGS, shared)(training, rank=40, seed=0)
-    assert full.word_vectors("aa").shape[0] == len(full.words("aa"))
-    with pytest.raises(NotApplicableError):
-        cr5_views(SETTINGS, shared, ["lexicon"])(training, rank=40, seed=0).words("aa")
+    for names in (ALL_VIEWS, ["lexicon"]):
+        space = cr5_views(SETTINGS, shared, names)(training, rank=40, seed=0)
+        spellings = space.word_spellings("aa", "bb")
+        assert spellings is not None
+        assert len(space.words("aa")) == len(space.word_vectors("aa")) == spellings.source.shape[0]
+        assert len(space.words("bb")) == len(space.word_vectors("bb")) == spellings.target.shape[0]
+
+
+def test_character_ngrams_find_words_that_are_spelled_alike(documents: list[Document]) -> None:
+    space = character_ngrams(prepared(documents).training_texts(), rank=40, seed=0)
+    words, spellings = space.words("aa"), space.word_spellings("aa", "aa")
+    assert spellings is not None
+    assert (spellings.source @ spellings.target.T).toarray().argmax(axis=1).tolist() == list(range(len(words)))
+    assert not space.word_vectors("aa").any()
+    with pytest.raises(NotApplicableError, match="no words of xx"):
+        space.words("xx")

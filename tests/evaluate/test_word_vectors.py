@@ -175,8 +175,9 @@ def test_held_out_documents_are_found_by_the_names_in_the_training_texts(space: 
 @pytest.mark.slow
 def test_held_out_documents_are_found_by_a_dictionary_and_at_chance_by_a_shuffled_one() -> None:
     training = corpus(names=False)
+    vectors = MonolingualVectors(training, QUICK)
     right, wrong = (
-        word_vectors(MonolingualVectors(training, QUICK), {("aa", "bb"): dictionary})(training, rank=RANK, seed=0)
+        word_vectors(vectors, {("aa", "bb"): dictionary})(training, rank=RANK, seed=0)
         for dictionary in (pairs(), pairs(np.random.default_rng(0)))
     )
     assert precision(right) > 80

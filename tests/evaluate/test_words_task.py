@@ -7,14 +7,15 @@ from pathlib import Path
 import madeup
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from cr5 import Cr5
+from cr5 import Cr5, evaluate
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.evaluate.dictionaries import dictionary_languages
 from cr5.evaluate.runs import CslsOver, Run
 from cr5.evaluate.systems.cr5_system import Cr5Space, model_space
-from cr5.evaluate.systems.space import Space
+from cr5.evaluate.systems.space import Space, WordSpellings
 from cr5.evaluate.tasks.words import answer_ranks, evaluate_words
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
@@ -54,6 +55,20 @@ def test_ranks_equal_those_of_all_comparisons(cells: int) -> None:
             others = np.delete(row, own)
             expected.append(1 + int((others >= row[own].max() - 2e-6).sum()))
         assert answer_ranks(Q, C, answers, penalty=cost, block_cells=cells).tolist() == expected
+
+
+@pytest.mark.parametrize("cells", [7, 2**24])
+def test_ranks_with_spellings_equal_those_of_all_comparisons(cells: int) -> None:
+    random = np.random.default_rng(5)
+    Q, C = unit(30, seed=6), unit(70, seed=7)
+    S, T = (csr_array(random.random((n, 12)) * (random.random((n, 12)) < 0.4)) for n in (30, 70))
+    answers = [np.sort(random.choice(70, 2, replace=False)) for _ in Q]
+    scores = Q @ C.T + 0.7 * (S @ T.T).toarray()
+    expected = [
+        1 + int((np.delete(row, own) >= row[own].max() - 2e-6).sum()) for own, row in zip(answers, scores, strict=True)
+    ]
+    ranks = answer_ranks(Q, C, answers, spellings=WordSpellings(S, T, 0.7), block_cells=cells)
+    assert ranks.tolist() == expected
 
 
 def test_a_word_may_answer_several_queries_and_a_query_have_several_answers() -> None:
@@ -167,6 +182,22 @@ def test_the_ranks_of_the_task_equal_those_of_all_comparisons(model: Cr5, tmp_pa
         for word, row in zip(known, table, strict=True):
             assert ranks[word] == 1 + (np.delete(row, right[word]) >= row[right[word]].max() - 2e-6).sum()
         assert all(ranks[word] == 0 for word in asked if word not in known)
+
+
+def test_all_views_put_first_what_the_lexicon_does(model: Cr5, tmp_path: Path) -> None:
+    known = [(a, b) for a, b in translations(meanings=range(madeup.MEANINGS)) if a in model.words("aa")]
+    assert {a for a, _ in known} == set(model.words("aa"))  # so that CSLS is over the same words
+    path = write(tmp_path / "aa-bb.tsv", known)
+    run = evaluate.words(model, path)
+    assert run.failed == []
+    of_system = {score.system: score for score in run.scores if score.measure == "csls"}
+    assert list(of_system) == ["cr5", "cr5-dense"]
+    first = [model.translate_words(word, "aa", "bb", 1)[0][0] for word, _ in known]
+    assert [rank == 1 for rank in of_system["cr5"].ranks] == [
+        answer == right for answer, (_, right) in zip(first, known, strict=True)
+    ]
+    assert "spelling 0.15" in of_system["cr5"].signature
+    assert "spelling" not in of_system["cr5-dense"].signature
 
 
 def test_unknown_words_are_misses_and_are_counted(model: Cr5, tmp_path: Path) -> None:

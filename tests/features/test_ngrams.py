@@ -1,8 +1,11 @@
 """Character n-grams in hashed columns, against sets of strings."""
 
+import tracemalloc
+
+import numpy as np
 import pytest
 
-from cr5.features.ngrams import character_ngrams
+from cr5.features.ngrams import character_ngrams, cut, hash_strings
 
 COLUMNS = 2**20
 WORDS = ["parlamento", "parlement", "a", "42", "", "日本", "banana", "наука", "𝒳𝒴z", "naïve"]
@@ -10,8 +13,8 @@ WORDS = ["parlamento", "parlement", "a", "42", "", "日本", "banana", "наук
 
 def ngrams(word: str, shortest: int, longest: int) -> set[str]:
     padded = f"<{word}>"
-    cut = {padded[i : i + n] for n in range(shortest, longest + 1) for i in range(len(padded) - n + 1)}
-    return cut or {padded}
+    found = {padded[i : i + n] for n in range(shortest, longest + 1) for i in range(len(padded) - n + 1)}
+    return found or {padded}
 
 
 def column(ngram: str, columns: int) -> int:
@@ -39,5 +42,37 @@ def test_a_column_depends_on_the_ngram_alone() -> None:
     assert character_ngrams(["ab"], (4, 5), 2**18).indices.tolist() == [column("<ab>", 2**18)]
 
 
+@pytest.mark.parametrize("block_words", [1, 3, 10])
+def test_words_that_are_cut_in_blocks_have_the_same_columns(block_words: int) -> None:
+    whole, blocks = (character_ngrams(WORDS, (3, 5), COLUMNS, **given) for given in ({}, {"block_words": block_words}))
+    assert blocks.shape == whole.shape
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(blocks, name), getattr(whole, name), strict=True)
+
+
+def test_the_ngrams_of_many_words_take_little_more_memory_than_their_matrix() -> None:
+    words = [f"{i:010x}" for i in range(100_000)]
+    tracemalloc.start()
+    found = character_ngrams(words, (4, 5), COLUMNS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * (found.data.nbytes + found.indices.nbytes)
+
+
 def test_no_words_have_no_ngrams() -> None:
     assert character_ngrams([], (2, 5), COLUMNS).shape == (0, COLUMNS)
+
+
+@pytest.mark.parametrize("lengths", [(2, 5), (3, 5), (4, 4)])
+def test_an_ngram_has_one_hash_within_a_word_and_alone(lengths: tuple[int, int]) -> None:
+    found = cut(WORDS, *lengths)
+    strings = [found.text[start:end] for start, end in zip(*found.ends, strict=True)]
+    expected = sorted(
+        (i, f"<{word}>"[start : start + length])
+        for i, word in enumerate(WORDS)
+        for length in range(lengths[0], lengths[1] + 1)
+        for start in range(len(word) + 3 - length)
+    )
+    assert sorted(zip(found.words.tolist(), strings, strict=True)) == expected
+    assert hash_strings(strings).tolist() == found.hashes.tolist()
+    assert len(set(found.hashes.tolist())) == len(set(strings))

@@ -1,5 +1,6 @@
 """Counts and TF-IDF, against scikit-learn and against the formulas by hand."""
 
+import itertools
 import math
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,8 @@ from properties import up_to
 from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from cr5.features.counts import WordCounter, WordCounts, count_tokens, count_words
+from cr5.features import tfidf
+from cr5.features.counts import FEW_TEXTS, WordCounter, WordCounts, count_tokens, count_words
 from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary, remap_columns, tfidf_rows
 from cr5.features.tokeniser import Tokeniser
 
@@ -98,11 +100,22 @@ def test_nothing_to_count_gives_a_matrix_without_columns(chunks: list[list[str]]
     assert counts.matrix.shape == (sum(map(len, chunks)), 0)
 
 
+def test_few_short_texts_are_counted_as_those_of_a_large_batch() -> None:
+    few = ["Il cane e il gatto", "", "l\u2019amico, l\u2019amico: Straße 42", "犬が好き"]
+    many = count_words([*few, *["other words"] * FEW_TEXTS], "it", Tokeniser())
+    counts = count_words(few, "it", Tokeniser())
+    for i in range(len(few)):
+        expected = dict(zip(many.words, many.matrix[[i]].toarray()[0].tolist(), strict=True))
+        found = dict(zip(counts.words, counts.matrix[[i]].toarray()[0].tolist(), strict=True))
+        assert found == {word: expected[word] for word in counts.words}
+        assert sum(found.values()) == sum(expected.values())
+
+
 def test_an_error_while_counting_is_not_lost() -> None:
     with ThreadPoolExecutor(1) as pool:
         counter = WordCounter("en", Tokeniser(), pool)
         counter.add([1])  # a number is no text
-        with pytest.raises(pa.ArrowException):
+        with pytest.raises(TypeError):
             counter.finish()
 
 
@@ -223,6 +236,14 @@ def test_empty_rows_at_either_end_and_in_the_middle_stay_empty() -> None:
     rows = tfidf_rows(csr_array(table), np.ones(2), "raw").toarray()
     expected = np.array([[0, 0], [0.6, 0.8], [0, 0], [0, 0], [0, 1], [0, 0]])
     np.testing.assert_allclose(rows, expected, rtol=1e-6)
+
+
+def test_the_length_of_a_row_has_the_same_bits_alone_and_among_others() -> None:
+    sizes = np.repeat(np.arange(1, 60), 5)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    squares = np.random.default_rng(0).random(offsets[-1])
+    alone = [tfidf._norms(squares[i:j], np.array([0, j - i])) for i, j in itertools.pairwise(offsets)]
+    np.testing.assert_array_equal(np.repeat(np.array(alone), sizes), tfidf._norms(squares, offsets))
 
 
 def test_weighting_does_not_change_the_counts() -> None:

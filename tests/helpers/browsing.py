@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from fake_api import FakeApi, Fault
@@ -12,7 +12,7 @@ from fake_api import FakeApi, Fault
 pytest.importorskip("playwright.sync_api", reason="no Playwright; run: pip install 'cr5[dev]'")
 from playwright.sync_api import ConsoleMessage, Page, Request, expect
 
-TIMEOUT_MS = 30_000  # generous, because the machine may be busy; what arrives early is not waited for
+TIMEOUT_MS = 120_000  # generous, because the machine may be busy; what arrives early is not waited for
 expect.set_options(timeout=TIMEOUT_MS)
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
@@ -42,6 +42,23 @@ class PageMonitor:
         page.on("console", on_console)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", on_request)
+
+
+def accessibility_barriers(page: Page) -> list[tuple[str, list[str]]]:
+    """The serious problems that axe finds in a page, each with elements that have it."""
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+
+    return [
+        (problem["id"], [node["html"] for node in problem["nodes"]][:3])
+        for problem in Axe().run(page).response["violations"]
+        if problem["impact"] in ("serious", "critical")
+    ]
+
+
+def searches_for(url: str, query: str) -> bool:
+    """Whether a URL is that of a search for a query."""
+    address = urlsplit(url)
+    return address.path.endswith("/search") and parse_qs(address.query)["q"] == [query]
 
 
 def hit_titles(page: Page) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple
 
 import cr5
@@ -47,6 +47,18 @@ class FakeDocument(NamedTuple):
     title: str
     text: str
     url: str = ""
+    about: str = ""  # its concept; empty: its own
+    fields: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def concept(self) -> str:
+        """What it is about; documents without a common concept have their ids."""
+        return self.about or self.id
+
+    def public(self) -> dict[str, Any]:
+        """What hits and the response of /documents have in common."""
+        values = {name: getattr(self, name) for name in ("id", "concept", "lang", "title", "url")}
+        return values | {"fields": dict(self.fields)}
 
 
 DOCUMENTS = [
@@ -135,7 +147,8 @@ class Fault:
 class FakeApi:
     """A server on 127.0.0.1 while its context is open.
 
-    ``faults``: by path, one for each of the next requests; ``requests``: the paths requested so far.
+    ``faults``: by path, one for each of the next requests; ``requests``: the paths requested so far; ``suggestions``:
+    what was probably meant, by query; ``passages``: the part that matches, by document.
     """
 
     def __init__(self, documents: Sequence[FakeDocument] = DOCUMENTS, *, key: str = "") -> None:
@@ -143,6 +156,8 @@ class FakeApi:
         self.key = key
         self.faults: dict[str, list[Fault]] = {}
         self.requests: list[str] = []
+        self.suggestions: dict[str, str] = {}
+        self.passages: dict[str, tuple[int, int]] = {}
         self._server = _Server(self)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/"
 
@@ -173,12 +188,12 @@ class FakeApi:
         document = self.documents[ids[0]]
         if path == "/similar":
             found = self._nearest(document.text, document.lang, parameters, document.id)
-            return 200, {**found, "query": document.title, "guessed": False, "confidence": 1.0}
+            return 200, {**found, "query": document.title, "guessed": False, "confidence": 1.0, "mode": "dense"}
         if path == "/explain":
             other = self.documents[ids[1]] if len(ids) > 1 else None
             text, lang = (other.text, other.lang) if other else (parameters["q"], parameters["lang"])
-            return 200, explain(text, lang, document)
-        return 200, {**document._asdict(), "concept": document.id.partition(":")[2]}
+            return 200, explain(text, lang, document, self.passages.get(document.id))
+        return 200, document.public() | {"text": document.text}
 
     def _info(self) -> dict[str, Any]:
         documents = list(self.documents.values())
@@ -194,8 +209,9 @@ class FakeApi:
 
     def _search(self, parameters: Mapping[str, str]) -> tuple[int, Any]:
         query, lang = parameters.get("q", ""), parameters.get("lang", "")
-        if lang and lang not in languages():
-            return 422, {"error": f"the index has no language {lang!r}; its languages are {', '.join(languages())}"}
+        for code in filter(None, (lang, parameters.get("prefer"))):
+            if code not in languages():
+                return 422, {"error": f"the index has no language {code!r}; its languages are {', '.join(languages())}"}
         guess = lang or max(languages(), key=lambda other: (len(meanings(query, other)), other == "en"))
         return 200, {
             **self._nearest(query, guess, parameters),
@@ -205,6 +221,7 @@ class FakeApi:
 
     def _nearest(self, text: str, lang: str, parameters: Mapping[str, str], excluded_id: str = "") -> dict[str, Any]:
         langs = set(filter(None, parameters.get("in", "").split(",")))
+        where = json.loads(parameters.get("where", "{}"))
         query_meanings = set(meanings(text, lang).values())
         hits: list[dict[str, Any]] = []
         for number, document in enumerate(self.documents.values()):
@@ -212,23 +229,54 @@ class FakeApi:
             shared = query_meanings & (
                 {*meanings(f"{document.title} {document.text}", document.lang).values()} or {"storm"}
             )
-            if shared and document.id != excluded_id and (not langs or document.lang in langs):
+            wanted = not langs or document.lang in langs
+            wanted = wanted and all(document.fields.get(name) == value for name, value in where.items())
+            if shared and document.id != excluded_id and wanted:
                 cosine = len(shared) / len(query_meanings) * (0.9 - number / 100)
                 x, y = len(document.text) / 90, (number * 7 % 11) / 11
-                hits.append({
-                    "id": document.id, "concept": document.id, "lang": document.lang, "title": document.title,
-                    "url": document.url, "snippet": document.text[:160], "score": cosine - 0.1, "cosine": cosine,
-                    "x": x, "y": y,
+                begin, end = self.passages.get(document.id, (0, len(document.text)))
+                matched = [
+                    word for word, meaning in meanings(document.text, document.lang).items() if meaning in shared
+                ]
+                hits.append(document.public() | {
+                    "snippet": passage(document.text, [(word, 1.0) for word in matched], 160, 40, begin, end),
+                    "score": cosine - 0.1, "cosine": cosine, "x": x, "y": y, "versions": [],
+                    "parts": {"words": cosine / 2, "vectors": cosine / 2 - 0.1},
+                    "passage": [begin, end], "words": matched,
                 })  # fmt: skip
-        hits.sort(key=lambda hit: -hit["score"])
-        known = len(meanings(text, lang)) / max(1, len(words(text, lang)))
+        preferred = parameters.get("prefer", "")
+        hits.sort(key=lambda hit: (-hit["score"], hit["lang"] != preferred))
+        if parameters.get("group") == "concept":
+            hits = self._grouped(hits, preferred)
+        total, known = words(text, lang), meanings(text, lang)
+        by_parts = [word for word in total if word not in known and meanings(word[:4], lang)]
+        shares = {"known": len(known) / max(1, len(total)), "by_subword": len(by_parts) / max(1, len(total))}
+        offset = int(parameters.get("offset", "0"))
         return {
-            "query": text, "lang": lang, "known": known, "measure": parameters.get("measure", "csls"),
-            "milliseconds": 3.2, "hits": hits[: int(parameters.get("k", "10"))], "at": [0.4, 0.5],
+            "query": text, "lang": lang, **shares, "measure": parameters.get("measure", "csls"),
+            "mode": parameters.get("mode", "hybrid"), "tokens": total, "suggestion": self.suggestions.get(text),
+            "milliseconds": 3.2, "hits": hits[offset : offset + int(parameters.get("k", "10"))], "at": [0.4, 0.5],
         }  # fmt: skip
 
+    def _grouped(self, hits: list[dict[str, Any]], preferred: str) -> list[dict[str, Any]]:
+        """One hit for each concept, in the preferred language if it was found in that, with its other versions."""
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for hit in hits:
+            groups.setdefault(hit["concept"], []).append(hit)
+        grouped = []
+        for concept, group in groups.items():
+            best = next((hit for hit in group if hit["lang"] == preferred), group[0])
+            scores = {hit["id"]: hit["score"] for hit in group}
+            versions = [
+                {"id": other.id, "lang": other.lang, "title": other.title, "score": scores.get(other.id)}
+                for other in self.documents.values()
+                if other.concept == concept and other.id != best["id"]
+            ]
+            grouped.append(best | {"versions": versions})
+        return grouped
 
-def explain(text: str, lang: str, document: FakeDocument) -> dict[str, Any]:
+
+def explain(text: str, lang: str, document: FakeDocument, part: tuple[int, int] | None = None) -> dict[str, Any]:
     """The response of /explain for two texts."""
     left, right = meanings(text, lang), meanings(f"{document.title} {document.text}", document.lang)
     if not right:
@@ -237,6 +285,7 @@ def explain(text: str, lang: str, document: FakeDocument) -> dict[str, Any]:
     words = [(b, 0.2) for b in right if right[b] in left.values()]
     return {
         "similarity": 0.5, "snippet": passage(document.text, words, 300, 80),
+        "passage": list(part or (0, len(document.text))),
         "query_words": [[word, 0.3] for word in left], "document_words": words, "pairs": pairs,
     }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-QUICK_EXAMPLES = 15  # in make test-fast
+QUICK_EXAMPLES = 10  # in make test-fast
 
 
 def up_to(examples: int) -> int:

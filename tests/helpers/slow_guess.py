@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cr5.corpus import identification
-from cr5.corpus.identification import WINDOW_SIZE, Guess
+from cr5.corpus.identification import EXCERPT_SIZE, Guess
 from cr5.corpus.languages import primary_subtag
 from cr5.features.language_guess import IDENTIFIER_WEIGHT, OOV_FACTOR, OOV_NATS_PER_BYTE, ZIPF_SHIFT
 from cr5.features.tokeniser import Tokeniser
@@ -51,5 +51,5 @@ def _prior(text: str, langs: Sequence[str]) -> list[float]:
 
 def identify(text: str) -> dict[str, float]:
     """The identifier's probability of each language, from its own function for one text."""
-    window = text[:WINDOW_SIZE].encode("utf-8", "replace")[:WINDOW_SIZE]
-    return {identification._code(label): share for label, share in identification._identifier().rank(window)}
+    excerpt = text[:EXCERPT_SIZE].encode("utf-8", "replace")[:EXCERPT_SIZE]
+    return {identification._code(label): share for label, share in identification._identifier().rank(excerpt)}

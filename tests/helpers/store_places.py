@@ -91,6 +91,7 @@ def rows(numbers: Any, vectors: Floats | None = None, **columns: Any) -> pa.Tabl
         "url": [f"https://example.org/{i}" for i in numbers],
         "text": [f"text of {i}" for i in numbers],
         "digest": [f"{i:08x}" for i in numbers],
+        "fields": ["{}" for _ in numbers],
     }
     hubness = (
         np.stack([np.arange(len(numbers)), np.ones(len(numbers))], axis=1) if numbers else np.empty((0, LANGUAGES))

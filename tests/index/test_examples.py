@@ -55,6 +55,7 @@ def examples(client: TestClient) -> list[dict[str, Any]]:
 # Examples
 
 
+@pytest.mark.slow
 def test_examples_have_several_languages_and_different_concepts(serve: Serve, documents: list[Document]) -> None:
     some = titled(documents, lambda one: f"{first_word(one)} {one.text.split()[1]}")
     client = serve(some)

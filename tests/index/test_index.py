@@ -24,11 +24,12 @@ import pytest
 from cr5 import Cr5, Document, Skipped, demo
 from cr5._typing import Array
 from cr5.errors import Cr5Error
-from cr5.index import Index, IngestCounts, IngestSettings, snapshot
+from cr5.index import Index, IngestCounts, IngestSettings, full_text, snapshot
 from cr5.index.background import Background
+from cr5.index.hashing import hash_texts
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import hash_texts
 from cr5.index.stores.lance import LanceStore
+from cr5.index.stores.lance_words import LanceWords
 from cr5.index.stores.postgres import PostgresStore
 from cr5.retrieval.csls import NEIGHBOURS
 
@@ -165,7 +166,7 @@ def test_rows_that_cannot_be_indexed_are_named_or_counted(model_folder: Path, tm
 
 
 def test_a_model_that_is_not_fitted_makes_no_index(tmp_path: Path) -> None:
-    assert refused(lambda: Index.create(tmp_path / "index", Cr5())).startswith("the model is not fitted yet")
+    assert refused(lambda: Index.create(tmp_path / "index", Cr5())).startswith("the model is not fitted")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -176,7 +177,7 @@ def test_a_model_that_is_not_fitted_makes_no_index(tmp_path: Path) -> None:
 def test_a_search_ranks_by_csls_as_dense_arithmetic_does(full: Index, dense: Dense, model: Cr5, lang: str) -> None:
     query = madeup.text(lang, [1, 2, 3, 40, 41])
     expected = dense.csls(model.encode([query], lang)[0], lang)
-    result = full.search(query, lang, k=450)
+    result = full.search(query, lang, k=450, mode="dense")
     hits = result.hits
     assert (result.query.lang, result.query.confidence, result.query.guessed) == (lang, 1.0, False)
     assert len(hits) == 450
@@ -187,7 +188,7 @@ def test_a_search_ranks_by_csls_as_dense_arithmetic_does(full: Index, dense: Den
 def test_a_search_by_cosine_can_be_restricted_to_languages(full: Index, dense: Dense, model: Cr5) -> None:
     query = madeup.text("aa", [7, 8, 9])
     cosines = dict(zip(dense.ids, (dense.vectors @ model.encode([query], "aa")[0]).tolist(), strict=True))
-    hits = full.search(query, "aa", k=7, langs=["bb", "cc"], measure="cosine").hits
+    hits = full.search(query, "aa", k=7, langs=["bb", "cc"], mode="dense", measure="cosine").hits
     best = sorted((cosine for name, cosine in cosines.items() if not name.startswith("aa")), reverse=True)[:7]
     np.testing.assert_allclose([hit.score for hit in hits], best, atol=1e-5)
     assert {hit.lang for hit in hits} <= {"bb", "cc"}
@@ -226,7 +227,8 @@ def test_a_query_is_made_once_and_gives_the_same_hits_as_its_text(full: Index, m
     text = f"{madeup.text('bb', [3, 4, 5, 4])} unknown"
     query = full.query(text)
     assert query.tokens == text.split()
-    assert query.coverage == pytest.approx(0.8) == model.coverage([text], "bb")[0]
+    assert query.coverage.known == pytest.approx(0.8)
+    assert query.coverage == model.coverage_parts(text, "bb")
     np.testing.assert_array_equal(query.vector, model.encode([text], "bb")[0])
     assert full.search(query) == full.search(text) == full.search(query, "bb")
     with pytest.raises(Cr5Error, match="lang='aa'"):
@@ -261,7 +263,7 @@ def test_similar_documents_are_ranked_by_csls_without_the_document_itself(full: 
     del expected["bb:Q010"]
     result = full.similar("bb:Q010", k=5)
     hits = result.hits
-    assert (result.query.lang, result.query.coverage) == ("bb", 1)
+    assert (result.query.lang, result.query.coverage) == ("bb", (1, 0, 0))
     np.testing.assert_allclose([hit.score for hit in hits], sorted(expected.values(), reverse=True)[:5], atol=1e-5)
     assert {hit.id for hit in hits[:2]} == {"aa:Q010", "cc:Q010"}
 
@@ -271,7 +273,7 @@ def test_nearest_gives_the_hits_of_search_for_vectors(full: Index, model: Cr5, d
     vectors = np.vstack([model.encode(texts, "aa"), np.zeros((1, 60), np.float32)])
     found = full.nearest(vectors, "aa", k=4)
     for hits, text in zip(found[:3], texts, strict=True):
-        expected = full.search(text, "aa", k=4).hits
+        expected = full.search(text, "aa", k=4, mode="dense").hits
         assert [replace(hit, score=0.0, cosine=0.0) for hit in hits] == [
             replace(hit, score=0.0, cosine=0.0) for hit in expected
         ]
@@ -430,6 +432,29 @@ def test_several_documents_of_one_concept_are_numbered(index: Index) -> None:
     assert index.add(several) == IngestCounts(unchanged=4)
 
 
+def test_ids_may_be_given(index: Index) -> None:
+    skipped = Skipped()
+    texts = [FEW[0], replace(FEW[1], text=""), replace(FEW[0], title="another")]
+    index.add(texts, ids=["a", "b", "c"], on_error="skip", skipped=skipped)
+    assert [(document.id, document.title) for document in index.get(["a", "b", "c"])] == [
+        ("a", FEW[0].title), ("c", "another")
+    ]  # fmt: skip
+    assert skipped.total == 1
+    index.add([replace(FEW[1], title="new")], ids=["c"])
+    assert [(document.lang, document.title) for document in index.get("c")] == [(FEW[1].lang, "new")]
+    assert len(index) == 2
+
+
+@pytest.mark.parametrize(
+    ("ids", "facts"), [(["a"], ["`ids`", "1 ids"]), (["a", "a"], ["`ids[1]`", "'a'"]), (["a", ""], ["`ids[1]`", "''"])]
+)
+def test_ids_that_are_too_few_or_not_unique_are_errors(index: Index, ids: list[str], facts: list[str]) -> None:
+    with pytest.raises(Cr5Error) as caught:
+        index.add(FEW[:2], ids=ids)
+    assert all(fact in str(caught.value) for fact in facts)
+    assert len(index) == 0
+
+
 def test_nul_characters_become_spaces(index: Index) -> None:
     index.add([replace(FEW[0], text=FEW[0].text + "\0end", title="a\0b")])
     [entry] = index.get(["aa:Q000"])
@@ -559,7 +584,7 @@ class Killer:
         places: list[tuple[Any, str]] = [
             (kind, name) for name in ("create", "upsert", "delete", "set_hubness", "optimise")
         ]
-        places += [(snapshot, "write_json"), (Background, "save")]
+        places += [(snapshot, "write_json"), (Background, "save"), (full_text, "write_json"), (LanceWords, "add")]
         places += [(shutil, "copytree"), (shutil, "rmtree")]
         for place, name in places:
             monkeypatch.setattr(place, name, self._killable(getattr(place, name)))
@@ -617,16 +642,18 @@ def test_a_killed_ingest_can_be_repeated_at_every_step(
             assert kept.items() <= given(FEW).items()
             assert len(kept) in (0, 40, 80, 90)  # whole batches
             assert bool(index.search(FEW[0].text, "aa").hits) == bool(kept)
+            assert index.about()["full_text"] == len(kept)
             index.close()
         fill(folder)
         index = Index.open(folder, store=address)
         assert contents(index) == given(FEW)
         assert index.search(FEW[0].text, "aa", k=1).hits[0].concept == "Q000"
         assert min(index.about()["background"].values()) >= 20
+        assert (index.about()["full_text"], index.about()["outdated"]) == (len(FEW), None)
         index.close()
         assert sorted(path.name for path in folder.iterdir()) == ["generation-1", "index.json", "lock"]
     if address:
-        assert len(tables(address) - tables_before) == 2 * (steps + 1)  # none is left over
+        assert len(tables(address) - tables_before) == 10 * (steps + 1)  # none is left over
 
 
 @pytest.mark.slow
@@ -775,7 +802,7 @@ def test_an_index_contains_its_model_and_can_be_moved(tmp_path: Path, model_fold
 
 @pytest.fixture(scope="module")
 def encyclopedia() -> Cr5:
-    return Cr5(rank=20, min_documents=2, ridge=1.0).fit(demo.encyclopedia())
+    return Cr5(rank=20, min_documents=2, ridge=1.0, subwords=False).fit(demo.encyclopedia())
 
 
 @pytest.mark.parametrize(

@@ -205,3 +205,21 @@ def test_equal_vectors_can_be_indexed(tmp_path: Path) -> None:
     rows, products = index.nearest(same[0], 10, None, all_live(index))
     assert len(rows) == 10
     np.testing.assert_allclose(products, 1, atol=5e-5)
+
+
+def test_all_allowed_rows_are_found_however_few_and_far_from_the_query(tmp_path: Path) -> None:
+    vectors = unit(2000)
+    index = built(tmp_path, vectors)
+    allowed = np.zeros(1990, bool)  # shorter than there are slots
+    allowed[[3, 700, 1500, 1501]] = True
+    live = all_live(index)
+    live[index.slots == 700] = False
+    query = -vectors[3]
+    rows, products = index.nearest(query, 10, None, live, allowed=allowed, min_scanned_rows=4)
+    wanted = np.array([3, 1500, 1501])
+    cosines = vectors[wanted] @ query
+    assert slots(index, rows) == wanted[np.argsort(-cosines)].tolist()
+    np.testing.assert_allclose(products, np.sort(cosines)[::-1], atol=1e-4)
+    danish = [slot for slot in wanted.tolist() if slot % 3 == 0]
+    rows, _ = index.nearest(query, 10, ["da"], live, allowed=allowed, min_scanned_rows=4)
+    assert sorted(slots(index, rows)) == danish

@@ -66,7 +66,7 @@ def test_the_ivf_index_is_extended_and_trained_again_after_doubling_or_many_dele
     store = create(tmp_path, limits)
 
     def state() -> tuple[int, int, int]:
-        stats, index = store.stats(), store._open_ivf()
+        stats, index = store.stats(), store._ivf.get()
         assert index is not None
         return index.rows_at_training, stats["rows"], stats["unindexed"]
 

@@ -7,6 +7,7 @@ folder, most of them in an inverted-file index, and the answers of the version t
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import madeup
 import numpy as np
 import pytest
 
-from cr5 import Cr5
+from cr5 import CorpusError, Cr5
 from cr5.index import Index
 
 SAVED = Path(__file__).parents[1] / "data" / "index-format-1"
@@ -53,11 +54,11 @@ def test_a_saved_index_belongs_to_its_model_and_holds_its_documents(saved: Index
 def test_a_saved_index_answers_as_before(saved: Index) -> None:
     for lang, text in ANSWERS["texts"].items():
         expected = ANSWERS["search"][lang]
-        result = saved.search(text, k=5)
+        result = saved.search(text, k=5, mode="dense")
         assert result.query.lang == expected["lang"]
         assert result.query.confidence == pytest.approx(expected["confidence"], abs=1e-5)
         assert_same(result.hits, expected["csls"])
-        assert_same(saved.search(text, lang, k=5, measure="cosine").hits, expected["cosine"])
+        assert_same(saved.search(text, lang, k=5, mode="dense", measure="cosine").hits, expected["cosine"])
     for name, expected in ANSWERS["similar"].items():
         assert_same(saved.similar(name, k=5).hits, expected)
     pairs = saved.pairs("aa", "bb", k=5)
@@ -71,3 +72,41 @@ def test_a_saved_index_can_be_added_to_and_encoded_with_another_model(saved: Ind
     assert (added.new, added.unchanged) == (10, 30)
     assert saved.reindex(model_folder).new == 40
     assert saved.search(documents[39].text, "aa", k=1).hits[0].concept == documents[39].concept
+
+
+def test_a_saved_index_without_full_text_says_so_and_gets_it_when_it_is_refreshed(saved: Index) -> None:
+    text, about = ANSWERS["texts"]["aa"], saved.about()
+    assert about["full_text"] == 0
+    assert about["outdated"] == (
+        "30 documents cannot be found by their words, and long documents cannot be found by their passages, "
+        "and documents cannot have fields; bring the index up to date with `refresh`"
+    )
+    assert saved.search_words(text, "aa") == []
+    [first] = saved.search(text, "aa", k=1, langs="aa").hits
+    saved.refresh()
+    about = saved.about()
+    assert (about["full_text"], about["outdated"]) == (30, None)
+    assert saved.search_words(first.text, "aa", k=1)[0].id == first.id
+    with Index.open(saved.folder) as reopened:
+        assert reopened.search_words(first.text, "aa") == saved.search_words(first.text, "aa")
+
+
+def test_documents_that_are_added_to_a_saved_index_are_found_by_their_words(saved: Index) -> None:
+    new = madeup.corpus(concepts=60)[33:36]
+    saved.add(new)
+    assert saved.search_words(new[0].text, "aa", k=5)[0].concept == new[0].concept
+    assert saved.about()["full_text"] == 3
+    assert saved.about()["outdated"].startswith("30 documents")
+
+
+def test_a_saved_index_takes_documents_with_fields_once_it_is_refreshed(saved: Index) -> None:
+    old, new = madeup.corpus(concepts=60)[0], replace(madeup.corpus(concepts=60)[33], fields={"year": 2019})
+    [before] = saved.get(f"{old.lang}:{old.concept}")
+    assert before.fields == {}
+    with pytest.raises(CorpusError, match="`refresh`"):
+        saved.add([new])
+    saved.refresh()
+    saved.add([new])
+    assert saved.get(f"{new.lang}:{new.concept}")[0].fields == {"year": 2019}
+    assert saved.get(before.id) == [before]
+    assert saved.add([old]).unchanged == 1

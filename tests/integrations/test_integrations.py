@@ -2,14 +2,10 @@
 
 import asyncio
 import importlib.util
-import os
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read once, when Haystack is imported
 
 import numpy as np
 import pytest
@@ -22,22 +18,17 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 import cr5.integrations.haystack
 import cr5.integrations.langchain
+import cr5.integrations.llamaindex
 import cr5.integrations.sklearn
 from cr5 import Cr5, Document, demo
 from cr5.errors import Cr5Error
 from cr5.integrations.haystack import Cr5DocumentEmbedder, Cr5TextEmbedder
 from cr5.integrations.langchain import Cr5Embeddings
 
+pytestmark = pytest.mark.usefixtures("no_network")
+
 DOG = {("da", "Hund"), ("en", "Dog"), ("it", "Cane"), ("vi", "Chó")}
-FOREIGN = ["il cane dorme", "the dog sleeps", "con chó ngủ", "hunden sover", "xyzzy"]
-
-
-@pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: socket.socket, address: Any) -> None:
-        raise AssertionError(f"someone calls {address}")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
+FOREIGN = ["il cane dorme", "the dog sleeps", "con chó ngủ", "hunden sover"]
 
 
 @pytest.fixture(scope="module")
@@ -97,10 +88,35 @@ def test_a_given_language_is_used(folder: Path) -> None:
     model = Cr5.load(folder)
     embeddings = Cr5Embeddings(model, "it")
     np.testing.assert_allclose(embeddings.embed_documents(FOREIGN), model.encode(FOREIGN, "it"), atol=1e-6)
-    assert not any(embeddings.embed_query("xyzzy"))
     assert refused(lambda: Cr5Embeddings(model, "fr").embed_query("chien")) == (
         "the model has no language 'fr'; its languages are da, en, it, vi"
     )
+
+
+def test_a_text_without_a_known_word_is_an_error_that_names_it(folder: Path) -> None:
+    embeddings = Cr5Embeddings(folder)
+    store = InMemoryVectorStore(embeddings)
+    store.add_texts(["the dog"])
+    assert refused(lambda: store.similarity_search("xyzzy")) == (
+        "`texts[0]` is 'xyzzy', which has no word or n-gram that the model knows; leave it out, or create the "
+        "component with `allow_zeros=True` for a vector of zeros"
+    )
+    assert "`texts[1]` is 'xyzzy'" in refused(lambda: store.add_texts(["the dog", "xyzzy"]))
+    entries = [Entry(content="the dog"), Entry(content="xyzzy")]
+    assert "`documents[1]` is 'xyzzy'" in refused(lambda: Cr5DocumentEmbedder(folder).run(documents=entries))
+    assert "'xyzzy'" in refused(lambda: Cr5TextEmbedder(folder).run(text="xyzzy"))
+
+
+def test_vectors_of_zeros_have_to_be_allowed(folder: Path) -> None:
+    embeddings = Cr5Embeddings(folder, allow_zeros=True)
+    assert [any(vector) for vector in embeddings.embed_documents(["the dog", "xyzzy"])] == [True, False]
+    embedder = Cr5DocumentEmbedder(folder, allow_zeros=True)
+    [entry] = Cr5DocumentEmbedder.from_dict(embedder.to_dict()).run(documents=[Entry(content="xyzzy")])["documents"]
+    assert not any(entry.embedding or [1.0])
+    store = InMemoryVectorStore(embeddings)
+    store.add_texts(["the dog"])
+    with pytest.raises(ValueError, match="NaN"):  # the reason why they are refused otherwise
+        store.similarity_search("xyzzy")
 
 
 def test_embeddings_may_be_awaited(folder: Path) -> None:
@@ -148,7 +164,7 @@ def test_the_parameters_of_an_embedder_are_its_folder_and_language(folder: Path)
     parameters = Cr5TextEmbedder(folder, "it").to_dict()
     assert parameters == {
         "type": "cr5.integrations.haystack.Cr5TextEmbedder",
-        "init_parameters": {"model": str(folder), "lang": "it"},
+        "init_parameters": {"model": str(folder), "lang": "it", "allow_zeros": False},
     }
     assert Cr5TextEmbedder.from_dict(parameters).to_dict() == parameters
 
@@ -191,13 +207,18 @@ def test_a_document_without_text_or_in_an_unknown_language_is_an_error(folder: P
     [
         (
             cr5.integrations.langchain.__file__,
-            "langchain_core.embeddings",
-            "Cr5Embeddings needs LangChain; install it with pip install 'cr5[langchain]'",
+            "langchain_core.callbacks",
+            "cr5.integrations.langchain needs LangChain; install it with pip install 'cr5[langchain]'",
         ),
         (
             cr5.integrations.haystack.__file__,
             "haystack",
-            "the embedders need Haystack; install it with pip install 'cr5[haystack]'",
+            "cr5.integrations.haystack needs Haystack; install it with pip install 'cr5[haystack]'",
+        ),
+        (
+            cr5.integrations.llamaindex.__file__,
+            "llama_index.core.base.base_retriever",
+            "cr5.integrations.llamaindex needs LlamaIndex; install it with pip install 'cr5[llamaindex]'",
         ),
         (
             cr5.integrations.sklearn.__file__,

@@ -91,8 +91,10 @@ def test_scikit_learn_knows_that_the_input_is_text() -> None:
 
 
 def test_a_transformer_that_is_not_fitted_says_so() -> None:
-    with pytest.raises(NotFittedError, match="not fitted yet"):
+    with pytest.raises(NotFittedError, match="not fitted"):
         Cr5Transformer(Cr5(rank=3)).transform(["text"])
+    with pytest.raises(NotFittedError, match="not fitted"):
+        Cr5Transformer(Cr5(rank=3)).get_feature_names_out()
 
 
 def test_a_clone_keeps_a_fitted_model_and_forgets_one_that_was_fitted_in_the_pipeline(

@@ -24,7 +24,7 @@ def made_up(words: int, rank: int = 8, seed: int = 0) -> WordVectors:
 
 def ngrams(word: str) -> set[str]:
     padded = f"<{word}>"
-    return {padded[i : i + n] for n in (2, 3, 4, 5) for i in range(len(padded) - n + 1)}
+    return {padded[i : i + n] for n in (3, 4, 5) for i in range(len(padded) - n + 1)}
 
 
 def string_cosines(source: Sequence[str], target: Sequence[str]) -> Array:

@@ -3,6 +3,8 @@
 import copy
 import pickle
 import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -44,8 +46,10 @@ def test_a_word_is_tokenised_and_one_that_is_not_known_has_no_translations(model
     known = word("aa", 5)
     found = model.translate_words([known.upper(), "zzz", f"{known} {known}", ""], "aa", "bb", 2)
     assert found == [model.lexicon("aa", "bb").translations(known, 2), [], [], []]
+    assert model.translate_words(known, "AA", "bb", 2) == found[0]
+    assert model.translate_words("zzz", "aa", "bb") == []
     with pytest.raises(Cr5TypeError, match="`words`"):
-        model.translate_words(known, "aa", "bb")
+        model.translate_words(5, "aa", "bb")  # type: ignore[call-overload]
     with pytest.raises(Cr5Error, match="`k=-1`"):
         model.translate_words([], "aa", "bb", -1)
     with pytest.raises(Cr5Error, match="both aa"):
@@ -119,7 +123,7 @@ def test_arrays_that_do_not_fit_the_vocabularies_are_not_read(tmp_path: Path) ->
 
 def test_a_folder_that_cannot_be_written_is_warned_of(saved: Path, model: Cr5) -> None:
     (saved / "lexicons").write_text("a file, where the folder would be")
-    with pytest.warns(OutputWarning, match=r"aa\.bb\.safetensors: the lexicon cannot be kept, .*exists"):
+    with pytest.warns(OutputWarning, match=r"aa\.bb\.safetensors: the lexicon cannot be saved, .*exists"):
         lexicon = Cr5.load(saved).lexicon("aa", "bb")
     assert same(lexicon, model.lexicon("aa", "bb"))
 
@@ -146,6 +150,22 @@ def test_a_cache_keeps_a_limited_number_of_lexicons() -> None:
     found = [get(lang) for lang in langs]
     assert get(langs[-1]) is found[-1]
     assert get(langs[0]) is not found[0]
+
+
+def test_a_lexicon_that_is_kept_does_not_wait_for_another_that_is_made() -> None:
+    cache, ones = LexiconCache(), np.ones((1, 2), np.float32)
+
+    def get(lang: str, vectors: Callable[[str], Array] = lambda _: ones) -> Lexicon:
+        return cache.get("xx", lang, lambda lang: [lang], vectors)
+
+    kept = get("aa")
+    with ThreadPoolExecutor(1) as pool:
+
+        def vectors_that_take_long(_: str) -> Array:
+            assert pool.submit(get, "aa").result(timeout=20) is kept
+            return ones
+
+        get("bb", vectors_that_take_long)
 
 
 def test_a_pair_of_200_000_words_takes_less_than_30_megabytes(tmp_path: Path) -> None:

@@ -1,16 +1,21 @@
 """Similarities by all views of a model, on made-up languages."""
 
+from copy import deepcopy
+from pathlib import Path
+
 import madeup
 import numpy as np
 import pytest
 
 from cr5 import Cr5, Document
 from cr5._typing import Array
+from cr5.errors import Cr5Error, NotFittedError
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.tfidf import Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.retrieval.strings import string_rows, string_statistics, vocabulary_statistics
 from cr5.retrieval.text_similarity import explain_views, shares
+from cr5.storage.model_files import save
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +52,34 @@ def test_equal_texts_of_a_language_have_the_similarity_one_and_empty_texts_zero(
     assert fitted.similarity([], "aa", [text], "bb").shape == (0, 1)
 
 
+def test_one_text_may_be_a_string(fitted: Cr5, articles: list[Document]) -> None:
+    a, b = (madeup.texts(articles[:6], lang) for lang in ("aa", "bb"))
+    table = fitted.similarity(a, "aa", b, "bb")
+    number = fitted.similarity(a[0], "aa", b[1], "bb")
+    assert isinstance(number, float)
+    assert number == pytest.approx(table[0, 1], abs=1e-6)
+    np.testing.assert_allclose(fitted.similarity(a[0], "aa", b, "bb"), table[0], atol=1e-6)
+    np.testing.assert_allclose(fitted.similarity(a, "aa", b[1], "bb"), table[:, 1], atol=1e-6)
+    assert fitted.similarity(a[0], "aa", [], "bb").shape == (0,)
+
+
+def test_languages_of_similar_texts_are_given_or_guessed_as_for_encode(fitted: Cr5, articles: list[Document]) -> None:
+    a, b = (madeup.texts(articles[:6], lang) for lang in ("aa", "bb"))
+    mixed = [a[0], b[0], a[1]]
+    table = fitted.similarity(a + b, ["aa"] * len(a) + ["bb"] * len(b), mixed, None)
+    for rows, texts, lang in ((slice(len(a)), a, "aa"), (slice(len(a), None), b, "bb")):
+        columns = [
+            fitted.similarity(texts, lang.upper(), one, of) for one, of in zip(mixed, ["AA", "bb", "aa"], strict=True)
+        ]
+        np.testing.assert_allclose(table[rows], np.transpose(columns), atol=1e-5)
+    with pytest.raises(Cr5Error, match=r"`lang_b` has 2 codes for 1 texts"):
+        fitted.similarity(a, "aa", b[:1], ["bb", "bb"])
+    with pytest.raises(Cr5Error, match="'xx'"):
+        fitted.similarity([], "xx", b, "bb")
+    with pytest.raises(Cr5Error, match=r"`texts_b\[0\]` is 5"):
+        fitted.similarity(a, "aa", [5], "bb")  # type: ignore[list-item]
+
+
 def test_the_views_of_an_explanation_add_up_to_the_similarity(fitted: Cr5) -> None:
     a, b = madeup.text("aa", [3, 17, 29, 41]) + " Rotterdam", madeup.text("bb", [3, 17, 29, 60]) + " Rotterdam"
     explained = fitted.explain(a, "aa", b, "bb", views=True)
@@ -59,12 +92,16 @@ def test_the_views_of_an_explanation_add_up_to_the_similarity(fitted: Cr5) -> No
     translated = {word for word, _ in views["lexicon"].words_a}
     assert madeup.word("aa", 41) not in translated
     assert len(translated & {madeup.word("aa", i) for i in (3, 17, 29)}) >= 2
+    without = fitted.explain(a.replace("Rotterdam", ""), "aa", b, "bb", views=True).views
+    for view, other in zip(explained.views, without, strict=True):
+        falls = {found.word: found.fall for found in view.words_a}
+        assert max(falls.get("rotterdam", 0), 0) == pytest.approx(max(view.cosine - other.cosine, 0), abs=1e-5)
     plain = fitted.explain(a, "aa", b, "bb")
     assert plain == explained._replace(views=())
 
 
 def test_the_words_of_a_long_text_are_chosen_by_their_own_similarity(fitted: Cr5) -> None:
-    numbers, scorer = list(range(0, 120, 2)), fitted._scorer()
+    numbers, scorer = list(range(0, 120, 2)), fitted._languages.scorer()
     a = fitted._counts([madeup.text("aa", numbers) + " Rotterdam"], "aa")
     b = fitted._counts([madeup.text("bb", [4, 8]) + " Rotterdam"], "bb")
     exact = {view.view: view for view in explain_views(scorer, *a, *b, 2)}
@@ -76,21 +113,62 @@ def test_the_words_of_a_long_text_are_chosen_by_their_own_similarity(fitted: Cr5
 
 
 def test_explaining_a_long_text_removes_a_limited_number_of_words(fitted: Cr5, monkeypatch: pytest.MonkeyPatch) -> None:
-    largest, encode = 0, fitted._encoder("aa").vectors
+    largest, encode = 0, fitted._languages.encoder("aa").vectors
 
     def vectors(counts: WordCounts) -> Array:
         nonlocal largest
         largest = max(largest, counts.matrix.nnz)
         return encode(counts)
 
-    monkeypatch.setattr(fitted._encoder("aa"), "vectors", vectors)
+    monkeypatch.setattr(fitted._languages.encoder("aa"), "vectors", vectors)
     words = [f"{madeup.word('aa', i % 100)}x{i}" for i in range(3000)]
     fitted.explain(" ".join(words), "aa", madeup.text("bb", [4, 8]), "bb", views=True)
     assert 0 < largest <= 101 * len(words)
 
 
-def test_the_shares_are_those_of_the_default_weights(fitted: Cr5) -> None:
-    scorer = fitted._scorer()
+def test_texts_are_compared_with_the_weights_of_the_model_or_with_given_ones(
+    articles: list[Document], tmp_path: Path
+) -> None:
+    training, held_out = madeup.split(articles)
+    a, b = (madeup.texts(held_out, lang)[:3] for lang in ("aa", "bb"))
+    model = Cr5(**madeup.SETTINGS, strings_weight=0.4).fit(training)
+    assert dict(model.view_weights) == {"dense": 1, "lexicon": 0.6, "strings": 0.4}
+    model.save(tmp_path / "model")
+    other = Cr5(**madeup.SETTINGS, strings_weight=0).fit(training)
+    for same in (model, Cr5.load(tmp_path / "model"), deepcopy(model)):
+        assert same.view_weights == model.view_weights
+        table = same.similarity(a, "aa", b, "bb")
+        np.testing.assert_allclose(other.similarity(a, "aa", b, "bb", weights={"strings": 0.4}), table, atol=1e-6)
+        for view in same.explain(a[0], "aa", b[0], "bb", views=True).views:
+            assert view.share == shares(model._languages.scorer())[view.view]
+    assert not np.allclose(other.similarity(a, "aa", b, "bb"), table, atol=1e-4)
+    assert [view.view for view in other.explain(a[0], "aa", b[0], "bb", views=True).views] == ["dense", "lexicon"]
+    vectors = (model.encode(texts, lang) for texts, lang in ((a, "aa"), (b, "bb")))
+    alone = model.similarity(a, "aa", b, "bb", weights={"lexicon": 0, "strings": 0})
+    np.testing.assert_allclose(alone, next(vectors) @ next(vectors).T, atol=1e-6)
+
+
+def test_the_weights_of_a_model_cannot_be_changed_and_given_ones_are_checked(fitted: Cr5) -> None:
+    with pytest.raises(TypeError):
+        fitted.view_weights["strings"] = 1  # type: ignore[index]
+    with pytest.raises(Cr5Error, match="no view 'string'; the views are dense, lexicon, strings"):
+        fitted.similarity("a", "aa", "b", "bb", weights={"string": 1})
+    with pytest.raises(Cr5Error, match="the weight -1 of the view 'strings' must be 0 or more"):
+        fitted.similarity("a", "aa", "b", "bb", weights={"strings": -1})
+    with pytest.raises(NotFittedError):
+        Cr5().view_weights  # noqa: B018
+
+
+def test_a_model_of_an_older_version_has_the_weights_that_were_the_same_for_all(fitted: Cr5, tmp_path: Path) -> None:
+    report, settings = fitted.report, fitted.settings.to_json()
+    del report["view_weights"], settings["strings_weight"]
+    languages = {lang: fitted._language(lang) for lang in fitted.langs}
+    save(tmp_path / "model", {"settings": settings, "report": report}, languages)
+    assert dict(Cr5.load(tmp_path / "model").view_weights) == {"dense": 1, "lexicon": 0.6, "strings": 0.15}
+
+
+def test_the_shares_are_those_of_the_weights(fitted: Cr5) -> None:
+    scorer = fitted._languages.scorer()
     assert list(shares(scorer)) == ["dense", "lexicon", "strings"]
     assert shares(scorer.only("dense")) == {"dense": 1}
 

@@ -469,6 +469,8 @@ def test_views_must_be_of_the_same_rows_and_weights_not_negative() -> None:
         search_views([], 3)
     with pytest.raises(Cr5Error, match="`weight=-1`"):
         WeightedRows(unit(2), unit(3), -1)
+    with pytest.raises(Cr5Error, match="`queries` have 5 dimensions and `candidates` 4"):
+        WeightedRows(csr_array((2, 5), dtype=np.float32), csr_array((3, 4), dtype=np.float32))
 
 
 # All of them

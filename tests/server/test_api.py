@@ -1,6 +1,7 @@
 """The responses of the server's API."""
 
 import base64
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -20,24 +21,90 @@ from cr5.server.reference import render_reference
 
 
 def test_a_search_finds_what_the_index_finds(client: TestClient, index_folder: Path) -> None:
-    found = client.get("/search", params={"q": QUERY, "in": "bb,cc", "k": 5, "measure": "cosine"}).json()
-    result = Index.open(index_folder).search(QUERY, k=5, langs=["bb", "cc"], measure="cosine")
+    sent: dict[str, Any] = {"q": QUERY, "in": "bb,cc", "k": 5, "measure": "cosine"}
+    found = client.get("/search", params=sent | {"mode": "dense"}).json()
+    result = Index.open(index_folder).search(QUERY, k=5, langs=["bb", "cc"], mode="dense", measure="cosine")
     hits = result.hits
     assert [hit["id"] for hit in found["hits"]] == [hit.id for hit in hits]
-    assert [hit["score"] for hit in found["hits"]] == pytest.approx([hit.cosine for hit in hits])
+    assert [hit["score"] for hit in found["hits"]] == pytest.approx([hit.score for hit in hits])
     assert (found["query"], found["lang"], found["guessed"], found["known"]) == (QUERY, "aa", True, 1.0)
+    assert (found["tokens"], found["suggestion"]) == (QUERY.split(), None)
     assert found["confidence"] == pytest.approx(result.query.confidence)
-    assert found["measure"] == "cosine"
+    assert (found["mode"], found["measure"]) == ("dense", "cosine")
     assert found["milliseconds"] > 0
     assert {hit["lang"] for hit in found["hits"]} <= {"bb", "cc"}
     assert set(found["hits"][0]) == {
-        "id", "concept", "lang", "title", "url", "snippet", "score", "cosine", "x", "y",
+        "id", "concept", "lang", "title", "url", "fields", "snippet", "score", "cosine", "parts", "passage", "words",
+        "versions", "x", "y",
     }  # fmt: skip
+    assert client.get("/search", params=sent).json()["mode"] == "hybrid"
+
+
+def test_a_search_has_what_the_index_says_of_each_hit(client: TestClient, index_folder: Path) -> None:
+    options: dict[str, Any] = {"group": "concept", "prefer": "bb", "k": 4, "offset": 2, "min_score": 0.1}
+    found = client.get("/search", params={"q": QUERY, **options}).json()
+    result = Index.open(index_folder).search(QUERY, **options)
+    assert [hit["id"] for hit in found["hits"]] == [hit.id for hit in result.hits]
+    for hit, expected in zip(found["hits"], result.hits, strict=True):
+        assert hit["parts"] == pytest.approx(expected.parts)
+        assert (hit["passage"], hit["words"]) == (list(expected.passage), list(expected.words))
+        assert [version["id"] for version in hit["versions"]] == [version.id for version in expected.versions]
+        assert set(hit["versions"][0]) == {"id", "lang", "title", "score"}
+        assert hit["snippet"].strip("… ") in expected.text
+    assert any(hit["words"] for hit in found["hits"])
+
+
+@pytest.mark.parametrize("langs", ["BB, cc", ["bb", "CC"]])
+def test_a_search_in_a_body_is_the_same(client: TestClient, langs: str | list[str]) -> None:
+    body: dict[str, Any] = {
+        "q": QUERY,
+        "lang": "AA",
+        "k": 7,
+        "prefer": "Cc",
+        "group": "concept",
+        "in": langs,
+        "where": {},
+    }
+    sent = body | {"in": "bb,cc", "where": "{}"}
+    by_body, by_query = client.post("/search", json=body).json(), client.get("/search", params=sent).json()
+    unlike = ("milliseconds", "hits", "at")
+    assert {name: by_body[name] for name in by_body if name not in unlike}.items() <= by_query.items()
+    assert [hit["id"] for hit in by_body["hits"]] == [hit["id"] for hit in by_query["hits"]]
+    assert by_body["hits"]
+
+
+def test_hits_are_chosen_and_ordered_by_their_fields(start_server: StartServer) -> None:
+    client = start_server()
+    documents = [
+        {"concept": f"new{year}", "lang": "aa", "text": QUERY, "fields": {"year": year, "kind": "note"}}
+        for year in (2001, 1999, 2010)
+    ]
+    client.post("/documents", json={"documents": documents})
+    where = {"year": {">=": 2000}, "kind": ["note", "page"]}
+    found = client.post("/search", json={"q": QUERY, "where": where, "sort": "-year"}).json()
+    assert [hit["fields"]["year"] for hit in found["hits"]] == [2010, 2001]
+    by_query = client.get("/search", params={"q": QUERY, "where": json.dumps(where), "sort": "year"}).json()
+    assert [hit["id"] for hit in by_query["hits"]] == ["aa:new2001", "aa:new2010"]
+
+
+def test_the_snippet_of_a_long_document_is_from_the_passage_that_matched(start_server: StartServer) -> None:
+    client = start_server()
+    others = [madeup.text("bb", np.random.default_rng(n).integers(50, madeup.MEANINGS, 20).tolist()) for n in range(90)]
+    message = madeup.text("bb", [3, 4, 5])
+    text = ". ".join([*others, message, *others])
+    client.post("/documents", json={"documents": [{"concept": "long", "lang": "bb", "text": text}]})
+    found = client.get("/search", params={"q": message, "lang": "bb", "in": "bb", "k": 100}).json()
+    [hit] = [hit for hit in found["hits"] if hit["id"] == "bb:long"]
+    assert message in hit["snippet"]
+    assert len(hit["snippet"]) < 400
+    begin, end = hit["passage"]
+    assert message in text[begin:end]
 
 
 def test_a_given_language_is_used_and_an_empty_one_is_identified(client: TestClient) -> None:
     given = client.get("/search", params={"q": QUERY, "lang": "bb"}).json()
-    assert (given["lang"], given["guessed"], given["confidence"], given["hits"]) == ("bb", False, 1.0, [])
+    assert (given["lang"], given["guessed"], given["confidence"]) == ("bb", False, 1.0)
+    assert {hit["lang"] for hit in given["hits"]} == {"aa"}  # which have the same words
     empty = client.get("/search", params={"q": QUERY, "lang": "", "in": ""}).json()
     assert (empty["lang"], empty["guessed"], len(empty["hits"])) == ("aa", True, 10)
 
@@ -102,6 +169,7 @@ def test_a_document_is_returned_as_it_was_added(client: TestClient, documents: l
     given = documents[0]
     assert client.get(f"/documents/{given.lang}:{given.concept}").json() == {
         "id": "aa:Q000", "concept": "Q000", "lang": "aa", "title": given.title, "url": "", "text": given.text,
+        "fields": {},
     }  # fmt: skip
 
 
@@ -109,7 +177,8 @@ def test_documents_can_be_added_replaced_found_and_deleted(
     start_server: StartServer, documents: list[Document]
 ) -> None:
     client, text = start_server(), documents[0].text
-    new = {"concept": "new/one ?#", "lang": "aa", "text": text, "title": "<b>New</b>", "url": "https://x.test/?a=b"}
+    new = {"concept": "new/one ?#", "lang": "aa", "text": text, "title": "<b>New</b>", "url": "https://x.test/?a=b",
+           "fields": {"year": 2019, "tags": ["a", None], "author": {"name": "Ø"}}}  # fmt: skip
     url = "/documents/aa%3Anew%2Fone%20%3F%23"
     counts = {"new": 0, "renewed": 0, "unchanged": 0, "blank": {}, "unknown": {}}
     assert client.post("/documents", json={"documents": [new]}).json() == counts | {"new": 1}
@@ -129,20 +198,28 @@ def test_documents_can_be_added_replaced_found_and_deleted(
 
 
 def test_embeddings_are_those_of_the_model(client: TestClient, model: Cr5) -> None:
-    texts = [QUERY, "nothing known", ""]
+    texts = [QUERY, "zzz xxx", "", f"{QUERY.split()[0]}x"]
     found = client.post("/embed", json={"texts": texts, "lang": "aa"}).json()
     np.testing.assert_allclose(found["vectors"], model.encode(texts, "aa"), atol=1e-6)
-    assert found["known"] == [1.0, 0.0, 0.0]
+    assert found["known"] == [1.0, 0.0, 0.0, 0.0]
+    assert found["by_subword"] == [0.0, 0.0, 0.0, 1.0]
+
+
+def test_a_search_tells_words_that_are_encoded_by_their_ngrams(client: TestClient) -> None:
+    known = QUERY.split()[0]
+    found = client.get("/search", params={"q": f"{known}x {known} жжж жжжж", "lang": "aa"}).json()
+    assert (found["known"], found["by_subword"]) == (0.25, 0.25)
+    assert found["hits"]
 
 
 def test_embeddings_have_the_format_of_openai(client: TestClient, model: Cr5) -> None:
-    body = {"input": QUERY, "model": "text-embedding-3-small", "user": "me", "something": ["new"]}
+    body = {"input": QUERY, "model": "cr5", "user": "me", "something": ["new"]}
     found = client.post("/v1/embeddings", json=body).json()
     vector = found["data"][0].pop("embedding")
     assert found == {
         "object": "list",
         "data": [{"object": "embedding", "index": 0}],
-        "model": "text-embedding-3-small",
+        "model": "cr5",
         "usage": {"prompt_tokens": 3, "total_tokens": 3},
     }
     np.testing.assert_allclose(vector, model.encode([QUERY], "aa")[0], atol=1e-6)
@@ -158,17 +235,23 @@ def test_base64_contains_the_same_numbers_and_each_text_has_its_own_language(cli
 
 
 def test_the_model_name_can_set_the_language(client: TestClient) -> None:
-    body = {"input": QUERY, "model": "cr5:bb", "dimensions": 60}
-    assert not any(client.post("/v1/embeddings", json=body).json()["data"][0]["embedding"])
-    assert error_message(client.post("/v1/embeddings", json=body | {"model": "cr5:zz"}), 422) == (
-        "the index has no language 'zz'; its languages are aa, bb, cc"
-    )
-    assert error_message(client.post("/v1/embeddings", json=body | {"dimensions": 512}), 422) == (
-        "dimensions is 512, but the model has 60; leave it out"
-    )
-    assert error_message(client.post("/v1/embeddings", json={"input": [[1, 2]]}), 422) == (
-        "input.0 is not a string; send a string or a list of strings (lists of token ids are not supported)"
-    )
+    body = {"input": QUERY, "model": "cr5:bb", "dimensions": 60, "allow_zeros": True}
+    found = client.post("/v1/embeddings", json=body).json()
+    assert found["model"] == "cr5:bb"
+    assert not any(found["data"][0]["embedding"])
+
+
+def test_every_path_that_answers_get_answers_head_without_a_body(client: TestClient) -> None:
+    paths = ["/", "/static/app.js", "/docs", "/openapi.json", "/metrics", "/info", "/health", "/documents/aa:Q001",
+             f"/search?q={QUERY}", "/v1/models", "/v1/models/cr5:aa", "/documents/nowhere", "/nowhere"]  # fmt: skip
+    for path in paths:
+        got, head = client.get(path), client.head(path)
+        assert (head.status_code, head.content) == (got.status_code, b""), path
+        assert head.headers["content-type"] == got.headers["content-type"]
+        assert int(head.headers["content-length"]) > 0
+    assert client.head("/health").headers["content-length"] == str(len(client.get("/health").content))
+    refused = client.head("/embed")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
 
 
 def test_info_and_health_describe_the_index(client: TestClient) -> None:
@@ -193,7 +276,6 @@ def test_the_page_and_the_reference_are_served_and_load_nothing_from_elsewhere(c
     kinds = {"app.js": "text/javascript", "style.css": "text/css", "reference.css": "text/css"}
     for name, kind in kinds.items():
         assert client.get(f"/static/{name}").headers["content-type"] == f"{kind}; charset=utf-8"
-    assert client.head("/").status_code == client.head("/static/app.js").status_code == 200
 
 
 def test_the_reference_escapes_text() -> None:
@@ -214,14 +296,19 @@ def test_only_http_addresses_become_links() -> None:
 
 
 def test_a_search_is_compiled_before_the_server_is_ready(index_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[int] = []
-    nearest = Index.nearest
+    tried: list[Any] = []
+    nearest, search = Index.nearest, Index.search
 
     def spy(index: Index, *given: Any, **more: Any) -> Any:
         found = nearest(index, *given, **more)
         tried.append(len(found[0]))
         return found
 
+    def search_spy(index: Index, *given: Any, **more: Any) -> Any:
+        tried.append(given)
+        return search(index, *given, **more)
+
     monkeypatch.setattr(Index, "nearest", spy)
+    monkeypatch.setattr(Index, "search", search_spy)
     with TestClient(create_app(Index.open(index_folder))):
-        assert tried == [10]
+        assert tried == [10, ("a text", "aa")]

@@ -17,7 +17,12 @@ from cr5.server.settings import ServerSettings
 
 REQUESTS = {
     "/info": ["/info"],
-    "/search": ["/search?q=cane&k=10", "/search?q=zzz&lang=da", "/search?q=casa&lang=it&in=da,en&k=20&measure=cosine"],
+    "/search": [
+        "/search?q=cane&k=10",
+        "/search?q=zzz&lang=da",
+        "/search?q=casa&lang=it&in=da,en&k=20&mode=dense&measure=cosine",
+        "/search?q=casa&group=concept&prefer=da&offset=1&where={}",
+    ],
     "/similar": ["/similar?id=en:dog&in=it&k=10&measure=csls"],
     "/explain": [
         "/explain?q=cane&lang=it&id=en:dog",
@@ -27,7 +32,7 @@ REQUESTS = {
     "/documents/{id}": ["/documents/en:dog", "/documents/x%2F1%3Fa%3Db%26c%23d"],
 }
 ERRORS = {
-    422: ["/search?q=luna&lang=xx"],
+    422: ["/search?q=luna&lang=xx", "/search?q=luna&prefer=xx"],
     404: ["/documents/missing", "/similar?id=missing", "/explain?q=luna&lang={lang}&id=missing"],
 }
 
@@ -49,7 +54,8 @@ def openapi(server: TestClient) -> dict[str, Any]:
 
 def respond(request: str) -> tuple[int, Any]:
     """Status and content of the fake's response."""
-    with FakeApi([*DOCUMENTS, *HOSTILE]) as fake:
+    versions = [document._replace(about=document.id.partition(":")[2]) for document in DOCUMENTS]
+    with FakeApi([*versions, *HOSTILE]) as fake:
         response = httpx2.get(fake.url.rstrip("/") + request)
         return response.status_code, response.json()
 

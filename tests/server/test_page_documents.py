@@ -71,11 +71,14 @@ def test_back_returns_to_the_previous_search_not_to_the_previous_letter(visit: V
 
 
 def test_the_url_holds_the_complete_state(visit: Visit) -> None:
-    page = visit("?q=casa&lang=it&in=da,en&k=20&measure=cosine&doc=en:moon&map=0")
+    page = visit("?q=casa&lang=it&in=da,en&prefer=da&k=20&mode=dense&measure=cosine&group=none&doc=en:moon&map=0")
     expect_hits(page, 6)
     expect(page.locator("#q")).to_have_value("casa")
     expect(page.locator("#lang")).to_have_value("it")
+    expect(page.locator("#prefer")).to_have_value("da")
+    expect(page.locator("#mode")).to_have_value("dense")
     expect(page.locator("#measure")).to_have_value("cosine")
+    expect(page.locator("#group")).to_have_attribute("aria-pressed", "false")
     expect(page.locator("#document-panel h2")).to_have_text("Moon")
     pressed = page.locator("#filters [aria-pressed=true]")
     expect(pressed).to_have_text([re.compile("English"), re.compile("Danish")])

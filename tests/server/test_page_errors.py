@@ -35,6 +35,16 @@ def test_an_empty_result_says_why(visit: Visit) -> None:
     expect(page.locator("#notice")).to_contain_text("The model knows none of these words in English.")
 
 
+def test_words_that_are_encoded_by_their_parts_are_not_called_unknown(visit: Visit) -> None:
+    page = visit("?q=lunatico&lang=it")
+    expect(page.locator("#notice")).to_contain_text("Nothing found.")
+    expect(page.locator("#notice")).not_to_contain_text("knows none")
+    expect(page.locator("#status")).to_contain_text("0\u00a0% of the words are known, 100\u00a0% by parts of them")
+    page.goto(page.url.replace("lunatico", "lunatico%20luna%20zzz%20zzzz"))
+    expect(page.locator("#status")).to_contain_text("25\u00a0% of the words are known, 25\u00a0% by parts of them")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
 def test_an_error_of_the_server_is_shown_and_can_be_retried(visit: Visit, api: FakeApi, monitor: PageMonitor) -> None:
     monitor.errors_expected = True
     api.faults["/search"] = [Fault(500), Fault(500, body=b"<h1>Bad gateway</h1>")]

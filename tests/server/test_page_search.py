@@ -1,7 +1,7 @@
 """The search page: queries, filters, results and the map."""
 
 import pytest
-from browsing import Visit, expect_hits, hit_titles, hold_back, url_state, wait_for_highlights, when_ready
+from browsing import Visit, expect_hits, hit_titles, hold_back, searches_for, url_state, wait_for_highlights, when_ready
 from fake_api import FakeApi, FakeDocument
 from playwright.sync_api import expect
 
@@ -20,7 +20,7 @@ def test_typing_finds_documents_in_all_languages(visit: Visit) -> None:
 def test_text_typed_while_the_page_is_loading_is_not_lost(visit: Visit, api: FakeApi) -> None:
     release = hold_back(api, "/info")
     page = when_ready(visit())
-    with page.expect_response(lambda response: response.url.endswith("/search?q=can&k=10")):
+    with page.expect_response(lambda response: searches_for(response.url, "can")):
         page.keyboard.type("can")
     page.keyboard.type("e")
     release.set()
@@ -100,8 +100,18 @@ def test_more_hits_are_loaded_on_request_and_the_first_new_one_gets_the_focus(vi
     expect(page.locator("#more")).to_be_hidden()
 
 
-def test_the_ranking_can_be_chosen(visit: Visit) -> None:
+def test_what_to_search_by_can_be_chosen(visit: Visit) -> None:
     page = visit("?q=casa")
+    expect(page.get_by_label("Ranking")).to_be_hidden()  # of vectors alone
+    with page.expect_response(lambda response: "/search?" in response.url and "mode=lexical" in response.url):
+        page.get_by_label("Search by").select_option("By words")
+    assert url_state(page) == {"q": "casa", "mode": "lexical"}
+    page.get_by_label("Search by").select_option("Best match")
+    page.wait_for_url("**/?q=casa")
+
+
+def test_the_ranking_of_vectors_can_be_chosen(visit: Visit) -> None:
+    page = visit("?q=casa&mode=dense")
     with page.expect_response(lambda response: "/search?" in response.url and "measure=cosine" in response.url):
         page.get_by_label("Ranking").select_option("cosine")
     page.wait_for_url("**measure=cosine")

@@ -56,7 +56,9 @@ def test_queries_are_shown_as_text_whatever_they_contain(visit: Visit, attack: s
     assert page.evaluate("window.pwned") is None
 
 
-@pytest.mark.parametrize("name", ["q", "like", "lang", "in", "k", "measure", "doc", "map"])
+@pytest.mark.parametrize(
+    "name", ["q", "like", "lang", "in", "prefer", "k", "mode", "measure", "group", "where", "doc", "map"]
+)
 def test_the_url_is_never_run_as_code(visit: Visit, monitor: PageMonitor, name: str) -> None:
     monitor.errors_expected = True
     page = visit(

@@ -1,7 +1,16 @@
 """The search page: responses that arrive late, or between press and release."""
 
 import pytest
-from browsing import Visit, expect_hits, frozen_clock, hold_back, url_state, wait_for_highlights, when_ready
+from browsing import (
+    Visit,
+    expect_hits,
+    frozen_clock,
+    hold_back,
+    searches_for,
+    url_state,
+    wait_for_highlights,
+    when_ready,
+)
 from fake_api import HOSTILE, FakeApi
 from playwright.sync_api import expect
 
@@ -71,7 +80,7 @@ def test_a_document_is_not_explained_with_the_previous_result(visit: Visit, api:
     page = visit("?q=storm")
     expect(page.locator("#lang option:checked")).to_contain_text("English")
     release = hold_back(api, "/search")
-    with page.expect_request(lambda request: request.url.endswith("/search?q=luna&k=10")):
+    with page.expect_request(lambda request: searches_for(request.url, "luna")):
         page.locator("#q").fill("luna")
     page.get_by_role("link", name="storm", exact=True).click()
     expect(page.locator("#document-panel .document-text")).to_be_visible()
@@ -153,7 +162,7 @@ def test_closing_a_document_twice_goes_back_once(visit: Visit) -> None:
 
 def test_enter_while_typing_adds_no_entry_to_the_history(visit: Visit) -> None:
     page = when_ready(visit())
-    with page.expect_response(lambda response: response.url.endswith("/search?q=lun&k=10")):
+    with page.expect_response(lambda response: searches_for(response.url, "lun")):
         page.keyboard.insert_text("lun")
     page.keyboard.insert_text("a")
     page.keyboard.press("Enter")

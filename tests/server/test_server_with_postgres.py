@@ -86,7 +86,7 @@ def test_documents_in_a_database_can_be_added_read_found_and_deleted(
 ) -> None:
     new = {"concept": "new", "lang": "aa", "text": documents[0].text, "title": "New", "url": "https://x.test/"}
     assert client.post("/documents", json={"documents": [new]}).json()["new"] == 1
-    assert client.get("/documents/aa:new").json() == new | {"id": "aa:new"}
+    assert client.get("/documents/aa:new").json() == new | {"id": "aa:new", "fields": {}}
     found = client.get("/similar", params={"id": "aa:Q000", "k": 1, "in": "aa"}).json()["hits"]
     assert [hit["id"] for hit in found] == ["aa:new"]
     assert client.delete("/documents/aa:new").json() == {"deleted": 1}

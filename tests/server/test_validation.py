@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from serving import JSON, StartServer, error_message
@@ -30,12 +31,51 @@ def expect_facts(message: str, facts: str) -> None:
         ("q=a&in=aa,zz", "the index has no language 'zz'|aa, bb, cc"),
         ("q=a&in=%0d%0aSet-Cookie:x", "the index has no language 'Set-Cookie:x'|aa, bb, cc"),
         ("q=a&language=aa", "'language' is not a known name here"),
+        ("q=a&offset=-1", "offset is -1|at least 0"),
+        ("q=a&k=100&offset=901", "k + offset is 1,001|at most 1,000"),
+        ("q=a&mode=fuzzy", "mode is 'fuzzy'|'hybrid', 'dense' or 'lexical'"),
+        ("q=a&group=title", "group is 'title'|'concept'"),
+        ("q=a&prefer=zz", "the index has no language 'zz'|aa, bb, cc"),
+        ("q=a&min_score=high", "min_score is 'high'|a number"),
+        ("q=a&min_score=nan", "min_score is 'nan'|a number"),
+        ("q=a&where={year:2019}", "where is '{year:2019}'|not JSON|an object"),
+        ("q=a&where=[1]", "where is a list|fields"),
+        (f"q=a&where={'[' * 9000}", "where is|not JSON"),
+        ('q=a&where={"year":{"~":1}}', "the condition on 'year'|'~'|>="),
+        (f"q=a&where={'x' * 10_001}", "where has 10,001 characters|at most 10,000"),
     ],
 )
 def test_an_invalid_search_is_explained(client: TestClient, query: str, facts: str) -> None:
     answer = client.get(f"/search?{query}")
     expect_facts(error_message(answer, 422), facts)
     assert "set-cookie" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("change", "facts"),
+    [
+        ({"q": ""}, "q is empty"),
+        ({"q": None}, "q is null|a string"),
+        ({"k": 2.5}, "k is 2.5|a whole number"),
+        ({"k": "ten"}, "k is 'ten'|a whole number"),
+        ({"offset": 1000}, "offset is 1000|at most 999"),
+        ({"in": ["aa", "zz"]}, "the index has no language 'zz'|aa, bb, cc"),
+        ({"in": [1]}, "in.0 is 1|a string"),
+        ({"in": ["a" * 81]}, "in.0 has 81 characters|at most 80"),
+        ({"where": "{}"}, "where is '{}'|an object"),
+        ({"where": [1]}, "where is a list|an object"),
+        ({"where": {"year": {">=": None}}}, "the condition on 'year'|>="),
+        ({"search_in": "aa"}, "'search_in' is not a known name here"),
+    ],
+)
+def test_an_invalid_search_in_a_body_is_explained(client: TestClient, change: dict[str, object], facts: str) -> None:
+    expect_facts(error_message(client.post("/search", json={"q": "a"} | change), 422), facts)
+
+
+def test_the_body_of_a_search_is_limited_as_others_are(client: TestClient) -> None:
+    expect_facts(error_message(client.post("/search", content=b" " * 2_000_001, headers=JSON), 413), "2,000,000 bytes")
+    expect_facts(error_message(client.post("/search", content=b"{", headers=JSON), 400), "not valid JSON")
+    expect_facts(error_message(client.post("/search", content=b"{}"), 415), "application/json")
 
 
 @pytest.mark.parametrize(
@@ -93,11 +133,17 @@ def test_an_invalid_body_is_explained(client: TestClient, body: bytes, status: i
         ({"concept": "a\0b"}, "documents.0.concept contains a NUL character"),
         ({"concept": "x" * 201}, "documents.0.concept has 201 characters|at most 200"),
         ({"url": "javascript:alert(1)"}, "documents.0.url is 'javascript:alert(1)'|http://|https://"),
+        ({"fields": {"a": {"b": {"c": 1}}}}, "document 1|'a.b'|one level"),
+        ({"fields": {"a": float("nan")}}, "document 1|'a'|nan"),
+        ({"fields": {"a": "x" * 2**16}}, "document 1|65,544 bytes|65,536"),
+        ({"fields": {f"f{i}": i for i in range(257)}}, "documents.0.fields|257|256"),
+        ({"fields": [1]}, "documents.0.fields"),
     ],
 )
-def test_an_invalid_document_is_explained(start_server: StartServer, change: dict[str, str], facts: str) -> None:
+def test_an_invalid_document_is_explained(start_server: StartServer, change: dict[str, Any], facts: str) -> None:
     body = {"documents": [{"concept": "c", "lang": "aa", "text": "t"} | change]}
-    expect_facts(error_message(start_server().post("/documents", json=body), 422), facts)
+    answer = start_server().post("/documents", content=json.dumps(body), headers={"content-type": "application/json"})
+    expect_facts(error_message(answer, 422), facts)
 
 
 def test_a_body_without_a_length_is_limited_too(start_server: StartServer) -> None:
@@ -136,8 +182,8 @@ def test_a_read_only_server_refuses_to_write(client: TestClient) -> None:
 def test_unknown_paths_and_methods_are_explained(client: TestClient) -> None:
     expect_facts(error_message(client.get("/nowhere"), 404), "'/nowhere'|/docs")
     answer = client.put("/documents/x")
-    expect_facts(error_message(answer, 405), "'/documents/x'|PUT|DELETE, GET")
-    assert answer.headers["allow"] == "DELETE, GET"
+    expect_facts(error_message(answer, 405), "'/documents/x'|PUT|DELETE, GET, HEAD")
+    assert answer.headers["allow"] == "DELETE, GET, HEAD"
 
 
 @pytest.mark.parametrize(

@@ -274,3 +274,11 @@ def test_a_file_without_a_document_is_skipped() -> None:
     with accounting.reading("a"):
         pass
     assert (accounting.files_read, accounting.skipped_files.examples) == (0, {NO_DOCUMENT: "a"})
+
+
+def test_a_document_whose_concept_has_a_control_character_is_refused_or_skipped() -> None:
+    with pytest.raises(CorpusError, match=r"pages/a: the concept is 'a\\nb', which has a control character"):
+        Accounting().document("a\nb", "en", ENGLISH, place="pages/a")
+    accounting = Accounting("skip")
+    assert accounting.document("a\nb", "en", ENGLISH) == ()
+    assert accounting.errors.counts == accounting.skipped_documents.counts == {"control character": 1}

@@ -171,8 +171,8 @@ def test_the_pivot_may_be_spelled_differently_in_every_pair(tmp_path: Path) -> N
 
 def test_a_pivot_with_joined_lines_is_an_error(tmp_path: Path) -> None:
     assert message(tmp_path, join=20, pivot="en") == (
-        "`join=20` does not work with `pivot=en`, because hardly ever do two pairs share 20 consecutive lines; "
-        "use `join=1`"
+        "`join=20` does not work with `pivot=en`, because two language pairs hardly ever share 20 consecutive "
+        "lines; use `join=1`"
     )
 
 

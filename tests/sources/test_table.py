@@ -23,7 +23,8 @@ from cr5.sources.table import read_table
 
 relaxed = settings(max_examples=up_to(60), deadline=None)
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1).filter(str.strip)
-tables = st.lists(st.fixed_dictionaries({"key": cells, "code": cells, "body": cells, "name": cells}), max_size=6)
+keys = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip)
+tables = st.lists(st.fixed_dictionaries({"key": keys, "code": keys, "body": cells, "name": cells}), max_size=6)
 RENAMED: dict[str, Any] = {
     "concept_column": "key",
     "lang_column": "code",

@@ -354,11 +354,13 @@ def test_an_element_that_never_ends_is_an_error(
     assert peak < 4 << 20
 
 
+@pytest.mark.slow
 def test_too_many_different_element_names_are_an_error(tmp_path: Path) -> None:
     path = put(tmp_path, wrap(*(f"<tu><x{n}/></tu>" for n in range(30_000))))
     assert message(path).endswith(": more than 10000 different element names; pass a TMX file")
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     pair = unit(("en", "word " * 20), ("it", "parola " * 20))
     path = put(tmp_path, gzip.compress(wrap(*[pair] * 6000).encode(), 1), "m.tmx.gz")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +182,11 @@ def test_half_precision_keeps_three_digits_whatever_the_size() -> None:
 
 def test_arrays_are_read_only_views_of_the_file(folder: Path) -> None:
     found = open_model(folder).language("de")
-    assert isinstance(found.map, np.memmap)
+    base: Any = found.map
+    while isinstance(base, np.ndarray):
+        base = base.base
+    assert isinstance(base, mmap)
+    assert type(found.map) is np.ndarray  # every view of a memmap is slow to make
     assert not found.map.flags.owndata
     assert not found.map.flags.writeable
 
@@ -459,7 +464,6 @@ OWN: Any = with_ngrams(1).subwords
 @pytest.mark.parametrize(
     ("languages", "message"),
     [
-        ({}, "the model is not fitted yet, it has no languages; call fit before save"),
         (
             {"../de": language(1)},
             "language '../de' cannot name a file; use only letters a to z, digits, - and _",
@@ -544,7 +548,7 @@ class Steps:
         for name in ("mkdir", "open", "fsync", "replace", "unlink", "rmdir", "chmod"):
             monkeypatch.setattr(os, name, self.watch(getattr(os, name)))
         monkeypatch.setattr(fcntl, "flock", self.watch(fcntl.flock))
-        monkeypatch.setattr("cr5.storage.tensor_files.save_file", self.watch(save_file, self.half_tensors))
+        monkeypatch.setattr("safetensors.numpy.save_file", self.watch(save_file, self.half_tensors))
         monkeypatch.setattr(Path, "write_bytes", self.watch(Path.write_bytes, self.half_bytes))
 
     def watch(self, function: Callable[..., Any], torn: Callable[..., Any] | None = None) -> Callable[..., Any]:

@@ -4,7 +4,9 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +24,12 @@ from cr5.errors import Cr5Error
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
 from cr5.training.checkpoint import Checkpoint
+from cr5.training.engines.cpu import CpuEngine
 from cr5.training.engines.dask import DaskEngine
 
 pytestmark = pytest.mark.dask
 
-SMALL_SHARDS = ReadLimits(shard_bytes=6000)
+SMALL_SHARDS = ReadLimits(shard_bytes=20_000)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,8 @@ def engine(cluster: DaskEngine) -> Iterator[DaskEngine]:
 
 @pytest.fixture(scope="module")
 def folder(documents: list[Document], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The made-up corpus in files of three formats, a language across two of them."""
+    """The made-up corpus in files of three formats, a language across two of them; counterparts share a name."""
+    documents = [replace(d, text=f"{d.text} {madeup.word('aa', int(d.concept[1:]))}") for d in documents]
     path = tmp_path_factory.mktemp("corpus")
     write(path / "aa.jsonl", [d for d in documents if d.lang == "aa"])
     write(path / "bb.parquet", [d for d in documents if d.lang == "bb"])
@@ -62,11 +66,11 @@ def test_the_shards_of_a_file_hold_every_document_once(folder: Path) -> None:
     assert sorted(found, key=str) == sorted(everything, key=str)
 
 
-@pytest.mark.parametrize("ridge", ["auto", 0.3])
+@pytest.mark.parametrize("change", [{"ridge": "auto", "subwords": False}, {"ridge": 0.3}], ids=["auto", "subwords"])
 def test_a_cluster_learns_the_model_that_one_machine_learns(
-    ridge: float | str, folder: Path, engine: DaskEngine, monkeypatch: pytest.MonkeyPatch
+    change: dict[str, Any], folder: Path, engine: DaskEngine
 ) -> None:
-    settings = madeup.SETTINGS | {"ridge": ridge}
+    settings = madeup.SETTINGS | change
     here = Cr5(**settings).fit(read_batches(folder))
     seen: list[Progress] = []
     there = Cr5(**settings).fit(
@@ -74,6 +78,10 @@ def test_a_cluster_learns_the_model_that_one_machine_learns(
     )
     assert len(engine.block_info()) > 3  # the files were cut
     assert there.report["ridge"] == here.report["ridge"]
+    assert there.view_weights == here.view_weights
+    curves = [[point["reciprocal_rank"] for point in model.report["strings_weight_path"]] for model in (here, there)]
+    np.testing.assert_allclose(curves[1], curves[0], atol=1e-3)
+    assert bool(curves[0]) == (change["ridge"] == "auto")
     np.testing.assert_allclose(there.report["eigenvalues"], here.report["eigenvalues"], rtol=1e-4)
     for lang in here.langs:
         assert there.words(lang) == here.words(lang)
@@ -82,6 +90,21 @@ def test_a_cluster_learns_the_model_that_one_machine_learns(
     notes = [p.note for p in seen if p.stage == "fit"]
     assert all("energy" in note and "columns multiplied" in note for note in notes)
     assert notes
+
+
+def test_the_words_of_some_documents_are_fetched_from_the_workers(folder: Path, engine: DaskEngine) -> None:
+    wanted = {"aa": ["Q149", "Q003", "Q070", "Q071"], "cc": ["Q000", "Q090", "Q040"]}
+    found = []
+    for place in (engine, CpuEngine()):
+        corpus = place.count_words(read_batches(folder, batch_rows=20, limits=SMALL_SHARDS), Tokeniser())
+        named = {lang: [corpus.concepts[i] for i in d.concepts] for lang, d in corpus.languages.items()}
+        rows = {lang: np.array([named[lang].index(name) for name in names]) for lang, names in wanted.items()}
+        found.append({
+            lang: [{counts.words[j]: int(row[j]) for j in np.flatnonzero(row)} for row in counts.matrix.toarray()]
+            for lang, counts in corpus.fetch_counts(rows).items()
+        })  # fmt: skip
+    assert found[0] == found[1]
+    assert [len(documents) for documents in found[0].values()] == [4, 3]
 
 
 def test_documents_that_repeat_those_of_other_workers_are_counted(

@@ -101,6 +101,14 @@ def test_some_documents_keep_their_order_and_their_concept_numbers() -> None:
     assert [len(documents) for documents in corpus.languages.values()] == [4, 3, 1]
 
 
+def test_the_words_of_some_documents_are_fetched_in_their_order() -> None:
+    corpus = collected([Document("Q1", "en", text) for text in ("dog", "!", "cat", "cat dog cat", "fish")])
+    fetched = corpus.fetch_counts({"en": np.array([3, 0])})["en"]
+    found = [{fetched.words[j]: int(row[j]) for j in np.flatnonzero(row)} for row in fetched.matrix.toarray()]
+    assert found == [{"cat": 2, "dog": 1}, {"dog": 1}]
+    assert sorted(fetched.words) == ["cat", "dog"]
+
+
 def test_known_words_are_those_of_the_vocabulary() -> None:
     corpus = collected([Document("Q1", "en", text) for text in ("dog", "!", "cat", "cat dog fish", "fish")])
     words = corpus.fit_vocabularies(Weighting(min_documents=2))

@@ -84,12 +84,6 @@ def set_words(engine: Engine, name: str, arrays: Mapping[str, Array]) -> None:
     engine.words.set(name, [arrays[lang] for lang in engine.langs])
 
 
-def set_subwords(engine: Engine, name: str, arrays: Mapping[str, Array]) -> None:
-    width = next(iter(arrays.values())).shape[1]
-    none = np.zeros((0, width), next(iter(arrays.values())).dtype)
-    engine.subwords.set(name, [arrays.get(lang, none) for lang in engine.langs])
-
-
 def set_documents(engine: Engine, name: str, arrays: Mapping[str, Array]) -> None:
     parts = {lang: iter(np.split(arrays[lang], np.cumsum(rows)[:-1])) for lang, rows in sizes(engine).items()}
     engine.documents.set(name, [next(parts[engine.langs[block.language]]) for block in engine.block_info()])
@@ -101,14 +95,6 @@ def set_concepts(engine: Engine, name: str, S: Array) -> None:
 
 def get_words(engine: Engine, name: str) -> dict[str, Array]:
     return dict(zip(engine.langs, engine.words.get(name), strict=True))
-
-
-def get_subwords(engine: Engine, name: str) -> dict[str, Array]:
-    """Of the languages that have any; the others have no rows."""
-    found = dict(zip(engine.langs, engine.subwords.get(name), strict=True))
-    has_any = {engine.langs[block.language] for block in engine.block_info() if block.subwords}
-    assert all(len(array) == 0 for lang, array in found.items() if lang not in has_any)
-    return {lang: array for lang, array in found.items() if lang in has_any}
 
 
 def get_documents(engine: Engine, name: str) -> dict[str, Array]:
@@ -221,7 +207,7 @@ def test_multiply_is_the_product_of_every_languages_documents_with_its_words(
     put(engine, given)
     V = dense(words_of(given), width, dtype)
     set_words(engine, "V", V)
-    engine.multiply("V")
+    engine.multiply("V", "V")
     expected = {lang: X.toarray().astype(float) @ V[lang].astype(float) for lang, X in given.blocks.items()}
     assert_close(get_documents(engine, "V"), expected, dtype)
     assert_same(get_words(engine, "V"), V)
@@ -245,58 +231,48 @@ def test_multiply_transposed_is_the_product_back_to_words_and_deletes_its_source
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [1, 5, 64])
-def test_multiply_adds_the_product_with_a_languages_subwords(engine: Engine, dtype: type, width: int) -> None:
+def test_fold_adds_what_words_share_by_their_subwords(engine: Engine, dtype: type, width: int) -> None:
     given = languages(dtype)
     subwords = subwords_of(given)
     put(engine, given, subwords)
-    V, G = dense(words_of(given), width, dtype), dense({k: M.shape[1] for k, M in subwords.items()}, width, dtype)
+    V = dense(words_of(given), width, dtype)
     set_words(engine, "V", V)
-    set_subwords(engine, "V", G)
-    engine.multiply("V")
-    folded = {k: V[k] + subwords[k].toarray().astype(float) @ G[k] if k in subwords else V[k] for k in V}
-    expected = {lang: X.toarray().astype(float) @ folded[lang] for lang, X in given.blocks.items()}
-    assert_close(get_documents(engine, "V"), expected, dtype)
-    assert_same(get_words(engine, "V"), V)
-    assert_same(get_subwords(engine, "V"), {lang: G[lang] for lang in given.blocks if lang in G})
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", [1, 5, 64])
-def test_multiply_transposed_is_also_the_product_back_to_subwords(engine: Engine, dtype: type, width: int) -> None:
-    given = languages(dtype)
-    subwords = subwords_of(given)
-    put(engine, given, subwords)
-    U = dense(documents_of(given), width, dtype)
+    expected: dict[str, Array] = {lang: array.astype(float) for lang, array in V.items()}
+    for lang, M in subwords.items():
+        expected[lang] = expected[lang] + M.toarray().astype(float) @ (M.toarray().astype(float).T @ expected[lang])
     for _ in range(2):  # the second time there are arrays to replace
-        set_documents(engine, "U", U)
-        engine.multiply_transposed("U", "W")
-        W = {lang: X.toarray().T.astype(float) @ U[lang].astype(float) for lang, X in given.blocks.items()}
-        assert_close(get_words(engine, "W"), W, dtype)
-        expected = {lang: subwords[lang].toarray().T @ W[lang] for lang in W if lang in subwords}
-        assert_close(get_subwords(engine, "W"), expected, dtype)
+        engine.fold("V", "F")
+        assert_close(get_words(engine, "F"), expected, dtype)
+    assert_same(get_words(engine, "V"), V)
+    engine.multiply("F", "V")
+    images = {lang: X.toarray().astype(float) @ expected[lang] for lang, X in given.blocks.items()}
+    assert_close(get_documents(engine, "V"), images, dtype)
+    assert_same(get_words(engine, "V"), V)
+
+
+def test_a_folded_array_does_not_change_with_its_source(engine: Engine) -> None:
+    given = languages()
+    put(engine, given)  # no language has subwords
+    V = dense(words_of(given), 3)
+    set_words(engine, "V", V)
+    engine.fold("V", "F")
+    engine.words.map(lambda rows: rows.update(V=rows["V"] * 7))
+    assert_same(get_words(engine, "F"), V)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("power", [1, 2])
-def test_subword_sums_weigh_words_by_powers_of_the_subword_matrix(engine: Engine, dtype: type, power: int) -> None:
+def test_inverse_spread_sums_over_a_word_and_its_subwords(engine: Engine, dtype: type) -> None:
     given = languages(dtype)
     subwords = subwords_of(given)
     put(engine, given, subwords)
-    engine.column_sums("sums", 2)
-    engine.subword_sums("sums", "weighed", power)
-    sums = get_words(engine, "sums")
-    expected = {k: (subwords[k].toarray().astype(float) ** power).T @ sums[k] for k in sums if k in subwords}
-    assert_close(get_subwords(engine, "weighed"), expected, np.float64)
-
-
-def test_products_without_subwords_leave_their_partition_alone(engine: Engine) -> None:
-    given = languages()
-    put(engine, given)
-    set_words(engine, "V", dense(words_of(given), 3))
-    engine.multiply("V")
-    engine.multiply_transposed("V", "W")
-    assert not names(engine.subwords)
-    assert engine.subwords.map(len) == [0] * len(given.blocks)
+    engine.column_sums("spread", 2)
+    engine.inverse_spread("spread", "sums", 0.5)
+    expected = {}
+    for lang, spread in get_words(engine, "spread").items():
+        M = subwords[lang].toarray().astype(float) if lang in subwords else np.zeros((len(spread), 0))
+        features = np.hstack([np.eye(len(spread)), M]) ** 2
+        expected[lang] = np.hstack([features @ (1 / (features.T @ spread + 0.5)), features.sum(axis=1, keepdims=True)])
+    assert_close(get_words(engine, "sums"), expected, np.float64)
 
 
 @pytest.mark.slow
@@ -345,7 +321,7 @@ def test_a_product_replaces_an_array_of_the_same_name(engine: Engine) -> None:
     for width in (3, 3, 8):
         V = dense(words_of(given), width)
         set_words(engine, "V", V)
-        engine.multiply("V")
+        engine.multiply("V", "V")
         engine.concept_sums("V")
         engine.broadcast_concepts("V", "V")
         sums = sum(np.eye(CONCEPTS)[:, given.concepts[lang]] @ (X @ V[lang]) for lang, X in given.blocks.items())
@@ -359,7 +335,7 @@ def test_products_of_more_rows_than_one_panel_equal_those_of_scipy(engine: Engin
     put(engine, given)
     V = dense(words_of(given), 40, dtype)
     set_words(engine, "V", V)
-    engine.multiply("V")
+    engine.multiply("V", "V")
     G = {lang: X.astype(float) @ V[lang].astype(float) for lang, X in given.blocks.items()}
     assert_close(get_documents(engine, "V"), G, dtype)
     engine.concept_sums("V")
@@ -377,7 +353,7 @@ def test_products_of_more_rows_than_one_panel_equal_those_of_scipy(engine: Engin
 # Partitions
 
 
-ROOMS = ["words", "subwords", "documents", "concepts"]
+ROOMS = ["words", "documents", "concepts"]
 
 
 def names(partition: Partition) -> list[str]:
@@ -407,7 +383,6 @@ def partition(request: pytest.FixtureRequest, engine: Engine) -> Partition:
     partition: Partition = getattr(engine, request.param)
     heights = {
         "words": [MANY, MANY],
-        "subwords": [MANY // 2, MANY // 2],
         "documents": [block.documents for block in engine.block_info()],
         "concepts": [len(ids) for ids in engine.concepts.get("id")],
     }[request.param]
@@ -551,7 +526,7 @@ def test_set_does_not_change_its_arguments(partition: Partition) -> None:
 def test_a_language_without_documents_is_a_block_without_rows(engine: Engine) -> None:
     put(engine, languages())
     set_words(engine, "V", dense(words_of(languages()), 3))
-    engine.multiply("V")
+    engine.multiply("V", "V")
     found = engine.documents.map(lambda rows: rows["V"].sum(axis=0))
     empty = [total for total, block in zip(found, engine.block_info(), strict=True) if block.documents == 0]
     assert [total.tolist() for total in empty] == [[0.0, 0.0, 0.0]]
@@ -585,7 +560,7 @@ def test_a_subset_has_some_documents_and_shares_words_and_concepts(engine: Engin
     assert {lang: sum(rows) for lang, rows in sizes(part).items()} == {k: int(i.sum()) for k, i in inside.items()}
     V = dense(words_of(given), 4)
     set_words(engine, "V", V)
-    part.multiply("V")
+    part.multiply("V", "V")
     G = {lang: (X @ V[lang])[inside[lang]] for lang, X in given.blocks.items()}
     assert_close(get_documents(part, "V"), G, np.float64)
     part.concept_sums("V")
@@ -598,7 +573,7 @@ def test_a_subset_has_some_documents_and_shares_words_and_concepts(engine: Engin
         lang: X.toarray()[inside[lang]].T @ sums[given.concepts[lang][inside[lang]]] for lang, X in given.blocks.items()
     }
     assert_close(get_words(engine, "W"), back, np.float64)
-    engine.multiply("V")
+    engine.multiply("V", "V")
     whole = {lang: X @ V[lang] for lang, X in given.blocks.items()}
     assert_close(get_documents(engine, "V"), whole, np.float64)
     assert_close(get_documents(part, "V"), G, np.float64)  # documents are its own
@@ -610,17 +585,15 @@ def test_a_subset_shares_subwords(engine: Engine) -> None:
     put(engine, given, subwords)
     kept = np.arange(CONCEPTS) % 3 != 0
     part = engine.subset(kept)
-    V, G = dense(words_of(given), 4), dense({k: M.shape[1] for k, M in subwords.items()}, 4)
+    V = dense(words_of(given), 4)
     set_words(engine, "V", V)
-    set_subwords(engine, "V", G)
-    part.multiply("V")
-    folded = {k: V[k] + subwords[k] @ G[k] if k in subwords else V[k] for k in V}
+    part.fold("V", "F")
+    part.multiply("F", "V")
+    folded = {k: V[k] + subwords[k] @ (subwords[k].T @ V[k]) if k in subwords else V[k] for k in V}
     inside = {lang: kept[ids] for lang, ids in given.concepts.items()}
     expected = {lang: (X @ folded[lang])[inside[lang]] for lang, X in given.blocks.items()}
     assert_close(get_documents(part, "V"), expected, np.float64)
-    part.multiply_transposed("V", "W")
-    back = {lang: subwords[lang].T @ (given.blocks[lang][inside[lang]].T @ expected[lang]) for lang in subwords}
-    assert_close(get_subwords(engine, "W"), {lang: back[lang] for lang in engine.langs if lang in back}, np.float64)
+    assert_close(get_words(engine, "F"), folded, np.float64)
     for block in part.block_info():
         lang = engine.langs[block.language]
         assert block.subwords == (subwords[lang].shape[1] if lang in subwords else 0)
@@ -647,7 +620,7 @@ def assert_same_fit(one: Fit, other: Fit) -> None:
     np.testing.assert_array_equal(one.eigenvalues, other.eigenvalues)
     np.testing.assert_array_equal(one.eigenvectors, other.eigenvectors)
     assert_same(one.maps, other.maps)
-    assert_same(one.subword_maps, other.subword_maps)
+    assert_same(one.folded_maps, other.folded_maps)
     assert_same(one.means, other.means)
 
 
@@ -672,7 +645,7 @@ def test_a_whole_fit_gives_the_same_result_on_every_engine(engine: Engine, dtype
     put(plain, given, subwords)
     put(engine, given, subwords)
     one, other = whole_fit(plain), whole_fit(engine)
-    assert {k: Z.shape for k, Z in other.subword_maps.items()} == {k: Z.shape for k, Z in one.subword_maps.items()}
+    assert {k: Z.shape for k, Z in other.folded_maps.items()} == {k: Z.shape for k, Z in one.folded_maps.items()}
     np.testing.assert_allclose(other.eigenvalues, one.eigenvalues, rtol=1e-3 if dtype == np.float32 else 1e-6)
     assert other.maps["none"].shape == (7, 4)
     assert not other.maps["none"].any()
@@ -701,7 +674,7 @@ def test_a_panel_of_any_height_gives_the_same_rows(rows: int) -> None:
     put(scarce, given)
     V = dense(words_of(given), 5)
     set_words(scarce, "V", V)
-    scarce.multiply("V")
+    scarce.multiply("V", "V")
     assert_close(get_documents(scarce, "V"), {k: X @ V[k] for k, X in given.blocks.items()}, np.float64)
     found = scarce.documents.map(lambda rows: rows["V"].sum(axis=0))
     np.testing.assert_allclose(found, [(X @ V[k]).sum(axis=0) for k, X in given.blocks.items()], atol=1e-12)
@@ -789,12 +762,13 @@ VERBS: dict[str, Callable[[Engine], object]] = {
     "set": lambda engine: engine.words.set("V", [np.ones((50_000, 100))]),
     "get": lambda engine: engine.words.get("V"),
     "map": lambda engine: engine.words.map(lambda rows: rows.update(V=rows["V"] + 1)),
-    "times": lambda engine: engine.multiply("V"),
+    "times": lambda engine: engine.multiply("V", "V"),
     "transposed_times": lambda engine: engine.multiply_transposed("V", "W"),
     "concept_sums": lambda engine: engine.concept_sums("V"),
     "spread": lambda engine: engine.broadcast_concepts("V", "U"),
     "column_sums": lambda engine: engine.column_sums("sums", 2),
-    "subword_sums": lambda engine: engine.subword_sums("V", "sums", 2),
+    "fold": lambda engine: engine.fold("V", "F"),
+    "inverse_spread": lambda engine: engine.inverse_spread("spread", "sums", 1.0),
     "part": lambda engine: engine.subset(np.arange(50_000) % 2 == 0),
 }
 
@@ -806,8 +780,9 @@ def test_no_operation_leaves_the_pages_of_its_arrays_in_memory(verb: str, tmp_pa
     engine = CpuEngine(2 * SCRATCH_BYTES, tmp_path)
     X = csr_array((np.ones(50_000), (np.arange(50_000), np.arange(50_000)[::-1])))
     engine.put("a", X, np.arange(50_000), X)
-    for partition in (engine.words, engine.subwords, engine.documents, engine.concepts):
+    for partition in (engine.words, engine.documents, engine.concepts):
         partition.set("V", [np.ones((50_000, 100))])
+    engine.words.set("spread", [np.ones((50_000, 1))])
     array = 50_000 * 100 * 8
     VERBS[verb](engine)
     assert resident(tmp_path) < array / 20

@@ -220,11 +220,9 @@ def dense(rows: int, columns: int, dtype: Any = np.float64) -> Array:
 def everything(engine: Engine, width: int) -> list[Array]:
     """All that an engine computes, product by product."""
     dtype = engine.block_info()[0].dtype
-    has_subwords = any(facts.subwords for facts in engine.block_info())
     engine.words.set("V", [dense(facts.words, width, dtype) for facts in engine.block_info()])
-    if has_subwords:
-        engine.subwords.set("V", [dense(facts.subwords, width, dtype) for facts in engine.block_info()])
-    engine.multiply("V")
+    engine.fold("V", "F")
+    engine.multiply("F", "V")
     found = engine.documents.get("V")
     engine.concept_sums("V")
     found += engine.concepts.get("V") + engine.concepts.get("id")
@@ -233,10 +231,8 @@ def everything(engine: Engine, width: int) -> list[Array]:
     engine.multiply_transposed("U", "W")
     engine.column_sums("sum", 1)
     engine.column_sums("squares", 2)
-    if has_subwords:
-        engine.subword_sums("squares", "squares", 2)
-        found += engine.subwords.get("W") + engine.subwords.get("squares")
-    return found + [array for name in ("W", "sum", "squares") for array in engine.words.get(name)]
+    engine.inverse_spread("squares", "spread", 1.0)
+    return found + [array for name in ("F", "W", "sum", "squares", "spread") for array in engine.words.get(name)]
 
 
 def cut(X: Sparse, indices: Any) -> Pieces:
@@ -307,7 +303,6 @@ def test_a_subset_has_the_documents_of_some_concepts_and_shares_the_partitions(h
     for engine in (filled(e, has_subwords=has_subwords) for e in (GpuEngine(sizes=SMALL), CpuEngine())):
         part = engine.subset(kept)
         assert part.words is engine.words
-        assert part.subwords is engine.subwords
         assert part.concepts is engine.concepts
         assert part.block_info() != engine.block_info()
         parts.append((part.block_info(), everything(part, 4)))

@@ -42,8 +42,12 @@ def fit(languages, documents, words, length, rank, budget, scratch):
         indices = np.sort((first + np.arange(length, dtype=np.int32) * (words // length - 1)) % words).ravel()
         indptr = np.arange(0, documents * length + 1, length, dtype=np.int32)
         weights = random.random(documents * length, np.float32)
-        engine.put(f"l{i}", csr_array((weights, indices, indptr), (documents, words)), random.permutation(documents))
-        del first, indices, indptr, weights
+        X = csr_array((weights, indices, indptr), (documents, words))
+        # Subwords: twice as many as words, and six of them in every word.
+        ngrams = np.sort(random.integers(0, 2 * words, (words, 6), np.int32)).ravel()
+        M = csr_array((np.full(6 * words, 0.3, np.float32), ngrams, np.arange(0, 6 * words + 1, 6)), (words, 2 * words))
+        engine.put(f"l{i}", X, random.permutation(documents), M)
+        del first, indices, indptr, weights, X, ngrams, M
     return solve(engine, rank=rank, ridge=1.0, tol=0, max_steps=1)
 
 
@@ -66,7 +70,8 @@ def fitted(budget: int | None, scratch: Path) -> Any:
 @pytest.mark.slow
 @pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells a process how much memory it has used")
 def test_a_fit_stays_within_its_budget_and_finds_the_same(tmp_path: Path) -> None:
-    facts = [BlockInfo(i, DOCUMENTS, WORDS, DOCUMENTS * LENGTH, "float32") for i in range(LANGUAGES)]
+    subwords = 2 * WORDS, 6 * WORDS
+    facts = [BlockInfo(i, DOCUMENTS, WORDS, DOCUMENTS * LENGTH, "float32", *subwords) for i in range(LANGUAGES)]
     assert solver.memory_needed(facts, DOCUMENTS, RANK) > 2 * BUDGET
     scarce, plain = fitted(BUDGET, tmp_path), fitted(None, tmp_path)
     assert scarce["needed"] <= BUDGET < 0.75 * plain["needed"]

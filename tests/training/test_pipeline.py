@@ -32,6 +32,7 @@ from cr5.training.engines.cpu import CpuEngine
 from cr5.training.pipeline import choose_rank, fingerprint, max_documents_per_concept, train
 from cr5.training.ridge import DEFAULT_RIDGE, held_out_count
 from cr5.training.selection import few_concepts
+from cr5.training.view_weights import WEIGHTS, expected_weight
 
 
 def counted(documents: Sequence[Document]) -> CountedCorpus:
@@ -65,7 +66,7 @@ def test_one_language_is_not_enough(documents: list[Document]) -> None:
     alone = counted([d for d in documents if d.lang == "aa"])
     assert_refused(alone, "documents in one language only (aa)")
     nothing = counted([])
-    assert_refused(nothing, "no document to train on")
+    assert_refused(nothing, "the corpus has no documents")
 
 
 def test_documents_that_are_all_too_short_are_refused_with_the_limit(corpus: CountedCorpus) -> None:
@@ -122,7 +123,7 @@ def test_short_and_long_texts_train_by_default(documents: list[Document]) -> Non
 
 def test_a_corpus_whose_concepts_do_not_match_is_refused_with_one_of_each_language(documents: list[Document]) -> None:
     renamed = [replace(d, concept=f"{d.lang}/{d.concept}") for d in documents[:90]]
-    assert_refused(counted(renamed), "names of the concepts do not match (aa: aa/Q", "; bb: bb/Q", ridge=0.3)
+    assert_refused(counted(renamed), "probably have different names (aa: aa/Q", "; bb: bb/Q", ridge=0.3)
 
 
 # Ranks
@@ -331,6 +332,9 @@ def test_the_report_tells_what_was_used(documents: list[Document]) -> None:
     assert report["energy"] == pytest.approx(sum(report["eigenvalues"]))
     assert len(report["eigenvalues"]) == 60
     assert (report["ridge"], report["ridge_path"], report["ridge_queries"], report["path_seconds"]) == (0.3, [], 0, 0)
+    expected = expected_weight(150)
+    assert report["view_weights"] == {"dense": 1.0, "lexicon": 0.6, "strings": expected}
+    assert (report["strings_weight_path"], report["strings_weight_expected"]) == ([], expected)
     assert (report["converged"], report["interrupted"], report["warning"]) == (True, False, "")
     assert 0 < report["residual"] <= chosen().tol
     assert report["steps"] > 0
@@ -351,6 +355,31 @@ def test_the_report_tells_the_path_to_the_ridge(corpus: CountedCorpus) -> None:
     assert report["ridge_queries"] == 30 * 6  # thirty held-out concepts, six directions
     assert report["path_seconds"] == pytest.approx(sum(point["seconds"] for point in points))
     assert [p.stage for p in seen if p.stage != "fit"] == ["weight words"] + ["choose the ridge"] * len(points)
+
+
+def named(documents: list[Document], noise: float) -> CountedCorpus:
+    """Documents with the name of their concept, which is the same in all languages, and other concepts' words."""
+    random = np.random.default_rng(0)
+    names = ["".join(letters) for letters in random.choice(list("abdefghiklmnoprstuvz"), (madeup.CONCEPTS, 9))]
+    texts = {(d.concept, d.lang): d.text for d in documents}
+    changed = []
+    for d in documents:
+        other = f"Q{random.integers(madeup.CONCEPTS):03d}" if random.random() < noise else d.concept
+        changed.append(replace(d, text=f"{texts[other, d.lang]} {names[int(d.concept[1:])]}"))
+    return counted(changed)
+
+
+@pytest.mark.slow
+def test_names_get_a_larger_weight_where_the_vectors_find_less(documents: list[Document]) -> None:
+    weights = []
+    for noise in (0.0, 0.95):
+        _, report = train(named(documents, noise), chosen(ridge="auto"))
+        weights.append(report["view_weights"]["strings"])
+        tried = [point["weight"] for point in report["strings_weight_path"]]
+        assert set(tried) >= set(WEIGHTS)
+    assert weights[0] < weights[1]
+    _, report = train(named(documents, 0.95), chosen(ridge="auto", strings_weight=0.3))
+    assert (report["view_weights"]["strings"], report["strings_weight_path"]) == (0.3, [])
 
 
 @pytest.mark.slow
@@ -462,6 +491,8 @@ def test_a_run_that_died_is_continued(corpus: CountedCorpus, checkpoint: Path, c
     assert report["ridge"] == plain["ridge"]
     drop = [{k: v for k, v in point.items() if k != "seconds"} for point in plain["ridge_path"]]
     assert [{k: v for k, v in point.items() if k != "seconds"} for point in report["ridge_path"]] == drop
+    for name in ("view_weights", "strings_weight_path", "strings_weight_expected"):
+        assert report[name] == plain[name]
     for lang in whole:
         one, other = whole[lang].map.astype(float), languages[lang].map.astype(float)
         np.testing.assert_allclose(one @ one.T, other @ other.T, atol=1e-2 * np.abs(one @ one.T).max())

@@ -18,6 +18,7 @@ from cr5.training import ridge, solver
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.ridge import (
+    MAX_WEIGHT_PAIRS,
     RIDGES,
     RidgePath,
     Scores,
@@ -25,6 +26,7 @@ from cr5.training.ridge import (
     held_out_count,
     one_for_each_concept,
     score,
+    scored_pairs,
     select_ridge,
     some_words,
 )
@@ -399,9 +401,34 @@ def test_some_words_are_a_random_share_of_each_row_scaled_to_length_one() -> Non
 
 def test_the_longest_document_of_a_concept_is_asked_for() -> None:
     X = csr_array(np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, 1, 1], [0, 1, 0]], np.float32))
-    blocks, concepts = one_for_each_concept({"a": X}, {"a": np.array([7, 7, 2, 7, 5])})
+    blocks, concepts, rows = one_for_each_concept({"a": X}, {"a": np.array([7, 7, 2, 7, 5])})
     np.testing.assert_array_equal(concepts["a"], [2, 5, 7])
-    np.testing.assert_array_equal(blocks["a"].toarray(), X.toarray()[[2, 4, 3]])
+    np.testing.assert_array_equal(rows["a"], [2, 4, 3])
+    np.testing.assert_array_equal(blocks["a"].toarray(), X.toarray()[rows["a"]])
+
+
+def test_a_path_has_the_vectors_of_whole_held_out_documents_by_the_chosen_ridge() -> None:
+    given, kept = signal(), []
+
+    def watch(fit: Fit, blocks: Mapping[str, Sparse]) -> dict[str, Array]:
+        kept.append((blocks, embed(fit, blocks)))
+        return kept[-1][1]
+
+    path = walk(given, watch, rank=RANK)
+    assert path.held_out is not None
+    tried = [(blocks, vectors) for blocks, vectors in kept if blocks is kept[0][0]]  # not the shortened ones
+    vectors = tried[[point.ridge for point in path.points].index(path.ridge)][1]
+    for lang, rows in path.held_out.rows.items():
+        np.testing.assert_array_equal(given.concepts[lang][rows], path.held_out.concepts[lang])
+        np.testing.assert_array_equal(given.blocks[lang][rows].toarray(), tried[0][0][lang].toarray())
+        np.testing.assert_array_equal(path.held_out.vectors[lang], vectors[lang])
+
+
+def test_the_vectors_of_a_few_pairs_of_languages_are_kept() -> None:
+    held = walk(signal(60, 30, languages=9), rank=4).held_out
+    assert held is not None
+    assert len(scored_pairs(held.concepts, MAX_WEIGHT_PAIRS)) == MAX_WEIGHT_PAIRS
+    assert set(held.vectors) == {lang for pair in scored_pairs(held.concepts, MAX_WEIGHT_PAIRS) for lang in pair}
 
 
 def test_where_documents_are_easily_found_parts_of_them_are_searched_too() -> None:

@@ -101,7 +101,9 @@ def test_a_corpus_that_is_small_as_a_whole_is_warned_of_and_not_language_by_lang
     found = select_documents(counted(documents), WEIGHTING).warnings(WEIGHTING)
     expected = 1 < concepts < ENOUGH_CONCEPTS
     assert [type(warning) for warning in found] == [FewDocuments] * expected
-    assert all(str(warning).startswith(f"only {concepts} shared concepts: expect little") for warning in found)
+    assert all(
+        str(warning).startswith(f"only {concepts} shared concepts, too few for a good model") for warning in found
+    )
 
 
 @pytest.mark.parametrize("again", ["dog cat x7", "x7 cat dog"])
@@ -133,7 +135,7 @@ def test_two_codes_of_one_language_are_warned_of(codes: list[str], are_one: bool
     documents = [Document(f"Q{i}", code, f"a1 b2 x{i}") for i in range(200) for code in codes]
     found = select_documents(counted(documents), WEIGHTING).warnings(WEIGHTING)
     assert [type(warning) for warning in found] == [SeveralCodes] * are_one
-    assert all(str(warning).startswith(" and ".join(codes) + " are learned as different") for warning in found)
+    assert all(str(warning).startswith(" and ".join(codes) + " are treated as different") for warning in found)
 
 
 def test_an_explanation_names_the_setting_with_its_value() -> None:

@@ -1,4 +1,4 @@
-"""The commands by name. The code of a command is imported when it runs, so that the others cost it no time."""
+"""The commands by name. Only the code of the command that runs is imported, so that every command starts quickly."""
 
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
@@ -11,7 +11,7 @@ from cr5.cli.render.console import out
 
 
 class Target(NamedTuple):
-    """Where a command is: a function, or an app of further commands; ``summary`` is what the list of commands shows."""
+    """Where a command is defined: as a function, or as an app with subcommands; ``cr5 --help`` shows ``summary``."""
 
     module: str
     name: str
@@ -27,11 +27,11 @@ COMMANDS = {
     "encode": Target(
         "cr5.cli.commands", "encode", "Encode the lines of standard input as unit vectors, one row per line."
     ),
-    "similar": Target("cr5.cli.commands", "similar", "Show the nearest words of other languages to a word."),
+    "similar": Target("cr5.cli.commands", "similar", "Show the words of other languages that are nearest to a word."),
     "lexicon": Target("cr5.cli.commands", "lexicon", "Show the most probable translations of words."),
     "explain": Target(
         "cr5.cli.commands", "explain",
-        "Show the words that make two texts similar, with the contribution of each to the cosine, and of each view.",
+        "Show which words make two texts similar, and how much each word and each view contributes.",
     ),
     "info": Target(
         "cr5.cli.commands", "info", "Show the languages and settings of a model, and how its training ended."
@@ -40,11 +40,11 @@ COMMANDS = {
         "cr5.cli.search", "index", "Build a search index of documents in any languages of a model, or update it."
     ),
     "search": Target(
-        "cr5.cli.search", "search", "Find the documents, in all languages, that are nearest to a text."
+        "cr5.cli.search", "search", "Find documents, in all languages, by the words and the meaning of a text."
     ),
     "pairs": Target(
         "cr5.cli.search", "pairs",
-        "List the closest pairs of documents of two languages: translations, duplicates, borrowed texts.",
+        "List the closest pairs of documents in two languages: translations, duplicates, borrowed texts.",
     ),
     "serve": Target(
         "cr5.cli.serve", "serve",
@@ -52,19 +52,19 @@ COMMANDS = {
     ),
     "reproduce": Target(
         "cr5.cli.reproduction", "reproduce",
-        "Repeat the paper's document retrieval on the authors' data, and print its Table 1 beside the new figures.",
+        "Repeat the paper's document retrieval on the authors' data, and print the results next to its Table 1.",
     ),
     "corpus": Target("cr5.cli.corpora", "app", "Make a corpus from existing data, or inspect one."),
     "eval": Target(
         "cr5.cli.evaluation", "app",
-        "Measure how well texts find their counterparts in other languages, beside baselines.",
+        "Measure how well texts find their counterparts in other languages, and compare with baselines.",
     ),
 }  # fmt: skip
 STYLE: dict[str, Any] = {"rich_markup_mode": "rich", "pretty_exceptions_enable": False}
 
 
 def load_command(name: str) -> Any:
-    """Import a command and make what parses its arguments."""
+    """Import a command and build the parser of its arguments."""
     module, attribute, _ = COMMANDS[name]
     target, alone = getattr(import_module(module), attribute), typer.Typer(**STYLE)
     if isinstance(target, typer.Typer):
@@ -82,7 +82,7 @@ class CommandGroup(TyperGroup):
 
     @property
     def commands(self) -> Any:
-        """All commands, for what lists their options."""
+        """All commands, for code that lists their options."""
         return {name: load_command(name) for name in COMMANDS}
 
     @commands.setter
@@ -108,7 +108,7 @@ class CommandGroup(TyperGroup):
 app = typer.Typer(
     name="cr5",
     cls=CommandGroup,
-    help="Place documents of any language into one vector space, learned from your own corpus.",
+    help="Embed documents in any language in one vector space, learned from your own corpus.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     **STYLE,

@@ -10,7 +10,6 @@ import typer
 from cr5.cli.options import (
     Corpora,
     Json,
-    Lang,
     Langs,
     Model,
     Preset,
@@ -29,7 +28,7 @@ from cr5.cli.render import console, models
 from cr5.cli.render.console import err
 from cr5.corpus.skipped import OnError as CorpusErrors
 from cr5.corpus.skipped import Skipped
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, quoted
 from cr5.model import Cr5
 from cr5.model_training import checkpoint_path, train_model
 from cr5.storage import vector_files
@@ -43,15 +42,15 @@ def train(
     preset: Preset = "default",
     rank: Rank = None,
     ridge: Ridge = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", show_default="0")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.", show_default="0")] = None,
     setting: SettingChanges = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from an interrupted run's checkpoint.")] = False,
     on_error: Annotated[
         CorpusErrors | None,
         typer.Option(
-            help="Input that cannot be used: stop with an error, also at a concept in one language only, or skip and "
-            "count it.",
-            show_default="raise, but skip and count concepts in one language only",
+            help="What to do with unusable input, including concepts in only one language: stop with an error, or skip "
+            "and count it.",
+            show_default="raise, but skip concepts in only one language",
         ),
     ] = None,
     threads: Annotated[
@@ -63,7 +62,7 @@ def train(
         typer.Option(help="Where to compute: all cores of this machine, an NVIDIA GPU, or a Dask cluster."),
     ] = "cpu",
     memory: Annotated[
-        str | None, typer.Option(help="Limit the memory of the fit; the rest goes to disk.", metavar="4GB")
+        str | None, typer.Option(help="Memory limit of the fit, e.g. 4GB; the rest goes to disk.", metavar="SIZE")
     ] = None,
     scheduler: Annotated[
         str | None,
@@ -78,9 +77,9 @@ def train(
     """Learn a model from documents in several languages.
 
     Every document has a concept (what it is about, the same in all languages), a language and a text.
-    Ctrl-C after the corpus is read stops the training and saves the model as it is,
-    unless MODEL has a finished one already. Once the ridge is chosen, there is a
-    checkpoint from which --resume continues; before, run it again. Examples:
+    Ctrl-C stops the training. Once the corpus has been read, the unfinished model is saved,
+    unless MODEL already contains a finished one. Once the ridge has been chosen, there is
+    also a checkpoint, from which --resume continues. Examples:
 
         cr5 train corpus/ -o model
 
@@ -133,9 +132,19 @@ def encode(
         str | None, typer.Option(help="Language of the lines, e.g. it.", metavar="CODE", show_default="guessed")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write here (.npy or .parquet) instead of standard output.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File to write (.npy or .parquet) instead of standard output.", metavar="FILE"
+        ),
     ] = None,
-    coverage: Annotated[bool, typer.Option("--coverage", help="With .parquet: add the share of known words.")] = False,
+    coverage: Annotated[
+        bool,
+        typer.Option(
+            "--coverage",
+            help="With .parquet: add the columns known, by_subword and unknown: the shares of a line's words that are "
+            "in the vocabulary, encoded by their n-grams, or neither.",
+        ),
+    ] = False,
 ) -> None:
     """Encode the lines of standard input as unit vectors, one row per line.
 
@@ -162,27 +171,29 @@ def encode(
     if output is None:
         vector_files.write_stream(sys.stdout.buffer, vectors)
     else:
-        vector_files.write(output, vectors, texts, loaded.coverage(texts, langs) if coverage else None)
+        shares = loaded.coverage_parts(texts, langs)._asdict() if coverage else None
+        vector_files.write(output, vectors, texts, shares)
     if texts and lang is None:
         models.guessed_languages(langs)
     if empty:
         word = "word" if lang is None else f"{lang} word"
         console.warn(
-            f"{empty:,} of {len(texts):,} texts contain no {word} that the model knows; their vectors are zero"
+            f"{empty:,} of {len(texts):,} texts contain no {word} or n-gram that the model knows; "
+            "their vectors are zero"
         )
 
 
 def similar(
     model: Model,
     word: Annotated[str, typer.Argument(help="A word.", metavar="WORD")],
-    lang: Lang,
+    lang: Annotated[str, typer.Option(help="Language of the word, e.g. it.", metavar="CODE")],
     to: Annotated[
         str | None, typer.Option(help="Languages to look in, e.g. en,da.", show_default="all others", metavar="CODES")
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Words per language.")] = 10,
     json: Json = False,
 ) -> None:
-    """Show the nearest words of other languages to a word.
+    """Show the words of other languages that are nearest to a word.
 
     Example:
 
@@ -203,18 +214,23 @@ def lexicon(
     model: Model,
     source: Annotated[str, typer.Argument(help="Language of the words, e.g. en.", metavar="SOURCE")],
     target: Annotated[str, typer.Argument(help="Language to translate to, e.g. it.", metavar="TARGET")],
-    words: Annotated[list[str], typer.Argument(help="Words.", metavar="WORDS...")],
+    words: Annotated[list[str], typer.Argument(help="Words to translate.", metavar="WORD")],
     k: Annotated[int, typer.Option("-k", min=1, max=10, help="Translations per word.")] = 5,
     json: Json = False,
 ) -> None:
     """Show the most probable translations of words.
 
-    The lexicon of two languages is made when it is first asked for, and kept in the folder of the model. Example:
+    The lexicon of two languages is computed when it is first needed and stored in the folder of the model. Example:
 
         cr5 lexicon model en it beer dog
     """
     loaded = Cr5.load(model, langs=[source, target])
     translations = dict(zip(words, loaded.translate_words(words, source, target, k), strict=True))
+    if not any(translations.values()):
+        listed = ", ".join(map(quoted, translations))
+        raise Cr5Error(
+            f"the model knows no {source} word among {listed}; try more frequent words, or other forms of them"
+        )
     if json:
         console.as_json({"source": source, "target": target, "translations": translations})
         return
@@ -224,14 +240,14 @@ def lexicon(
 
 def explain(
     model: Model,
-    text_a: Annotated[str, typer.Argument(help="A text, or @FILE.", metavar="TEXT_A")],
+    text_a: Annotated[str, typer.Argument(help="A text, or @FILE to read one.", metavar="TEXT_A")],
     text_b: Annotated[str, typer.Argument(help="Another text, or @FILE.", metavar="TEXT_B")],
     lang_a: Annotated[str, typer.Option("--lang-a", "-a", help="Language of the first text.", metavar="CODE")],
     lang_b: Annotated[str, typer.Option("--lang-b", "-b", help="Language of the second text.", metavar="CODE")],
     k: Annotated[int, typer.Option("-k", min=1, help="Words to show.")] = 10,
     json: Json = False,
 ) -> None:
-    """Show the words that make two texts similar, with the contribution of each to the cosine, and of each view.
+    """Show which words make two texts similar, and how much each word and each view contributes.
 
     Example:
 

@@ -51,8 +51,9 @@ def wikipedia(
     source: Annotated[
         DumpFormat | None,
         typer.Option(
-            help="The search index as plain text, the pages as wikitext, or an export on the Hugging Face hub.",
-            show_default="cirrus, with --sample xml",
+            help="Dump format. cirrus: the search index, plain text. xml: the pages, wikitext. parquet: an export on "
+            "the Hugging Face hub, plain text.",
+            show_default="cirrus; xml with --sample",
         ),
     ] = None,
     date: Annotated[
@@ -62,13 +63,16 @@ def wikipedia(
         Literal["all", "shared"], typer.Option(help="Keep all concepts, or only those in two languages or more.")
     ] = "all",
     sample: Annotated[
-        int | None, typer.Option(min=1, help="Only the first articles of each language, to try it out.", metavar="N")
+        int | None, typer.Option(min=1, help="Only the first N articles of each language, to try it out.", metavar="N")
     ] = None,
     drop_foreign: DropForeign = False,
     dedupe: Dedupe = False,
     ids: Annotated[
         ItemSource,
-        typer.Option(help="Wikidata items from each wiki's page_props, or from Wikidata's own table of sitelinks."),
+        typer.Option(
+            help="Where the Wikidata items of pages come from. props: each wiki's page_props table. sitelinks: "
+            "Wikidata's own table of sitelinks."
+        ),
     ] = "props",
     dumps: Annotated[
         Path | None, typer.Option(help="Read the dumps from this folder; download nothing.", metavar="FOLDER")
@@ -86,7 +90,7 @@ def wikipedia(
     contact: Annotated[
         str | None,
         typer.Option(
-            help="Your address for the servers' administrators, in the user agent.",
+            help="Your address, sent in the user agent so that server administrators can reach you.",
             envvar="CR5_CONTACT",
             metavar="MAIL|URL",
         ),
@@ -103,7 +107,7 @@ def wikipedia(
 ) -> None:
     """Wikipedia in any languages, aligned by Wikidata: download, extract, align.
 
-    It may be stopped at any time: the same command continues where it was.
+    You can stop it at any time: the same command continues where it stopped.
     Downloads and unfinished work are in FOLDER/.work; delete that when the
     corpus is complete. Examples:
 
@@ -180,7 +184,7 @@ def inspect(
         return
     rendering.inspection_tables(inspection, chosen.weighting)
     for note in inspection.notes:
-        console.warn(in_command_line_terms(note, app))
+        console.warn(in_command_line_terms(note, app, ["inspect"]))
     console.skipped_lines(skipped)
 
 

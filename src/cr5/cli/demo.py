@@ -12,22 +12,24 @@ from cr5 import demo
 from cr5.cli.options import Json
 from cr5.cli.render import console
 from cr5.cli.render.console import out
-from cr5.cli.render.demo import demo_report
+from cr5.cli.render.demo import demo_report, search_line
 from cr5.cli.serve import serve
 from cr5.corpus.documents import Document
+from cr5.data import BUILTIN
 from cr5.errors import Cr5Error
+from cr5.evaluate.known_items.api import search as evaluate_search
 from cr5.index import Index
 from cr5.model import Cr5
 
 
 def run_demo(
-    no_serve: Annotated[bool, typer.Option("--no-serve", help="Stop after the tables; serve no page.")] = False,
+    no_serve: Annotated[bool, typer.Option("--no-serve", help="Print the tables only; do not serve a page.")] = False,
     json: Json = False,
     seeds: Annotated[int, typer.Option(min=1, help="Number of random splits to average over.")] = demo.SEEDS,
 ) -> None:
     """Train on the built-in encyclopedia, evaluate on held-out concepts, and search across languages.
 
-    Takes a few seconds; then serves a search page until Ctrl-C. Example:
+    This takes about half a minute. Then a search page is served until you press Ctrl-C. Example:
 
         cr5 demo
     """
@@ -49,6 +51,8 @@ def _serve_demo(model: Cr5, documents: list[Document]) -> None:
         try:
             index = Index.create(root / "index", root / "model")
             index.add(documents)
+            with console.progress_bars(False) as progress:
+                search_line(evaluate_search(index, query_file=BUILTIN, progress=progress))
             index.close()
             out.print("\nOpen this in a browser, and type cane or chó:", style="bold")
             serve(root / "index", port=_free_port(8000), read_only=True)

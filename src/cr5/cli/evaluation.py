@@ -1,4 +1,4 @@
-"""The commands ``cr5 eval documents``, ``sentences`` and ``words``, and ``cr5 eval --compare``."""
+"""The commands ``cr5 eval documents``, ``sentences``, ``words`` and ``search``, and ``cr5 eval --compare``."""
 
 import sys
 from pathlib import Path
@@ -18,25 +18,29 @@ from cr5.cli.options import (
     Rank,
     Ridge,
     SettingChanges,
+    Store,
     comma_separated,
     parse_rank,
     parse_ridge,
     parse_settings,
 )
-from cr5.cli.render import console, scores
+from cr5.cli.render import console, scores, search_scores
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.evaluate.api import DOCUMENT_SYSTEMS
+from cr5.evaluate.known_items.api import QUERIES, TYPES
+from cr5.evaluate.known_items.queries import QueryType
 from cr5.evaluate.preparation import DEFAULT_BASELINES, Systems, corpus_name
 from cr5.evaluate.report.formatting import describe_failures
 from cr5.evaluate.runs import REGIMES, CslsOver, Regime, Run
 from cr5.evaluate.splits import LOW_RESOURCE, MAX_CANDIDATES, MAX_QUERIES, MIN_QUERIES
 from cr5.evaluate.systems.registry import KEYS
 from cr5.evaluate.tasks.sentences import SENTENCE_QUERIES, SEPARATE_SHARE
+from cr5.index import Index
 from cr5.progress import stop_on_interrupt
 
 app = typer.Typer(
-    help="Measure how well texts find their counterparts in other languages, beside baselines.",
+    help="Measure how well texts find their counterparts in other languages, and compare with baselines.",
     no_args_is_help=True,
     invoke_without_command=True,
 )
@@ -68,7 +72,8 @@ Baselines = Annotated[
 CslsOverOption = Annotated[
     CslsOver,
     typer.Option(
-        help="Texts over which CSLS takes neighbourhoods: the queries, or other held-out texts in their language."
+        help="Texts that CSLS takes the nearest neighbours from: the queries, or other held-out texts in their "
+        "language (background)."
     ),
 ]
 
@@ -81,11 +86,12 @@ def root(
         typer.Option("--compare", help="Compare two runs: folders written with -o.", metavar="A B"),
     ] = None,
     systems: Annotated[
-        str | None, typer.Option(help="With --compare: one system of A and one of B, by name.", metavar="NAME,NAME")
+        str | None,
+        typer.Option(help="With --compare: the system of A and the system of B to compare.", metavar="NAME,NAME"),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Measure how well texts find their counterparts in other languages, beside baselines.
+    """Measure how well texts find their counterparts in other languages, and compare with baselines.
 
     Examples:
 
@@ -95,11 +101,13 @@ def root(
 
         cr5 eval words model en-it.tsv
 
+        cr5 eval search index
+
         cr5 eval --compare results other-results
     """
     if comparison is None:
         if context.invoked_subcommand is None:
-            raise Cr5Error("name what to measure: documents, sentences or words; or two runs with --compare A B")
+            raise Cr5Error("name what to measure: documents, sentences, words or search; or give two runs to --compare")
         return
     if context.invoked_subcommand is not None:
         raise Cr5Error(f"--compare cannot be combined with {context.invoked_subcommand}; leave one of them out")
@@ -136,7 +144,7 @@ def documents(
         int | None,
         typer.Option(
             min=MIN_QUERIES,
-            help="Test queries of a language pair, at most a tenth of the concepts that it shares.",
+            help="Test queries per language pair, at most a tenth of the concepts that the pair shares.",
             show_default=f"{MAX_QUERIES}",
         ),
     ] = None,
@@ -144,7 +152,7 @@ def documents(
         int | None,
         typer.Option(
             min=MIN_QUERIES,
-            help="Candidates of a language, at most two fifths of its concepts.",
+            help="Candidates per language, at most two fifths of its concepts.",
             show_default=f"{MAX_CANDIDATES}",
         ),
     ] = None,
@@ -157,7 +165,11 @@ def documents(
         typer.Option("--comparable", help="Give each language different paragraphs (lines) of a parallel document."),
     ] = False,
     mask_shared: Annotated[
-        bool, typer.Option("--mask-shared", help="Remove words that another language's version has as well.")
+        bool,
+        typer.Option(
+            "--mask-shared",
+            help="Remove the words that a held-out document shares with its version in another language.",
+        ),
     ] = False,
     csls_over: CslsOverOption = "queries",
     low_resource: Annotated[
@@ -177,16 +189,25 @@ def documents(
     ] = None,
     drop: Annotated[
         bool,
-        typer.Option("--drop", help="In the regime transitive: drop the concepts that both have, as in the paper."),
+        typer.Option(
+            "--drop", help="In the regime transitive: drop the concepts that both languages have, as in the paper."
+        ),
     ] = False,
     dictionary: Dictionary = None,
     vectors: Annotated[
         list[str] | None,
-        typer.Option(help="Vectors computed elsewhere: a folder with en.npy or en.parquet, …", metavar="NAME=FOLDER"),
+        typer.Option(
+            help="Vectors of another encoder: a name for it, and a folder with en.npy or en.parquet, …",
+            metavar="NAME=FOLDER",
+        ),
     ] = None,
     held_out_texts: Annotated[
         Path | None,
-        typer.Option("--texts", help="Only write the texts that are compared, en.jsonl, …, to be encoded elsewhere."),
+        typer.Option(
+            "--texts",
+            help="Only write the held-out texts (en.jsonl, …) to this folder, for another encoder.",
+            metavar="FOLDER",
+        ),
     ] = None,
     on_error: OnError = "raise",
     details: Details = False,
@@ -239,7 +260,7 @@ def documents(
         interrupted = should_stop()
     _show(run, output, json, details, skipped)
     if interrupted:
-        console.warn("interrupted; what was measured by then is kept")
+        console.warn("interrupted; the results so far are kept")
         sys.exit(130)
 
 
@@ -250,16 +271,16 @@ def sentences(
         list[Path],
         typer.Argument(
             help="Line-aligned files NAME.en NAME.it, a Parquet file with a column for each language, or folders.",
-            metavar="FILE...",
+            metavar="FILE",
         ),
     ],
     output: Output = None,
     langs: Langs = None,
     queries: Annotated[
-        int, typer.Option(min=1, help="Queries of a language pair; all its sentences are candidates.")
+        int, typer.Option(min=1, help="Queries per language pair; all its sentences are candidates.")
     ] = SENTENCE_QUERIES,
     separate: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share of the sentences that only serve for IDF weights.")
+        float, typer.Option(min=0, max=0.9, help="Share of the sentences that is used only to compute IDF weights.")
     ] = SEPARATE_SHARE,
     train: Train = None,
     systems: Baselines = None,
@@ -302,9 +323,7 @@ def words(
     model: Model,
     dictionaries: Annotated[
         list[Path],
-        typer.Argument(
-            help="Test words, source<TAB>target, in files named like en-it.test.tsv.", metavar="DICTIONARY..."
-        ),
+        typer.Argument(help="Test words, source<TAB>target, in files named like en-it.test.tsv.", metavar="DICTIONARY"),
     ],
     output: Output = None,
     train: Train = None,
@@ -336,6 +355,76 @@ def words(
     _show(run, output, json, details)
 
 
+@app.command()
+def search(
+    index: Annotated[Path, typer.Argument(help="A folder that cr5 index wrote.", metavar="INDEX")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to write search.json, scores.csv and report.md to.")
+    ] = None,
+    langs: Langs = None,
+    types: Annotated[
+        str | None, typer.Option(help=f"Types of queries: {', '.join(TYPES)}.", metavar="NAMES", show_default="all")
+    ] = None,
+    queries: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Queries per type and language, and as many again across languages.",
+            show_default=f"{QUERIES}",
+        ),
+    ] = None,
+    query_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Use the queries in this JSONL file (query, lang, concept, kind) instead; builtin for the queries "
+            "that come with the built-in encyclopedia.",
+            metavar="FILE",
+        ),
+    ] = None,
+    validation: Annotated[
+        bool,
+        typer.Option(
+            "--validation/--test",
+            help="Which half of the concepts to query: validation for choosing settings, test for reporting.",
+        ),
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed for sampling documents and sentences.", show_default="0")
+    ] = None,
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """See whether an index finds documents by queries whose answers are known, and compare with BM25.
+
+    Queries are generated from the documents. Each searches its own language and,
+    if its concept has documents in other languages, one of those. Examples:
+
+        cr5 eval search index -o results
+
+        cr5 eval search index --types title,typo --queries 200 --validation
+
+        cr5 eval search index --query-file queries.jsonl
+    """
+    with console.progress_bars(json) as progress, Index.open(index, store=store) as opened:
+        run = evaluate.search(
+            opened,
+            types=cast(list[QueryType] | None, comma_separated(types)),
+            langs=comma_separated(langs),
+            queries=queries,
+            query_file=query_file,
+            validation=validation,
+            seed=seed,
+            output=output,
+            progress=progress,
+        )
+    if json:
+        console.as_json(run.to_json())
+        return
+    search_scores.search_tables(run)
+    if output:
+        console.out.print(f"written to {output}: report.md, scores.csv, search.json", style="dim")
+
+
 def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Skipped | None = None) -> None:
     """Print a run; raises Cr5Error at the end if cr5 itself could not run."""
     if json:
@@ -343,7 +432,9 @@ def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Ski
     else:
         if skipped:
             console.skipped_lines(skipped)
-        scores.run_tables(run, details, lambda text: in_command_line_terms(text, app), has_files=output is not None)
+        scores.run_tables(
+            run, details, lambda text: in_command_line_terms(text, app, [run.task]), has_files=output is not None
+        )
         written(output)
     check_own_systems(run)
 

@@ -1,7 +1,7 @@
 """Error messages of the library in the words of the command line: parameters become options."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,16 +11,21 @@ from typer.main import get_command
 _PARAMETER = re.compile(r"`(\w+)(?:(\s*[<>]?=\s*|\s*[<>]\s*)([^`]*))?`")
 
 
-def in_command_line_terms(message: str, app: Any = None) -> str:
+def in_command_line_terms(message: str, app: Any, arguments: Sequence[str]) -> str:
     """Replace parameters in backticks: `rank=500` by "--rank 500", `min_unique` by "--set min_unique".
 
-    Names that are neither options of ``app`` nor settings lose their backticks and stay as they are. ``app`` is not
-    needed for a message that names settings without an option of their own.
+    ``arguments`` of ``app`` begin with the name of the running command, whose options are meant. Names that are neither
+    options of it nor settings that it takes lose their backticks and stay as they are.
     """
-    if not _PARAMETER.search(message):
-        return message
-    options = {} if app is None else dict(_options(get_command(app)))
+    return _replace(message, _options(get_command(app), arguments)) if _PARAMETER.search(message) else message
 
+
+def in_terms_of_set(message: str) -> str:
+    """Replace settings in backticks as commands with --set take them: `min_unique` by "--set min_unique"."""
+    return _replace(message, {"setting": "--set"})
+
+
+def _replace(message: str, options: Mapping[str, str]) -> str:
     def replaced(match: re.Match[str]) -> str:
         name, operator, value = match.groups()
         return _shown(options, name, (operator or "").strip(), (value or "").strip("\"'"))
@@ -35,7 +40,7 @@ def _shown(options: Mapping[str, str], name: str, operator: str, value: str) -> 
         if operator == "=":
             return f"{options[name]} {value}" if value not in ("True", "None") else options[name]
         return f"{options[name]} {operator} {value}".strip()
-    if name in _setting_names():
+    if "setting" in options and name in _setting_names():
         return f"--set {name}{operator}{value}" if operator == "=" else f"--set {name} {operator} {value}".strip()
     return f"{name}{operator}{value}"
 
@@ -56,10 +61,15 @@ def _setting_names() -> frozenset[str]:
     return frozenset(row.name for row in setting_rows())
 
 
-def _options(command: Any) -> Iterator[tuple[str, str]]:
-    """Every option of a command and of those below it, by the name of its parameter."""
-    for below in getattr(command, "commands", {}).values():
-        yield from _options(below)
-    for parameter in command.params:
-        if parameter.param_type_name == "option":
-            yield parameter.name, max(parameter.opts, key=len)
+def _options(command: Any, arguments: Sequence[str]) -> dict[str, str]:
+    """The options of the command that the first arguments name, by the names of their parameters."""
+    for argument in arguments:
+        below = command.get_command(None, argument) if hasattr(command, "get_command") else None
+        if below is None:
+            break
+        command = below
+    return {
+        parameter.name: max(parameter.opts, key=len)
+        for parameter in command.params
+        if parameter.param_type_name == "option"
+    }

@@ -1,5 +1,6 @@
 """Arguments and options that several commands share, and how their values are parsed."""
 
+import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,7 +25,8 @@ Corpora = Annotated[
 ]
 Langs = Annotated[str | None, typer.Option(help="Only these languages, e.g. en,it.", metavar="CODES")]
 OnError = Annotated[
-    Literal["raise", "skip"], typer.Option(help="Input that cannot be used: stop with an error, or skip and count it.")
+    Literal["raise", "skip"],
+    typer.Option(help="What to do with unusable input: stop with an error, or skip and count it."),
 ]
 Preset = Annotated[str, typer.Option(help=f"Settings to start from: {', '.join(PRESETS)} (as in the paper).")]
 SettingChanges = Annotated[
@@ -33,10 +35,12 @@ SettingChanges = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Model = Annotated[Path, typer.Argument(help="A folder that cr5 train wrote.", metavar="MODEL")]
-Lang = Annotated[str, typer.Option(help="Language of the text, e.g. it.", metavar="CODE")]
 Store = Annotated[
     str | None,
-    typer.Option(help="Documents are in PostgreSQL with pgvector: postgresql://USER@HOST/DATABASE.", metavar="URL"),
+    typer.Option(
+        help="Address of a PostgreSQL server with pgvector that stores the documents, postgresql://USER@HOST/NAME.",
+        metavar="URL",
+    ),
 ]
 Rank = Annotated[
     str | None,
@@ -66,6 +70,38 @@ def comma_separated(text: str | None) -> list[str] | None:
     return parts or None
 
 
+def parse_where(conditions: list[str] | None) -> dict[str, Any] | None:
+    """Conditions such as year>=2000 and kind=manual, all of which have to hold, as an index takes them.
+
+    A value is JSON, or else a plain text: 2000, "2000", true, ["a", "b"], manual.
+    """
+    parsed: dict[str, Any] = {}
+    for condition in conditions or []:
+        match = re.fullmatch(r"([^<>=!]+)(<=|>=|!=|==?|<|>)(.*)", condition, re.DOTALL)
+        if not match or not match[1].strip():
+            raise Cr5Error(f"--where {condition!r} is not a condition; write it like 'year>=2000' or 'kind=manual'")
+        name, operator, value = match[1].strip(), match[2], _json_or_text(match[3].strip())
+        if operator in ("=", "=="):
+            repeated = name in parsed
+            parsed[name] = value
+        else:
+            operators = parsed.setdefault(name, {})
+            repeated = not isinstance(operators, dict) or operator in operators
+            if not repeated:
+                operators[operator] = value
+        if repeated:
+            advice = f"give several values as {name}=[1, 2]"
+            raise Cr5Error(f"--where {condition!r} contradicts an earlier condition on {name}; {advice}")
+    return parsed or None
+
+
+def _json_or_text(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
 def read_corpora(
     corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped
 ) -> CorpusReader:
@@ -73,7 +109,8 @@ def read_corpora(
     reader = read_batches(corpora, langs=comma_separated(langs), on_error=on_error, skipped=skipped)
     if reader.ignored:
         count, formats = plural(len(reader.ignored), "file"), FORMAT_NAMES
-        err.print(f"note: {count} not read, such as {min(reader.ignored)}; the formats are {formats}", soft_wrap=True)
+        example = min(reader.ignored)
+        err.print(f"note: {count} not read, e.g. {example}; supported formats are {formats}", soft_wrap=True)
     return reader
 
 

@@ -18,10 +18,13 @@ from cr5.evaluate.tasks.reproduce import reproduce as reproduce_table
 
 
 def reproduce(
-    paper: Annotated[Literal["wsdm19"], typer.Argument(help="The paper: wsdm19.")],
+    paper: Annotated[Literal["wsdm19"], typer.Argument(help="The paper.", metavar="wsdm19")],
     data: Annotated[
         Path,
-        typer.Argument(help="Folder with word_indices, concept_indices and sparse_matrices (Zenodo record 3359814)."),
+        typer.Argument(
+            help="Folder with word_indices, concept_indices and sparse_matrices (Zenodo record 3359814).",
+            metavar="FOLDER",
+        ),
     ],
     output: Output = None,
     langs: Langs = None,
@@ -29,9 +32,11 @@ def reproduce(
     setting: SettingChanges = None,
     queries: Annotated[
         int,
-        typer.Option(min=1, help="Test queries of a language pair, at most a tenth of the concepts that it shares."),
+        typer.Option(
+            min=1, help="Test queries per language pair, at most a tenth of the concepts that the pair shares."
+        ),
     ] = MAX_QUERIES,
-    candidates: Annotated[int, typer.Option(min=1, help="Candidates of a language.")] = MAX_CANDIDATES,
+    candidates: Annotated[int, typer.Option(min=1, help="Candidates per language.")] = MAX_CANDIDATES,
     candidates_train: Annotated[
         bool,
         typer.Option(
@@ -40,10 +45,21 @@ def reproduce(
     ] = False,
     document_words: Annotated[
         tuple[int, int],
-        typer.Option("--documents", help="Frequent words that a document must have.", metavar="LOW HIGH"),
+        typer.Option(
+            "--document-words",
+            "--documents",
+            help="Least and largest number of frequent words of a document.",
+            metavar="LOW HIGH",
+        ),
     ] = DOCUMENT_WORDS,
     query_words: Annotated[
-        tuple[int, int], typer.Option("--asked", help="Frequent words that a query must have.", metavar="LOW HIGH")
+        tuple[int, int],
+        typer.Option(
+            "--query-words",
+            "--asked",
+            help="Least and largest number of frequent words of a query.",
+            metavar="LOW HIGH",
+        ),
     ] = QUERY_WORDS,
     low_resource: Annotated[
         int, typer.Option(min=2, help="Training concepts of the low-resource section.", metavar="N")
@@ -52,7 +68,7 @@ def reproduce(
     on_error: OnError = "raise",
     json: Json = False,
 ) -> None:
-    """Repeat the paper's document retrieval on the authors' data, and print its Table 1 beside the new figures.
+    """Repeat the paper's document retrieval on the authors' data, and print the results next to its Table 1.
 
     Example:
 

@@ -5,7 +5,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ _ADVICE = {
     errno.ENOSPC: "free some space, or write to another disk",
     errno.EDQUOT: "free some space, or write to another disk",
     errno.EFBIG: "write to another disk",
-    errno.EROFS: "write to another place",
-    errno.EACCES: "change its permissions, or name another place",
-    errno.EPERM: "change its permissions, or name another place",
+    errno.EROFS: "choose another path",
+    errno.EACCES: "change its permissions, or choose another path",
+    errno.EPERM: "change its permissions, or choose another path",
 }
 
 
@@ -45,7 +45,7 @@ def run_and_flush(arguments: list[str]) -> int:
 
 def run_command(arguments: list[str]) -> int:
     """Run the command with these arguments and return its exit code."""
-    with _shown_warnings():
+    with _shown_warnings(arguments):
         return _run(arguments)
 
 
@@ -66,7 +66,7 @@ def _run(arguments: list[str]) -> int:
     except (Cr5Error, OSError, MemoryError) as error:
         if os.environ.get("CR5_DEBUG"):
             raise
-        err.print(Text.assemble(("error: ", "bold red"), _message(error)), soft_wrap=True)
+        err.print(Text.assemble(("error: ", "bold red"), _message(error, arguments)), soft_wrap=True)
         return 1
     except Exception as error:
         # Errors of usage, which typer raises, know how to print themselves.
@@ -78,7 +78,7 @@ def _run(arguments: list[str]) -> int:
 
 
 @contextmanager
-def _shown_warnings() -> Iterator[None]:
+def _shown_warnings(arguments: Sequence[str]) -> Iterator[None]:
     """Print the warnings of the library as this command prints its own; others as Python does."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", Cr5Warning)
@@ -86,7 +86,7 @@ def _shown_warnings() -> Iterator[None]:
 
         def shown(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, Cr5Warning):
-                warn(in_command_line_terms(str(message), app))
+                warn(in_command_line_terms(str(message), app, arguments))
             else:
                 show(message, category, *place, **more)
 
@@ -101,8 +101,8 @@ def _end_output() -> int:
     return BROKEN_PIPE
 
 
-def _message(error: BaseException) -> str:
+def _message(error: BaseException, arguments: Sequence[str]) -> str:
     if isinstance(error, OSError) and error.strerror:
         reason = "; ".join(filter(None, [error.strerror.lower(), _ADVICE.get(error.errno or 0)]))
         return f"{error.filename}: {reason}" if error.filename else reason
-    return in_command_line_terms(str(error), app) or type(error).__name__
+    return in_command_line_terms(str(error), app, arguments) or type(error).__name__

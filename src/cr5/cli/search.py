@@ -8,14 +8,15 @@ from typing import Annotated
 
 import typer
 
-from cr5.cli.options import Json, Langs, OnError, Store, comma_separated, decode_text, read_corpora
+from cr5.cli.options import Json, Langs, OnError, Store, comma_separated, decode_text, parse_where, read_corpora
 from cr5.cli.render import console
 from cr5.cli.render import search as render
 from cr5.cli.render.console import err, out
 from cr5.corpus.reading import read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
-from cr5.index import Index
+from cr5.index import Index, Mode
+from cr5.index.passages import PassageSettings
 from cr5.retrieval.top_k import Measure
 
 WORD_PAIRS = 5  # that explain a hit
@@ -40,6 +41,15 @@ def index(
         Path, typer.Option("--output", "-o", help="Folder of the index, new or existing.", metavar="INDEX")
     ],
     store: Store = None,
+    passage_words: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Words of a passage of a long document, in a new index; 0 for none.",
+            metavar="N",
+            show_default=str(PassageSettings.words),
+        ),
+    ] = None,
     langs: Langs = None,
     on_error: OnError = "raise",
     reindex: Annotated[
@@ -48,6 +58,9 @@ def index(
     delete: Annotated[
         list[str] | None, typer.Option(help="Delete the document with this id; may be repeated.", metavar="ID")
     ] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Bring an index of an earlier version up to date: full text, passages.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Measure the recall of the approximate index.")] = False,
     json: Json = False,
 ) -> None:
@@ -64,14 +77,14 @@ def index(
 
         cr5 index better-model -o index --reindex
 
-        cr5 index -o index --check
+        cr5 index -o index --refresh --check
     """
-    _check_arguments(model, documents, output, reindex=reindex, other_task=bool(delete) or check)
+    _check_arguments(model, documents, output, reindex=reindex, other_task=bool(delete) or refresh or check)
     began = time.perf_counter()
     skipped = Skipped()
     try:
         with (
-            closing(_open_index(model, documents, output, store, reindex)) as opened,
+            closing(_open_index(model, documents, output, store, reindex, passage_words)) as opened,
             console.progress_bars(json) as progress,
         ):
             reindexed = None
@@ -80,6 +93,8 @@ def index(
             deleted = opened.delete(delete) if delete else None
             batches = read_corpora(documents, langs, on_error, skipped) if documents else []
             added = opened.add(batches, progress=progress) if documents else None
+            if refresh:
+                opened.refresh(progress=progress)
             recall = opened.check() if check else None
             about, store_label = opened.about(), opened.store_label
     except KeyboardInterrupt:
@@ -129,43 +144,73 @@ def search(
         str | None,
         typer.Option("--in", help="Languages to search in, e.g. da,en.", metavar="CODES", show_default="all"),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Documents to show.")] = 10,
-    measure: Annotated[Measure, typer.Option(help="Plain cosine, or CSLS, which corrects it for hubs.")] = "csls",
-    explain: Annotated[bool, typer.Option("--explain", help="Show the words that explain each hit.")] = False,
+    k: Annotated[int, typer.Option("-k", min=1, help="Documents to show.", metavar="NUMBER")] = 10,
+    offset: Annotated[int, typer.Option(min=0, help="Documents to skip before those.", metavar="NUMBER")] = 0,
+    mode: Annotated[
+        Mode,
+        typer.Option(
+            help="hybrid: by words and vectors together; dense: by vectors; lexical: by words.", metavar="MODE"
+        ),
+    ] = "hybrid",
+    measure: Annotated[Measure, typer.Option(help="Of vectors: plain cosine, or CSLS, which corrects hubs.")] = "csls",
+    group: Annotated[bool, typer.Option("--group/--no-group", help="Show one document of each concept.")] = False,
+    prefer: Annotated[
+        str | None, typer.Option(help="Language that comes first among nearly equal documents.", metavar="CODE")
+    ] = None,
+    min_score: Annotated[float, typer.Option(help="Lowest score to show.", metavar="NUMBER")] = 0.0,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Condition on a field, e.g. 'year>=2000'; may be repeated.", metavar="CONDITION"),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(help="Field to sort by; -year: the largest first.", metavar="FIELD", show_default="score"),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the parts of each score, and the words that explain it.")
+    ] = False,
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Find the documents, in all languages, that are nearest to a text.
+    """Find documents, in all languages, by the words and the meaning of a text.
 
-    Examples:
+    Conditions compare a field by =, !=, <, <=, > or >= with a value in JSON
+    (2000, true, "2000", ["a", "b"]) or with a plain text. Examples:
 
         cr5 search index "siêu máy tính" --lang vi
 
         cr5 search index cane --in da,en --explain
 
+        cr5 search index timeout --group --where 'year>=2000' --sort -year
+
         cr5 search index --like article.txt -k 20
     """
     text = _query_text(query, like, lang)
+    conditions = parse_where(where)
     with closing(Index.open(index, store=store)) as opened:
-        result = opened.search(text, lang, k=k, langs=comma_separated(among), measure=measure)
-        reasons = [opened.explain(result.query, hit, WORD_PAIRS) for hit in result.hits]
-    if not json:
-        render.search_report(result.query, result.hits, reasons, measure, explain)
-        return
-    hits = []
-    for hit, reason in zip(result.hits, reasons, strict=True):
-        fields = render.document_fields(hit, reason) | {"score": hit.score, "cosine": hit.cosine}
-        hits.append(fields | ({"pairs": reason.pairs} if explain else {}))
-    console.as_json(
-        {
-            "query": text,
-            "lang": result.query.lang,
-            "guessed": result.query.guessed,
-            "confidence": result.query.confidence,
-            "measure": measure,
-            "hits": hits,
-        }
-    )
+        result = opened.search(
+            text,
+            lang,
+            k=k,
+            offset=offset,
+            langs=comma_separated(among),
+            mode=mode,
+            measure=measure,
+            group="concept" if group else None,
+            prefer=prefer,
+            min_score=min_score,
+            where=conditions,
+            sort=sort,
+        )
+        # The words that matched are known, except for those of vectors alone.
+        reasons = [
+            opened.explain(result.query, hit, WORD_PAIRS) if explain or not hit.words else None for hit in result.hits
+        ]
+    if json:
+        console.as_json(render.search_json(result, reasons, mode, measure, explain))
+    else:
+        scores = measure if mode == "dense" else "score"
+        render.search_report(result, reasons, scores, explain, first=offset + 1)
 
 
 def pairs(
@@ -177,7 +222,7 @@ def pairs(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """List the closest pairs of documents of two languages: translations, duplicates, borrowed texts.
+    """List the closest pairs of documents in two languages: translations, duplicates, borrowed texts.
 
     The documents of a pair are each other's nearest neighbours by CSLS. The
     words are those that add most to their similarity. Example:
@@ -212,7 +257,7 @@ def _check_arguments(
 ) -> None:
     """Report arguments that contradict each other before anything is written."""
     if model is None and (reindex or not other_task):
-        raise Cr5Error("there is nothing to index; name MODEL and DOCS, or pass --delete or --check")
+        raise Cr5Error("there is nothing to index; name MODEL and DOCS, or pass --delete, --refresh or --check")
     if model is not None and not documents and not reindex:
         raise Cr5Error(f"no documents are named after the model {model}; name DOCS, or pass --reindex")
     if not Index.exists(output) and not documents:
@@ -220,13 +265,26 @@ def _check_arguments(
 
 
 def _open_index(
-    model: Path | None, documents: list[str] | None, output: Path, store: str | None, reindex: bool
+    model: Path | None,
+    documents: list[str] | None,
+    output: Path,
+    store: str | None,
+    reindex: bool,
+    passage_words: int | None,
 ) -> Index:
     if documents:
         read_batches(documents)  # wrong names are reported before the index is created
     if not Index.exists(output) and model is not None:
-        return Index.create(output, model, store=store)
+        words = PassageSettings.words if passage_words is None else passage_words
+        return Index.create(output, model, store=store, passage_words=words)
     opened = Index.open(output, store=store)
+    present = opened.passage_words
+    if passage_words not in (None, present):
+        opened.close()
+        raise Cr5Error(
+            f"{output}: the passages of the index have {present} words, not {passage_words}; "
+            "leave out --passage-words, or build the index again"
+        )
     if model is not None and not reindex and not opened.built_with(model):
         opened.close()
         raise Cr5Error(

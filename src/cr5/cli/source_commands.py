@@ -29,7 +29,11 @@ DropForeign = Annotated[
     bool, typer.Option("--drop-foreign", help="Leave out texts that are evidently not in their declared language.")
 ]
 Dedupe = Annotated[
-    bool, typer.Option("--dedupe", help="Leave out texts that nearly repeat one of another concept in their language.")
+    bool,
+    typer.Option(
+        "--dedupe",
+        help="Leave out near-duplicates: texts that nearly repeat a text of another concept and the same language.",
+    ),
 ]
 
 
@@ -84,13 +88,16 @@ def _run(
         return
     rendering.source_summary(
         summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique,
-        longer=in_command_line_terms(source.short_documents_advice, app),
+        longer=in_command_line_terms(source.short_documents_advice, app, [source.name]),
         skipped_advice={
-            reason: in_command_line_terms(advice, app) for reason, advice in source.skipped_advice.items()
+            reason: in_command_line_terms(advice, app, [source.name])
+            for reason, advice in source.skipped_advice.items()
         },
     )  # fmt: skip
     if missing := summary.missing(wanted or []):
-        console.warn(f"no document is in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}")
+        console.warn(
+            f"there are no documents in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}"
+        )
 
 
 def _typer_parameter(name: str, parameter: inspect.Parameter, description: ParameterHelp) -> inspect.Parameter:

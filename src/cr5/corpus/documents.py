@@ -3,25 +3,32 @@
 Every row of a batch keeps its file and line, so that an error found later can name both.
 """
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cr5.corpus.fields import FIELDS, NO_FIELDS, fields_text, parse_fields
 from cr5.corpus.languages import canonical_code
 from cr5.corpus.skipped import OnError, check_on_error
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits, Record, RecordError, check_text
+from cr5.errors import quoted
 
 SCHEMA = pa.schema([(name, pa.string()) for name in ("concept", "lang", "text", "title", "url")])
 """The columns of a corpus."""
+SCHEMA_WITH_FIELDS = SCHEMA.append(pa.field(FIELDS, pa.string()))
+"""The same and the JSON texts of fields, for those who keep them."""
 REQUIRED_COLUMNS = ("concept", "lang", "text")
+CONTROL_CHARACTER = "control character"  # the reason why a document with such a concept is skipped
+KEY_COLUMNS = ("concept", "lang")  # they make up the id of a document, and cannot have control characters
 
 NumberedRows: TypeAlias = tuple[pa.RecordBatch, NDArray[np.int64]]
-"""Rows of ``SCHEMA`` without nulls, and the line of each, from 1."""
+"""Rows of ``SCHEMA``, perhaps with fields, without nulls, and the line of each, from 1."""
 
 DOCUMENTS, ROWS = "documents", "rows"
 """The sources of documents that do not come from a file: one by one, or rows of a table."""
@@ -29,17 +36,25 @@ DOCUMENTS, ROWS = "documents", "rows"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text about a concept in a language. A language may have several about the same concept."""
+    """A text about a concept in a language. A language may have several about the same concept.
+
+    ``fields`` are what else is known about it, such as its year, by which a search can be restricted; training ignores
+    them. The value of a field is a string, a number, true, false or null, a list of these, or an object of them.
+    """
 
     concept: str
     lang: str
     text: str
     title: str = ""
     url: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict, hash=False, kw_only=True)
 
 
 class Batch(NamedTuple):
-    """Some documents of one source: rows of ``SCHEMA`` without nulls, and the line of each, from 1."""
+    """Some documents of one source: rows of ``SCHEMA`` without nulls, and the line of each, from 1.
+
+    Those who keep fields read rows of ``SCHEMA_WITH_FIELDS``.
+    """
 
     rows: pa.RecordBatch
     source: str
@@ -51,7 +66,11 @@ class Batch(NamedTuple):
 
     def documents(self) -> Iterator[Document]:
         """The documents one by one."""
-        return map(Document, *(column.to_pylist() for column in self.rows.columns))
+        columns = [self.rows[name].to_pylist() for name in SCHEMA.names]
+        if FIELDS not in self.rows.schema.names:
+            return map(Document, *columns)
+        texts = self.rows[FIELDS].to_pylist()
+        return (Document(*row, fields=parse_fields(text)) for *row, text in zip(*columns, texts, strict=True))
 
 
 def location(source: str, line: int | None) -> str:
@@ -65,12 +84,21 @@ def location(source: str, line: int | None) -> str:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a corpus is read: only ``langs``, canonical codes, unless None, in batches of at most ``batch_rows``."""
+    """How a corpus is read: only ``langs``, canonical codes, unless None, in batches of at most ``batch_rows``.
+
+    ``fields`` says whether the fields of documents are read as well.
+    """
 
     langs: frozenset[str] | None = None
     on_error: OnError = "raise"
     batch_rows: int = 4000
     limits: ReadLimits = DEFAULT_LIMITS
+    fields: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that are read."""
+        return SCHEMA_WITH_FIELDS if self.fields else SCHEMA
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
@@ -88,28 +116,35 @@ def batch_records(
     size = valid = 0
     for line, record in records:
         try:
-            fields = _check_record(record, options.langs, unit)
+            values = _check_record(record, options, unit)
         except RecordError as error:
             report(line, error.reason, str(error))
             continue
         valid += 1
-        if fields is None:
+        if values is None:
             continue
-        kept.append(fields)
+        kept.append(values)
         lines.append(line)
-        size += 2 * sum(map(len, fields))  # a character is one to four bytes
+        size += 2 * sum(map(len, values))  # a character is one to four bytes
         if len(kept) >= options.batch_rows or size >= options.limits.batch_bytes:
-            yield numbered_rows(kept, lines)
+            yield numbered_rows(kept, lines, options.schema)
             kept, lines, size, valid = [], [], 0, 0
     if valid:
-        yield numbered_rows(kept, lines)
+        yield numbered_rows(kept, lines, options.schema)
 
 
-def numbered_rows(fields: list[tuple[str, ...]], lines: list[int]) -> NumberedRows:
-    """Checked fields as Arrow rows."""
-    columns = zip(*fields, strict=True) if fields else [()] * len(SCHEMA)
+def numbered_rows(values: list[tuple[str, ...]], lines: list[int], schema: pa.Schema = SCHEMA) -> NumberedRows:
+    """Checked values as Arrow rows."""
+    columns = zip(*values, strict=True) if values else [()] * len(schema)
     arrays = [pa.array(column, pa.string()) for column in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA), np.array(lines, np.int64)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema), np.array(lines, np.int64)
+
+
+def add_empty_fields(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of ``SCHEMA_WITH_FIELDS``; the fields are empty where there are none."""
+    if FIELDS in rows.schema.names:
+        return rows
+    return rows.append_column(SCHEMA_WITH_FIELDS.field(FIELDS), pa.array([NO_FIELDS] * rows.num_rows, pa.string()))
 
 
 def with_canonical_codes(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -122,12 +157,13 @@ def with_canonical_codes(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.set_column(1, SCHEMA.field("lang"), pa.array(codes, pa.string()).take(langs.indices))
 
 
-def _check_record(record: Record, langs: Collection[str] | None, unit: str) -> tuple[str, ...] | None:
-    """The five fields of a record, or None if its language is not wanted."""
+def _check_record(record: Record, options: ReadOptions, unit: str) -> tuple[str, ...] | None:
+    """The values of a record, or None if its language is not wanted."""
     lang = canonical_code(_check_field(record, "lang", unit))
-    if langs is not None and lang not in langs:
+    if options.langs is not None and lang not in options.langs:
         return None
-    return tuple(lang if name == "lang" else _check_field(record, name, unit) for name in SCHEMA.names)
+    values = tuple(lang if name == "lang" else _check_field(record, name, unit) for name in SCHEMA.names)
+    return (*values, fields_text(record.get(FIELDS))) if options.fields else values
 
 
 def _check_field(record: Record, name: str, unit: str) -> str:
@@ -143,4 +179,12 @@ def _check_field(record: Record, name: str, unit: str) -> str:
     text = check_text(value, f"field '{name}'")
     if name in REQUIRED_COLUMNS and not text.strip():
         raise RecordError("empty field", f"field '{name}' is empty; {needs}")
+    if name in KEY_COLUMNS and has_control_character(text):
+        explanation = f"field '{name}' is {quoted(text)}, which has a control character; remove it"
+        raise RecordError(CONTROL_CHARACTER, explanation)
     return text
+
+
+def has_control_character(key: str) -> bool:
+    """Whether a concept or language code has a control character, such as a line break or NUL."""
+    return any(unicodedata.category(character) == "Cc" for character in key)

@@ -3,7 +3,7 @@
 Arrow checks whole blocks at once. A block in which it finds an error is read again row by row, to find that row.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,14 +20,15 @@ from cr5.corpus.documents import (
     SCHEMA,
     NumberedRows,
     ReadOptions,
+    add_empty_fields,
     batch_records,
     numbered_rows,
     with_canonical_codes,
 )
+from cr5.corpus.fields import FIELDS
 from cr5.corpus.languages import canonical_code
 from cr5.corpus.tables import (
     ErrorReporter,
-    NumberedRecords,
     Record,
     RecordError,
     csv_records,
@@ -67,8 +68,9 @@ def describe_unknown_suffix(name: str) -> str:
 def read_jsonl(stream: IO[bytes], report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
     """One JSON object per line."""
     for first, block in line_blocks(stream, report, options.batch_rows, options.limits):
-        rows = _parse_block(block)
-        checked = None if rows is None else check_rows(rows, first, options.langs)
+        has_fields = options.fields and b'"fields"' in block  # which Arrow cannot read, whatever they are
+        rows = None if has_fields else _parse_block(block)
+        checked = None if rows is None else check_rows(rows, first, options)
         if checked is not None:
             yield checked
         else:
@@ -138,24 +140,32 @@ def check_columns(names: Sequence[str], *, remedy: str = "") -> str | None:
 _check_file_columns = partial(check_columns, remedy=", and cr5 corpus table converts a table with other columns")
 
 
-def check_rows(rows: pa.RecordBatch, first: int, langs: Collection[str] | None) -> NumberedRows | None:
-    """The same result as ``batch_records``, for rows of valid UTF-8; None if that would report an error."""
-    lines = np.arange(first, first + rows.num_rows, dtype=np.int64)
-    if _has_blanks(rows["lang"]):
+def check_rows(rows: pa.RecordBatch, first: int, options: ReadOptions) -> NumberedRows | None:
+    """The same result as ``batch_records``, for rows of valid UTF-8; None if that would report an error.
+
+    The rows have no fields.
+    """
+    langs, lines = options.langs, np.arange(first, first + rows.num_rows, dtype=np.int64)
+    if _has_blanks(rows["lang"]) or _has_control_characters(rows["lang"]):
         return None
     rows = with_canonical_codes(rows)
     if langs is not None:
         chosen = pc.is_in(rows["lang"], pa.array(list(langs), pa.string()))
         rows, lines = rows.filter(chosen), lines[chosen.to_numpy(zero_copy_only=False)]
-    if _has_blanks(rows["concept"]) or _has_blanks(rows["text"]):
+    if _has_blanks(rows["concept"]) or _has_control_characters(rows["concept"]) or _has_blanks(rows["text"]):
         return None
     columns = [rows[name] if name in REQUIRED_COLUMNS else rows[name].fill_null("") for name in SCHEMA.names]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA), lines
+    checked = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    return add_empty_fields(checked) if options.fields else checked, lines
 
 
 def _has_blanks(column: pa.StringArray) -> bool:
     """Whether any value is null, empty or white space."""
     return bool(column.null_count or pc.any(pc.or_(pc.equal(column, ""), pc.utf8_is_space(column))).as_py())
+
+
+def _has_control_characters(column: pa.StringArray) -> bool:
+    return bool(pc.any(pc.match_substring_regex(column, r"\p{Cc}")).as_py())
 
 
 # Parquet
@@ -181,9 +191,11 @@ def read_parquet(stream: Any, report: ErrorReporter, options: ReadOptions) -> It
             code and code.strip() and canonical_code(code) not in options.langs for code in codes
         )
 
+    if options.fields and FIELDS in file.schema_arrow.names:
+        names.append(FIELDS)
     for first, batch in parquet_batches(file, names, options.batch_rows, options.limits, is_unwanted):
         if batch is None:
-            yield numbered_rows([], [])
+            yield numbered_rows([], [], options.schema)
         else:
             yield from _check_parquet(batch, first, report, options)
 
@@ -203,23 +215,37 @@ def _check_parquet(
         batch[name].cast(pa.string()) if name in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
         for name in SCHEMA.names
     ]
-    rows = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    rows, fields = pa.RecordBatch.from_arrays(columns, schema=SCHEMA), None
+    if FIELDS in batch.schema.names:
+        fields = field_values(batch[FIELDS])
     checked = None
     with suppress(pa.ArrowInvalid):  # Parquet does not enforce that strings are UTF-8
         rows.validate(full=True)
-        checked = check_rows(rows, first, options.langs)
+        checked = None if fields else check_rows(rows, first, options)
     if checked is not None:
         yield checked
     else:
         records = _decoded_records(rows, first, report)
+        if fields:
+            records = ((number, record | {FIELDS: fields[number - first]}) for number, record in records)
         yield from batch_records(records, report, "row", options)
 
 
-def _decoded_records(rows: pa.RecordBatch, first: int, report: ErrorReporter) -> NumberedRecords:
+def field_values(column: pa.Array) -> list[object]:
+    """The fields of documents in a column of JSON texts, maps or structs; nulls of a struct are missing fields."""
+    values = column.to_pylist(maps_as_pydicts="strict")
+    if not pa.types.is_struct(column.type):
+        return list(values)
+    return [None if row is None else {k: v for k, v in row.items() if v is not None} for row in values]
+
+
+def _decoded_records(
+    rows: pa.RecordBatch, first: int, report: ErrorReporter
+) -> Iterator[tuple[int, dict[str, object]]]:
     columns = [column.cast(pa.binary()).to_pylist() for column in rows.columns]
     for number, cells in enumerate(zip(*columns, strict=True), first):
         try:
-            record = {
+            record: dict[str, object] = {
                 name: cell if cell is None else cell.decode() for name, cell in zip(SCHEMA.names, cells, strict=True)
             }
         except UnicodeDecodeError as error:

@@ -1,6 +1,6 @@
 """Language identification: which language a text is in, and whether that contradicts the declared one.
 
-The model is ``py3langid``, which needs no network. It judges up to three windows of a text.
+The model is ``py3langid``, which needs no network. It judges up to three excerpts of a text.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ __all__ = [
 ]
 
 UNKNOWN = "und"  # BCP 47 for "undetermined"
-MIN_FOREIGN_PROBABILITY = 0.9  # of the other language, in every window of a foreign text
-MIN_FOREIGN_LETTERS = 60  # in the windows of a foreign text; fewer are a heading or a list of names
-WINDOWS, WINDOW_SIZE = 3, 300  # the size limits both the characters and the bytes of UTF-8
+MIN_FOREIGN_PROBABILITY = 0.9  # of the other language, in every excerpt of a foreign text
+MIN_FOREIGN_LETTERS = 60  # in the excerpts of a foreign text; fewer are a heading or a list of names
+EXCERPTS, EXCERPT_SIZE = 3, 300  # the size limits both the characters and the bytes of UTF-8
 FEW_TEXTS = 8  # are classified one by one, which takes less time for so few
 
 # Languages that the identifier confuses, or that it does not know and assigns to the others of their group.
@@ -55,55 +55,55 @@ class Guess(NamedTuple):
 
 
 def guess(text: str) -> Guess:
-    """The most probable language of a text, judged by three windows of it; "und" for a text without letters.
+    """The most probable language of a text, judged by three excerpts of it; "und" for a text without letters.
 
-    ``confidence`` is the probability that the identifier gives the language, averaged over the windows, with zero
-    for a window that looks like another language, so it is low for a text in several languages. It is a cautious
+    ``confidence`` is the probability that the identifier gives the language, averaged over the excerpts, with zero
+    for an excerpt that looks like another language, so it is low for a text in several languages. It is a cautious
     estimate: of single sentences with a confidence of 0.3, 0.5 and 0.7, about 60, 80 and 97 % are right, and of those
     above 0.8 nearly all.
     """
-    windows = _windows(text)
-    votes: dict[str, float] = {}
-    for window in windows:
-        lang, probability = _classify(window)
-        votes[lang] = votes.get(lang, 0.0) + probability
-    if not votes:
+    excerpts = _excerpts(text)
+    probabilities: dict[str, float] = {}
+    for excerpt in excerpts:
+        lang, probability = _classify(excerpt)
+        probabilities[lang] = probabilities.get(lang, 0.0) + probability
+    if not probabilities:
         return Guess(UNKNOWN, 0.0)
-    lang = max(votes, key=votes.__getitem__)
-    return Guess(lang, votes[lang] / len(windows))
+    lang = max(probabilities, key=probabilities.__getitem__)
+    return Guess(lang, probabilities[lang] / len(excerpts))
 
 
 def find_foreign_language(text: str, declared: str) -> Guess | None:
     """The language of a text if it is evidently not the declared one (a normalised code); else None.
 
-    It is evident if every window shows the same language, together with those similar to it, with a probability of
+    It is evident if every excerpt shows the same language, together with those similar to it, with a probability of
     ``MIN_FOREIGN_PROBABILITY`` or more; ``confidence`` is the average. Similar languages (da and nb, hr and sr, gl and
     pt) never contradict each other, and a language that the identifier does not know is contradicted only by another
-    script. A text in its declared language costs one window.
+    script. A text in its declared language costs one excerpt.
     """
-    windows = _windows(text)
-    votes: list[Guess] = []
-    for window in windows:
-        vote = _classify(window)
-        if not _contradicts(vote.lang, declared):
+    excerpts = _excerpts(text)
+    guesses: list[Guess] = []
+    for excerpt in excerpts:
+        guessed = _classify(excerpt)
+        if not _contradicts(guessed.lang, declared):
             return None
-        if vote.confidence < MIN_FOREIGN_PROBABILITY:
-            vote = _sum_over_similar(window, vote.lang)
-        votes.append(vote)
-        if vote.confidence < MIN_FOREIGN_PROBABILITY or vote.lang not in _similar(votes[0].lang):
+        if guessed.confidence < MIN_FOREIGN_PROBABILITY:
+            guessed = _sum_over_similar(excerpt, guessed.lang)
+        guesses.append(guessed)
+        if guessed.confidence < MIN_FOREIGN_PROBABILITY or guessed.lang not in _similar(guesses[0].lang):
             return None
-    if sum(map(str.isalpha, "".join(windows))) < MIN_FOREIGN_LETTERS:
+    if sum(map(str.isalpha, "".join(excerpts))) < MIN_FOREIGN_LETTERS:
         return None
-    most_confident = max(votes, key=lambda vote: vote.confidence)
-    return Guess(most_confident.lang, sum(vote.confidence for vote in votes) / len(votes))
+    most_confident = max(guesses, key=lambda guessed: guessed.confidence)
+    return Guess(most_confident.lang, sum(guessed.confidence for guessed in guesses) / len(guesses))
 
 
 def identify(texts: Sequence[str]) -> Array:
     """Texts x ``identified_languages``: the probability of each, from the beginning of a text; every row sums to 1."""
-    windows, labels = [_bytes(text[:WINDOW_SIZE]) for text in texts], _classifier().labels
+    excerpts, labels = [_bytes(text[:EXCERPT_SIZE]) for text in texts], _classifier().labels
     if len(texts) > FEW_TEXTS:
-        return _classifier().probabilities(windows)
-    ranked = [dict(_identifier().rank(window)) for window in windows]
+        return _classifier().probabilities(excerpts)
+    ranked = [dict(_identifier().rank(excerpt)) for excerpt in excerpts]
     return np.array([[shares[label] for label in labels] for shares in ranked]).reshape(len(texts), len(labels))
 
 
@@ -112,29 +112,29 @@ def identified_languages() -> list[str]:
     return [_code(label) for label in _classifier().labels]
 
 
-def _windows(text: str) -> list[str]:
+def _excerpts(text: str) -> list[str]:
     """Up to three evenly spaced parts of a text, those with letters."""
     text = text.strip()
-    count = min(WINDOWS, -(-len(text) // WINDOW_SIZE))
-    last = max(len(text) - WINDOW_SIZE, 0)
+    count = min(EXCERPTS, -(-len(text) // EXCERPT_SIZE))
+    last = max(len(text) - EXCERPT_SIZE, 0)
     starts = [last * i // max(count - 1, 1) for i in range(count)]
-    windows = [text[start : start + WINDOW_SIZE] for start in starts]
-    return [window for window in windows if any(map(str.isalpha, window))]
+    excerpts = [text[start : start + EXCERPT_SIZE] for start in starts]
+    return [excerpt for excerpt in excerpts if any(map(str.isalpha, excerpt))]
 
 
-def _classify(window: str) -> Guess:
-    label, probability = _identifier().classify(_bytes(window))
+def _classify(excerpt: str) -> Guess:
+    label, probability = _identifier().classify(_bytes(excerpt))
     return Guess(_code(label), probability)
 
 
-def _sum_over_similar(window: str, lang: str) -> Guess:
-    """The probability that a window is in a language or in one similar to it."""
+def _sum_over_similar(excerpt: str, lang: str) -> Guess:
+    """The probability that an excerpt is in a language or in one similar to it."""
     similar = _similar(lang)
-    return Guess(lang, sum(share for label, share in _identifier().rank(_bytes(window)) if _code(label) in similar))
+    return Guess(lang, sum(share for label, share in _identifier().rank(_bytes(excerpt)) if _code(label) in similar))
 
 
-def _bytes(window: str) -> bytes:
-    return window.encode("utf-8", "replace")[:WINDOW_SIZE]
+def _bytes(excerpt: str) -> bytes:
+    return excerpt.encode("utf-8", "replace")[:EXCERPT_SIZE]
 
 
 @cache

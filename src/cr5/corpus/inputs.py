@@ -1,4 +1,4 @@
-"""What users have: documents in any container -> batches of documents.
+"""Documents that a user passes, in any container -> batches of documents.
 
 A table that offers Arrow (of pandas, polars, DuckDB, Hugging Face, pyarrow) is checked column by column. Where that
 finds an error, and for everything else, documents are checked one by one, to name the position and the value.
@@ -23,11 +23,13 @@ from cr5.corpus.documents import (
     Document,
     NumberedRows,
     ReadOptions,
+    add_empty_fields,
     batch_records,
     location,
     with_canonical_codes,
 )
-from cr5.corpus.formats import check_columns, check_rows, is_accepted_type
+from cr5.corpus.fields import FIELDS
+from cr5.corpus.formats import check_columns, check_rows, field_values, is_accepted_type
 from cr5.corpus.languages import canonical_code, language_columns
 from cr5.corpus.reading import CorpusReader, MissingPathError, read_batches
 from cr5.corpus.skipped import OnError, Skipped
@@ -58,6 +60,7 @@ def in_batches(
     langs: Collection[str] | None = None,
     on_error: OnError = "raise",
     skipped: Skipped | None = None,
+    fields: bool = False,
 ) -> Iterator[Batch]:
     """Documents of any kind in batches of at most ``batch_rows``, only those in ``langs``; batches keep their size.
 
@@ -66,15 +69,17 @@ def in_batches(
     text, optionally title and url (a DataFrame of pandas or polars, an Arrow table, record batch or reader, a dataset
     of Hugging Face); or an iterable of ``Document``, of dicts with these keys, of tuples (concept, lang, text), of
     tables, or of batches. With ``on_error="skip"``, documents that cannot be used are left out and counted in
-    ``skipped``.
+    ``skipped``. With ``fields``, the column or key of that name is read as well, and the rows of all batches have it:
+    objects, or their JSON texts.
     """
     wanted = None if langs is None else frozenset(map(canonical_code, one_or_several(langs)))
-    options = ReadOptions(wanted, on_error, batch_rows)
+    options = ReadOptions(wanted, on_error, batch_rows, fields=fields)
     if isinstance(documents, CorpusReader):
-        return documents
+        return documents.with_fields() if fields else documents
     if (paths := _paths(documents)) is not None:
         try:
-            return read_batches(paths, langs=langs, on_error=on_error, skipped=skipped, batch_rows=batch_rows)
+            reader = read_batches(paths, langs=langs, on_error=on_error, skipped=skipped, batch_rows=batch_rows)
+            return reader.with_fields() if fields else reader
         except MissingPathError as error:
             if isinstance(documents, str | PathLike):
                 raise
@@ -106,7 +111,8 @@ def _convert(documents: Any, options: ReadOptions, skipped: Skipped | None) -> I
     everything = chain([first], iterator)
     if isinstance(first, Batch):
         for batch in everything:
-            yield batch._replace(rows=with_canonical_codes(batch.rows))
+            rows = with_canonical_codes(batch.rows)
+            yield batch._replace(rows=add_empty_fields(rows) if options.fields else rows.select(SCHEMA.names))
         return
     source = ROWS if is_table(first) else DOCUMENTS
     errors = Skipped()
@@ -122,7 +128,7 @@ def _convert(documents: Any, options: ReadOptions, skipped: Skipped | None) -> I
     if source == ROWS:
         batches = _check_tables(everything, report, options)
     else:
-        batches = batch_records(_records(enumerate(everything, 1), report), report, "document", options)
+        batches = batch_records(_records(enumerate(everything, 1), report, options), report, "document", options)
     any_valid = False
     for rows, lines in batches:
         any_valid = True
@@ -131,18 +137,18 @@ def _convert(documents: Any, options: ReadOptions, skipped: Skipped | None) -> I
         raise CorpusError(f"no document can be used: all {errors.total:,} have errors; the first: {errors.first}")
 
 
-def _records(items: Iterable[tuple[int, Any]], report: ErrorReporter) -> NumberedRecords:
-    """Numbered documents as records whose values are strings, or None where they are missing."""
+def _records(items: Iterable[tuple[int, Any]], report: ErrorReporter, options: ReadOptions) -> NumberedRecords:
+    """Numbered documents as records whose values are strings, or None where they are missing; fields stay as given."""
     for number, item in items:
         try:
-            yield number, _record(item)
+            yield number, _record(item, options.schema.names)
         except RecordError as error:
             report(number, error.reason, str(error))
 
 
-def _record(item: Any) -> Record:
+def _record(item: Any, names: Sequence[str]) -> Record:
     if isinstance(item, Document):
-        given: Record = {name: getattr(item, name) for name in SCHEMA.names}
+        given: Record = {name: getattr(item, name) for name in names}
     elif isinstance(item, Mapping):
         given = item
     elif hasattr(item, "_asdict"):  # a named tuple
@@ -152,13 +158,13 @@ def _record(item: Any) -> Record:
             raise RecordError("wrong type", f"a {type(item).__name__} of {len(item)}; give (concept, lang, text)")
         given = dict(zip(SCHEMA.names, item, strict=False))
     elif hasattr(item, "concept"):
-        given = {name: getattr(item, name, None) for name in SCHEMA.names}
+        given = {name: getattr(item, name, None) for name in names}
     else:
         raise RecordError("wrong type", f"{describe(item)}; give {_KINDS}")
     if missing := [f"'{name}'" for name in REQUIRED_COLUMNS if name not in given]:
         found = ", ".join(map(str, given))
         raise RecordError("missing field", f"no field {' or '.join(missing)}, only {found}; {_NEEDS}")
-    return {name: _value(given[name], name) for name in SCHEMA.names if name in given}
+    return {name: given[name] if name == FIELDS else _value(given[name], name) for name in names if name in given}
 
 
 def _value(value: object, name: str) -> object:
@@ -213,7 +219,7 @@ def _parts(table: Any, options: ReadOptions) -> Iterator[Any]:
     names = _column_names(table)
     if problem := check_columns(names, remedy=_column_remedy(table, names)):
         raise CorpusError(f"{type(table).__name__}: {problem}")
-    wanted = [name for name in SCHEMA.names if name in names]
+    wanted = [name for name in options.schema.names if name in names]
     if hasattr(table, "iloc"):  # pandas
         for begin in range(0, len(table), options.batch_rows):
             yield table.iloc[begin : begin + options.batch_rows][wanted]
@@ -252,14 +258,15 @@ def _arrow_batches(table: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
     elif hasattr(table, "to_arrow"):
         yield from table.to_arrow().to_batches()
     else:
-        raise Cr5TypeError(f"{describe(table)} offers no Arrow; give {_KINDS}")
+        raise Cr5TypeError(f"{describe(table)} cannot be converted to Arrow; give {_KINDS}")
 
 
 def _check_part(part: Any, first: int, report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
     checked = None
+    has_fields = FIELDS in (part.schema.names if isinstance(part, pa.RecordBatch) else part.columns)
     with suppress(pa.ArrowException, UnicodeEncodeError):  # values of several types, lone surrogates
         batch = part if isinstance(part, pa.RecordBatch) else _from_pandas(part)
-        if all(is_accepted_type(field.type, field.name) for field in batch.schema):
+        if not has_fields and all(is_accepted_type(field.type, field.name) for field in batch.schema):
             names = batch.schema.names
             columns = [
                 _as_strings(batch[name]) if name in names else pa.nulls(batch.num_rows, pa.string())
@@ -267,11 +274,11 @@ def _check_part(part: Any, first: int, report: ErrorReporter, options: ReadOptio
             ]
             rows = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
             rows.validate(full=True)
-            checked = check_rows(rows, first, options.langs)
+            checked = check_rows(rows, first, options)
     if checked is not None:
         yield checked
     else:
-        records = _records(enumerate(_row_records(part), first), report)
+        records = _records(enumerate(_row_records(part), first), report, options)
         yield from batch_records(records, report, "document", options)
 
 
@@ -291,7 +298,9 @@ def _row_records(part: Any) -> Iterator[Record]:
     if not isinstance(part, pa.RecordBatch):
         columns = {name: list(part[name]) for name in part.columns}
     else:
-        columns = {name: _cells(part[name]) for name in part.schema.names}
+        columns = {
+            name: field_values(part[name]) if name == FIELDS else _cells(part[name]) for name in part.schema.names
+        }
     for cells in zip(*columns.values(), strict=True):
         yield dict(zip(columns, cells, strict=True))
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -63,9 +64,9 @@ def read(
     skipped: Skipped | None = None,
     batch_rows: int = 4000,
 ) -> Iterator[Document]:
-    """The documents of ``read_batches``, one by one."""
+    """The documents of ``read_batches``, one by one, with their fields."""
     reader = read_batches(paths, langs=langs, on_error=on_error, skipped=skipped, batch_rows=batch_rows)
-    return chain.from_iterable(batch.documents() for batch in reader)
+    return chain.from_iterable(batch.documents() for batch in reader.with_fields())
 
 
 class CorpusReader(Iterator[Batch]):
@@ -78,10 +79,21 @@ class CorpusReader(Iterator[Batch]):
         self, sources: list[str], options: ReadOptions, skipped: Skipped | None, ignored: Sequence[str] = ()
     ) -> None:
         self.sources, self.skipped, self.ignored, self._options = sources, skipped, ignored, options
-        self._batches = self._read_sources()
+        self._batches, self._has_begun = self._read_sources(), False
 
     def __next__(self) -> Batch:
+        self._has_begun = True
         return next(self._batches)
+
+    def with_fields(self) -> "CorpusReader":
+        """A reader of the same files whose batches have the fields of documents as well."""
+        if self._options.fields:
+            return self
+        if self._has_begun:
+            raise CorpusError(
+                "some batches have been read already, without the fields of documents; read the files again"
+            )
+        return CorpusReader(self.sources, replace(self._options, fields=True), self.skipped, self.ignored)
 
     def shards(self) -> list["FileShard"]:
         """Parts of the files, for workers that can open them; together they hold every batch once."""

@@ -82,6 +82,11 @@ def check_text(value: object, name: str) -> str:
     if not isinstance(value, str):
         type_name = _TYPE_NAMES.get(type(value), f"a {type(value).__name__}")
         raise RecordError("wrong type", f"{name} is {type_name}, not a string; write it as a string")
+    return check_unicode(value, name)
+
+
+def check_unicode(value: str, name: str) -> str:
+    """The value of the field or column ``name`` if UTF-8 can encode it."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -175,7 +180,7 @@ def csv_records(
 ) -> NumberedRecords:
     """The rows of a CSV file, quoted as in RFC 4180, under a header that names the columns.
 
-    Between tabs, quotes are text where the lines have all columns only so, because many TSV files know no quoting.
+    Many TSV files do not use quoting: with tabs, quotes are literal in a line that has all columns only if read so.
 
     Columns are separated by the comma, semicolon, tab or bar that makes the most columns of the header; if several do,
     by ``delimiter``. ``check_header`` explains what is wrong with the header, or returns None; a file with a bad header
@@ -256,7 +261,8 @@ def _find_delimiter(lines: Iterator[str], default: str) -> tuple[str, Iterator[s
 def _escape_literal_quotes(lines: Iterator[str]) -> Iterator[str]:
     """The lines of a TSV file, those whose quotes are text rewritten as RFC 4180 has it.
 
-    A quoted header says that the file uses quoting. Otherwise quotes are text in a line that has all columns only so.
+    A quoted header means that the file uses quoting. Otherwise quotes are literal in a line that has all columns only
+    if they are read as text.
     A quoted field may go on over further lines, but not if each of these lines has all columns on its own.
     """
     header = ""

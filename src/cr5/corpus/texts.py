@@ -1,4 +1,4 @@
-"""What users have: texts in any container -> a list of strings."""
+"""Texts that a user passes, in any container -> a list of strings."""
 
 import math
 from collections.abc import Iterable, Mapping, Set
@@ -68,6 +68,9 @@ def one_or_several(names: str | Iterable[Item]) -> list[str | Item]:
 
 def positions(values: Iterable[Item]) -> dict[Item, Ints]:
     """For each different value, where it stands."""
+    values = list(values)
+    if len(set(values)) == 1:  # the usual case, which should cost little
+        return {values[0]: np.arange(len(values))}
     found: dict[Item, list[int]] = {}
     for i, value in enumerate(values):
         found.setdefault(value, []).append(i)

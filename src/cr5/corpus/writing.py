@@ -2,16 +2,19 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA
+from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA, SCHEMA_WITH_FIELDS
+from cr5.corpus.fields import FIELDS, NO_FIELDS, parse_fields
 from cr5.corpus.formats import describe_unknown_suffix, split_format
 from cr5.corpus.inputs import Documents, in_batches
 from cr5.errors import CorpusError
@@ -26,7 +29,7 @@ def write(path: str | Path, documents: Documents) -> int:
 
     The file appears under its name when it is complete and on disk. Returns the number of documents.
     """
-    rows = (batch.rows for batch in in_batches(documents))
+    rows = (batch.rows for batch in in_batches(documents, fields=True))
     if str(path) == "-":
         count = write_jsonl(sys.stdout.buffer, rows)
         sys.stdout.buffer.flush()
@@ -44,7 +47,7 @@ def write(path: str | Path, documents: Documents) -> int:
 
 
 def write_jsonl(stream: IO[bytes], batches: Iterable[pa.RecordBatch]) -> int:
-    """One object per line; an empty title or url is left out."""
+    """One object per line; an empty title or url, and empty fields, are left out."""
     count = 0
     for batch in batches:
         lines = [json.dumps(_without_empty_fields(record), ensure_ascii=False) + "\n" for record in batch.to_pylist()]
@@ -53,16 +56,39 @@ def write_jsonl(stream: IO[bytes], batches: Iterable[pa.RecordBatch]) -> int:
     return count
 
 
-def _without_empty_fields(record: dict[str, str]) -> dict[str, str]:
+def _without_empty_fields(record: dict[str, Any]) -> dict[str, Any]:
+    if FIELDS in record:
+        record = record | {FIELDS: parse_fields(record[FIELDS])}
     return {name: value for name, value in record.items() if value or name in REQUIRED_COLUMNS}
+
+
+def _with_schema(batches: Iterable[pa.RecordBatch]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The columns of a table file, and its rows: with fields if the first batch has some, otherwise without."""
+    iterator = iter(batches)
+    first = list(islice(iterator, 1))
+    schema = SCHEMA_WITH_FIELDS if any(map(_has_fields, first)) else SCHEMA
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for batch in chain(first, iterator):
+            if schema is SCHEMA and _has_fields(batch):
+                problem = "the first documents have no fields, and later ones do"
+                raise CorpusError(f"{problem}; put one with fields first, or write JSONL")
+            yield batch.select(schema.names)
+
+    return schema, rows()
+
+
+def _has_fields(batch: pa.RecordBatch) -> bool:
+    return FIELDS in batch.schema.names and bool(pc.any(pc.not_equal(batch[FIELDS], NO_FIELDS)).as_py())
 
 
 def write_csv(stream: IO[bytes], batches: Iterable[pa.RecordBatch], *, delimiter: str = ",") -> int:
     """A header and one row per document, every field in quotes."""
     count = 0
     options = pyarrow.csv.WriteOptions(delimiter=delimiter)
-    with pyarrow.csv.CSVWriter(stream, SCHEMA, write_options=options) as writer:
-        for batch in batches:
+    schema, rows = _with_schema(batches)
+    with pyarrow.csv.CSVWriter(stream, schema, write_options=options) as writer:
+        for batch in rows:
             writer.write_batch(batch)
             count += batch.num_rows
     return count
@@ -72,8 +98,9 @@ def write_parquet(stream: IO[bytes], batches: Iterable[pa.RecordBatch], row_grou
     """Row groups of about ``row_group_bytes``, compressed with Zstandard."""
     count = size = 0
     pending: list[pa.RecordBatch] = []
-    with pq.ParquetWriter(stream, SCHEMA, compression="zstd") as writer:
-        for batch in batches:
+    schema, rows = _with_schema(batches)
+    with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+        for batch in rows:
             pending.append(batch)
             count, size = count + batch.num_rows, size + batch.nbytes
             if size >= row_group_bytes:

@@ -1,6 +1,7 @@
 """Evaluation: how well texts find their counterparts in other languages, beside baselines.
 
-``documents``, ``sentences`` and ``words`` run an evaluation and return a ``Run``; ``compare`` compares two.
+``documents``, ``sentences`` and ``words`` run an evaluation and return a ``Run``; ``compare`` compares two. ``search``
+measures the search in an index and returns a ``SearchRun``.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is imported when it is first used
     from cr5.evaluate.api import documents, held_out_texts, sentences, words
     from cr5.evaluate.comparison import Comparison, compare
+    from cr5.evaluate.known_items.api import search
+    from cr5.evaluate.known_items.runs import SearchRun
     from cr5.evaluate.report.files import write_reports
     from cr5.evaluate.runs import FailedSystem, Run, Score, load_run, save_run
     from cr5.evaluate.splits import Split
@@ -20,6 +23,7 @@ _MODULES = {
     "FailedSystem": "runs",
     "Run": "runs",
     "Score": "runs",
+    "SearchRun": "known_items.runs",
     "Space": "systems.space",
     "Split": "splits",
     "System": "systems.space",
@@ -29,6 +33,7 @@ _MODULES = {
     "held_out_texts": "api",
     "load_run": "runs",
     "save_run": "runs",
+    "search": "known_items.api",
     "sentences": "api",
     "words": "api",
     "write_reports": "report.files",
@@ -40,6 +45,7 @@ __all__ = [
     "FailedSystem",
     "Run",
     "Score",
+    "SearchRun",
     "Space",
     "Split",
     "System",
@@ -49,6 +55,7 @@ __all__ = [
     "held_out_texts",
     "load_run",
     "save_run",
+    "search",
     "sentences",
     "words",
     "write_reports",

@@ -1,4 +1,4 @@
-"""Aligned sentences of two languages: from line-aligned files, or from the columns of a Parquet file."""
+"""Aligned sentences in two languages: from line-aligned files, or from the columns of a Parquet file."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ _FORMATS = "name two files NAME.en and NAME.it, or give Parquet with a column fo
 
 @dataclass(frozen=True)
 class AlignedSentences:
-    """Sentences of two languages, as many of each; ``empty`` pairs were left out because one side was empty."""
+    """Sentences in two languages, as many of each; ``empty`` pairs were left out because one side was empty."""
 
     langs: tuple[str, str]
     texts: tuple[list[str], list[str]]
@@ -59,7 +59,7 @@ def read_aligned(paths: Sequence[str | Path], langs: Sequence[str] | None = None
     pairs += [pair for group in groups for pair in _read_lines(group, is_wanted)]
     if not pairs:
         raise CorpusError(
-            f"no pair of the languages {', '.join(langs or [])} in these files, but "
+            f"these files have no pair of the languages {', '.join(langs or [])}, only "
             f"{', '.join(dict.fromkeys(available))}; change `langs`"
         )
     return pairs
@@ -132,7 +132,7 @@ def _read_columns(path: Path, is_wanted: _IsWanted) -> Iterator[AlignedSentences
 
 def _without_empty(langs: tuple[str, str], pairs: Sequence[tuple[str, str]], source: str) -> AlignedSentences:
     if not pairs:
-        raise CorpusError(f"{source}: empty, without a sentence; remove it")
+        raise CorpusError(f"{source}: the file has no sentences; remove it")
     kept = [pair for pair in pairs if all(pair)]
     if not kept:
         raise CorpusError(f"{source}: in each of its {len(pairs):,} lines {langs[0]} or {langs[1]} is empty; fill both")

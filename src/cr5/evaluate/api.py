@@ -83,8 +83,8 @@ def documents(
     corpus
         Documents in two or more languages, as ``Cr5.fit`` takes them.
     systems
-        What to train and measure: keys of ``cr5.evaluate.SYSTEMS`` ("cr5", "cr5-dense", "wsdm19", "chars", "floor",
-        "bm25", "lsi", "esa", "inverted", "words", "dictionary"), your own ``SystemEntry``, or "all".
+        What to train and measure: keys of ``cr5.evaluate.SYSTEMS`` ("cr5", "cr5-dense", "wsdm19", "chars", "lexicon",
+        "floor", "bm25", "lsi", "esa", "inverted", "words", "dictionary"), your own ``SystemEntry``, or "all".
     regimes
         What to train on. "joint": all languages together. "pairwise": the concepts that both languages of a pair
         have. "low-resource": ``low_resource`` of these. "transitive": the two languages share no training concept,
@@ -303,6 +303,9 @@ def words(
 ) -> Run:
     """Measure how well words find their translations among all words of the other language.
 
+    The model is measured as its lexicon compares words, by vectors and spelling ("cr5"), and by its vectors alone
+    ("cr5-dense").
+
     Parameters
     ----------
     model
@@ -329,7 +332,7 @@ def words(
         read_dictionary(path)  # fail early
     loaded = model if isinstance(model, Cr5) else Cr5.load(model)
     langs = sorted({lang for path in paths for lang in dictionary_languages(path)})
-    loaded_spaces = load_spaces(loaded, langs, train, entries, word_pairs, progress, with_views=False)
+    loaded_spaces = load_spaces(loaded, langs, train, entries, word_pairs, progress)
     run = evaluate_words(
         loaded_spaces.spaces,
         paths,
@@ -341,7 +344,7 @@ def words(
         progress=progress,
     )
     run.facts.update(loaded_spaces.facts)
-    return _finish(run, [SYSTEMS["cr5"], *entries], started, output)
+    return _finish(run, [SYSTEMS["cr5"], SYSTEMS["cr5-dense"], *entries], started, output)
 
 
 def _finish(

@@ -1,16 +1,15 @@
 """Bilingual dictionaries: pairs of words in text files whose names say which languages they are of."""
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5.corpus.file_names import find_pair
 from cr5.corpus.languages import canonical_code
 from cr5.errors import CorpusError, Cr5Error, reason
+from cr5.features.tokeniser import as_arrow, normalise_text
 
 WordPairs: TypeAlias = Sequence[tuple[str, str]]
 
@@ -19,7 +18,7 @@ def dictionary_languages(path: str | Path) -> tuple[str, str]:
     """The source and target language in a dictionary's file name: yacle.test.en-it.tsv -> ("en", "it")."""
     pair = find_pair(Path(path).name)
     if pair is None:
-        raise Cr5Error(f"{path}: the file name does not say which languages it is of; name it like en-it.tsv")
+        raise Cr5Error(f"{path}: the file name does not contain a language pair; name the file like en-it.tsv")
     return canonical_code(pair[0]), canonical_code(pair[1])
 
 
@@ -61,5 +60,4 @@ def read_dictionary(path: str | Path) -> list[tuple[str, str]]:
 
 
 def _lower(words: Sequence[str]) -> list[str]:
-    normalised = [unicodedata.normalize("NFKC", word).replace("\u00ad", "") for word in words]
-    return list(pc.utf8_lower(pa.array(normalised, pa.large_string())).to_pylist())
+    return list(pc.utf8_lower(as_arrow(list(map(normalise_text, words)))).to_pylist())

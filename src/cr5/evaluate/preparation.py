@@ -58,7 +58,7 @@ class SplitOptions:
 def path_list(paths: Paths) -> list[str | Path]:
     """One path or several as a list; raises Cr5TypeError for anything else, such as a table."""
     if not isinstance(paths, str | Path | Sequence | Iterator):
-        raise Cr5TypeError(f"paths of files are needed, not a {type(paths).__name__}; write it to a file first")
+        raise Cr5TypeError(f"a path or several are needed, not a {type(paths).__name__}; write it to a file first")
     return [paths] if isinstance(paths, str | Path) else list(paths)
 
 
@@ -175,7 +175,7 @@ class LoadedSpaces(NamedTuple):
     """The spaces of a model and of baselines trained beside it.
 
     ``details`` is what signatures say about the training of the baselines, ``failed`` those that could not be trained.
-    ``facts`` say how many documents of every language they were trained on, and why not on the others.
+    ``facts`` say how many documents in every language they were trained on, and why not on the others.
     """
 
     spaces: dict[str, Space]
@@ -191,21 +191,15 @@ def load_spaces(
     entries: Sequence[SystemEntry],
     dictionaries: Mapping[tuple[str, str], WordPairs],
     progress: ProgressCallback,
-    with_views: bool = True,
 ) -> LoadedSpaces:
-    """The spaces of a model, and those of baselines, which are trained on ``train``.
-
-    Without ``with_views``, the space of the model has its vectors alone, which are all that single words have.
-    """
+    """The spaces of a model, with all views and with its vectors alone, and those of baselines trained on ``train``."""
     known = [lang for lang in model.langs if find_language(lang, langs) is not None]
     if not known:
         raise Cr5Error(
             f"the model has none of the languages {', '.join(langs)}; its languages are {', '.join(model.langs)}"
         )
     dense = model_space(model, known)
-    spaces: dict[str, Space] = {"cr5": dense}
-    if with_views:
-        spaces = {"cr5": Cr5Views(dense, model.lexicon), "cr5-dense": dense}
+    spaces: dict[str, Space] = {"cr5": Cr5Views(dense, model.lexicon), "cr5-dense": dense}
     if train is None:
         return LoadedSpaces(spaces, {}, [], {})
     codes = [canonical_code(lang) for lang in known]

@@ -322,9 +322,9 @@ def load_run(path: str | Path) -> Run:
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise Cr5Error(f"{file} does not exist; name a folder that an evaluation wrote as its `output`") from None
+        raise Cr5Error(f"{file} does not exist; name a folder that an evaluation wrote") from None
     except (ValueError, IsADirectoryError):
-        raise Cr5Error(f"{file} is not a run; name a folder that an evaluation wrote as its `output`") from None
+        raise Cr5Error(f"{file} is not a run; name a folder that an evaluation wrote") from None
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         stored_format = values.get("format") if isinstance(values, dict) else None
         raise Cr5Error(f"{file} has the format {stored_format}, but this version reads format {FORMAT}; evaluate again")

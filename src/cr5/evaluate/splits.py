@@ -1,4 +1,4 @@
-"""A split: which concepts are queries, which are candidates, and which train. Drawn once, stored, and reused.
+"""A split: which concepts are queries, candidates or training concepts. It is drawn once, stored and reused.
 
 The concepts are shuffled once. Every second one may become a test query, the others validation queries. Each pair of
 languages takes the first concepts that both have, and each language takes the first that it has as candidates. A

@@ -22,7 +22,7 @@ TITLE_WIDTH = 60  # characters of a text that stand for a missing title
 
 @dataclass(frozen=True)
 class TokenisedTexts:
-    """Some documents of one language: their tokens in order, and the concept number and title of each."""
+    """Some documents in one language: their tokens in order, and the concept number and title of each."""
 
     tokens: Tokens
     concepts: Ints

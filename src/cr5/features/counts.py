@@ -1,7 +1,7 @@
 """Word counts: how often each word occurs in each document of a language."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from itertools import compress
@@ -15,6 +15,10 @@ from cr5.storage.scratch import ScratchArrays
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+FEW_TEXTS = 8
+SHORT_CHARACTERS = 2000  # of few texts together
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class WordCounts:
 
         is_used = np.zeros(len(self.words), bool)
         is_used[self.matrix.indices] = True
+        if is_used.all():
+            return self
         columns = np.cumsum(is_used, dtype=np.int32) - 1
         words = list(compress(self.words, is_used))
         arrays = self.matrix.data, columns[self.matrix.indices], self.matrix.indptr
@@ -61,8 +67,15 @@ def count_tokens(tokens: Tokens) -> WordCounts:
 
 
 def count_words(texts: "Sequence[str] | pa.StringArray", lang: str, tokeniser: Tokeniser) -> WordCounts:
-    """Tokenise texts of one language, and count the tokens of each word."""
+    """Tokenise texts in one language, and count the tokens of each word."""
+    if are_few_and_short(texts):
+        return count_tokens(Tokens.from_lists([tokeniser.words(text, lang) for text in texts]))
     return count_tokens(tokeniser(texts, lang))
+
+
+def are_few_and_short(texts: "Sequence[str] | pa.StringArray") -> bool:
+    """Whether texts are tokenised one by one, because calls for a whole batch take longer than the work."""
+    return isinstance(texts, list) and len(texts) <= FEW_TEXTS and sum(map(len, texts)) <= SHORT_CHARACTERS
 
 
 class WordCounter:
@@ -105,13 +118,25 @@ class WordCounter:
 
     def _collect_one(self) -> None:
         """Wait for the oldest batch and renumber its words."""
-        from scipy.sparse import csr_array
-
-        counts = self._pending.popleft().result()
-        columns = self._columns
-        renumbered = np.fromiter(
-            (columns.setdefault(word, len(columns)) for word in counts.words), np.int32, len(counts.words)
-        )
-        arrays = counts.matrix.data, renumbered[counts.matrix.indices], counts.matrix.indptr
-        part = csr_array(arrays, shape=(counts.matrix.shape[0], len(columns)), copy=False)
+        part = _renumbered(self._pending.popleft().result(), self._columns)
         self._parts.append(self.scratch.store_matrix(part))
+
+
+def stack_counts(parts: Iterable[WordCounts]) -> WordCounts:
+    """The counts of documents that were counted apart, one part after the other."""
+    columns: dict[str, int] = {}
+    matrices = [_renumbered(part, columns) for part in parts]
+    shape = sum(matrix.shape[0] for matrix in matrices), len(columns)
+    nonzeros = sum(matrix.nnz for matrix in matrices)
+    return WordCounts(list(columns), ScratchArrays().stack_rows(matrices, shape, nonzeros, np.int32, np.int32))
+
+
+def _renumbered(counts: WordCounts, columns: dict[str, int]) -> Sparse:
+    """The matrix of counts with the column of every word in ``columns``, to which new words are added."""
+    from scipy.sparse import csr_array
+
+    renumbered = np.fromiter(
+        (columns.setdefault(word, len(columns)) for word in counts.words), np.int32, len(counts.words)
+    )
+    arrays = counts.matrix.data, renumbered[counts.matrix.indices], counts.matrix.indptr
+    return csr_array(arrays, shape=(counts.matrix.shape[0], len(columns)), copy=False)

@@ -10,15 +10,14 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.corpus.identification import Guess, identified_languages, identify
 from cr5.corpus.languages import canonical_code, primary_subtag
-from cr5.features.counts import WordCounts, count_tokens
-from cr5.features.tokeniser import Tokeniser, Tokens
+from cr5.features.counts import WordCounts, count_words
+from cr5.features.tokeniser import Tokeniser
 
 ZIPF_SHIFT = 2.7  # Mandelbrot's: the word at rank i, from 0, has a probability of about 1 / (i + ZIPF_SHIFT)
 OOV_FACTOR = 10  # how many times less probable an unknown word is than the rarest word of any language
 OOV_NATS_PER_BYTE = 2.0  # the least cost of an unknown word: to most languages, a text without spaces is one long word
 IDENTIFIER_WEIGHT = 0.5  # of its log probabilities, which are not independent of those of the words
 MAX_CACHED_GUESSERS = 4  # sets of languages that guesses are made among
-FEW_TEXTS = 8  # are tokenised one by one, which takes less time for so few
 
 
 class GuessedTexts(NamedTuple):
@@ -93,7 +92,7 @@ class LanguageGuesser:
         scores = IDENTIFIER_WEIGHT * np.log(self._priors(texts))
         counts: dict[str, WordCounts] = {}
         for columns in self._columns.values():
-            counted = count_tokens(self._tokenise(texts, self.langs[columns[0]]))
+            counted = count_words(texts, self.langs[columns[0]], self.tokeniser)
             scores[:, columns] -= counted.matrix @ self._costs(counted.words)[:, columns]
             counts |= {self.langs[column]: counted for column in columns}
         posteriors = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -111,11 +110,6 @@ class LanguageGuesser:
         priors[:, is_known] = identified / (identified.sum(axis=1, keepdims=True) + 1e-12)
         priors += 1e-9
         return np.asarray(priors / priors.sum(axis=1, keepdims=True))
-
-    def _tokenise(self, texts: Sequence[str], lang: str) -> Tokens:
-        if len(texts) > FEW_TEXTS:
-            return self.tokeniser(texts, lang)
-        return Tokens.from_lists([self.tokeniser.words(text, lang) for text in texts])
 
     def _costs(self, words: Sequence[str]) -> Array:
         """Words x languages: the negative log probability of each word, and the cost of an unknown one."""

@@ -1,28 +1,23 @@
 """Subwords: character n-grams of words. Words of one stem share them, and so do words outside the vocabulary.
 
-The n-grams of a word are the different strings of 3 to 5 characters in "<word>": those of "go" are "<go", "go>" and
-"<go>". They are compared by 64-bit hashes, so that no Python code runs for each of them; that any two of a million
-n-grams have the same hash has a probability of 1 to 10^7.
+The n-grams of a word are the different strings of 3 to 5 characters in "<word>", see ``ngrams``.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cr5._typing import Array, Ints, Mask, Sparse
+from cr5._typing import Array, Ints, Sparse
+from cr5.features.ngrams import Ngrams, cut, hash_strings, is_first, occurrences
 
 if TYPE_CHECKING:
     from cr5.features.tfidf import Weighting
 
 SHORTEST, LONGEST = 3, 5  # characters of an n-gram
 _DECIMALS = 6  # of a document frequency, so that equal ones are equal in whatever order they were summed
-# Random odd numbers, one for each character: the hash is the sum of the products, modulo 2^64.
-_MULTIPLIERS = np.array(
-    [0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3], np.uint64
-)
 
 
 @dataclass(frozen=True)
@@ -38,11 +33,11 @@ class Subwords:
 
     def weigh(self, words: Sequence[str]) -> Sparse:
         """words x n-grams: the weight of every known n-gram of each word, in the order of the n-grams; float32."""
-        found = _ngrams(words)
+        found = cut(words, SHORTEST, LONGEST)
         hashes, columns = self._sorted_hashes
         place = np.minimum(np.searchsorted(hashes, found.hashes), len(hashes) - 1)
         known = np.flatnonzero(hashes[place] == found.hashes)
-        result = _occurrences(found.words[known], columns[place[known]], (len(words), len(self.ngrams)))
+        result = occurrences(found.words[known], columns[place[known]], (len(words), len(self.ngrams)))
         result.data = self.weights[result.indices]
         return result
 
@@ -66,7 +61,7 @@ class Subwords:
     @cached_property
     def _sorted_hashes(self) -> tuple[Ints, Ints]:
         """The hashes of the n-grams in ascending order, and the column of each."""
-        hashes = _hashes(self.ngrams)
+        hashes = hash_strings(self.ngrams)
         order = np.argsort(hashes)
         return hashes[order], order.astype(np.int32)
 
@@ -80,21 +75,21 @@ def make_subwords(
     independently: n (1 - prod(1 - df / n)) over the words that contain it. With the scale s, the squared weights of
     n-grams in all documents add up to ``subword_weight`` times those of words.
     """
-    found = _ngrams(words)
+    found = cut(words, SHORTEST, LONGEST)
     order = np.argsort(found.hashes)  # np.unique takes ten times as long
-    is_first = _is_first(found.hashes[order])
-    first, number = order[is_first], np.empty(len(order), np.int64)
-    number[order] = np.cumsum(is_first) - 1
-    occurrences = _occurrences(found.words, number, (len(words), len(first)))
+    is_new = is_first(found.hashes[order])
+    first, number = order[is_new], np.empty(len(order), np.int64)
+    number[order] = np.cumsum(is_new) - 1
+    contained = occurrences(found.words, number, (len(words), len(first)))
     with np.errstate(divide="ignore"):  # for a word of every document
         absent = np.log1p(-document_frequency / max(documents, 1))
-    of_ngrams = np.repeat(absent, np.diff(occurrences.indptr))
-    absences = np.bincount(occurrences.indices, weights=of_ngrams, minlength=len(first))
+    of_ngrams = np.repeat(absent, np.diff(contained.indptr))
+    absences = np.bincount(contained.indices, weights=of_ngrams, minlength=len(first))
     frequency = np.round(-documents * np.expm1(absences), _DECIMALS)
     chosen, ngrams = _most_frequent(found, first, frequency, weighting)
     unscaled = np.zeros(len(first))
     unscaled[chosen] = weighting.idf_weights(frequency[chosen], documents)
-    squares = occurrences @ unscaled**2
+    squares = contained @ unscaled**2
     total = document_frequency @ squares
     if not total or not weighting.subword_weight:
         return None
@@ -103,7 +98,7 @@ def make_subwords(
     return Subwords(ngrams, weights, (scale_square * squares).astype(np.float32))
 
 
-def _most_frequent(found: "_Ngrams", first: Ints, frequency: Array, weighting: "Weighting") -> tuple[Ints, list[str]]:
+def _most_frequent(found: Ngrams, first: Ints, frequency: Array, weighting: "Weighting") -> tuple[Ints, list[str]]:
     """The n-grams that are kept, as numbers and as strings: most frequent first, ties alphabetically.
 
     ``first``: where each different n-gram occurs.
@@ -116,63 +111,3 @@ def _most_frequent(found: "_Ngrams", first: Ints, frequency: Array, weighting: "
     keys = list(zip((-frequency[candidates]).tolist(), strings, strict=True))
     order = sorted(range(len(keys)), key=keys.__getitem__)[: weighting.max_subwords]
     return candidates[order], [strings[i] for i in order]
-
-
-class _Ngrams(NamedTuple):
-    """All n-grams of words, with repetitions: their hashes, the words they are in, and where in ``text`` they are."""
-
-    hashes: Ints
-    words: Ints
-    text: str
-    ends: tuple[Ints, Ints]
-
-
-def _ngrams(words: Sequence[str]) -> _Ngrams:
-    text = "".join([f"<{word}>" for word in words])
-    codes = _codes(text)
-    lengths = np.fromiter(map(len, words), np.int64, len(words)) + 2
-    word = np.repeat(np.arange(len(words), dtype=np.int32), lengths)
-    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(text))  # characters to the end of the word
-    sums = np.zeros(len(text), np.uint64)
-    hashes, starts, ends = [], [], []
-    for i, multiplier in enumerate(_MULTIPLIERS):
-        sums += codes[i : i + len(text)] * multiplier
-        if i + 1 >= SHORTEST:
-            at = np.flatnonzero(left > i)
-            hashes.append(sums[at])
-            starts.append(at)
-            ends.append(at + i + 1)
-    start = np.concatenate(starts)
-    return _Ngrams(np.concatenate(hashes), word[start], text, (start, np.concatenate(ends)))
-
-
-def _hashes(ngrams: Sequence[str]) -> Ints:
-    """The hash of each n-gram, the same as within a word."""
-    codes = _codes("".join(ngrams))
-    lengths = np.fromiter(map(len, ngrams), np.int64, len(ngrams))
-    starts = np.cumsum(lengths) - lengths
-    parts = [
-        np.where(i < lengths, codes[starts + i] * multiplier, np.uint64(0)) for i, multiplier in enumerate(_MULTIPLIERS)
-    ]
-    return np.asarray(sum(parts, np.zeros(len(ngrams), np.uint64)))
-
-
-def _codes(text: str) -> Ints:
-    """The code points of a text, and zeros after its end for n-grams that begin near it."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-    return np.pad(codes.astype(np.uint64), (0, LONGEST))
-
-
-def _occurrences(word: Ints, ngram: Ints, shape: tuple[int, int]) -> Sparse:
-    """words x n-grams: 1 where an n-gram occurs in a word, however often; rows are sorted."""
-    from scipy.sparse import csr_array
-
-    keys = np.sort(word.astype(np.int64) * shape[1] + ngram)
-    word, ngram = np.divmod(keys[_is_first(keys)], max(shape[1], 1))
-    offsets = np.searchsorted(word, np.arange(shape[0] + 1)).astype(np.int32)
-    return csr_array((np.ones(len(word), np.float32), ngram.astype(np.int32), offsets), shape=shape)
-
-
-def _is_first(keys: Ints) -> Mask:
-    """For every element of an ascending array, whether it differs from the one before it."""
-    return np.concatenate([np.ones(min(len(keys), 1), bool), keys[1:] != keys[:-1]])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -23,12 +23,16 @@ NOTHING: Mapping[str, float] = MappingProxyType({})
 _BLOCK_NONZEROS = 2**22
 
 
+Tf: TypeAlias = Literal["raw", "log"]
+Idf: TypeAlias = Literal["plain", "smooth"]
+
+
 @dataclass(frozen=True)
 class Weighting:
     """The TF-IDF formula, and which words and documents are used for training."""
 
-    tf: Literal["raw", "log"] = setting("log", 'Term frequency: "raw" is the count, "log" is 1 + ln(count).')
-    idf: Literal["plain", "smooth"] = setting(
+    tf: Tf = setting("log", 'Term frequency: "raw" is the count, "log" is 1 + ln(count).')  # noqa: RUF009
+    idf: Idf = setting(  # noqa: RUF009
         "smooth",
         'Inverse document frequency: "plain" is ln(n/df) + 1, as in the paper; "smooth" is ln((1+n)/(1+df)) + 1.',
     )
@@ -51,14 +55,18 @@ class Weighting:
     )
     subwords: bool = setting(
         True,
-        "Learn from the character n-grams of words too, so that words of one stem help each other and words outside "
-        "the vocabulary have vectors.",
+        "Learn from the character n-grams of words (3 to 5 characters) too, so that words of one stem help each other "
+        "and words outside the vocabulary have vectors. False saves time and half of the size of a model.",
     )
     subword_weight: float = setting(
-        0.4, "The weight of n-grams relative to words: the ratio of their squared lengths in all documents."
+        0.4,
+        "The weight of n-grams relative to words: the ratio of their squared lengths in all documents. Larger values "
+        "trust the spelling of a word more, and the word itself less; 0 is the same as no n-grams.",
     )
     max_subwords: int = setting(
-        200_000, "Maximum number of n-grams of a language, most frequent first; lower it to save memory."
+        200_000,
+        "Maximum number of n-grams of a language, most frequent first; lower it to save memory. A saved model keeps at "
+        "most two for each word of the vocabulary.",
     )
 
     def idf_weights(self, document_frequency: Array, documents: int) -> Array:
@@ -79,13 +87,18 @@ class Vocabulary:
     weighting: Weighting
     subwords: Subwords | None = None
 
-    def transform(self, counts: WordCounts, outside: Mapping[str, float] = NOTHING) -> Sparse:
+    def transform(
+        self, counts: WordCounts, outside: Mapping[str, float] = NOTHING, columns: Ints | None = None
+    ) -> Sparse:
         """Word counts -> TF-IDF rows of length 1 over the vocabulary, float32; other words are ignored.
 
         With n-grams, the length of a row is that over its words and their n-grams. ``outside``: words outside the
-        vocabulary and their weights; they get further columns, in this order.
+        vocabulary and their weights; they get further columns, in this order. ``columns``: those of the words, if they
+        are known already.
         """
-        columns = self._columns(counts.words, outside)
+        columns = self.columns(counts.words) if columns is None else columns
+        if outside:
+            columns = self._with_places(columns, counts.words, outside)
         matrix, scratch, width = counts.matrix, counts.scratch, len(self.words) + len(outside)
         if scratch.budget_bytes is None:
             return self._weigh(remap_columns(matrix, columns, width), outside)
@@ -108,12 +121,14 @@ class Vocabulary:
         data = self._values(number, indices, offsets, outside)
         return csr_array((data, indices, offsets), shape=(1, len(self.words) + len(outside)))
 
-    def _columns(self, words: Sequence[str], outside: Mapping[str, float]) -> Ints:
-        """The column of each word, -1 if it has none."""
-        columns = np.fromiter(map(self.index.get, words, repeat(-1)), np.int32, len(words))
-        if outside:
-            place, others = self._places(outside), np.flatnonzero(columns < 0)
-            columns[others] = [place.get(words[i], -1) for i in others.tolist()]
+    def columns(self, words: Sequence[str]) -> Ints:
+        """The column of each word, -1 if it is not in the vocabulary."""
+        return np.fromiter(map(self.index.get, words, repeat(-1)), np.int32, len(words))
+
+    def _with_places(self, columns: Ints, words: Sequence[str], outside: Mapping[str, float]) -> Ints:
+        """The columns of words, including those outside the vocabulary."""
+        place, others, columns = self._places(outside), np.flatnonzero(columns < 0), columns.copy()
+        columns[others] = [place.get(words[i], -1) for i in others.tolist()]
         return columns
 
     def _places(self, outside: Mapping[str, float]) -> dict[str, int]:
@@ -149,7 +164,7 @@ class Vocabulary:
         return result
 
     def document_frequency(self, documents: int) -> Array:
-        """In how many of so many documents each word occurs, from its IDF; in all of them if the IDF has no power."""
+        """The document frequency of each word among ``documents``, from its IDF; all of them if ``idf_power`` is 0."""
         power = self.weighting.idf_power
         plain = np.asarray(self.idf, np.float64) ** (1 / power) if power else np.ones(len(self.words))
         if self.weighting.idf == "smooth":
@@ -255,12 +270,21 @@ def tfidf_values(counts: Array, weights: Array, offsets: Ints, tf: str, subword_
     """
     frequencies = 1 + np.log(counts) if tf == "log" else counts
     data = frequencies * weights
-    squares = np.zeros(len(data) + 1)  # a zero at the end, for empty rows at the end
-    np.square(data, out=squares[:-1])
+    squares = data * data
     if subword_squares is not None:
-        squares[:-1] += np.square(frequencies) * subword_squares
-    sums = np.add.reduceat(squares, offsets[:-1]) if len(offsets) > 1 else np.zeros(0)
-    lengths = offsets[1:] - offsets[:-1]
-    norms = np.sqrt(np.where(lengths > 0, sums, 1.0))
-    data /= np.repeat(norms, lengths)
+        squares += frequencies * frequencies * subword_squares
+    data /= _norms(squares, offsets)
     return np.asarray(data, np.float32)
+
+
+def _norms(squares: Array, offsets: Ints) -> Array | float:
+    """For each nonzero, the length of its row; one number for all if there is only one row.
+
+    A row has the same bits alone as among others: ``np.add.reduce`` would add its squares in another order.
+    """
+    if len(offsets) == 2:
+        return float(np.sqrt(np.add.reduceat(squares, offsets[:1])[0])) if len(squares) else 0.0
+    lengths = offsets[1:] - offsets[:-1]
+    is_present = lengths > 0
+    norms = np.sqrt(np.add.reduceat(squares, offsets[:-1][is_present])) if is_present.any() else np.zeros(0)
+    return np.repeat(norms, lengths[is_present])

@@ -27,12 +27,17 @@ if TYPE_CHECKING:  # Arrow is loaded with the first texts
 UNSPACED_LANGUAGES = frozenset({"zh", "ja", "th", "lo", "km", "my", "yue", "wuu"})
 """Languages written without spaces between words, as primary subtags, for models that segment by language."""
 
-_UNSPACED = (
-    "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"  # Thai, Lao, Myanmar, Khmer
+SOUTHEAST_ASIAN = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"
+"""Characters of Thai, Lao, Myanmar and Khmer, as inside the brackets of a regular expression."""
+
+EAST_ASIAN = (
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c"  # Chinese characters, in Japanese too
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
     "\u3041-\u3096\u3099-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f\U0001aff0-\U0001b16f"  # kana
 )
+"""Chinese characters and kana, as inside the brackets of a regular expression."""
+
+_UNSPACED = SOUTHEAST_ASIAN + EAST_ASIAN
 _MARKS = "\u0300-\u036f\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"  # of any script, joiners, variants
 UNSPACED_RUN = f"[{_UNSPACED}][{_UNSPACED}{_MARKS}]*"
 """A regular expression for a run of characters of scripts that are written without spaces between words."""
@@ -99,7 +104,7 @@ class Tokeniser:
     )
 
     def __call__(self, texts: "Sequence[str] | pa.StringArray", lang: str) -> Tokens:
-        """Split texts of one language into tokens."""
+        """Split texts in one language into tokens."""
         import pyarrow.compute as pc
 
         array = as_arrow(texts)
@@ -138,7 +143,7 @@ class Tokeniser:
         if self.pretokenised:
             return text.split()
         if self.normalise and not is_stable:
-            text = _normalise_text(text)
+            text = normalise_text(text)
         if self.segment and self.segment_by == "script":
             text = _segment_text(text) if not text.isascii() and _RUNS.search(text) else text
         elif self.segment and needs_segmenting(lang):
@@ -195,11 +200,12 @@ def _normalise(array: "pa.LargeStringArray", unstable: "pa.BooleanArray") -> "pa
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts = [_normalise_text(text) for text in array.filter(unstable).to_pylist()]
+    texts = [normalise_text(text) for text in array.filter(unstable).to_pylist()]
     return pc.replace_with_mask(array, unstable, pa.array(texts, pa.large_string()))
 
 
-def _normalise_text(text: str) -> str:
+def normalise_text(text: str) -> str:
+    """NFKC without soft hyphens."""
     return unicodedata.normalize("NFKC", text).replace(SOFT_HYPHEN, "")
 
 

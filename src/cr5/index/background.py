@@ -6,6 +6,7 @@ same concept are left out: that translations are close to each other does not ma
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ class Background:
         """The number of sampled documents of each language."""
         return {lang: len(self.vectors[lang]) for lang in self.langs}
 
-    @property
+    @cached_property
     def stacked(self) -> Array:
         """The vectors of all languages (documents x rank)."""
         return np.concatenate([self.vectors[lang] for lang in self.langs])
@@ -46,6 +47,9 @@ class Background:
 
         ``concepts`` are hashes of the documents' concepts.
         """
+        if concepts is None and len(vectors) == 1:  # of a query: one product instead of one for each language
+            products, ends = self.stacked @ vectors[0], np.cumsum([len(self.vectors[lang]) for lang in self.langs])
+            return np.stack([means_of_largest(part[None]) for part in np.split(products, ends[:-1])], axis=1)
         result = np.zeros((len(vectors), len(self.langs)), np.float32)
         for j, lang in enumerate(self.langs):
             result[:, j] = neighbourhood_means(vectors, self.vectors[lang])

@@ -6,7 +6,7 @@ replaces it. Every process that has the index open notices the change.
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,13 +17,24 @@ from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several, one_text
 from cr5.errors import Cr5Error, IndexBusyError, whole_number
-from cr5.index import ingest, search, snapshot
+from cr5.index import ingest, passage_ingest, pipeline, search, snapshot
 from cr5.index.background import Background
 from cr5.index.examples import ExampleQuery, choose_examples, existing_examples
+from cr5.index.filters import Where
 from cr5.index.ingest import IngestCounts, IngestSettings
 from cr5.index.pairs import closest_pairs
+from cr5.index.passages import PassageSettings, passage_settings
+from cr5.index.pipeline import Grouping, Mode, SearchOptions
 from cr5.index.query import Query
-from cr5.index.results import DOCUMENT_COLUMNS, DocumentPair, IndexedDocument, RecallEstimate, SearchHit, SearchResult
+from cr5.index.results import (
+    DOCUMENT_COLUMNS,
+    DocumentPair,
+    IndexedDocument,
+    RecallEstimate,
+    SearchHit,
+    SearchResult,
+    WordHit,
+)
 from cr5.index.snapshot import INDEX_FILE, Snapshot
 from cr5.index.stores.base import Stamp, Store
 from cr5.model import Cr5
@@ -64,12 +75,17 @@ class Index:
         model: Cr5 | Path | str,
         *,
         store: str | None = None,
+        passage_words: int = PassageSettings.words,
+        passage_overlap: int | None = None,
         settings: IngestSettings | None = None,
     ) -> "Index":
         """Create an empty index for a model, in the folder or, if ``store`` is its address, in a PostgreSQL server.
 
-        The index keeps a copy of the model, which may be in memory or in a folder.
+        The index keeps a copy of the model, which may be in memory or in a folder. Documents of more than one and a
+        half times ``passage_words`` words also have a vector and full text for each passage of about so many words;
+        0 leaves passages out. A passage has ``passage_overlap`` words of the one before, a fifth by default.
         """
+        passages = passage_settings(passage_words, passage_overlap)
         folder = Path(folder)
         if cls.exists(folder):
             raise Cr5Error(f"{folder}: there is an index already; open it, or use another folder")
@@ -80,7 +96,7 @@ class Index:
                 folder.mkdir(parents=True, exist_ok=True)
                 snapshot.require_free_folder(folder)
                 with naming_os_errors(folder), snapshot.writer_lock(folder):
-                    snapshot.create_first(folder, model_folder, store)
+                    snapshot.create_first(folder, model_folder, store, passages)
         except IndexBusyError:
             raise
         except BaseException:
@@ -102,7 +118,7 @@ class Index:
     def close(self) -> None:
         """Release files and connections; the end of a ``with`` block does so as well."""
         self._closed = True
-        for store in [*self._old_stores, self._active.store]:
+        for store in [*self._old_stores, *self._active.stores]:
             store.close()
         self._old_stores.clear()
 
@@ -144,20 +160,47 @@ class Index:
         """The number of the active snapshot: 1 for a new index, one more for each reindexing."""
         return self._read(lambda active: active.number)
 
+    @property
+    def passage_words(self) -> int:
+        """The number of words of a passage of a long document; 0 if the index has no passages."""
+        settings = self._read(lambda active: active.passage_settings)
+        return settings.words if settings else 0
+
     def built_with(self, model: Path | str) -> bool:
         """Whether the documents are encoded with the model in that folder."""
         return bool(self._active.record["model"] == snapshot.model_digest(Path(model)))
 
-    def count(self) -> dict[str, int]:
-        """The number of documents of each language."""
-        return self._read(lambda active: active.store.count())
+    def count(self, where: Where | None = None) -> dict[str, int]:
+        """The number of documents of each language, or of those whose fields match a filter.
+
+        ``where`` maps names of fields to conditions: {"kind": "howto", "year": {">=": 2000}}.
+        """
+        if where is None:
+            return self._read(lambda active: active.store.count())
+
+        def read(active: Snapshot) -> dict[str, int]:
+            counts = Counter(
+                lang for rows in active.store.scan(["lang"], where=where) for lang in rows["lang"].to_pylist()
+            )
+            return dict(sorted(counts.items()))
+
+        return self._read(read)
 
     def about(self) -> dict[str, Any]:
-        """Documents and background documents by language, and the store's description of itself."""
+        """Documents and background documents by language, and the store's description of itself.
+
+        ``full_text`` is how many documents can be found by their words, ``fields`` whether documents can have fields,
+        ``passages`` the number of passages, and ``bytes`` the size of both. What an index of an earlier version lacks,
+        and how to bring it up to date, is in ``outdated``, otherwise None.
+        """
 
         def read(active: Snapshot) -> dict[str, Any]:
             about = {"generation": active.number, "background": active.background.sizes}
-            return {"documents": active.store.count()} | about | active.store.stats()
+            stats = active.store.stats() | {"passages": 0}
+            if active.passages is not None:
+                passages = active.passages.stats()
+                stats |= {"passages": passages["rows"], "bytes": stats["bytes"] + passages["bytes"]}
+            return {"documents": active.store.count()} | about | stats | {"outdated": _outdated(active, stats)}
 
         return self._read(read)
 
@@ -167,6 +210,7 @@ class Index:
         self,
         documents: Documents,
         *,
+        ids: Sequence[str] | None = None,
         on_error: OnError = "raise",
         skipped: Skipped | None = None,
         progress: ProgressCallback = no_progress,
@@ -176,34 +220,48 @@ class Index:
         Each batch is one transaction. With ``on_error="skip"``, documents that cannot be used are left out, and counted
         in ``skipped`` if that is given.
         An id is the language and concept; within one call, further documents of a concept are numbered: it:Q144,
-        it:Q144#2. Documents that have not changed are not encoded again, so that an interrupted run is resumed by
-        repeating it.
+        it:Q144#2. Or ``ids`` has one for each document of a list or table. Documents that have not changed are not
+        encoded again, so that an interrupted run is resumed by repeating it.
         """
         result, taken, settings = IngestCounts(), Counter[str](), self._settings
+        given = None if ids is None else ingest.check_ids(ids)
         with self._writing() as active:
             counts = Counter(active.store.count())
-            batches = (batch.rows for batch in in_batches(documents, on_error=on_error, skipped=skipped))
+            checked = in_batches(documents, on_error=on_error, skipped=skipped, fields=True)
+            batches = (batch.rows if given is None else ingest.with_ids(batch, given) for batch in checked)
             for merged in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
                 rows = ingest.in_model_languages(merged, active.model.langs)
-                ids = ingest.assign_ids(rows, taken)
-                counts.update(ingest.write_documents(active, rows, ids, result))
+                row_ids = ingest.assign_ids(rows, taken) if given is None else rows["id"].to_pylist()
+                counts.update(ingest.write_documents(active, rows, row_ids, result))
                 note = f"{result.unchanged:,} unchanged" if result.unchanged else ""
                 progress(Progress("index", result.total, None, note))
                 # While the index is small: without a background, hubs among the first documents would rank too high.
                 if sum(counts.values()) <= settings.total_sample_rows:
                     active = self._refresh_if_needed(active, counts, progress)
-            self._refresh_if_needed(active, counts, progress).store.optimise()
+            self._refresh_if_needed(active, counts, progress).optimise()
         return result
 
     def delete(self, ids: str | Sequence[str]) -> int:
         """Delete the document with this id, or several; return how many existed."""
         with self._writing() as active:
-            return active.store.delete(one_or_several(ids))
+            return passage_ingest.delete_documents(active, one_or_several(ids))
 
     def refresh(self, *, progress: ProgressCallback = no_progress) -> None:
-        """Draw a new background, update the hubness of all documents, and update the approximate index."""
+        """Bring the index up to date: background, hubness of all documents, full text, passages, approximate index.
+
+        The background is drawn again. Documents that an earlier version wrote without full text or passages get them,
+        and so does an index without a column for fields. Passages that a killed process left without their document
+        are deleted.
+        """
         with self._writing() as active:
-            self._refresh(active, progress).store.optimise()
+            active.store.add_fields()
+            ingest.add_missing_terms(active, self._settings, progress)
+            if "passages" not in active.record:
+                snapshot.activate(self.folder, snapshot.add_passage_store(active, self._address))
+                self._reload()
+                active = self._active
+            passage_ingest.repair(active, progress)
+            self._refresh(snapshot.with_all_passages(active), progress).optimise()
 
     def reindex(self, model: Cr5 | Path | str, *, progress: ProgressCallback = no_progress) -> IngestCounts:
         """Encode all documents with another model; the index answers with the old one until that is done.
@@ -223,7 +281,8 @@ class Index:
                 new_snapshot = snapshot.open_snapshot(self.folder, unfinished, address)
             else:
                 store_address = address or active.record["store"]
-                new_snapshot = snapshot.create_snapshot(self.folder, model, store_address, number)
+                passages = active.passage_settings if "passages" in active.record else PassageSettings()
+                new_snapshot = snapshot.create_snapshot(self.folder, model, store_address, number, passages)
             try:
                 batches = active.store.scan(DOCUMENT_COLUMNS, batch_rows=settings.batch_rows)
                 for merged in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
@@ -231,10 +290,10 @@ class Index:
                     ingest.write_documents(new_snapshot, rows, rows["id"].to_pylist(), result)
                     progress(Progress("reindex", result.total, total))
                 new_snapshot = ingest.refresh_background(new_snapshot, settings, progress)
-                new_snapshot.store.optimise()
+                new_snapshot.optimise()
                 snapshot.activate(self.folder, new_snapshot.record)
             finally:
-                new_snapshot.store.close()
+                new_snapshot.close()
             self._reload()
             snapshot.remove_stale(self.folder, [number], address)
         return result
@@ -255,7 +314,7 @@ class Index:
     @contextmanager
     def _writing(self, model_digest: str | None = None) -> Iterator[Snapshot]:
         """Hold the writer lock; remove what killed writers left, except an unfinished snapshot of that model."""
-        with naming_os_errors(self.folder), snapshot.writer_lock(self.folder):
+        with naming_os_errors(self.folder, files_inside=True), snapshot.writer_lock(self.folder):
             self._reload()
             number = self._active.number
             unfinished = snapshot.read_unfinished(self.folder, number + 1)
@@ -282,19 +341,65 @@ class Index:
         lang: str | None = None,
         *,
         k: int = 10,
+        offset: int = 0,
         langs: str | Collection[str] | None = None,
+        mode: Mode = "hybrid",
         measure: Measure = "csls",
+        group: Grouping | None = None,
+        prefer: str | None = None,
+        min_score: float = 0.0,
+        where: Where | None = None,
+        sort: str | None = None,
     ) -> SearchResult:
-        """The k documents nearest to a text, best first; none if the model knows no word of the text.
+        """Search for documents by a text in any language; the most relevant come first.
 
-        ``lang`` is the language of the text, guessed by default. ``langs`` are the languages to search in, all by
-        default.
+        Parameters
+        ----------
+        query
+            A text, or a ``Query``. Parts in quotation marks, if they are half of it, must occur word for word.
+        lang
+            The language of the text, guessed by default.
+        k
+            The number of hits.
+        offset
+            The number of hits to skip, for further pages; k + offset may be 1,000.
+        langs
+            The languages to search in, all by default.
+        mode
+            "hybrid": words and vectors together, with a relevance from 0 to 1 as the score; hits below 0.3 are hardly
+            related, and 0.5 is a usable ``min_score``. "lexical": words of the query's language alone. "dense":
+            vectors alone, with CSLS or the cosine as the score; ``group``, ``prefer``, ``sort`` and quotation marks
+            have no effect then.
+        measure
+            How vectors are compared: "csls", which corrects for hubs, or "cosine".
+        group
+            "concept": one hit for each concept, with the others in its ``versions``; nearly identical documents too.
+        prefer
+            A language that comes first among nearly equal hits, and among the versions of a concept.
+        min_score
+            Leave out hits with a lower score.
+        where
+            A filter on the fields of documents: {"kind": "howto", "year": {">=": 2000}}.
+        sort
+            A field to sort the relevant hits by instead of their score; "-date" is the latest first.
         """
         query = query if isinstance(query, Query) else one_text(query)
         if isinstance(query, Query) and lang is not None and find_language(lang, self.langs) != query.lang:
             raise Cr5Error(f"`lang={lang!r}` contradicts the query, which is in {query.lang!r}; leave it out")
-        k = whole_number("k", k)
-        return self._read(lambda active: search.search(active, query, lang, k, langs, measure))
+        options = SearchOptions(
+            whole_number("k", k), whole_number("offset", offset), langs, mode, measure, group, prefer, min_score,
+            where, sort,
+        )  # fmt: skip
+        return self._read(lambda active: pipeline.search(active, query, lang, options))
+
+    def search_words(self, text: str, lang: str | None = None, *, k: int = 10) -> list[WordHit]:
+        """The k documents of a text's language that have its words, best first by BM25; none without such words.
+
+        Words are those of title, text and concept; those of the title count three times. ``lang`` is guessed by
+        default. Document frequencies and lengths are those of the language.
+        """
+        text, k = one_text(text), whole_number("k", k)
+        return self._read(lambda active: search.search_words(active, text, lang, k))
 
     def similar(
         self, document_id: str, *, k: int = 10, langs: str | Collection[str] | None = None, measure: Measure = "csls"
@@ -348,9 +453,12 @@ class Index:
         queries, k = whole_number("queries", queries), whole_number("k", k)
         return self._read(lambda active: search.estimate_recall(active, queries, k))
 
-    def scan(self, columns: Sequence[str], *, batch_rows: int = 4096) -> Iterator[Any]:
-        """All documents as of now, in Arrow record batches; columns are those of documents, "vector" and "hubness"."""
-        return self._read(lambda active: active.store.scan(columns, batch_rows=batch_rows))
+    def scan(self, columns: Sequence[str], *, batch_rows: int = 4096, where: Where | None = None) -> Iterator[Any]:
+        """All documents as of now, in Arrow record batches; columns are those of documents, "vector" and "hubness".
+
+        ``where`` chooses documents by their fields, as in ``count``; the column "fields" has them as JSON texts.
+        """
+        return self._read(lambda active: active.store.scan(columns, batch_rows=batch_rows, where=where))
 
     def _read(self, function: Callable[[Snapshot], Result]) -> Result:
         """Call a function with the active snapshot; if it fails because that was replaced meanwhile, call it again."""
@@ -376,4 +484,15 @@ class Index:
             if self._active.store is not previous.store:
                 for store in self._old_stores:
                     store.close()
-                self._old_stores = [previous.store]  # other threads may still be reading it
+                self._old_stores = previous.stores  # other threads may still be reading them
+
+
+def _outdated(active: Snapshot, stats: Mapping[str, Any]) -> str | None:
+    """What an index lacks that an earlier version wrote, and what to do."""
+    missing, kept = stats["rows"] - stats["full_text"], active.record.get("passages", {"complete": False})
+    lacks = [f"{missing:,} documents cannot be found by their words"] if missing else []
+    if kept is not None and not kept["complete"] and stats["rows"]:
+        lacks.append("long documents cannot be found by their passages")
+    if not stats["fields"]:
+        lacks.append("documents cannot have fields")
+    return f"{', and '.join(lacks)}; bring the index up to date with `refresh`" if lacks else None

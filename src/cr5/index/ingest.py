@@ -11,13 +11,22 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from cr5.corpus.documents import DOCUMENTS, ROWS, Batch, has_control_character
+from cr5.corpus.fields import FIELDS, NO_FIELDS
 from cr5.corpus.languages import find_language
+from cr5.corpus.texts import text_list
+from cr5.errors import Cr5Error, quoted
 from cr5.index.background import Background
+from cr5.index.hashing import digest, hash_texts
+from cr5.index.passage_ingest import delete_documents, write_passages
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import digest, hash_texts, to_lists, to_matrix
+from cr5.index.stores.base import to_lists, to_matrix
+from cr5.index.terms import TermCounts, count_terms
+from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback
 
-BULK_ROWS = 2**15  # rows that are read at a time when all documents are read
+BULK_ROWS = 2**15  # rows that are read at a time when all documents are read, without their texts
+TERM_ROWS = 1024  # and with their texts, which may be long
 
 
 @dataclass(frozen=True)
@@ -94,8 +103,34 @@ def assign_ids(rows: pa.Table, taken: Counter[str]) -> list[str]:
     return ids
 
 
+def check_ids(ids: Sequence[str]) -> list[str]:
+    """Ids that the caller gives, as a list; each must be a string of its own."""
+    checked, seen = text_list(ids, "ids"), set[str]()
+    for position, document_id in enumerate(checked):
+        if has_control_character(document_id):
+            problem = "which has a control character; remove it"
+            raise Cr5Error(f"`ids[{position}]` is {quoted(document_id)}, {problem}")
+        if not document_id or document_id in seen:
+            problem = "which another document also has" if document_id else "which is empty"
+            raise Cr5Error(f"`ids[{position}]` is {quoted(document_id)}, {problem}; give every document its own")
+        seen.add(document_id)
+    return checked
+
+
+def with_ids(batch: Batch, ids: list[str]) -> pa.RecordBatch:
+    """The rows of a batch with the ids of their documents, in the column "id"."""
+    if batch.source not in (DOCUMENTS, ROWS):
+        raise Cr5Error(
+            f"`ids` are of documents in a list or table, not in a file such as {batch.source}; leave them out"
+        )
+    if len(batch.lines) and batch.lines.max() > len(ids):
+        raise Cr5Error(f"`ids` has {len(ids):,} ids, and there are more documents; give every document its own")
+    column = pa.array([ids[line - 1] for line in batch.lines.tolist()], pa.string())
+    return batch.rows.append_column("id", column)
+
+
 def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: IngestCounts) -> Counter[str]:
-    """Encode and write the documents that are new or have changed, in one transaction.
+    """Encode and write the documents that are new or have changed, in one transaction, after their passages.
 
     A document that no longer has a known word is deleted. Return the change in the number of documents by language.
     """
@@ -104,7 +139,8 @@ def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: 
     for column in ("title", "text"):  # PostgreSQL cannot store NUL; to the model it is a space as well
         texts[column] = [text.replace("\0", " ") for text in texts[column]]
     langs = texts["lang"]
-    contents = [digest("\0".join(content), 12).hex() for content in zip(*texts.values(), strict=True)]
+    fields = rows[FIELDS].to_pylist()
+    contents = [_content_digest(*content) for content in zip(zip(*texts.values(), strict=True), fields, strict=True)]
     stored = store.digests(ids)
     changed = []
     for i, document_id in enumerate(ids):
@@ -122,26 +158,45 @@ def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: 
     counts.blank.update(langs[i] for i in changed if not known[i])
     deleted = [i for i in changed if not known[i] and ids[i] in stored]
     if deleted:
-        store.delete([ids[i] for i in deleted])
+        delete_documents(snapshot, [ids[i] for i in deleted])
     growth = Counter[str]()
     growth.subtract(langs[i] for i in deleted)
     written = [i for i in changed if known[i]]
     if not written:
         return growth
-    columns = {column: pa.array([values[i] for i in written], pa.string()) for column, values in texts.items()}
+    everything = texts | {"id": ids, "digest": contents, FIELDS: fields}
+    chosen = {column: [values[i] for i in written] for column, values in everything.items()}
+    write_passages(snapshot, chosen, [document_id for document_id in chosen["id"] if document_id in stored])
+    columns = {column: pa.array(values, pa.string()) for column, values in chosen.items()}
     hubness = snapshot.background.hubness(vectors[written], hash_texts([texts["concept"][i] for i in written]))
-    columns |= {
-        "id": pa.array([ids[i] for i in written], pa.string()),
-        "digest": pa.array([contents[i] for i in written], pa.string()),
-        "vector": to_lists(vectors[written]),
-        "hubness": to_lists(hubness),
-    }
-    store.upsert(pa.table(columns))
+    columns |= {"vector": to_lists(vectors[written]), "hubness": to_lists(hubness)}
+    store.upsert(pa.table(columns), _terms(columns, model))
     new = [i for i in written if ids[i] not in stored]
     counts.new += len(new)
     counts.renewed += len(written) - len(new)
     growth.update(langs[i] for i in new)
     return growth
+
+
+def _content_digest(texts: Sequence[str], fields: str) -> str:
+    """A digest of what a document consists of; without fields, the one that versions without fields computed."""
+    return digest("\0".join(texts if fields == NO_FIELDS else (*texts, fields)), 12).hex()
+
+
+def _terms(columns: Mapping[str, pa.Array] | pa.Table, model: Cr5) -> TermCounts:
+    """The terms of documents, by the tokeniser of a model."""
+    titles, texts, concepts, langs = (columns[name].to_pylist() for name in ("title", "text", "concept", "lang"))
+    return count_terms(titles, texts, concepts, langs, model.settings.tokeniser)
+
+
+def add_missing_terms(snapshot: Snapshot, settings: IngestSettings, progress: ProgressCallback) -> None:
+    """Give terms to the documents that have none, because an earlier version wrote them."""
+    store, size = snapshot.store, min(settings.batch_rows, TERM_ROWS)
+    ids = store.ids_without_terms()
+    for begin in range(0, len(ids), size):
+        rows = store.get(ids[begin : begin + size], ("id", "title", "text", "concept", "lang"))
+        store.add_terms(rows["id"].to_pylist(), _terms(rows, snapshot.model))
+        progress(Progress("full text", min(begin + size, len(ids)), len(ids)))
 
 
 # The background
@@ -156,20 +211,22 @@ def needs_new_background(snapshot: Snapshot, counts: Mapping[str, int], settings
 
 
 def refresh_background(snapshot: Snapshot, settings: IngestSettings, progress: ProgressCallback) -> Snapshot:
-    """Draw and save a new background and update the hubness of all documents.
+    """Draw and save a new background and update the hubness of all documents and passages.
 
-    The new background is used once ``index.json`` names it. If the process is killed before, some documents have new
+    The new background is used once ``index.json`` names it. If the process is killed before, some rows have new
     hubness and some old, both from samples of the same documents; the next refresh starts again.
     """
-    background, total, done = _draw_background(snapshot, settings), sum(snapshot.store.count().values()), 0
+    background, done = _draw_background(snapshot, settings), 0
+    total = sum(rows for store in snapshot.stores for rows in store.count().values())
     previous = snapshot.record["background"] or "background-0.npz"  # the number is kept in the name only
     file_name = f"background-{int(previous.removeprefix('background-').removesuffix('.npz')) + 1}.npz"
     background.save(snapshot.folder / file_name)
-    for rows in merge_batches(snapshot.store.scan(("id", "concept", "vector")), BULK_ROWS):
-        hubness = background.hubness(to_matrix(rows["vector"]), hash_texts(rows["concept"].to_pylist()))
-        snapshot.store.set_hubness(rows["id"].to_pylist(), hubness)
-        done += rows.num_rows
-        progress(Progress("hubness", done, total))
+    for store in snapshot.stores:
+        for rows in merge_batches(store.scan(("id", "concept", "vector")), BULK_ROWS):
+            hubness = background.hubness(to_matrix(rows["vector"]), hash_texts(rows["concept"].to_pylist()))
+            store.set_hubness(rows["id"].to_pylist(), hubness)
+            done += rows.num_rows
+            progress(Progress("hubness", done, total))
     return snapshot._replace(record=snapshot.record | {"background": file_name}, background=background)
 
 

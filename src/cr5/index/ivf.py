@@ -21,7 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Array, Ints, Mask
-from cr5.index.stores.base import Floats, hash_texts, to_matrix
+from cr5.index.full_text import look_up
+from cr5.index.hashing import hash_texts
+from cr5.index.stores.base import Floats, to_matrix
 from cr5.retrieval import top_k
 from cr5.retrieval.vectors import unit_rows
 from cr5.storage.atomic import atomic_write, discard
@@ -133,14 +135,22 @@ class IvfIndex:
         langs: Collection[str] | None,
         live: Mask,
         *,
+        allowed: Mask | None = None,
         min_scanned_rows: int = MIN_SCANNED_ROWS,
     ) -> tuple[Ints, Floats]:
-        """Approximately the k nearest of the ``live`` rows, best first, and their inner products with the vector."""
+        """Approximately the k nearest of the ``live`` rows, best first, and their inner products with the vector.
+
+        With ``allowed``, only the rows whose slots are: more lists are read, so that as many of them are compared.
+        """
         from cr5.retrieval.kernels import multiply, multiply_codes
 
         columns = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
         order = np.argsort(-multiply(self.centroids, vector), kind="stable")
-        scanned = np.cumsum(self.list_sizes[:, columns].sum(axis=1)[order])
+        sizes = self.list_sizes
+        if allowed is not None:
+            live = live & look_up(allowed, self.slots)
+            sizes = self._count_live(live)
+        scanned = np.cumsum(sizes[:, columns].sum(axis=1)[order])
         enough = max(min_scanned_rows, int(MIN_SCANNED_SHARE * len(self)), SCANNED_ROWS_PER_HIT * k)
         lists = order[: 1 + int(np.searchsorted(scanned, enough))]
         refined = max(MIN_REFINED_ROWS, REFINED_ROWS_PER_HIT * k)
@@ -160,6 +170,14 @@ class IvfIndex:
         exact = multiply(self.vectors(candidates), vector)
         best = np.lexsort((candidates, -exact))[:k]
         return candidates[best], exact[best]
+
+    def _count_live(self, live: Mask) -> Ints:
+        """The number of live rows of each list and language (lists x languages)."""
+        sizes = np.zeros_like(self.list_sizes)
+        for segment, offset, (begins, ends) in zip(self.segments, self.offsets, self.ranges, strict=False):
+            before = np.concatenate([[0], np.cumsum(live[offset : offset + len(segment)])])
+            sizes += before[ends] - before[begins]
+        return sizes
 
     def vectors(self, rows: Ints) -> Floats:
         """The vectors of some rows."""

@@ -1,5 +1,6 @@
-"""Search in a snapshot: the nearest documents by cosine or CSLS, and the recall of the approximate index."""
+"""Search in a snapshot by vectors alone or by words alone, and the recall of the approximate index."""
 
+from collections import Counter
 from collections.abc import Collection
 from heapq import nsmallest
 from typing import get_args
@@ -10,10 +11,13 @@ from cr5._typing import Array
 from cr5.corpus.languages import find_language
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, one_of, quoted
+from cr5.index.filters import Where
+from cr5.index.hashing import hash_texts
 from cr5.index.query import Query, make_query
-from cr5.index.results import DOCUMENT_COLUMNS, RecallEstimate, SearchHit, SearchResult
+from cr5.index.results import DOCUMENT_COLUMNS, RecallEstimate, SearchHit, SearchResult, WordHit
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import hash_texts, to_matrix
+from cr5.index.stores.base import to_matrix
+from cr5.index.terms import QueryWord
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
 
@@ -34,18 +38,15 @@ def encode_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Qu
     return make_query(snapshot.model, query, None if lang is None else index_language(snapshot, lang))
 
 
-def search(
-    snapshot: Snapshot,
-    query: str | Query,
-    lang: str | None,
-    k: int,
-    langs: str | Collection[str] | None,
-    measure: Measure,
-) -> SearchResult:
-    """The documents nearest to a query, best first."""
-    encoded = encode_query(snapshot, query, lang)
-    [hits] = nearest(snapshot, encoded.vector[None], encoded.lang, k, langs, measure)
-    return SearchResult(encoded, hits, snapshot.background)
+def search_words(snapshot: Snapshot, text: str, lang: str | None, k: int) -> list[WordHit]:
+    """The documents of a text's language that have its words, best first by BM25; a repeated word counts repeatedly."""
+    model = snapshot.model
+    language = model.guess_language(text).lang if lang is None else index_language(snapshot, lang)
+    counts = Counter(model.settings.tokeniser.words(text, language))
+    idf = snapshot.store.inverse_document_frequencies(counts, language)
+    words = [QueryWord(count * idf[word], {word: 1.0}) for word, count in counts.items()]
+    rows = snapshot.store.search_terms(words, language, k, columns=DOCUMENT_COLUMNS)
+    return [WordHit(**row) for row in rows.to_pylist()]
 
 
 def similar(
@@ -71,6 +72,8 @@ def nearest(
     langs: str | Collection[str] | None,
     measure: Measure,
     hubness: Array | None = None,
+    *,
+    where: Where | None = None,
 ) -> list[list[SearchHit]]:
     """For every row of ``vectors`` (queries x rank, or one), texts in ``lang``, the k nearest documents, best first.
 
@@ -90,7 +93,9 @@ def nearest(
     known = np.flatnonzero(vectors.any(axis=1))
     depth = k if measure == "cosine" else max(MIN_RERANK_DEPTH, RERANK_FACTOR * k)
     results: list[list[SearchHit]] = [[] for _ in vectors]
-    for i, candidates in zip(known.tolist(), snapshot.store.nearest(vectors[known], depth, langs=langs), strict=True):
+    for i, candidates in zip(
+        known.tolist(), snapshot.store.nearest(vectors[known], depth, langs=langs, where=where), strict=True
+    ):
         scores = cosines = candidates["cosine"].to_numpy()
         if measure == "csls":
             columns = [column[other] for other in candidates["lang"].to_pylist()]

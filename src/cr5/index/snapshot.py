@@ -1,21 +1,27 @@
 """A snapshot of an index: one model, the documents encoded with it, and the background of both.
 
 The folder of an index has ``index.json``, which names the active snapshot and its background, and for each snapshot a
-folder ``generation-N`` with the model, the backgrounds and the files of the store. ``index.json`` is replaced
-atomically: a new snapshot is built beside the active one and then becomes active.
+folder ``generation-N`` with the model, the backgrounds and the files of the stores: one of documents, and one of the
+passages of long documents. ``index.json`` is replaced atomically: a new snapshot is built beside the active one and
+then becomes active.
+
+The record has ``passages``: their settings, and whether all documents have them (``complete``). It is None in an index
+that has none, and missing if an earlier version wrote the index.
 """
 
 import hashlib
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from cr5.errors import Cr5Error, IndexBusyError
 from cr5.index.background import Background
+from cr5.index.passages import PassageSettings
 from cr5.index.stores.base import FOLDER_ADDRESS, Location, Stamp, Store, file_stamp
 from cr5.index.stores.registry import store_for
 from cr5.model import Cr5
@@ -28,7 +34,7 @@ INDEX_FILE = "index.json"
 LOCK_FILE = "lock"
 # Names of format 1, inside the folder of a snapshot:
 FOLDER_PREFIX = "generation-"
-STORE_FOLDER = "documents"
+STORE_FOLDER, PASSAGES_FOLDER = "documents", "passages"
 COMPLETE_FILE = "about.json"  # the record, written once a snapshot has its store and model
 STARTED_FILE = "begun.json"  # the record, written before the store is created, so that it can be dropped after a crash
 
@@ -41,6 +47,28 @@ class Snapshot(NamedTuple):
     store: Store
     model: Cr5
     background: Background
+    passages: Store | None = None
+
+    @property
+    def stores(self) -> list[Store]:
+        """The stores of the passages, if there is one, and of the documents."""
+        return [self.store] if self.passages is None else [self.passages, self.store]
+
+    @property
+    def passage_settings(self) -> PassageSettings | None:
+        """How documents are split into passages; None if they are not."""
+        kept = self.record.get("passages")
+        return PassageSettings(kept["words"], kept["overlap"]) if kept else None
+
+    def close(self) -> None:
+        """Close the stores."""
+        for store in self.stores:
+            store.close()
+
+    def optimise(self) -> None:
+        """Optimise the stores."""
+        for store in self.stores:
+            store.optimise()
 
     @property
     def number(self) -> int:
@@ -48,7 +76,9 @@ class Snapshot(NamedTuple):
         return int(self.record["generation"])
 
 
-def create_snapshot(index_folder: Path, model: Path, address: str | None, number: int) -> Snapshot:
+def create_snapshot(
+    index_folder: Path, model: Path, address: str | None, number: int, passages: PassageSettings | None
+) -> Snapshot:
     """Create a snapshot without documents, which is not active yet."""
     folder = index_folder / f"{FOLDER_PREFIX}{number}"
     folder.mkdir()
@@ -56,24 +86,49 @@ def create_snapshot(index_folder: Path, model: Path, address: str | None, number
     loaded, store_type = Cr5.load(model), store_for(address)
     rank, langs = loaded.rank, loaded.langs
     record = {"format": FORMAT, "generation": number, "model": model_digest(model), "background": None, "rank": rank}
-    record |= store_type.new_record(address)
+    record |= store_type.new_record(address) | {"passages": _passages_record(passages, complete=True)}
     write_json(folder / STARTED_FILE, record)
-    store = store_type.create(_location(folder, record, address), rank=rank, languages=len(langs))
-    try:
+    with ExitStack() as opened:
+        store = store_type.create(_location(folder, record, address), rank=rank, languages=len(langs))
+        opened.callback(store.close)
+        passage_store = None
+        if passages is not None:
+            passage_location = _location(folder, record, address, PASSAGES_FOLDER)
+            passage_store = store_type.create(passage_location, rank=rank, languages=len(langs))
+            opened.callback(passage_store.close)
         _copy_model(model, folder / "model")
         write_json(folder / COMPLETE_FILE, record)
-        return Snapshot(record, folder, store, Cr5.load(folder / "model"), Background.empty(langs, rank))
-    except BaseException:
-        store.close()
-        raise
+        loaded, background = Cr5.load(folder / "model"), Background.empty(langs, rank)
+        opened.pop_all()
+        return Snapshot(record, folder, store, loaded, background, passage_store)
 
 
-def create_first(index_folder: Path, model: Path, address: str | None) -> None:
+def add_passage_store(active: Snapshot, address: str | None) -> dict[str, Any]:
+    """Give an empty store for passages to the active snapshot, which an earlier version made; return its record."""
+    location = _location(active.folder, active.record, address, PASSAGES_FOLDER)
+    store_type = store_for(active.record["store"])
+    store_type.drop(location)  # what is left of an interrupted call
+    if location.folder.exists():
+        discard(location.folder)
+    store_type.create(location, rank=active.model.rank, languages=len(active.model.langs)).close()
+    return active.record | {"passages": _passages_record(PassageSettings(), complete=False)}
+
+
+def with_all_passages(active: Snapshot) -> Snapshot:
+    """The same snapshot with a record that says that all documents have their passages."""
+    if active.passage_settings is None:
+        return active
+    return active._replace(
+        record=active.record | {"passages": _passages_record(active.passage_settings, complete=True)}
+    )
+
+
+def create_first(index_folder: Path, model: Path, address: str | None, passages: PassageSettings | None) -> None:
     """Create the snapshot of a new index and make it active; if that fails, nothing of it is left."""
     remove_stale(index_folder, [], address)
     try:
-        first = create_snapshot(index_folder, model, address, 1)
-        first.store.close()
+        first = create_snapshot(index_folder, model, address, 1, passages)
+        first.close()
         activate(index_folder, first.record)
     except BaseException:
         with suppress(Exception):  # the first error is the one to raise
@@ -101,7 +156,11 @@ def open_snapshot(index_folder: Path, record: dict[str, Any], address: str | Non
     if address not in (None, FOLDER_ADDRESS) and record["store"] == FOLDER_ADDRESS:
         raise Cr5Error(f"{index_folder}: the documents are in this folder, not on a server; leave out `store`")
     store = store_for(record["store"]).open(_location(folder, record, address), rank=record["rank"])
-    return Snapshot(record, folder, store, model, background)
+    try:
+        return Snapshot(record, folder, store, model, background, _open_passages(folder, record, address))
+    except BaseException:
+        store.close()
+        raise
 
 
 def open_active(index_folder: Path, address: str | None, previous: Snapshot | None = None) -> tuple[Stamp, Snapshot]:
@@ -113,7 +172,8 @@ def open_active(index_folder: Path, address: str | None, previous: Snapshot | No
             if previous is None or record["generation"] != previous.number:
                 return stamp, open_snapshot(index_folder, record, address)
             background = _load_background(previous.folder, record, previous.model)
-            return stamp, previous._replace(record=record, background=background)
+            passages = previous.passages or _open_passages(previous.folder, record, address)
+            return stamp, previous._replace(record=record, background=background, passages=passages)
         except Exception:
             if stamp == index_stamp(index_folder):  # otherwise the snapshot was replaced while it was being opened
                 raise
@@ -143,7 +203,8 @@ def remove_stale(index_folder: Path, kept: Collection[int], address: str | None)
             continue
         if (folder / STARTED_FILE).exists():
             record = read_json(folder / STARTED_FILE)
-            store_for(record["store"]).drop(_location(folder, record, address))
+            for name in (STORE_FOLDER, PASSAGES_FOLDER):
+                store_for(record["store"]).drop(_location(folder, record, address, name))
         discard(folder)
 
 
@@ -191,9 +252,23 @@ def activate(index_folder: Path, record: Mapping[str, Any]) -> None:
     write_json(index_folder / INDEX_FILE, record)
 
 
-def _location(folder: Path, record: Mapping[str, Any], address: str | None) -> Location:
-    """Where the store of a snapshot is; ``address`` takes precedence, since it may have a password."""
-    return Location(folder / STORE_FOLDER, address or record["store"], record["table"])
+def _location(folder: Path, record: Mapping[str, Any], address: str | None, name: str = STORE_FOLDER) -> Location:
+    """Where a store of a snapshot is; ``address`` takes precedence, since it may have a password."""
+    table = record["table"]
+    if table is not None and name != STORE_FOLDER:
+        table = f"{table}_{name}"
+    return Location(folder / name, address or record["store"], table)
+
+
+def _open_passages(folder: Path, record: Mapping[str, Any], address: str | None) -> Store | None:
+    if not record.get("passages"):
+        return None
+    location = _location(folder, record, address, PASSAGES_FOLDER)
+    return store_for(record["store"]).open(location, rank=record["rank"])
+
+
+def _passages_record(settings: PassageSettings | None, *, complete: bool) -> dict[str, Any] | None:
+    return None if settings is None else asdict(settings) | {"complete": complete}
 
 
 def _load_background(folder: Path, record: Mapping[str, Any], model: Cr5) -> Background:

@@ -1,4 +1,4 @@
-"""A transformer for scikit-learn: texts of any language -> rows that a classifier, regressor or clustering takes."""
+"""A transformer for scikit-learn: texts in any language -> rows that a classifier, regressor or clustering takes."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -26,9 +26,9 @@ except ModuleNotFoundError as error:
 class Cr5Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encodes texts with a model, as a step of a pipeline.
 
-    ``model`` is a fitted model, or the folder of one, which is used as it is: X are texts. Or it is a model that is not
-    fitted, such as ``Cr5(rank=100)``: then ``fit`` trains a copy of it on X, which are documents with concept, lang and
-    text, and searches over settings name them ``model__rank``, ``model__ridge``, …
+    ``model`` is a fitted model, or the folder of one, which is used as it is: X holds texts. Or it is an unfitted
+    model, ``Cr5(rank=100)``: then ``fit`` trains a copy of it on X, which holds documents with concept, lang and text,
+    and a grid search addresses its settings as ``model__rank``, ``model__ridge``, …
     ``lang`` is the language of all texts. If it is None, a text is in the language of its document (the column lang),
     or in the one that the model guesses.
     """

@@ -6,6 +6,7 @@ A block of products is processed while it is still in the cache, and the full ma
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,10 +14,12 @@ import numpy as np
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.machine import available_cores, one_blas_thread
+from cr5.retrieval.sparse_rows import arrays_of
 
 Matrix: TypeAlias = Array | Sparse
 Blocks: TypeAlias = Iterator[tuple[slice, list[Array]]]
 Result = TypeVar("Result")
+FEW_ROWS = 16  # which are multiplied one by one
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,11 @@ class WeightedRows:
     def __post_init__(self) -> None:
         if not 0 <= self.weight < np.inf:
             raise Cr5Error(f"`weight={self.weight:g}` must be 0 or more; the weight 0 switches a view off")
+        if self.queries.shape[1] != self.candidates.shape[1]:  # the kernels would read memory of other arrays
+            raise Cr5Error(
+                f"`queries` have {self.queries.shape[1]:,} dimensions and `candidates` {self.candidates.shape[1]:,}; "
+                "give rows of the same view"
+            )
 
     def select_queries(self, chosen: "Mask | Ints | slice") -> "WeightedRows":
         """Only some of the queries; the background stays."""
@@ -46,12 +54,14 @@ class BlockSizes:
     """How a search is divided into blocks and among threads, which affects memory and speed but not the result.
 
     queries: the largest block of queries. candidates: the smallest block of candidates. products: the largest block of
-    products, unless that leaves too few candidates (2**19 float32 are 2 MB, which a core's cache holds).
+    products, unless that leaves too few candidates (2**19 float32 are 2 MB, which a core's cache holds). Up to
+    products_on_one_thread, the work is done before further threads would have started.
     """
 
     queries: int = 8192
     candidates: int = 256
     products: int = 2**19
+    products_on_one_thread: int = 2**15
     threads: int = field(default_factory=available_cores)
 
 
@@ -71,7 +81,7 @@ def map_blocks(
     queries = views[0].queries.shape[0]
     step = max(sizes.candidates, min(sizes.products // max(queries, 1), -(-number // sizes.threads)))
     starts = iter(range(0, number, step))  # next() on it is atomic, so that the threads can share it
-    factors = [_right_factor(view) for view in views]
+    factors = [_right_factor(view.queries, view.weight) for view in views]
 
     def blocks() -> Blocks:
         memory = [np.empty(min(step, number) * queries, np.float32) for _ in views]
@@ -87,7 +97,7 @@ def map_blocks(
             )
 
     with one_blas_thread():
-        if number <= step:
+        if number <= step or number * queries <= sizes.products_on_one_thread:
             return [function(blocks())]
         with ThreadPoolExecutor(sizes.threads) as pool:
             return list(pool.map(lambda _: function(blocks()), range(sizes.threads)))
@@ -95,20 +105,36 @@ def map_blocks(
 
 def multiply_rows(left: Matrix, right: Matrix) -> Array:
     """The inner products of all rows of two small matrices, dense or sparse: rows of left x rows of right."""
-    if left.shape[0] == 1 and _is_sparse(left) and _is_sparse(right):
-        from cr5.retrieval.kernels import row_products_with
-
+    if left.shape[0] <= FEW_ROWS and _is_sparse(left) and _is_sparse(right):
         # The transposed matrix, which is stored by dimensions, would take longer to make than the products.
-        return np.asarray(row_products_with(left.shape[1], *_arrays(left)[1:], *_arrays(right))[None])
+        chosen = np.broadcast_to(np.arange(right.shape[0]), (left.shape[0], right.shape[0]))
+        return multiply_chosen(left, right, chosen)
     memory = np.empty(left.shape[0] * right.shape[0], np.float32)
-    return _product(left, _right_factor(WeightedRows(right, left)), memory)
+    return _product(left, _right_factor(right), memory)
 
 
-def _right_factor(view: WeightedRows) -> Any:
+def multiply_chosen(left: Matrix, right: Matrix, chosen: Ints) -> Array:
+    """The inner products of each row of left with its own choice of rows of right: rows of left x choices."""
+    if chosen.size and not 0 <= chosen.min() <= chosen.max() < right.shape[0]:  # the kernel would not notice
+        raise IndexError(f"rows {chosen.min()} to {chosen.max()} are chosen, and there are {right.shape[0]}, from 0 on")
+    products = np.empty(chosen.shape, np.float32)
+    if _is_sparse(left) and _is_sparse(right):
+        from cr5.retrieval.kernels import sparse_products
+
+        (offsets, columns, values), matrix = arrays_of(left), arrays_of(right)
+        for i, (start, end) in enumerate(pairwise(offsets.tolist())):
+            products[i] = sparse_products(columns[start:end], values[start:end], *matrix, chosen[i])
+        return products
+    for i, rows in enumerate(chosen):
+        products[i] = _product(right[rows], _right_factor(left[i : i + 1]), products[i])[:, 0]
+    return products
+
+
+def _right_factor(queries: Matrix, weight: float = 1) -> Any:
     """weight queries', the factor that every block of candidates is multiplied with."""
-    right: Any = view.queries.T
+    right: Any = queries.T
     right = right.tocsr() if _is_sparse(right) else np.asarray(right, np.float32)
-    return right if view.weight == 1 else right * np.float32(view.weight)
+    return right if weight == 1 else right * np.float32(weight)
 
 
 def _product(left: Matrix, right: Any, memory: Array) -> Array:
@@ -118,20 +144,13 @@ def _product(left: Matrix, right: Any, memory: Array) -> Array:
         # Right is stored by its rows, the dimensions: the queries of each.
         out = memory[: left.shape[0] * right.shape[1]].reshape(left.shape[0], right.shape[1])
         out[:] = 0
-        add_sparse_products(out, np.float32(1), *_arrays(left), *_arrays(right))
+        add_sparse_products(out, np.float32(1), *arrays_of(left), *arrays_of(right))
         return out
     if _is_sparse(left) or _is_sparse(right):
         product: Any = left @ right
         return np.ascontiguousarray(product.toarray() if _is_sparse(product) else product, np.float32)
     out = memory[: left.shape[0] * right.shape[1]].reshape(left.shape[0], right.shape[1])
     return np.asarray(np.dot(np.asarray(left, np.float32), right, out=out))
-
-
-def _arrays(matrix: Sparse) -> tuple[Ints, Ints, Array]:
-    """Offsets, indices and values, always of the same types, so that the loops over them are compiled once."""
-    types = (matrix.indptr, np.int64), (matrix.indices, np.int32), (matrix.data, np.float32)
-    offsets, indices, values = (array.astype(kind, copy=False) for array, kind in types)
-    return offsets, indices, values
 
 
 def _is_sparse(matrix: Matrix) -> bool:

@@ -9,7 +9,7 @@ from cr5._typing import Array
 
 
 class Contribution(NamedTuple):
-    """A word and what it adds to a similarity."""
+    """A word and what it adds to the cosine of two vectors; all contributions and the rest add up to it."""
 
     word: str
     value: float
@@ -23,17 +23,28 @@ class WordPairContribution(NamedTuple):
     value: float
 
 
+class CosineFall(NamedTuple):
+    """A word, and by how much the cosine of a view falls if the word is removed from its text.
+
+    Falls do not add up to the cosine: where two words say the same, it hardly falls without one of them.
+    """
+
+    word: str
+    fall: float
+
+
 class ViewContribution(NamedTuple):
     """What one view adds to the similarity of two texts: ``share`` x ``cosine``.
 
-    ``words_a`` and ``words_b`` are the words without which its cosine would be lower, and by how much.
+    ``words_a`` and ``words_b`` are the words without which its cosine falls most. A view's cosine is not a sum over
+    words, as that of two vectors is (``Explanation.words_a``), so that they have falls and no contributions.
     """
 
     view: str
     share: float
     cosine: float
-    words_a: list[Contribution]
-    words_b: list[Contribution]
+    words_a: list[CosineFall]
+    words_b: list[CosineFall]
 
 
 class Explanation(NamedTuple):
@@ -43,6 +54,7 @@ class Explanation(NamedTuple):
     ``words_b`` and ``rest_b``; the rest is what centring subtracts, and the words that are not listed.
     ``pairs`` are the strongest products of one word of each text. ``views``, if they were asked for, add up to
     ``similarity_by_views``, which is what ``Cr5.similarity`` returns; ``similarity`` is the cosine of the vectors.
+    Words of views have falls (see ``CosineFall``), also those of the view of vectors, and not contributions.
     """
 
     similarity: float

@@ -9,10 +9,12 @@ from cr5._typing import Array, Ints, Mask
 from cr5.compiler import compiled
 
 LANES = 64  # products that are compared at a time, which the compiler vectorises
+EMPTY = -1  # a slot of a table without a column
+SLOTS_TO_FIND, SLOTS_TO_ADD = 16, 4  # of a table for each column in it; a larger one is searched faster and made slower
 
 
 @compiled
-def _replace_worst(scores: Array, indices: Ints, score: float, index: int) -> None:
+def replace_worst(scores: Array, indices: Ints, score: float, index: int) -> None:
     """Replace the root of a heap, its worst score; of equal scores the one with the higher index is worse."""
     i, child = 0, 1
     while child < len(scores):
@@ -45,7 +47,7 @@ def keep_largest(products: Array, best: Array) -> None:
         top[:] = heap[0]
         for product in lanes:
             if product > top[0]:
-                _replace_worst(top, indices, product, 0)
+                replace_worst(top, indices, product, 0)
         for first in range(0, products.shape[1], LANES):
             piece = products[c, first : first + LANES]
             better = False
@@ -54,7 +56,7 @@ def keep_largest(products: Array, best: Array) -> None:
             if better:
                 for product in piece:
                     if product >= top[0] and product > heap[0]:
-                        _replace_worst(heap, indices, product, 0)
+                        replace_worst(heap, indices, product, 0)
 
 
 @compiled
@@ -72,7 +74,7 @@ def keep_top(
                 for i in range(len(piece)):
                     score = weight * piece[i] - penalty[c]
                     if score > least[i]:
-                        _replace_worst(scores[first + i], indices[first + i], score, start + c)
+                        replace_worst(scores[first + i], indices[first + i], score, start + c)
                         least[i] = scores[first + i, 0]
 
 
@@ -144,16 +146,88 @@ def add_sparse_products(
 
 
 @compiled
-def row_products_with(
-    size: int, own_columns: Ints, own_values: Array, offsets: Ints, columns: Ints, values: Array
+def sparse_products(
+    query_columns: Ints, query_values: Array, offsets: Ints, columns: Ints, values: Array, chosen: Ints
 ) -> Array:
-    """The products of sparse rows with one sparse row, which is spread over its ``size`` dimensions."""
-    spread, products = np.zeros(size, np.float32), np.zeros(len(offsets) - 1, np.float32)
-    for i in range(len(own_columns)):
-        spread[own_columns[i]] += own_values[i]
-    for row in range(len(products)):
+    """The products of one sparse row, the query, with the chosen rows of a sparse matrix, float32.
+
+    The matrix has row i at ``offsets[i]`` to ``offsets[i + 1]`` of its columns and values, in any order. The time is
+    that of reading the chosen rows, however many columns and rows there are.
+    """
+    mask = _table_mask(SLOTS_TO_FIND * len(query_columns))
+    keys, table = np.full(mask + 1, EMPTY, np.int32), np.zeros(mask + 1, np.float32)
+    products = np.empty(len(chosen), np.float32)
+    for i in range(len(query_columns)):
+        slot = _slot(keys, query_columns[i], mask)
+        keys[slot] = query_columns[i]
+        table[slot] += query_values[i]
+    for i in range(len(chosen)):
         product = np.float32(0)
-        for i in range(offsets[row], offsets[row + 1]):
-            product += values[i] * spread[columns[i]]
-        products[row] = product
+        for j in range(offsets[chosen[i]], offsets[chosen[i] + 1]):
+            product += values[j] * table[_slot(keys, columns[j], mask)]  # an empty slot has 0
+        products[i] = product
     return products
+
+
+@compiled
+def multiply_sparse(
+    left_offsets: Ints, left_columns: Ints, left_values: Array,
+    right_offsets: Ints, right_columns: Ints, right_values: Array,
+) -> tuple[Ints, Ints, Array]:  # fmt: skip
+    """The product of two sparse matrices by rows, in time and memory that do not depend on the number of columns.
+
+    The columns of a row are in the order in which they first occur.
+    """
+    rows = len(left_offsets) - 1
+    offsets, most, longest = np.zeros(rows + 1, np.int64), np.zeros(rows, np.int64), 0
+    for row in range(rows):
+        for i in range(left_offsets[row], left_offsets[row + 1]):
+            most[row] += right_offsets[left_columns[i] + 1] - right_offsets[left_columns[i]]
+        longest = max(longest, most[row])
+    size = _table_mask(SLOTS_TO_ADD * longest) + 1
+    keys, places = np.full(size, EMPTY, np.int32), np.empty(size, np.int32)
+    slots, n = np.empty(longest, np.uint32), 0
+    columns, values = np.empty(longest, np.int32), np.empty(longest, np.float32)
+    for row in range(rows):
+        first, mask = n, _table_mask(SLOTS_TO_ADD * most[row])
+        if n + most[row] > len(columns):
+            columns, values = _longer(columns, 2 * (n + most[row])), _longer(values, 2 * (n + most[row]))
+        for i in range(left_offsets[row], left_offsets[row + 1]):
+            for j in range(right_offsets[left_columns[i]], right_offsets[left_columns[i] + 1]):
+                product = np.float32(left_values[i]) * right_values[j]
+                slot = _slot(keys, right_columns[j], mask)
+                if keys[slot] == EMPTY:
+                    keys[slot], places[slot], slots[n - first] = right_columns[j], n - first, slot
+                    columns[n], values[n] = right_columns[j], product
+                    n += 1
+                else:
+                    values[first + places[slot]] += product
+        for i in range(n - first):
+            keys[slots[i]] = EMPTY
+        offsets[row + 1] = n
+    return offsets, columns[:n].copy(), values[:n].copy()
+
+
+@compiled
+def _table_mask(least: int) -> np.uint32:
+    """The size of a table with at least this many slots, minus 1; the size is a power of two."""
+    size = 2
+    while size < least:
+        size *= 2
+    return np.uint32(size - 1)
+
+
+@compiled
+def _slot(keys: Ints, key: int, mask: np.uint32) -> np.uint32:
+    """The slot of a column in a table, or the empty one where it would be."""
+    slot = np.uint32(key) & mask
+    while keys[slot] != key and keys[slot] != EMPTY:
+        slot = (slot + np.uint32(1)) & mask
+    return slot
+
+
+@compiled
+def _longer(array: Array, size: int) -> Array:
+    longer = np.empty(size, array.dtype)
+    longer[: len(array)] = array
+    return longer

@@ -24,7 +24,8 @@ from cr5.retrieval.vectors import unit_rows
 TRANSLATIONS = 10
 """The number of translations that a lexicon keeps for each word."""
 MAX_WORDS = 100_000  # of each language: with vectors of rank 300, all pairs of them take 6 x 10^12 operations
-NGRAM_LENGTHS = (2, 5)
+STRING_WEIGHT = 0.3  # of the cosine of n-grams beside CSLS
+NGRAM_LENGTHS = (3, 5)
 NGRAM_COLUMNS = 2**20
 
 
@@ -77,7 +78,7 @@ def make_lexicon(
     source: WordVectors,
     target: WordVectors,
     *,
-    string_weight: float = 0.3,
+    string_weight: float = STRING_WEIGHT,
     temperature: float = 0.1,
     transliterate: bool = True,
     max_words: int = MAX_WORDS,
@@ -90,7 +91,7 @@ def make_lexicon(
     only the first ``max_words`` of each language are used, which are the most frequent ones of a model.
     """
     source, target = (WordVectors(words[:max_words], vectors[:max_words]) for words, vectors in (source, target))
-    ngrams = _ngram_rows(source.words, target.words, transliterate) if string_weight else None
+    ngrams = spelling_rows(source.words, target.words, transliterate) if string_weight else None
     indices, scores = _best_translations(source, target, ngrams, TRANSLATIONS, string_weight, sizes or BlockSizes())
     probabilities = _softmax(scores / temperature)
     return Lexicon(source.words, target.words, indices.astype(np.int32), probabilities.astype(np.float16))
@@ -133,7 +134,7 @@ def _best_translations(
     return np.take_along_axis(indices, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def _ngram_rows(source: Sequence[str], target: Sequence[str], transliterate: bool) -> tuple[Sparse, Sparse]:
+def spelling_rows(source: Sequence[str], target: Sequence[str], transliterate: bool = True) -> tuple[Sparse, Sparse]:
     """words x n-grams at unit length, each n-gram weighted by its inverse frequency in the words of both languages."""
     words = [to_latin(each) if transliterate else each for each in (source, target)]
     a, b = (character_ngrams(each, NGRAM_LENGTHS, NGRAM_COLUMNS) for each in words)

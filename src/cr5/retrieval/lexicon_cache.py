@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a model that only encodes does not need them
     from cr5.retrieval.lexicon import Lexicon
 
 MAX_CACHED_LEXICONS = 16
-RECIPE = "2"  # changes whenever the same vectors lead to another lexicon, so that older files are not used
+RECIPE = "3"  # changes whenever the same vectors lead to another lexicon, so that older files are not used
 
 
 class LexiconCache:
@@ -44,6 +44,8 @@ class LexiconCache:
         if source == target:
             raise Cr5Error(f"the source and the target language are both {source}; a lexicon needs two languages")
         key = source, target
+        if (kept := self._lexicons.get(key)) is not None:  # without waiting for another one that is being made
+            return kept
         with self._lock:
             if key not in self._lexicons:
                 while len(self._lexicons) >= MAX_CACHED_LEXICONS:

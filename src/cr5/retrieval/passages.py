@@ -80,7 +80,7 @@ def passage(
 
 
 def _nearest(model: Explainer, text: str, lang: str, vector: Array) -> tuple[int, int]:
-    """The begin and end of the part to explain: around the sentence with the largest cosine if the text is long."""
+    """The start and end of the part to explain: around the sentence with the largest cosine if the text is long."""
     if len(text) <= MAX_EXPLAINED_CHARACTERS:
         return 0, len(text)
     sentences = _sentences(text)
@@ -92,7 +92,7 @@ def _nearest(model: Explainer, text: str, lang: str, vector: Array) -> tuple[int
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:
-    """The begin and end of every sentence; the parts of a long one overlap by half."""
+    """The start and end of every sentence; the parts of a long one overlap by half."""
     sentences, begin = [], 0
     for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
         while end - begin > MAX_SENTENCE_CHARACTERS:

@@ -1,9 +1,9 @@
-"""The scorer: it compares texts by several views at once, each weighted by how much it tells texts apart.
+"""The scorer compares texts by several views at once, each scaled by the spread of its cosines.
 
 A view has a row for every text, and the products of rows are cosines. The score of a candidate c for a query q is the
 sum over the views of weight s / s_v (2 q'c - r(c)), where s_v is the standard deviation of the products of view v, s
-that of the first view, and r(c) the candidate's neighbourhood mean in view v (see ``csls``). So a weight says what a
-view counts beside the first one, whatever the spread of its cosines.
+that of the first view, and r(c) the candidate's neighbourhood mean in view v (see ``csls``). So a weight says how much
+a view counts relative to the first one, whatever the spread of its cosines.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -23,7 +23,7 @@ from cr5.retrieval.translation import WordWeights, own_rows, side_by_side, trans
 DEFAULT_WEIGHTS = {"dense": 1.0, "lexicon": 0.6, "strings": 0.15}
 SAMPLED_QUERIES, SAMPLED_CANDIDATES = 1024, 2048  # for a standard deviation; fewer rows are all used
 NO_DEVIATION = 1e-6  # of cosines that are equal but for rounding
-MIN_DEVIATION = 0.001  # of cosines: a view in which hardly any texts meet must not be decided by the few that do
+MIN_DEVIATION = 0.001  # of cosines: a view in which few texts match must not give these huge scores
 Value = TypeVar("Value")
 
 
@@ -84,19 +84,16 @@ class StringsView:
     def rows(
         self, queries: WordCounts, source: str, candidates: WordCounts, target: str
     ) -> tuple[Matrix, Matrix] | None:
-        """The centred rows of both sides; None if they have no n-gram in common but by the chance of hashing."""
-        (query_rows, query_mean), (candidate_rows, candidate_mean) = (
-            self._rows(queries, source),
-            self._rows(candidates, target),
-        )
-        if not self.always and not _have_common_columns(query_rows, candidate_rows):
+        """The centred rows of both sides; None if they share no n-grams except by hash collisions."""
+        of_queries, of_candidates = self._rows(queries, source), self._rows(candidates, target)
+        if not self.always and not _have_common_columns(of_queries[0], of_candidates[0]):
             return None
-        return centred_pair(query_rows, query_mean, candidate_rows, candidate_mean)
+        return centred_pair(*of_queries, *of_candidates)
 
-    def _rows(self, counts: WordCounts, lang: str) -> tuple[Any, Array]:
-        def make() -> tuple[Any, Array]:
+    def _rows(self, counts: WordCounts, lang: str) -> tuple[Sparse, StringStatistics]:
+        def make() -> tuple[Sparse, StringStatistics]:
             statistics = self.statistics(counts, lang)
-            return string_rows(counts, statistics), statistics.mean
+            return string_rows(counts, statistics), statistics
 
         return self.cache.get(counts, lang, make)
 
@@ -149,6 +146,9 @@ class Scorer:
         unknown = [name for name in self.views if name not in self.weights]
         if unknown or not self.views:
             raise Cr5Error(f"`weights` has no weight for {', '.join(unknown)}" if unknown else "`views` is empty")
+        for name, weight in self.weights.items():
+            if not 0 <= weight < np.inf:
+                raise Cr5Error(f"the weight {weight:g} of the view {name!r} must be 0 or more; 0 switches a view off")
 
     def only(self, *names: str) -> "Scorer":
         """The scorer with these views alone."""
@@ -178,7 +178,7 @@ class Scorer:
 
         ``deviations`` are the standard deviations of the views' cosines, by default those between these queries and
         candidates (see ``standard_deviation``). Give those of a background to score a few candidates, or one query,
-        with the same numbers as many. Where no view can help, one without a dimension stands for all.
+        with the same numbers as many. If no view can help, the result is one view with zero columns.
         """
         pairs = self.pairs(queries, source, candidates, target)
         if deviations is None:
@@ -188,7 +188,7 @@ class Scorer:
         return views or [WeightedRows(_empty_rows(queries), _empty_rows(candidates))]
 
     def scales(self, deviations: Mapping[str, float]) -> dict[str, float]:
-        """By which factor the cosines of each view are multiplied, given their standard deviations.
+        """The factor by which the cosines of each view are multiplied, given their standard deviations.
 
         The factor of the first view that has a deviation is 1; of one whose cosines do not differ it is 0.
         """

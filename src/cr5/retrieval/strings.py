@@ -7,13 +7,15 @@ frequent endings would make all of its texts similar.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from cr5._typing import Array, Sparse
 from cr5.features.counts import WordCounts
 from cr5.features.ngrams import character_ngrams
-from cr5.features.tfidf import tfidf_rows
+from cr5.features.tfidf import tfidf_values
+from cr5.retrieval.sparse_rows import beside, multiply
 
 LENGTHS = (4, 5)
 COLUMNS = 2**18
@@ -29,6 +31,11 @@ class StringStatistics:
     idf: Array
     mean: Array
     transliterate: bool = True
+
+    @cached_property
+    def squared_length(self) -> float:
+        """That of the mean row."""
+        return float(self.mean.astype(np.float64) @ self.mean)
 
 
 def string_statistics(sample: WordCounts, *, transliterate: bool = True) -> StringStatistics:
@@ -70,23 +77,24 @@ def log_tfidf_rows(counts: Sparse, idf: Array) -> Sparse:
     """ln(1 + count) idf, every row at unit length; an empty row stays empty. The counts may be fractions."""
     from scipy.sparse import csr_array
 
-    arrays = np.log1p(counts.data), counts.indices, counts.indptr
-    return tfidf_rows(csr_array(arrays, shape=counts.shape), idf, "raw")
+    data = tfidf_values(np.log1p(counts.data, dtype=np.float64), idf[counts.indices], counts.indptr, "raw")
+    return csr_array((data, counts.indices, counts.indptr), shape=counts.shape)
 
 
 def centred_pair(
-    queries: Sparse, query_mean: Array, candidates: Sparse, candidate_mean: Array
+    queries: Sparse, query_statistics: StringStatistics, candidates: Sparse, candidate_statistics: StringStatistics
 ) -> tuple[Sparse, Sparse]:
-    """Sparse rows whose inner products are the cosines of q - query_mean with c - candidate_mean.
+    """Sparse rows whose inner products are the cosines of q - m with c - n, where m and n are the mean rows.
 
     (q - m)'(c - n) = q'c + (m'n - q'n) - m'c, so that two more columns hold what centring adds: a query's row is
     [q, m'n - q'n, 1] / |q - m|, and a candidate's row is [c, 1, -m'c] / |c - n|. Empty rows stay empty.
     """
-    both = float(query_mean.astype(np.float64) @ candidate_mean)
+    query_mean, candidate_mean = query_statistics.mean, candidate_statistics.mean
+    both = query_mean @ candidate_mean
     ones = [np.ones(rows.shape[0]) for rows in (queries, candidates)]
     return (
-        _extend(queries, query_mean, [both - queries @ candidate_mean, ones[0]]),
-        _extend(candidates, candidate_mean, [ones[1], -(candidates @ query_mean)]),
+        _extend(queries, query_statistics, [both - queries @ candidate_mean, ones[0]]),
+        _extend(candidates, candidate_statistics, [ones[1], -(candidates @ query_mean)]),
     )
 
 
@@ -101,17 +109,18 @@ def _ngram_counts(counts: WordCounts, transliterate: bool) -> Sparse:
     """texts x n-grams: how many of a text's words have an n-gram. Each different word is cut once."""
     counts = counts.drop_unused_words()
     words = to_latin(counts.words) if transliterate else counts.words
-    return counts.matrix.astype(np.float32) @ character_ngrams(words, LENGTHS, COLUMNS)
+    return multiply(counts.matrix, character_ngrams(words, LENGTHS, COLUMNS))
 
 
-def _extend(rows: Sparse, mean: Array, columns: Sequence[Array]) -> Sparse:
-    """[rows, columns] / |row - mean|; the rows are of length 1 or empty."""
-    from scipy.sparse import csr_array, diags_array, hstack
+def _extend(rows: Sparse, statistics: StringStatistics, columns: Sequence[Array]) -> Sparse:
+    """[rows, columns] / |row - mean|; the rows are of length 1 or empty, and the latter stay empty."""
+    from scipy.sparse import csr_array
 
-    squares = rows.power(2).sum(axis=1, dtype=np.float64)
-    norms = np.sqrt(np.maximum(squares - 2 * (rows @ mean) + mean.astype(np.float64) @ mean, 0))
-    scales = np.where((np.diff(rows.indptr) > 0) & (norms > 0), 1 / np.where(norms > 0, norms, 1), 0)
-    extended = hstack([rows, csr_array(np.column_stack(columns).astype(np.float32))], format="csr")
-    result = csr_array(diags_array(scales.astype(np.float32)) @ extended)
-    result.eliminate_zeros()
-    return result
+    norms = np.sqrt(np.maximum(1 - 2 * (rows @ statistics.mean) + statistics.squared_length, 0))
+    present = np.diff(rows.indptr) > 0
+    values = np.column_stack(columns)[present].ravel()
+    offsets = np.concatenate([[0], np.cumsum(present * len(columns))])
+    further = csr_array((values, np.arange(len(values)) % len(columns), offsets), shape=(len(present), len(columns)))
+    extended = beside(rows, further)
+    extended.data *= np.repeat((norms > 0) / np.where(norms > 0, norms, 1), np.diff(extended.indptr))
+    return extended

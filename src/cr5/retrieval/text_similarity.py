@@ -1,7 +1,8 @@
 """The similarity of texts by all views of a model: a weighted mean of cosines, and what each view adds to it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,16 +10,27 @@ from cr5._typing import Array, Ints
 from cr5.features.counts import WordCounts
 from cr5.features.tfidf import Vocabulary
 from cr5.retrieval.block_products import multiply_rows
-from cr5.retrieval.explanations import Contribution, ViewContribution
+from cr5.retrieval.explanations import CosineFall, ViewContribution
 from cr5.retrieval.lexicon import Lexicon
 from cr5.retrieval.scorer import DenseView, LexiconView, Scorer, StringsView, View
 from cr5.retrieval.strings import StringStatistics, vocabulary_statistics
 from cr5.retrieval.translation import WordWeights, word_weights
 
 TYPICAL_DEVIATIONS = {"dense": 0.12, "lexicon": 0.03, "strings": 0.01}
-"""Of the cosines between documents; fixed, so that the similarity of two texts does not depend on other texts."""
+"""Of the cosines between documents; fixed, so that the similarity of two texts does not depend on other texts.
+
+On five corpora they are 0.09 to 0.14, 0.01 to 0.05 and 0.007 to 0.024 (``benchmarks/similarity.py``).
+"""
 MAX_REMOVED_WORDS = 100
 """The number of words of a text that are removed to see what they add; each of them makes a text that is compared."""
+
+
+class TextsOfLanguage(NamedTuple):
+    """The word counts of texts in one language, and where they stand among texts in several languages."""
+
+    counts: WordCounts
+    lang: str
+    positions: Ints
 
 
 def views_of_model(
@@ -26,8 +38,8 @@ def views_of_model(
     lexicon: Callable[[str, str], Lexicon],
     vocabulary: Callable[[str], Vocabulary],
     documents: Callable[[str], int],
-) -> Callable[[], Scorer]:
-    """A function that makes scorers; what they need of a language is computed once, of a text for one scorer.
+) -> Callable[[Mapping[str, float]], Scorer]:
+    """A function from weights to scorers; what they need of a language is computed once, of a text for one scorer.
 
     ``documents`` is how many a language was trained on.
     """
@@ -42,17 +54,27 @@ def views_of_model(
         own, number = vocabulary(lang), documents(lang)
         return vocabulary_statistics(own.words, own.document_frequency(number), number)
 
-    def make() -> Scorer:
+    def make(view_weights: Mapping[str, float]) -> Scorer:
         strings = StringsView(lambda _, lang: statistics(lang), always=True)
-        return Scorer({"dense": DenseView(encode), "lexicon": LexiconView(lexicon, weights), "strings": strings})
+        views: dict[str, View] = {"dense": DenseView(encode), "lexicon": LexiconView(lexicon, weights)}
+        return Scorer(views | {"strings": strings}, view_weights)
 
     return make
 
 
 def shares(scorer: Scorer) -> dict[str, float]:
-    """What every view counts in a similarity; the shares add up to 1."""
+    """What every view that is switched on counts in a similarity; the shares add up to 1."""
     scales = scorer.scales({name: TYPICAL_DEVIATIONS[name] for name in scorer.views})
     return {name: scale / sum(scales.values()) for name, scale in scales.items()}
+
+
+def similarities_across_languages(scorer: Scorer, a: Sequence[TextsOfLanguage], b: Sequence[TextsOfLanguage]) -> Array:
+    """texts of a x texts of b: ``similarities`` of texts in several languages, by their positions."""
+    result = np.zeros([sum(len(part.positions) for part in side) for side in (a, b)], np.float32)
+    for x in a:
+        for y in b:
+            result[np.ix_(x.positions, y.positions)] = similarities(scorer, x.counts, x.lang, y.counts, y.lang)
+    return result
 
 
 def similarities(scorer: Scorer, a: WordCounts, lang_a: str, b: WordCounts, lang_b: str) -> Array:
@@ -74,14 +96,15 @@ def explain_views(
     *,
     max_removed_words: int = MAX_REMOVED_WORDS,
 ) -> list[ViewContribution]:
-    """Each view's share, its cosine of two texts, and the k words of each text without which it falls most.
+    """The share of each view that is switched on, its cosine, and the k words of each text without which it falls most.
 
     If a text has more than ``max_removed_words`` different words, only those are removed, one at a time, whose own
     cosine with the other text times ln(1 + count) is largest.
     """
-    found, of_views = [], shares(scorer)
+    found = []
     a, b = a.drop_unused_words(), b.drop_unused_words()
-    for name, view in scorer.views.items():
+    for name, share in shares(scorer).items():
+        view = scorer.views[name]
 
         def cosines_of_a(texts: WordCounts, view: View = view) -> Array:
             pair = view.rows(texts, lang_a, b, lang_b)
@@ -95,20 +118,22 @@ def explain_views(
             _largest_falls(text, cosines, k, max_removed_words)
             for text, cosines in ((a, cosines_of_a), (b, cosines_of_b))
         )
-        found.append(ViewContribution(name, of_views[name], float(cosines_of_a(a)[0]), *words))
+        found.append(ViewContribution(name, share, float(cosines_of_a(a)[0]), *words))
     return found
 
 
 def _largest_falls(
     text: WordCounts, cosines: Callable[[WordCounts], Array], k: int, max_removed_words: int
-) -> list[Contribution]:
+) -> list[CosineFall]:
     """The k words without which the cosine of a text falls most, and by how much."""
     removed = np.arange(len(text.words))
     if len(removed) > max_removed_words:
         strength = cosines(_each_word_alone(text)) * np.log1p(text.matrix.toarray()[0])
         removed = np.sort(np.argsort(-strength, kind="stable")[:max_removed_words])
     whole, *others = cosines(_without_each_word(text, removed)).tolist()
-    return _largest([text.words[i] for i in removed.tolist()], whole - np.array(others), k)
+    falls = whole - np.array(others)
+    order = np.argsort(-falls, kind="stable")[:k]
+    return [CosineFall(text.words[removed[i]], float(falls[i])) for i in order if falls[i] > 0]
 
 
 def _each_word_alone(text: WordCounts) -> WordCounts:
@@ -125,8 +150,3 @@ def _without_each_word(text: WordCounts, removed: Ints) -> WordCounts:
     rows = np.repeat(text.matrix.toarray(), 1 + len(removed), axis=0)
     rows[1 + np.arange(len(removed)), removed] = 0
     return WordCounts(text.words, csr_array(rows))
-
-
-def _largest(words: Sequence[str], values: Array, k: int) -> list[Contribution]:
-    order = np.argsort(-values, kind="stable")[:k]
-    return [Contribution(words[i], float(values[i])) for i in order if values[i] > 0]

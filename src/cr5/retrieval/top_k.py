@@ -16,7 +16,7 @@ import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.errors import Cr5Error
-from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedRows, map_blocks, multiply_rows
+from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedRows, map_blocks, multiply_chosen
 from cr5.retrieval.csls import empty_heaps, means_of_largest, neighbourhood_means
 
 Measure: TypeAlias = Literal["cosine", "csls"]
@@ -107,7 +107,7 @@ def counterpart_ranks(
 ) -> Ints:
     """The rank of each query's counterpart, as in ``retrieve``.
 
-    Queries whose concept no candidate has are left out, also of the neighbourhood means.
+    Queries whose concept no candidate has are left out, and do not count in the neighbourhood means.
     """
     sizes = sizes or BlockSizes()
     has_counterpart = np.isin(query_concepts, candidate_concepts)
@@ -159,10 +159,8 @@ def rerank_views(views: Sequence[WeightedRows], candidates: Ints, k: int, *, mea
     candidates: queries x depth, such as the best of a search by one view.
     """
     views = _checked(views)
-    scores = np.empty(candidates.shape, np.float32)
-    for i, row in enumerate(candidates):
-        products = [multiply_rows(v.queries[i : i + 1], v.candidates[row]) * np.float32(v.weight) for v in views]
-        scores[i] = _sum(products)[0]
+    products = [multiply_chosen(view.queries, view.candidates, candidates) for view in views]
+    scores = _sum([np.float32(view.weight) * each for view, each in zip(views, products, strict=True)])
     if measure == "csls":
         chosen, places = np.unique(candidates, return_inverse=True)
         few = [replace(view, candidates=view.candidates[chosen]) for view in views]

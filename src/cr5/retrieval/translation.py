@@ -16,8 +16,8 @@ import numpy as np
 from cr5._typing import Array, Ints, Sparse
 from cr5.features.counts import WordCounts
 from cr5.features.ngrams import word_columns
-from cr5.features.tfidf import remap_columns
 from cr5.retrieval.lexicon import Lexicon
+from cr5.retrieval.sparse_rows import beside, multiply
 from cr5.retrieval.strings import log_tfidf_rows
 
 UNKNOWN_COLUMNS = 2**20
@@ -39,7 +39,7 @@ class WordWeights:
 
     @cached_property
     def column_idf(self) -> Array:
-        """The IDF of every column, also of those of unknown words."""
+        """The IDF of every column, including those of unknown words."""
         return np.concatenate([self.idf, np.full(UNKNOWN_COLUMNS, self.unseen_idf, np.float32)])
 
     def columns(self, words: Sequence[str]) -> Ints:
@@ -59,7 +59,9 @@ def word_weights(words: Sequence[str], idf: Array, *, idf_power: float, document
 def own_rows(counts: WordCounts, weights: WordWeights) -> Sparse:
     """texts x columns of their own language: ln(1 + count) idf at unit length."""
     counts = counts.drop_unused_words()
-    return log_tfidf_rows(_in_columns(counts.matrix, weights.columns(counts.words), weights), weights.column_idf)
+    columns = weights.columns(counts.words)
+    themselves = np.ones(len(columns), np.float32), columns, np.arange(len(columns) + 1)
+    return _weigh(counts, themselves, weights)
 
 
 def translate_counts(counts: WordCounts, lexicon: Lexicon, target: WordWeights) -> Sparse:
@@ -67,37 +69,28 @@ def translate_counts(counts: WordCounts, lexicon: Lexicon, target: WordWeights) 
 
     ``target`` has the target words of the lexicon, in the same order.
     """
-    from scipy.sparse import csr_array
-
     counts = counts.drop_unused_words()
     rows = np.fromiter(map(lexicon.index.get, counts.words, repeat(-1)), np.int64, len(counts.words))
     known, unknown = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
-    expected = _choose_columns(counts.matrix, known).astype(np.float32) @ lexicon.matrix[rows[known]]
-    expected.sort_indices()  # or else adding the words outside the vocabulary would need memory for every column
-    columns = target.columns([counts.words[i] for i in unknown.tolist()])
-    themselves = _in_columns(_choose_columns(counts.matrix, unknown), columns, target)
-    arrays = expected.data, expected.indices, expected.indptr
-    return log_tfidf_rows(csr_array(arrays, shape=themselves.shape) + themselves, target.column_idf)
+    k = lexicon.indices.shape[1]
+    offsets = np.concatenate([[0], np.cumsum(np.where(rows >= 0, k, 1))])
+    columns, values = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], np.float32)
+    of_known, of_unknown = offsets[known][:, None] + np.arange(k), offsets[unknown]
+    columns[of_known], values[of_known] = lexicon.indices[rows[known]], lexicon.probabilities[rows[known]]
+    columns[of_unknown], values[of_unknown] = target.columns([counts.words[i] for i in unknown.tolist()]), 1
+    return _weigh(counts, (values, columns, offsets), target)
 
 
 def side_by_side(first: Sparse, second: Sparse) -> Sparse:
     """Rows whose inner products are the means of those of both parts."""
-    from scipy.sparse import hstack
-
-    return hstack([first, second], "csr") * np.float32(np.sqrt(0.5))
-
-
-def _choose_columns(matrix: Sparse, chosen: Ints) -> Sparse:
-    position = np.full(matrix.shape[1], -1)
-    position[chosen] = np.arange(len(chosen))
-    return remap_columns(matrix, position, len(chosen))
+    rows = beside(first, second)
+    rows.data *= np.float32(np.sqrt(0.5))
+    return rows
 
 
-def _in_columns(matrix: Sparse, columns: Ints, weights: WordWeights) -> Sparse:
-    """Move column j to ``columns[j]``; columns that become one, because hashes are equal, are added."""
+def _weigh(counts: WordCounts, translations: tuple[Array, Ints, Ints], weights: WordWeights) -> Sparse:
+    """The rows of texts, given the expected counts of each of their words: values, columns and offsets."""
     from scipy.sparse import csr_array
 
-    arrays = matrix.data.copy(), columns[matrix.indices], matrix.indptr.copy()
-    result = csr_array(arrays, shape=(matrix.shape[0], len(weights.column_idf)))
-    result.sum_duplicates()
-    return result
+    expected = multiply(counts.matrix, csr_array(translations, shape=(len(counts.words), len(weights.column_idf))))
+    return log_tfidf_rows(expected, weights.column_idf)

@@ -26,6 +26,12 @@ def unit_rows(vectors: Array) -> Array:
     return np.asarray(vectors / _lengths(vectors))
 
 
+def cosines_with(vector: Array, rows: Array) -> Array:
+    """The cosine of a vector (rank) with every row (rows x rank); 0 for a row of zeros."""
+    norms = np.sqrt(row_products(rows, rows) * (vector @ vector))
+    return np.asarray((rows @ vector) / np.where(norms > 0, norms, 1))
+
+
 def _lengths(vectors: Array) -> Array:
     """|v| of every row v, as a column; 1 for a row of zeros."""
     norms = np.sqrt(row_products(vectors, vectors))

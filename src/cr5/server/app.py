@@ -17,12 +17,13 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
+from starlette.types import Receive, Scope, Send
 
 from cr5.corpus.identification import guess
 from cr5.errors import CorpusError, Cr5Error, quoted
 from cr5.index import Index
-from cr5.server import handlers, schemas
-from cr5.server.errors import INVALID_JSON, HttpError, validation_message
+from cr5.server import handlers, openai_api, schemas
+from cr5.server.errors import INVALID_JSON, HttpError, validation_error
 from cr5.server.metrics import CONTENT_TYPE, Metrics
 from cr5.server.middleware import AccessMiddleware, too_busy
 from cr5.server.reference import render_reference
@@ -40,6 +41,9 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
         429: "Too many requests", 500: "Internal server error", 503: "Too busy, or not finished in time",
     }.items()
 }  # fmt: skip
+OPENAI_ERROR_RESPONSES = {
+    status: response | {"model": schemas.OpenAIErrorResponse} for status, response in ERROR_RESPONSES.items()
+}
 Result = TypeVar("Result")
 Handler: TypeAlias = Callable[[ServerState], BaseModel]
 log = logging.getLogger("cr5.server")
@@ -94,6 +98,11 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
         """Find documents in any language for a text in any language."""
         return await read(partial(handlers.search, request=request))
 
+    @app.post("/search", response_model=schemas.SearchResponse)
+    async def search_by_body(request: schemas.SearchBody) -> Response:
+        """Find documents in any language, with the parameters in a body."""
+        return await read(partial(handlers.search, request=request))
+
     @app.get("/similar", response_model=schemas.SearchResponse)
     async def similar(request: Annotated[schemas.SimilarRequest, Query()]) -> Response:
         """Find documents similar to a document of the index."""
@@ -124,10 +133,20 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
         """Turn texts of one language into vectors."""
         return await encode(partial(handlers.embed, request=request))
 
-    @app.post("/v1/embeddings", response_model=schemas.EmbeddingsResponse)
+    @app.post("/v1/embeddings", response_model=schemas.EmbeddingsResponse, responses=OPENAI_ERROR_RESPONSES)
     async def embeddings(request: schemas.EmbeddingsRequest) -> Response:
         """Turn texts into vectors, compatible with clients of OpenAI's API."""
-        return await encode(partial(handlers.embeddings, request=request))
+        return await encode(partial(openai_api.embeddings, request=request))
+
+    @app.get("/v1/models", response_model=schemas.ModelsResponse, responses=OPENAI_ERROR_RESPONSES)
+    async def models() -> Response:
+        """List the names that a request for embeddings accepts as its model."""
+        return await encode(openai_api.models)
+
+    @app.get("/v1/models/{name:path}", response_model=schemas.ModelResponse, responses=OPENAI_ERROR_RESPONSES)
+    async def model(name: str) -> Response:
+        """Get one model of the list."""
+        return await encode(partial(openai_api.model, name=name))
 
     @app.get("/info", response_model=schemas.InfoResponse)
     async def info() -> Response:
@@ -150,11 +169,11 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
     async def docs() -> HTMLResponse:
         return HTMLResponse(render_reference(app.openapi()))
 
-    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
         return files.response("index.html", request)
 
-    @app.api_route("/static/{name:path}", methods=["GET", "HEAD"], include_in_schema=False)
+    @app.get("/static/{name:path}", include_in_schema=False)
     async def static(name: str, request: Request) -> Response:
         return files.response(name, request)
 
@@ -168,6 +187,7 @@ def _warm_up(index: Index) -> None:
     try:
         guess("a text")
         index.nearest(np.eye(1, index.model.rank, dtype=np.float32), index.langs[0])
+        index.search("a text", index.langs[0])
     except Exception:
         log.warning("the search could not be tried before the start", exc_info=True)
 
@@ -223,7 +243,16 @@ async def _respond(pool: Executor, seconds: float, work: Callable[[], BaseModel]
 
 
 class _JsonRoute(APIRoute):
-    """A route that checks the content type of a body before the body is parsed."""
+    """A route that checks the content type of a body before the body is parsed, and answers HEAD as it answers GET.
+
+    The server leaves the body out of the response to HEAD. The OpenAPI schema has the methods of the route only.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return super().matches(_as_get(scope))
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await super().handle(_as_get(scope) if "GET" in (self.methods or ()) else scope, receive, send)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -237,6 +266,10 @@ class _JsonRoute(APIRoute):
             return await handle(request)
 
         return checked
+
+
+def _as_get(scope: Scope) -> Scope:
+    return {**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope
 
 
 def _declare_api_key(app: FastAPI) -> None:
@@ -254,8 +287,7 @@ def _declare_api_key(app: FastAPI) -> None:
 
 
 async def _handle_invalid_request(_: Request, error: RequestValidationError) -> Response:
-    errors = error.errors()
-    raise HttpError(400 if errors[0]["type"] == "json_invalid" else 422, validation_message(errors))
+    raise validation_error(error.errors())
 
 
 async def _handle_library_error(_: Request, error: Cr5Error) -> Response:
@@ -281,6 +313,7 @@ async def _handle_framework_error(request: Request, error: HTTPException) -> Res
 
 
 def _allowed_methods(request: Request) -> list[str]:
-    """All methods that some route accepts at the path of a request."""
+    """All methods that some route accepts at the path of a request; HEAD wherever GET is."""
     routes = [route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE]
-    return sorted({method for route in routes for method in getattr(route, "methods", None) or ()})
+    methods = {method for route in routes for method in getattr(route, "methods", None) or ()}
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)

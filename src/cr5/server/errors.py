@@ -9,32 +9,49 @@ INVALID_JSON = "the body is not valid JSON; send a JSON object encoded as UTF-8"
 
 
 class HttpError(Exception):
-    """An error response: an HTTP status, a message of one sentence, and additional headers."""
+    """An error response: an HTTP status, a message of one sentence, and additional headers.
 
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+    ``code`` and ``param``, the parameter that is wrong, are for clients of OpenAI's API.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.status, self.message, self.headers = status, message, dict(headers or {})
+        self.code, self.param = code, param
 
 
-def validation_message(errors: Sequence[Mapping[str, Any]]) -> str:
-    """The message for the first of pydantic's errors.
+def validation_error(errors: Sequence[Mapping[str, Any]]) -> HttpError:
+    """The response for the first of pydantic's errors.
 
     Where a parameter accepts two types, pydantic reports an error for each; that of the type which was sent is used.
     """
-    specific = [error for error in errors if error["type"] not in ("string_type", "list_type")] or errors
-    error = specific[0]
-    kind, value, context = error["type"], error.get("input"), error.get("ctx", {})
+    specific = [error for error in errors if error["type"] not in ("string_type", "list_type")]
+    items = [error for error in errors if not isinstance(error.get("input"), list)]
+    error = (specific or items or errors)[0]
     parts = [str(part) for part in error["loc"] if not str(part).startswith(("list[", "str", "constrained-str"))]
-    name = ".".join(parts[1:]) or "the body"
-    if parts[1:2] == ["input"] and kind in ("string_type", "list_type"):
+    if error["type"] == "json_invalid":
+        return HttpError(400, INVALID_JSON)
+    name = ".".join(parts[1:])
+    return HttpError(422, _message(error, name or "the body"), param=name or None)
+
+
+def _message(error: Mapping[str, Any], name: str) -> str:
+    kind, value, context = error["type"], error.get("input"), error.get("ctx", {})
+    if name.partition(".")[0] == "input" and kind in ("string_type", "list_type"):
         return f"{name} is not a string; send a string or a list of strings (lists of token ids are not supported)"
     match kind:
         case "missing":
             return f"{name} is missing; it is required"
         case "extra_forbidden":
             return f"{quoted(name)} is not a known name here; remove it, or see /docs"
-        case "json_invalid":
-            return INVALID_JSON
         case "string_too_long":
             return f"{name} has {len(value or ''):,} characters; send at most {context['max_length']:,}"
         case "too_long":
@@ -49,6 +66,8 @@ def validation_message(errors: Sequence[Mapping[str, Any]]) -> str:
             return f"{name} is {value}; it must be at least {context['ge']}"
         case "int_parsing" | "int_type" | "int_from_float" | "int_parsing_size":
             return f"{name} is {_show(value)}; it must be a whole number"
+        case "float_parsing" | "float_type" | "finite_number":
+            return f"{name} is {_show(value)}; it must be a number"
         case "string_type":
             return f"{name} is {_show(value)}; it must be a string"
         case "string_unicode":
@@ -61,6 +80,8 @@ def validation_message(errors: Sequence[Mapping[str, Any]]) -> str:
             return f"{name} is {_show(value)}; it must be {context['expected']}"
         case "list_type":
             return f"{name} is {_show(value)}; it must be a list"
+        case "dict_type":
+            return f"{name} is {_show(value)}; it must be an object"
         case _:
             return f"{name} is {_show(value)}; see /docs for its format"
 
@@ -71,4 +92,6 @@ def _show(value: Any) -> str:
         return quoted(value).encode(errors="replace").decode()
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
-    return {None: "null", True: "true", False: "false"}.get(value) or quoted(str(value))[1:-1]
+    if value is None or isinstance(value, bool):
+        return str(value).lower().replace("none", "null")
+    return quoted(str(value))[1:-1]

@@ -1,42 +1,59 @@
 """Request handlers: a request and the server's state -> a response."""
 
-import base64
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from cr5._typing import Array
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import find_language
-from cr5.errors import quoted
-from cr5.index import Index, IndexedDocument, Query, SearchResult
+from cr5.errors import Cr5Error, quoted
+from cr5.index import Index, IndexedDocument, Mode, Query, SearchHit, SearchResult
+from cr5.index.filters import Filter
 from cr5.retrieval.passages import passage
+from cr5.retrieval.top_k import Measure
 from cr5.server import schemas
 from cr5.server.errors import HttpError
 from cr5.server.metrics import Metrics
-from cr5.server.settings import MAX_TEXT_CHARS
+from cr5.server.settings import MAX_DEPTH, MAX_TEXT_CHARS
 from cr5.server.state import ServerState
 
 Point: TypeAlias = tuple[float, float]
-RankedRequest: TypeAlias = schemas.SearchRequest | schemas.SimilarRequest
+TextRequest: TypeAlias = schemas.SearchRequest | schemas.SearchBody
 
-SNIPPET_CHARS = 300  # of the beginning of a text, shown with a hit
+SNIPPET_CHARS = 300  # of the passage that matched, shown with a hit
 PASSAGE_CHARS, PASSAGE_CONTEXT_CHARS = 200, 60  # of the passage that explains a hit, and before its first match
 EXAMPLE_CHARS = 80
 
 
-def search(state: ServerState, request: schemas.SearchRequest) -> schemas.SearchResponse:
-    """The documents nearest to a text; none for a text without a letter or digit, which has no language either."""
+def search(state: ServerState, request: TextRequest) -> schemas.SearchResponse:
+    """The documents that match a text; none for a text without a letter or digit, which has no language either."""
     started, index = time.perf_counter(), state.index
-    langs = _parse_languages(index, request.search_in)
+    if request.k + request.offset > MAX_DEPTH:
+        raise HttpError(422, f"k + offset is {request.k + request.offset:,}; it must be at most {MAX_DEPTH:,}")
+    langs, where = _parse_languages(index, request.search_in), _parse_where(request.where)
     lang = _find_language(index, request.lang) if request.lang else None
+    prefer = _find_language(index, request.prefer) if request.prefer else None
     if not any(character.isalnum() for character in request.q):
-        return _search_response(request, started, request.q, lang or "")
-    result = index.search(request.q, lang, k=request.k, langs=langs, measure=request.measure)
-    return _result_response(state, request, started, request.q, result)
+        return _search_response(request.mode, request.measure, started, request.q, lang or "")
+    result = index.search(
+        request.q,
+        lang,
+        k=request.k,
+        offset=request.offset,
+        langs=langs,
+        mode=request.mode,
+        measure=request.measure,
+        group=request.group,
+        prefer=prefer,
+        min_score=request.min_score,
+        where=where,
+        sort=request.sort,
+    )
+    return _result_response(state, request.mode, request.measure, started, request.q, result)
 
 
 def similar(state: ServerState, request: schemas.SimilarRequest) -> schemas.SearchResponse:
@@ -44,7 +61,9 @@ def similar(state: ServerState, request: schemas.SimilarRequest) -> schemas.Sear
     started, index = time.perf_counter(), state.index
     langs, document = _parse_languages(index, request.search_in), _get(index, request.id)
     result = index.similar(request.id, k=request.k, langs=langs, measure=request.measure)
-    return _result_response(state, request, started, document.title or snippet(document.text), result)
+    text = document.title or snippet(document.text)
+    response = _result_response(state, "dense", request.measure, started, text, result)
+    return response.model_copy(update={"tokens": []})  # of the whole document
 
 
 def explain(state: ServerState, request: schemas.ExplainRequest) -> schemas.ExplainResponse:
@@ -63,6 +82,7 @@ def explain(state: ServerState, request: schemas.ExplainRequest) -> schemas.Expl
     explanation = index.explain(query, document)
     return schemas.ExplainResponse(
         similarity=explanation.similarity,
+        passage=(explanation.begin, explanation.end),
         snippet=passage(
             document.text, explanation.words_b, PASSAGE_CHARS, PASSAGE_CONTEXT_CHARS, explanation.begin, explanation.end
         ),
@@ -96,34 +116,12 @@ def delete(index: Index, document_id: str) -> schemas.DeleteResponse:
 def embed(state: ServerState, request: schemas.EmbedRequest) -> schemas.EmbedResponse:
     """The vectors of texts in one language."""
     model, lang = state.index.model, _find_language(state.index, request.lang)
+    coverage = model.coverage_parts(request.texts, lang)
     return schemas.EmbedResponse(
         vectors=model.encode(request.texts, lang).tolist(),
-        known=model.coverage(request.texts, lang).tolist(),
+        known=coverage.known.tolist(),
+        by_subword=coverage.by_subword.tolist(),
     )
-
-
-def embeddings(state: ServerState, request: schemas.EmbeddingsRequest) -> schemas.EmbeddingsResponse:
-    """The vectors of texts in any language, in the format of OpenAI's API."""
-    model, texts = state.index.model, [request.input] if isinstance(request.input, str) else request.input
-    rank = model.rank
-    if request.dimensions not in (None, rank):
-        raise HttpError(422, f"dimensions is {request.dimensions}, but the model has {rank}; leave it out")
-    lang = request.model.removeprefix("cr5:") if request.model.startswith("cr5:") else None
-    if lang is not None:
-        lang = _find_language(state.index, lang)
-    langs = [guess.lang for guess in model.guess_languages(texts)] if lang is None else [lang] * len(texts)
-    vectors = model.encode(texts, langs)
-    words = 0
-    for lang in set(langs):
-        texts_in_lang = [text for text, text_lang in zip(texts, langs, strict=True) if text_lang == lang]
-        words += len(model.settings.tokeniser(texts_in_lang, lang).ids)
-    as_base64 = request.encoding_format == "base64"
-    data = [
-        schemas.EmbeddingItem(index=i, embedding=to_base64(row) if as_base64 else row.tolist())
-        for i, row in enumerate(vectors)
-    ]
-    usage = schemas.Usage(prompt_tokens=words, total_tokens=words)
-    return schemas.EmbeddingsResponse(data=data, model=request.model, usage=usage)
 
 
 def info(state: ServerState, version: str, writable: bool) -> schemas.InfoResponse:
@@ -154,11 +152,6 @@ def exposition(state: ServerState, metrics: Metrics) -> str:
     return metrics.exposition(state.index.count(), state.index.snapshot_number)
 
 
-def to_base64(vector: Array) -> str:
-    """A vector as base64 of little-endian float32, the format that OpenAI's clients decode."""
-    return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
-
-
 def snippet(text: str, max_chars: int = SNIPPET_CHARS) -> str:
     """The beginning of a text in one line, cut at the end of a word."""
     line = " ".join(text[: 2 * max_chars].split())
@@ -174,51 +167,86 @@ def web_url(url: str) -> str:
 
 
 def _result_response(
-    state: ServerState, request: RankedRequest, started: float, text: str, result: SearchResult
+    state: ServerState, mode: Mode, measure: Measure, started: float, text: str, result: SearchResult
 ) -> schemas.SearchResponse:
     """The response for the result of a search; ``text`` is what the page shows as its query."""
     query, projection = result.query, state.projection(result.background)
-    query_point, *hit_points = projection.transform(np.stack([query.vector, *(hit.vector for hit in result.hits)]))
-    hits = [
-        schemas.HitResponse(
-            **_document_fields(hit), snippet=snippet(hit.text), score=hit.score, cosine=hit.cosine, x=x, y=y
-        )
-        for hit, (x, y) in zip(result.hits, hit_points, strict=True)
-    ]
-    return _search_response(request, started, text, query.lang, query, hits, query_point)
+    points = projection.transform(np.stack([query.vector, *(hit.vector for hit in result.hits)]))
+    hits = [_hit_response(hit, *point) for hit, point in zip(result.hits, points[1:], strict=True)]
+    return _search_response(mode, measure, started, text, query.lang, query, hits, points[0], result.suggestion)
+
+
+def _hit_response(hit: SearchHit, x: float, y: float) -> schemas.HitResponse:
+    matched = [(word, 1.0) for word in hit.words]
+    begin, end = hit.passage if hit.passage[1] else (0, len(hit.text))
+    return schemas.HitResponse(
+        **_document_fields(hit),
+        snippet=passage(hit.text, matched, SNIPPET_CHARS, PASSAGE_CONTEXT_CHARS, begin, end),
+        score=hit.score,
+        cosine=hit.cosine,
+        parts=hit.parts,
+        passage=(begin, end),
+        words=list(hit.words),
+        versions=[schemas.VersionResponse(**version._asdict()) for version in hit.versions],
+        x=x,
+        y=y,
+    )
 
 
 def _search_response(
-    request: RankedRequest,
+    mode: Mode,
+    measure: Measure,
     started: float,
     text: str,
     lang: str,
     query: Query | None = None,
     hits: Sequence[schemas.HitResponse] = (),
     query_point: Point = (0.0, 0.0),
+    suggestion: str | None = None,
 ) -> schemas.SearchResponse:
     return schemas.SearchResponse(
         query=text,
         lang=lang,
         guessed=query is not None and query.guessed,
         confidence=query.confidence if query else 0.0,
-        known=query.coverage if query else 0.0,
-        measure=request.measure,
+        tokens=query.tokens if query else [],
+        known=query.coverage.known if query else 0.0,
+        by_subword=query.coverage.by_subword if query else 0.0,
+        suggestion=suggestion,
+        mode=mode,
+        measure=measure,
         milliseconds=round(1000 * (time.perf_counter() - started), 3),
         hits=list(hits),
         at=query_point,
     )
 
 
-def _document_fields(document: IndexedDocument) -> dict[str, str]:
+def _document_fields(document: IndexedDocument) -> dict[str, Any]:
     fields = {name: getattr(document, name) for name in schemas.DocumentFields.model_fields}
     return fields | {"url": web_url(document.url)}
 
 
-def _parse_languages(index: Index, codes: str | None) -> list[str] | None:
-    """The languages of a comma-separated list; None if it is empty."""
-    langs = [_find_language(index, code.strip()) for code in (codes or "").split(",") if code.strip()]
+def _parse_languages(index: Index, codes: str | Sequence[str] | None) -> list[str] | None:
+    """The languages of a list, which may be a text with commas; None if it is empty."""
+    listed = codes.split(",") if isinstance(codes, str) else codes or ()
+    langs = [_find_language(index, code.strip()) for code in listed if code.strip()]
     return list(dict.fromkeys(langs)) or None
+
+
+def _parse_where(where: str | Mapping[str, Any] | None) -> Filter | None:
+    """The filter of an object, or of its JSON; None if there is none."""
+    if not where:
+        return None
+    try:
+        conditions: Any = json.loads(where) if isinstance(where, str) else where
+    except (ValueError, RecursionError):
+        message = f'where is {quoted(str(where))}, which is not JSON; send an object such as {{"year": 2019}}'
+        raise HttpError(422, message, param="where") from None
+    try:
+        parsed = Filter.parse(conditions)
+    except Cr5Error as error:
+        raise HttpError(422, str(error).replace("`", ""), param="where") from None
+    return parsed if parsed.conditions else None
 
 
 def _find_language(index: Index, code: str) -> str:

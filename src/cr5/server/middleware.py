@@ -13,6 +13,7 @@ from cr5.errors import quoted
 from cr5.server.access import RateLimiter, client_of, has_key, host_of
 from cr5.server.errors import HttpError
 from cr5.server.metrics import Metrics
+from cr5.server.openai_api import error_response
 from cr5.server.settings import ServerSettings
 
 CONTENT_SECURITY_POLICY = (
@@ -66,13 +67,13 @@ class AccessMiddleware:
                 self._check_access(scope)
                 await self._app(scope, await self._read_body(scope, receive), send_with_headers)
             except HttpError as error:
-                await send_error(error, send_with_headers)
+                await send_error(error, scope["path"], send_with_headers)
             except Exception:
                 log.exception("%s %s failed", scope["method"], quote(scope["path"]))
                 if status:  # the response has begun: the server closes the connection
                     raise
                 failure = HttpError(500, "internal server error; the server's log has the details")
-                await send_error(failure, send_with_headers)
+                await send_error(failure, scope["path"], send_with_headers)
         finally:
             self._metrics.in_flight -= 1
             route = getattr(scope.get("route"), "path", "other")
@@ -136,14 +137,15 @@ class AccessMiddleware:
         return replay
 
 
-async def send_error(error: HttpError, send: Send) -> None:
-    """Send an error as JSON: {"error": message}."""
-    content = json.dumps({"error": error.message}, ensure_ascii=True).encode()
+async def send_error(error: HttpError, path: str, send: Send) -> None:
+    """Send an error as JSON: {"error": message}, or in the format of OpenAI's API under /v1."""
+    status, body = error_response(error) if path.startswith("/v1/") else (error.status, {"error": error.message})
+    content = json.dumps(body, ensure_ascii=True).encode()
     headers = {
         "content-type": "application/json", "content-length": str(len(content)), "cache-control": "no-store",
     } | error.headers  # fmt: skip
     raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": error.status, "headers": raw})
+    await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": content})
 
 

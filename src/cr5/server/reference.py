@@ -46,7 +46,9 @@ def _operation(main: Element, name: str, operation: dict[str, Any], openapi: dic
                 _fields(section, about.get("schema", {}), openapi)
     others = [status for status in operation["responses"] if not status.startswith("2")]
     if others:
-        _text(section, "p", f'Errors: {", ".join(others)}, each {{"error": "one sentence"}}.')
+        openai = name.partition(" ")[2].startswith("/v1/")
+        body = '{"error": {"message", "type", "param", "code"}}' if openai else '{"error": "one sentence"}'
+        _text(section, "p", f"Errors: {', '.join(others)}, each {body}.")
 
 
 def _fields(parent: Element, schema: dict[str, Any], openapi: dict[str, Any]) -> None:

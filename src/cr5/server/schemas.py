@@ -1,9 +1,11 @@
 """The schemas of requests and responses, which also make up the OpenAPI description."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cr5.corpus.fields import MAX_FIELDS
+from cr5.index import Mode
 from cr5.retrieval.top_k import Measure
 from cr5.server import settings as limits
 
@@ -17,6 +19,7 @@ Lang: TypeAlias = Annotated[
     str | None,
     Field(max_length=limits.MAX_LANGUAGE_CHARS, description="Language of the query; guessed if missing or empty."),
 ]
+Code: TypeAlias = Annotated[str, Field(max_length=limits.MAX_LANGUAGE_CHARS)]
 SearchIn: TypeAlias = Annotated[
     str | None,
     Field(
@@ -36,14 +39,62 @@ class StrictRequest(BaseModel):
 # Requests
 
 
-class SearchRequest(StrictRequest):
-    """A search for documents by a text."""
+class SearchOptions(StrictRequest):
+    """What a search by a text takes, however it is sent."""
 
-    q: Annotated[QueryText, Field(min_length=1, description="Any text.")]
+    q: Annotated[QueryText, Field(min_length=1, description="Any text; a part in double quotes is a phrase.")]
     lang: Lang = None
-    search_in: SearchIn = None
     k: Count = 10
-    measure: Measure = "csls"
+    offset: Annotated[
+        int,
+        Field(ge=0, le=limits.MAX_DEPTH - 1, description=f"Hits to skip; k + offset is at most {limits.MAX_DEPTH:,}."),
+    ] = 0
+    mode: Annotated[
+        Mode,
+        Field(description="Words and vectors together; vectors alone; or words alone, in the language of the query."),
+    ] = "hybrid"
+    measure: Annotated[Measure, Field(description="How vectors are compared.")] = "csls"
+    group: Annotated[
+        Literal["concept"] | None, Field(description="One hit for each concept, with its other documents as versions.")
+    ] = None
+    prefer: Annotated[
+        Code | None, Field(description="The language that comes first among hits and versions of nearly equal score.")
+    ] = None
+    min_score: Annotated[float, Field(allow_inf_nan=False, description="The lowest score of a hit.")] = 0.0
+    sort: Annotated[
+        str | None,
+        Field(
+            max_length=limits.MAX_QUERY_CHARS,
+            description="A field to sort the hits by, -year for the largest first; by score if missing.",
+        ),
+    ] = None
+
+
+class SearchRequest(SearchOptions):
+    """A search for documents by a text, in the query string."""
+
+    search_in: SearchIn = None
+    where: Annotated[
+        str | None,
+        Field(
+            max_length=limits.MAX_QUERY_CHARS,
+            description='Conditions on the fields of documents, a JSON object: {"year": {">=": 2000}}.',
+        ),
+    ] = None
+
+
+class SearchBody(SearchOptions):
+    """A search for documents by a text, in the body."""
+
+    search_in: Annotated[
+        Annotated[str, Field(max_length=limits.MAX_QUERY_CHARS)]
+        | Annotated[list[Code], Field(max_length=limits.MAX_LANGUAGES)]
+        | None,
+        Field(alias="in", description="Languages to search, a list or e.g. da,en; all by default."),
+    ] = None
+    where: Annotated[
+        dict[str, Any] | None, Field(description='Conditions on the fields of documents: {"year": {">=": 2000}}.')
+    ] = None
 
 
 class SimilarRequest(StrictRequest):
@@ -76,6 +127,14 @@ class NewDocument(StrictRequest):
     url: Annotated[
         str, Field(max_length=limits.MAX_URL_CHARS, pattern=_URL_PATTERN, description="An http or https address.")
     ] = ""
+    fields: Annotated[
+        dict[str, Any],
+        Field(
+            default_factory=dict,
+            max_length=MAX_FIELDS,
+            description="Strings, numbers, true, false, null, lists of these and objects of these; 64 KiB at most.",
+        ),
+    ]
 
 
 class NewDocuments(StrictRequest):
@@ -94,15 +153,19 @@ class EmbedRequest(StrictRequest):
 class EmbeddingsRequest(BaseModel):
     """Texts to embed, in the format of OpenAI's API.
 
-    The language of each text is guessed, unless ``model`` names one: "cr5:it".
+    The language of each text is guessed, unless ``model`` names one: "cr5:it". A text without a word or n-gram that the
+    model knows is an error, unless ``allow_zeros`` is true.
     """
 
     model_config = ConfigDict(extra="ignore")  # clients of OpenAI send more parameters
 
-    input: Annotated[list[Text], Field(min_length=1, max_length=limits.MAX_TEXTS)] | Text
+    input: Annotated[list[Text], Field(min_length=1, max_length=limits.MAX_EMBEDDINGS)] | Text
     model: Annotated[str, Field(max_length=limits.MAX_QUERY_CHARS)] = "cr5"
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: int | None = None
+    dimensions: Annotated[int | None, Field(description="None, or the rank of the model.")] = None
+    allow_zeros: Annotated[
+        bool, Field(description="Whether a text without a known word gets a vector of zeros; otherwise it is an error.")
+    ] = False
 
 
 # Responses
@@ -114,6 +177,21 @@ class ErrorResponse(BaseModel):
     error: str
 
 
+class OpenAIError(BaseModel):
+    """An error as OpenAI's clients read it; ``param`` is the parameter that is wrong."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAIErrorResponse(BaseModel):
+    """An error of the paths under /v1."""
+
+    error: OpenAIError
+
+
 class DocumentFields(BaseModel):
     """What hits and documents have in common."""
 
@@ -122,21 +200,43 @@ class DocumentFields(BaseModel):
     lang: str
     title: str
     url: str
+    fields: dict[str, Any]
+
+
+class VersionResponse(BaseModel):
+    """Another document of the concept of a hit; ``score`` is null if it was not found itself."""
+
+    id: str
+    lang: str
+    title: str
+    score: float | None
 
 
 class HitResponse(DocumentFields):
-    """A document that was found; x and y are its position on the map."""
+    """A document that was found; x and y are its position on the map.
+
+    ``parts`` are what words, title and vectors add to the score, in the modes hybrid and lexical. ``passage`` is the
+    part of the text that matched, [begin, end] in characters, and ``snippet`` about 300 characters of it. ``words`` are
+    the words of the document that match those of the query, in lower case. ``versions`` are there with ``group``.
+    """
 
     snippet: str
     score: float
     cosine: float
+    parts: dict[str, float]
+    passage: tuple[int, int]
+    words: list[str]
+    versions: list[VersionResponse]
     x: float
     y: float
 
 
 class SearchResponse(BaseModel):
-    """Hits, best first; ``known`` is the share of the query's words in the vocabulary, ``at`` its map position.
+    """Hits, best first; ``at`` is the map position of the query.
 
+    ``tokens`` are the words of the query, as they were read; those of a document that others are similar to are left
+    out. ``known`` and ``by_subword`` are the shares of them that are in the vocabulary, and that are encoded by their
+    n-grams. ``suggestion`` is the query with its spelling corrected, if a word is in neither the index nor the model.
     A query without a letter or digit finds nothing, and its ``lang`` is empty.
     """
 
@@ -144,7 +244,11 @@ class SearchResponse(BaseModel):
     lang: str
     guessed: bool
     confidence: float
+    tokens: list[str]
     known: float
+    by_subword: float
+    suggestion: str | None
+    mode: Mode
     measure: Measure
     milliseconds: float
     hits: list[HitResponse]
@@ -155,11 +259,13 @@ class ExplainResponse(BaseModel):
     """Words with their contributions to the similarity; a pair is one word of the query and one of the document.
 
     ``snippet`` is the passage of the document that contains its most important words. For a text longer than 6,000
-    characters, the words come from the part most similar to the other text; ``similarity`` is that of the full text.
+    characters, the words come from the part most similar to the other text; ``passage`` is that part of the document,
+    [begin, end] in characters, and ``similarity`` is that of the full text.
     """
 
     similarity: float
     snippet: str
+    passage: tuple[int, int]
     query_words: list[tuple[str, float]]
     document_words: list[tuple[str, float]]
     pairs: list[tuple[str, str, float]]
@@ -192,10 +298,14 @@ class DeleteResponse(BaseModel):
 
 
 class EmbedResponse(BaseModel):
-    """Unit vectors (zeros for a text without a known word), and the share of each text's words in the vocabulary."""
+    """Unit vectors (zeros for a text without a known word or n-gram), and shares of each text's words.
+
+    ``known`` are those in the vocabulary, ``by_subword`` those that are encoded by their n-grams.
+    """
 
     vectors: list[list[float]]
     known: list[float]
+    by_subword: list[float]
 
 
 class EmbeddingItem(BaseModel):
@@ -220,6 +330,22 @@ class EmbeddingsResponse(BaseModel):
     data: list[EmbeddingItem]
     model: str
     usage: Usage
+
+
+class ModelResponse(BaseModel):
+    """A model in the format of OpenAI's API; ``created`` is when the index was last brought up to date."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: Literal["cr5"] = "cr5"
+
+
+class ModelsResponse(BaseModel):
+    """The models in the format of OpenAI's API: ``cr5`` guesses the language of a text, ``cr5:it`` takes Italian."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelResponse]
 
 
 class ExampleResponse(BaseModel):

@@ -1,1 +1,1 @@
-"""Corpora from elsewhere: one file per source, each yields documents."""
+"""Sources of corpora: one module per source yields documents; ``registry`` lists them, the other modules are shared."""

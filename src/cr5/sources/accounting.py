@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cr5.corpus.documents import Document
+from cr5.corpus.documents import CONTROL_CHARACTER, Document, has_control_character
 from cr5.corpus.languages import canonical_code
 from cr5.corpus.skipped import OnError, Skipped
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, quoted
 
 NO_TEXT = "no text"
 NO_DOCUMENT = "no document in it"
@@ -68,6 +68,10 @@ class Accounting:
         self, concept: str, lang: str, text: str, title: str = "", url: str = "", *, place: str = "", why: str = NO_TEXT
     ) -> Sequence[Document]:
         """A document that was read, or none if it has no text; then ``place`` is the example of the reason ``why``."""
+        if has_control_character(concept):
+            problem = f"the concept is {quoted(concept)}, which has a control character; rename it"
+            self.unusable(CONTROL_CHARACTER, lang, f"{place}: {problem}" if place else problem)
+            return ()
         self.documents_read += 1
         if text and not text.isspace():
             return (Document(concept, lang, text, title, url),)
@@ -95,7 +99,7 @@ class Accounting:
 
     @property
     def read(self) -> Counter[str]:
-        """The documents of every language that were written or skipped."""
+        """The documents in every language that were written or skipped."""
         total = Counter(self.written)
         for (lang, _), count in self.skipped_of.items():
             if lang:

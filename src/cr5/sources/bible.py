@@ -29,8 +29,10 @@ _FILE_NAME = re.compile(r".+\.(?:txt|tsv)(?:\.(?:gz|bz2|xz))?")
 def read_bible(
     paths: Annotated[Sequence[Path], ParameterHelp("Files or folders.", metavar="PATH")],
     *,
-    references: Annotated[Path | None, ParameterHelp("The verse of every line, e.g. vref.txt.", metavar="FILE")] = None,
-    by: Annotated[BibleUnit, ParameterHelp("What a document is.")] = "chapter",
+    references: Annotated[
+        Path | None, ParameterHelp("File that names the verse of each line, e.g. vref.txt.", metavar="FILE")
+    ] = None,
+    by: Annotated[BibleUnit, ParameterHelp("Unit that becomes one document.")] = "chapter",
     accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read the verses, chapters or books of every file; a folder stands for all its .txt and .tsv but the references.

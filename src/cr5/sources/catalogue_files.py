@@ -102,7 +102,7 @@ def read_po(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_e
         try:
             if _is_header(entry):
                 charset = _charset(_text(entry.strings("msgstr")[0], "latin-1"))
-                # Nothing else in the header matters, so a translator's name in another encoding is no error.
+                # Nothing else in the header matters, so a translator's name in another encoding is not an error.
                 yield Message("", "", "", (_text(entry.strings("msgstr")[0], charset, "replace"),))
                 continue
             message = _message(entry, charset)

@@ -203,7 +203,7 @@ class _ShortSample:
     def __init__(self, min_unique: int, summary: SourceSummary) -> None:
         self.min_unique, self.summary = min_unique, summary
         self.random = np.random.default_rng(0)
-        self.drawn: dict[str, list[tuple[float, bool]]] = {}  # the numbers of the sample, sorted, and who is short
+        self.drawn: dict[str, list[tuple[float, bool]]] = {}  # sorted numbers, and whether the document is short
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Draw from more documents."""

@@ -234,9 +234,9 @@ def _attributes(text: str, *, escaped: bool) -> dict[str, str]:
 EUROPARL = Source(
     "europarl",
     read_europarl,
-    help="""Sessions of the European Parliament, XML or the older text form.
+    help="""Sessions of the European Parliament, in XML or the older text format.
 
-    Every speech is a document. Some files are damaged as they are published;
+    Every speech is a document. Some of the published files are damaged;
     --on-error skip leaves these out and counts them. Example:
 
         cr5 corpus europarl Europarl/raw -o corpus.parquet --on-error skip

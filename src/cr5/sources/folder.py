@@ -56,10 +56,10 @@ _WORD_START = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z0-9])")
 
 
 def read_folder(
-    root: Annotated[Path, ParameterHelp("The folder.", metavar="FOLDER")],
+    root: Annotated[Path, ParameterHelp("The folder that contains the pages.", metavar="FOLDER")],
     *,
     pattern: Annotated[
-        str, ParameterHelp("The path of a page; * matches within a folder name, ** any folders.")
+        str, ParameterHelp("Pattern of a page's path; * matches within a name, ** any number of folders.")
     ] = "{lang}/{concept}",
     lang: Annotated[
         Mapping[str, str] | None,
@@ -71,8 +71,8 @@ def read_folder(
     read_as: Annotated[
         Sequence[str],
         ParameterHelp(
-            "The format of files with other extensions: html, markdown, rst or text; "
-            "or that of one extension, e.g. --as adoc=text; may be repeated.",
+            "How to read files with one extension, e.g. --as adoc=text, or with any unknown extension, e.g. --as text: "
+            "as html, markdown, rst or text; may be repeated.",
             metavar="[EXTENSION=]FORMAT",
             option="--as",
         ),
@@ -302,7 +302,7 @@ FOLDER = Source(
     read_folder,
     help="""A folder tree with one subfolder per language: HTML, Markdown or text.
 
-    Pages of the same path are about the same: docs/en/install.html and
+    Pages with the same path have the same concept: docs/en/install.html and
     docs/it/install.html. For other layouts, give a pattern. Examples:
 
         cr5 corpus folder docs/ -o corpus.parquet

@@ -28,9 +28,9 @@ def read_gettext(
     *,
     by: Annotated[
         GettextUnit,
-        ParameterHelp("Make a document of each message, source file (reference) or catalogue.", metavar="UNIT"),
+        ParameterHelp("Unit that becomes one document: message, reference (source file) or catalogue.", metavar="UNIT"),
     ] = "message",
-    source_lang: Annotated[str, ParameterHelp("Language of the messages themselves.", metavar="CODE")] = "en",
+    source_lang: Annotated[str, ParameterHelp("Language of the untranslated messages.", metavar="CODE")] = "en",
     accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read the messages of catalogues, each alone, or joined by source file or by catalogue.
@@ -260,9 +260,9 @@ GETTEXT = Source(
     read_gettext,
     help="""Message catalogues of gettext, .po and .mo.
 
-    A message is often too short to learn from: take all messages of a source
-    file as a document, or where no files are named (.mo), all of a catalogue.
-    Examples:
+    Single messages are often too short to learn from. --by reference joins the
+    messages of a source file; --by catalogue joins all messages of a catalogue,
+    also where no source files are named (.mo). Examples:
 
         cr5 corpus gettext po/ --by reference -o corpus.parquet
 

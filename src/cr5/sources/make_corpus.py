@@ -57,7 +57,8 @@ def make_corpus(
 def _why_empty(summary: SourceSummary, langs: list[str]) -> str:
     accounting, skipped = summary.accounting, summary.accounting.skipped_documents
     if summary.read and len(summary.missing(langs)) == len(langs) > 0:
-        return f"no document is in {', '.join(langs)}; the source has {', '.join(sorted(summary.read))}; change `langs`"
+        available = ", ".join(sorted(summary.read))
+        return f"there are no documents in {', '.join(langs)}; the source has {available}; change `langs`"
     if {DUPLICATE, FOREIGN} & skipped.counts.keys():
         return (
             "all documents were dropped, as being in another language than declared or as near-duplicates; "

@@ -22,10 +22,10 @@ def read_moses(
     *,
     join: Annotated[
         int | None,
-        ParameterHelp("Lines that make one document.", metavar="N", minimum=1, show_default="20, with --pivot 1"),
+        ParameterHelp("Lines that make one document.", metavar="N", minimum=1, show_default="20; 1 with --pivot"),
     ] = None,
     pivot: Annotated[
-        str | None, ParameterHelp("Join several pairs where their lines in this language are equal.", metavar="CODE")
+        str | None, ParameterHelp("Link several language pairs through equal lines in this language.", metavar="CODE")
     ] = None,
     accounting: Accounting | None = None,
 ) -> Iterator[Document]:
@@ -44,8 +44,8 @@ def read_moses(
         raise CorpusError(f"`join={join}` is less than 1; join 1 line or more into a document")
     if pivot is not None and join > 1:
         raise CorpusError(
-            f"`join={join}` does not work with `pivot={pivot}`, because hardly ever do two pairs share {join} "
-            "consecutive lines; use `join=1`"
+            f"`join={join}` does not work with `pivot={pivot}`, because two language pairs hardly ever share "
+            f"{join} consecutive lines; use `join=1`"
         )
     accounting = accounting or Accounting()
     groups = _named_groups(paths, accounting)
@@ -124,7 +124,7 @@ MOSES = Source(
     read_moses,
     help="""Line-aligned files as OPUS publishes them for Moses: plain, .gz, or in a .zip.
 
-    Files belong together whose names differ in the language at their end.
+    Files are aligned if their names differ only in the language at the end.
     20 lines are joined into a document. Examples:
 
         cr5 corpus moses Europarl.en-it.en Europarl.en-it.it -o corpus.parquet

@@ -93,17 +93,21 @@ class _Columns:
 def read_table(
     paths: Annotated[Sequence[Path], ParameterHelp("Files.", metavar="FILE")],
     *,
-    concept_column: Annotated[str, ParameterHelp("What a row is about.", metavar="NAME")] = "concept",
-    lang_column: Annotated[str, ParameterHelp("Its language; - to detect it in the text.", metavar="NAME")] = "lang",
+    concept_column: Annotated[str, ParameterHelp("Column of the concept.", metavar="NAME")] = "concept",
+    lang_column: Annotated[
+        str, ParameterHelp("Column of the language; - to guess it from the text.", metavar="NAME")
+    ] = "lang",
     text_column: Annotated[
-        Sequence[str], ParameterHelp("Its text; may be repeated, the texts are joined.", metavar="NAME")
+        Sequence[str], ParameterHelp("Column of the text; may be repeated, the texts are joined.", metavar="NAME")
     ] = "text",
-    title_column: Annotated[str, ParameterHelp("Its title.", metavar="NAME")] = "title",
-    url_column: Annotated[str, ParameterHelp("Its address.", metavar="NAME")] = "url",
-    lang: Annotated[str | None, ParameterHelp("The language of all rows.", metavar="CODE")] = None,
+    title_column: Annotated[str, ParameterHelp("Column of the title.", metavar="NAME")] = "title",
+    url_column: Annotated[str, ParameterHelp("Column of the URL.", metavar="NAME")] = "url",
+    lang: Annotated[str | None, ParameterHelp("Language of all rows, instead of a column.", metavar="CODE")] = None,
     wide: Annotated[
         Mapping[str, str] | None,
-        ParameterHelp("One column per language, e.g. --wide it=testo; may be repeated.", metavar="CODE=NAME"),
+        ParameterHelp(
+            "Column of one language in a wide table, e.g. --wide it=testo; may be repeated.", metavar="CODE=NAME"
+        ),
     ] = None,
     accounting: Accounting | None = None,
 ) -> Iterator[Document]:
@@ -258,8 +262,8 @@ TABLE = Source(
     read_table,
     help="""Tables with columns of any names: .csv, .tsv, .jsonl or .parquet.
 
-    Rows that are about the same have the same concept. A wide table has all
-    languages of it in one row, each in a column. Examples:
+    Rows about the same thing have the same concept. A wide table has one row
+    per concept and one column per language. Examples:
 
         cr5 corpus table news.csv --concept-column story -o corpus.parquet
 

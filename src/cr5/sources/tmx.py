@@ -46,7 +46,7 @@ _Item: TypeAlias = _Unit | _Problem
 def read_tmx(
     paths: Annotated[Sequence[Path], ParameterHelp("Files or folders.", metavar="PATH")],
     *,
-    join: Annotated[int, ParameterHelp("Units that make one document.", metavar="N", minimum=1)] = 20,
+    join: Annotated[int, ParameterHelp("Translation units that make one document.", metavar="N", minimum=1)] = 20,
     accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read documents from TMX files, also in folders and zips.
@@ -257,7 +257,7 @@ TMX = Source(
     read_tmx,
     help="""Translation memories: .tmx, .tmx.gz, or in a .zip.
 
-    The segments of 20 units are joined into a document.
+    The segments of 20 translation units are joined into a document.
     Examples:
 
         cr5 corpus tmx memory.tmx -o corpus.parquet

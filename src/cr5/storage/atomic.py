@@ -14,7 +14,8 @@ from typing import BinaryIO
 CAN_REPLACE_MAPPED_FILES = sys.platform != "win32"
 """Whether a file may be replaced while it is mapped into the memory of a process."""
 _RENAME_PAUSES_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # of writing, not of reading
+REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""What the system may answer to writing, not to reading."""
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
 
 def _name(error: OSError, path: Path, temporary: Path) -> None:
     """Let an error about the temporary file name the target."""
-    if error.filename == str(temporary) or (error.filename is None and error.errno in _REFUSALS):
+    if error.filename == str(temporary) or (error.filename is None and error.errno in REFUSALS):
         error.filename = str(path)
 
 

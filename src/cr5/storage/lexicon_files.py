@@ -1,4 +1,4 @@
-"""Lexicons beside a model: files that may be missing or out of date, because they can be made again.
+"""Lexicon files in a model folder: a cache, which may be missing or out of date and is then computed again.
 
 A file holds the arrays of one lexicon, and the digest of what it was made from.
 """
@@ -48,7 +48,7 @@ def write_lexicon(path: Path, digest: str, indices: Ints, probabilities: Array) 
             write_tensors({"indices": indices, "probabilities": probabilities}, temporary, {"digest": digest})
     except OSError as error:
         warnings.warn(
-            f"{path}: the lexicon cannot be kept, {reason(error)}; it is made again when the model is opened again",
+            f"{path}: the lexicon cannot be saved, {reason(error)}; it will be computed again when it is next needed",
             OutputWarning,
             stacklevel=2,
         )

@@ -19,12 +19,13 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from cr5._typing import Array
-from cr5.errors import ModelFileError, format_bytes, reason
+from cr5.errors import ModelFileError, NotFittedError, format_bytes, reason
 from cr5.language_map import LanguageMap, SubwordMap
 from cr5.storage.atomic import atomic_path, discard, remove_new_folders, replace, sync
 from cr5.storage.lexicon_files import FOLDER as LEXICONS
 from cr5.storage.locks import locked
 from cr5.storage.targets import check_writable
+from cr5.storage.tensor_files import map_tensors, write_tensors
 
 FORMAT = 2
 """The version of the layout that is written; format 1, which had no n-grams, is read too."""
@@ -36,7 +37,6 @@ _SAVING = ".saving"
 _CODE_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
 _FILE_PATTERN = re.compile(r"[A-Za-z0-9_-]+-[0-9a-f]{12}\.(safetensors|txt)")
 _MAPS = {"map", "subword_map"}
-_DTYPES = {"float32": "F32", "float16": "F16"}  # as safetensors names them
 _REMEDY = "restore it or save the model again"
 
 
@@ -153,7 +153,7 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"the metadata is not JSON: {error}; use strings, finite numbers, lists, dicts") from error
     if not languages:
-        raise ModelFileError("the model is not fitted yet, it has no languages; call fit before save")
+        raise NotFittedError
     for lang, language in languages.items():
         _check_language(lang, language)
     check_model_folder(path)
@@ -177,14 +177,12 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
             sum(array.nbytes for language in languages.values() for array in _arrays(language).values())
         )
         raise ModelFileError(
-            f"{path}: the model of {size} cannot be saved, {reason(error)}; make room, or save it elsewhere"
+            f"{path}: the model of {size} cannot be saved, {reason(error)}; free disk space, or save it elsewhere"
         ) from error
 
 
 def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
     from importlib.metadata import version
-
-    from cr5.storage.tensor_files import write_tensors
 
     saving = path / _SAVING  # a folder, because the safetensors library creates temporary files itself
     saving.mkdir()
@@ -424,19 +422,13 @@ def _read_language(path: Path, entry: _Entry, words: list[str]) -> LanguageMap:
 
 
 def _map_tensors(file: BinaryIO, expected: dict[str, tuple[str, tuple[int, ...]]]) -> dict[str, Array]:
-    """Views of a safetensors file, which is 8 bytes of header length, the header in JSON, and the tensors."""
-    arrays = {}
+    """The arrays of a language, checked."""
     try:
-        raw = np.memmap(file, np.uint8, "r")
-        start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
-        tensors = json.loads(raw[8:start].tobytes())
+        arrays = map_tensors(file)
         for name, (kind, shape) in expected.items():
-            first, last = tensors[name]["data_offsets"]
-            if tensors[name]["dtype"] != _DTYPES[kind] or tensors[name]["shape"] != list(shape):
+            if arrays[name].dtype != np.dtype(kind).newbyteorder("<") or arrays[name].shape != shape:
                 raise ValueError("shape")
-            little_endian = np.dtype(kind).newbyteorder("<")
-            arrays[name] = raw[start + first : start + last].view(little_endian).reshape(shape)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         needed = ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in expected.items())
         raise ModelFileError(f"{file.name} does not hold the tensors {needed}; {_REMEDY}") from error
-    return arrays
+    return {name: arrays[name] for name in expected}

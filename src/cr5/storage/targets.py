@@ -1,4 +1,4 @@
-"""Output targets: whether a file or folder can be written, found out before any work is done for it, and why not."""
+"""Output targets: checks, before any work is done, that a file or folder can be written."""
 
 import os
 import re
@@ -9,19 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cr5.errors import Cr5Error, format_bytes, reason
+from cr5.storage.atomic import REFUSALS
 
 
 def check_writable(path: Path) -> None:
     """Raise an error unless files can be created in a folder, or in its nearest parent if it does not exist yet."""
     folder = _existing(path)
     if not folder.is_dir():
-        raise Cr5Error(f"{path} cannot be written: {folder} is a file, not a folder; name another place")
+        raise Cr5Error(f"{path} cannot be written: {folder} is a file, not a folder; choose another path")
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise Cr5Error(
-            f"{path} cannot be written: {folder}: {reason(error)}; name another place, or change its permissions"
+            f"{path} cannot be written: {folder}: {reason(error)}; choose another path, or change the permissions"
         ) from error
 
 
@@ -31,16 +32,21 @@ def check_free_space(path: Path, needed_bytes: int, purpose: str) -> None:
     if free < needed_bytes:
         raise Cr5Error(
             f"{path} is on a disk with {format_bytes(free)} free, and {purpose} needs about "
-            f"{format_bytes(needed_bytes)}; free some space, or name a place on another disk"
+            f"{format_bytes(needed_bytes)}; free some space, or choose a path on another disk"
         )
 
 
 @contextmanager
-def naming_os_errors(path: Path) -> Iterator[None]:
-    """Turn errors of libraries in Rust that quote the system, "(os error 28)", into an ``OSError`` about a path."""
+def naming_os_errors(path: Path, *, files_inside: bool = False) -> Iterator[None]:
+    """Turn errors of libraries in Rust that quote the system, "(os error 28)", into an ``OSError`` about a path.
+
+    With ``files_inside``, what the system refuses to write inside the folder ``path`` is about the folder as well.
+    """
     try:
         yield
     except Exception as error:
+        if files_inside and isinstance(error, OSError) and error.errno in REFUSALS and error.filename:
+            error.filename = str(path) if path.resolve() in Path(error.filename).parents else error.filename
         number = re.search(r"\(os error (\d+)\)", str(error))
         if number is None or getattr(error, "errno", None):
             raise

@@ -1,6 +1,6 @@
 """Vector files: NumPy's .npy, or Parquet with the texts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import BinaryIO
@@ -34,8 +34,8 @@ def write_stream(stream: BinaryIO, vectors: Array) -> None:
     np.lib.format.write_array(SimpleNamespace(write=stream.write), vectors, allow_pickle=False)
 
 
-def write(path: Path, vectors: Array, texts: Sequence[str], coverage: Array | None = None) -> None:
-    """Write vectors to a file that appears when it is complete; Parquet has the columns text, vector, coverage."""
+def write(path: Path, vectors: Array, texts: Sequence[str], further: Mapping[str, Array] | None = None) -> None:
+    """Write vectors to a file that appears when it is complete; Parquet has columns text, vector and ``further``."""
     check_vector_file(path)
     with atomic_write(path) as file:
         if path.suffix == ".npy":
@@ -43,7 +43,7 @@ def write(path: Path, vectors: Array, texts: Sequence[str], coverage: Array | No
         else:
             column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
             columns = {"text": pa.array(texts, pa.string()), "vector": column}
-            extra = {} if coverage is None else {"coverage": pa.array(coverage)}
+            extra = {name: pa.array(values) for name, values in (further or {}).items()}
             pq.write_table(pa.table(columns | extra), file, compression="zstd")
 
 

@@ -70,7 +70,7 @@ class CountedDocuments:
 
 @dataclass(frozen=True)
 class CountedCorpus:
-    """The documents of all languages; ``concepts`` and ``sources`` are the names that numbers refer to."""
+    """The documents in all languages; ``concepts`` and ``sources`` are the names that numbers refer to."""
 
     concepts: list[str]
     sources: list[str]
@@ -83,7 +83,7 @@ class CountedCorpus:
         return np.array(columns, np.int64).reshape(len(columns), size).T
 
     def select_rows(self, rows: Mapping[str, Ints]) -> Self:
-        """Some documents of every language, in their order; without the languages that have none left."""
+        """Some documents in every language, in their order; without the languages that have none left."""
         languages = {lang: d.rows(rows[lang]) for lang, d in self.languages.items() if len(rows[lang])}
         return replace(self, languages=languages)
 
@@ -130,6 +130,13 @@ class CountedCorpus:
         subwords = subword_matrices(vocabularies) if subwords is None else subwords
         for lang, X in self._each(lambda lang, counts: vocabularies[lang].transform(counts)).items():
             engine.put(lang, X, number[self.languages[lang].concepts], subwords[lang])
+
+    def fetch_counts(self, rows: Mapping[str, Ints]) -> dict[str, WordCounts]:
+        """The word counts of some documents of some languages, in the given order, in this process."""
+        return {
+            lang: self.languages[lang].local_counts.select_rows(chosen).drop_unused_words()
+            for lang, chosen in rows.items()
+        }
 
     def _each(self, function: Callable[[str, WordCounts], T]) -> dict[str, T]:
         """Call a function with every language and its counts, several languages at a time."""

@@ -10,6 +10,7 @@ import numpy as np
 from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.reading import CorpusReader, FileShard
 from cr5.corpus.skipped import Skipped
+from cr5.features.counts import WordCounts, stack_counts
 from cr5.features.tfidf import (
     Vocabulary,
     Weighting,
@@ -99,14 +100,25 @@ class DistributedCorpus(CountedCorpus):
             pieces = [(*piece, vocabulary) for piece in zip(parts.handles, parts.rows, concepts, strict=True)]
             self.cluster.put_shards(lang, partial(_weighted_rows, lang=lang), pieces, subwords[lang])
 
+    def fetch_counts(self, rows: Mapping[str, Ints]) -> dict[str, WordCounts]:
+        """The word counts of some documents of some languages, in the given order, from the workers."""
+        fetched = {}
+        for lang, chosen in rows.items():
+            parts = self._parts(lang, chosen)
+            counts = stack_counts(self.cluster.call(partial(_counts, lang=lang), parts.handles, parts.rows))
+            fetched[lang] = counts.select_rows(np.argsort(np.concatenate(parts.positions)))
+        return fetched
+
     def _send(self, vocabulary: Vocabulary) -> Any:
         """A handle, so that a vocabulary is sent to the workers once, not with every part."""
         [handle] = self.cluster.map_items(_identity, [vocabulary])
         return handle
 
-    def _parts(self, lang: str) -> "_Parts":
+    def _parts(self, lang: str, chosen: Ints | None = None) -> "_Parts":
+        """Where all documents of a language are, or the chosen ones, in that order."""
         counts = self.languages[lang].counts
         assert isinstance(counts, DistributedCounts)
+        counts = counts if chosen is None else counts.select_rows(chosen)
         positions = [np.flatnonzero(counts.handle == i) for i in range(len(self.handles))]
         used = [i for i, chosen in enumerate(positions) if len(chosen)]
         return _Parts(
@@ -177,6 +189,10 @@ def _frequencies(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) 
 
 def _known(counted: tuple[CountedCorpus, Skipped], rows: Ints, vocabulary: Vocabulary, lang: str) -> Mask:
     return have_known_word(counted[0].languages[lang].local_counts.select_rows(rows), vocabulary)
+
+
+def _counts(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) -> WordCounts:
+    return counted[0].languages[lang].local_counts.select_rows(rows).drop_unused_words()
 
 
 def _hashes(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) -> Ints:

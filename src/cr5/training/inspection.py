@@ -1,4 +1,4 @@
-"""What a corpus holds: documents and words per language, shared concepts, duplicates, what training would use."""
+"""The inspection of a corpus: documents and words by language, shared concepts, duplicates, what training would use."""
 
 import hashlib
 from collections import Counter

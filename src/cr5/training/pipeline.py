@@ -12,10 +12,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered
+from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered, plural
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
 from cr5.progress import Progress, ProgressCallback, no_progress
+from cr5.retrieval.scorer import DEFAULT_WEIGHTS
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import DEFAULT_RANK, Settings
 from cr5.storage.model_files import check_code
@@ -24,9 +25,10 @@ from cr5.training.checkpoint import Checkpoint
 from cr5.training.counted_corpus import CountedCorpus, subword_matrices
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.ridge import RIDGES, RidgePath, held_out_count, select_ridge
+from cr5.training.ridge import RIDGES, HeldOut, RidgePath, held_out_count, select_ridge
 from cr5.training.selection import NO_COUNTERPART, CorpusUsage, list_reasons, select_documents
 from cr5.training.solver import OVERSAMPLING, Fit, fetch_Z, memory_needed, solve
+from cr5.training.view_weights import StringsWeight, choose_strings_weight
 
 
 class TrainingResult(NamedTuple):
@@ -81,12 +83,16 @@ def train(
         saved = Checkpoint(checkpoint, digest, checkpoint_interval_seconds)
         # The files of the model, and the checkpoint twice while it is replaced.
         words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
-        ngrams = sum(block.subwords for block in {block.language: block for block in blocks}.values())
-        model_bytes = 4 * words * rank * (2 if ngrams else 1)
-        checkpoint_bytes = 4 * (words + ngrams) * (rank + OVERSAMPLING)
+        model_bytes = 4 * words * rank * (2 if any(block.subwords for block in blocks) else 1)
+        checkpoint_bytes = 4 * words * (rank + OVERSAMPLING)
         check_free_space(checkpoint.parent.resolve(), model_bytes + 2 * checkpoint_bytes, "the model")
     lower_rank = asked == "auto"
-    fit, ridge_path = _fit(engine, concepts, subwords, settings, lower_rank, saved, ridges, progress, should_stop)
+    choose_weight = partial(
+        choose_strings_weight, fetch_counts=chosen.fetch_counts, concepts=len(used), setting=settings.strings_weight
+    )
+    fit, ridge_path, strings_weight = _fit(
+        engine, concepts, subwords, settings, lower_rank, choose_weight, saved, ridges, progress, should_stop
+    )
     interrupted = should_stop() and not fit.converged
     rank = len(fit.eigenvalues)
     warning = ""
@@ -103,7 +109,9 @@ def train(
         notes.append(_rank_lowered(rank, usage.concepts.used, settings))
         warnings.warn(notes[-1], stacklevel=3)
     scale = metric_scale(fit, settings, max_documents_per_concept(concepts))
-    languages = {lang: _language_map(fit, lang, vocabularies[lang], subwords, scale, settings) for lang in vocabularies}
+    languages = {
+        lang: _language_map(fit, lang, vocabularies[lang], subwords[lang], scale, settings) for lang in vocabularies
+    }
     report = {
         "corpus": usage.to_json(),
         "rank": rank,
@@ -123,6 +131,9 @@ def train(
         "ridge_queries": ridge_path.queries if ridge_path else 0,
         "ridge_shares": list(ridge_path.shares) if ridge_path else [],
         "ridge_note": ridge_path.note if ridge_path else "",
+        "view_weights": DEFAULT_WEIGHTS | {"strings": strings_weight.weight},
+        "strings_weight_expected": strings_weight.expected,
+        "strings_weight_path": [asdict(point) for point in strings_weight.points],
         "energy": fit.energy,
         "eigenvalues": [float(value) for value in fit.eigenvalues],
         "residual": fit.residual,
@@ -145,12 +156,13 @@ def _fit(
     subwords: Mapping[str, Sparse | None],
     settings: Settings,
     lower_rank: bool,
+    choose_weight: Callable[[HeldOut | None], StringsWeight],
     checkpoint: Checkpoint | None,
     ridges: tuple[float, ...],
     progress: ProgressCallback,
     should_stop: Callable[[], bool],
-) -> tuple[Fit, RidgePath | None]:
-    """Select the ridge if it is "auto", then fit; continue from a checkpoint if there is one.
+) -> tuple[Fit, RidgePath | None, StringsWeight]:
+    """Select the ridge if it is "auto", and the weight of the strings view, then fit; continue from a checkpoint.
 
     The fit does not start where the selection ended, so that it is the same as with the chosen ridge given.
     """
@@ -169,13 +181,17 @@ def _fit(
         ridge_path = RidgePath.from_json(loaded[1]["path"])
     elif settings.ridge == "auto":
         max_documents = max_documents_per_concept(concepts)
-        embed = partial(_embed, subwords=subwords, settings=settings, max_documents=max_documents)
+        embed = partial(_embed, settings=settings, max_documents=max_documents)
         squares = {lang: 1 + M.power(2).sum(axis=1) for lang, M in subwords.items() if M is not None}
         ridge_path = select_ridge(
             engine, concepts, embed, squares, ridges=ridges, progress=progress, should_stop=should_stop, **options
         )
         start = "engine" if ridge_path.points and should_stop() else None  # stopped: what there is
-    state = {"path": ridge_path.to_json()} if ridge_path else {}
+    if loaded and "strings_weight" in loaded[1]:
+        strings_weight = StringsWeight.from_json(loaded[1]["strings_weight"])
+    else:
+        strings_weight = choose_weight(ridge_path.held_out if ridge_path else None)
+    state = {"path": ridge_path.to_json(), "strings_weight": strings_weight.to_json()} if ridge_path else {}
 
     is_resumable = bool(loaded) or ridge_path is None or not should_stop()  # an interrupted path is repeated
     if checkpoint and ridge_path and ridge_path.points and not loaded and is_resumable:
@@ -186,44 +202,34 @@ def _fit(
     fit = solve(engine, ridge=ridge, start=start, **callbacks, **options)
     if checkpoint and is_resumable and should_stop():
         checkpoint.save(partial(fetch_Z, engine), state, force=True)
-    return fit, ridge_path
+    return fit, ridge_path, strings_weight
 
 
 def _language_map(
     fit: Fit,
     lang: str,
     vocabulary: Vocabulary,
-    subwords: Mapping[str, Sparse | None],
+    subwords: Sparse | None,
     scale: Array | None,
     settings: Settings,
 ) -> LanguageMap:
-    Z = _word_map(fit, lang, subwords, scale)
+    Z = _scaled(fit.folded_maps[lang], scale)
     own = None
-    if vocabulary.subwords:
+    if vocabulary.subwords and subwords is not None:
         kept = vocabulary.subwords.first(ngrams_to_keep(vocabulary.words, vocabulary.subwords.ngrams, Z.shape[1]))
-        values, unit = half_precision(_scaled(fit.subword_maps[lang][: len(kept.ngrams)], scale))
+        values, unit = half_precision(_scaled(subwords[:, : len(kept.ngrams)].T @ fit.maps[lang], scale))
         own = SubwordMap(kept.ngrams, kept.weights, values, unit, kept.squares) if kept.ngrams else None
-    return LanguageMap(vocabulary.words, vocabulary.idf, Z, _offset(fit, lang, subwords, scale, settings), own)
-
-
-def _word_map(
-    fit: Fit, lang: str, subwords: Mapping[str, Sparse | None], scale: Array | None, words: Ints | slice = slice(None)
-) -> Array:
-    """(Z_w + M Z_g) scale, a row for every word, or for some: what it contributes by itself and by its n-grams."""
-    Z, M = fit.maps[lang][words], subwords.get(lang)
-    return _scaled(Z if M is None else Z + M[words] @ fit.subword_maps[lang], scale)
+    return LanguageMap(vocabulary.words, vocabulary.idf, Z, _offset(fit, lang, scale, settings), own)
 
 
 def _scaled(Z: Array, scale: Array | None) -> Array:
     return Z if scale is None else np.asarray(Z @ scale)
 
 
-def metric_maps(
-    fit: Fit, settings: Settings, max_documents: int, subwords: Mapping[str, Sparse | None]
-) -> dict[str, Array]:
-    """A fit's maps in the metric that documents are compared in, words x rank; ``subwords``: words x n-grams."""
+def metric_maps(fit: Fit, settings: Settings, max_documents: int) -> dict[str, Array]:
+    """A fit's folded maps in the metric that documents are compared in, words x rank."""
     scale = metric_scale(fit, settings, max_documents)
-    return {lang: _word_map(fit, lang, subwords, scale) for lang in fit.maps}
+    return {lang: _scaled(Z, scale) for lang, Z in fit.folded_maps.items()}
 
 
 def metric_scale(fit: Fit, settings: Settings, max_documents: int) -> Array | None:
@@ -261,28 +267,19 @@ def fingerprint(
     return digest.hexdigest()
 
 
-def _embed(
-    fit: Fit,
-    blocks: Mapping[str, Sparse],
-    subwords: Mapping[str, Sparse | None],
-    settings: Settings,
-    max_documents: int,
-) -> dict[str, Array]:
+def _embed(fit: Fit, blocks: Mapping[str, Sparse], settings: Settings, max_documents: int) -> dict[str, Array]:
     scale, vectors = metric_scale(fit, settings, max_documents), {}
     for lang, X in blocks.items():
         words = np.unique(X.indices)  # of a few documents
-        Z, offset = _word_map(fit, lang, subwords, scale, words), _offset(fit, lang, subwords, scale, settings)
-        vectors[lang] = document_vectors(X[:, words], Z, offset)
+        Z = _scaled(fit.folded_maps[lang][words], scale)
+        vectors[lang] = document_vectors(X[:, words], Z, _offset(fit, lang, scale, settings))
     return vectors
 
 
-def _offset(
-    fit: Fit, lang: str, subwords: Mapping[str, Sparse | None], scale: Array | None, settings: Settings
-) -> Array:
+def _offset(fit: Fit, lang: str, scale: Array | None, settings: Settings) -> Array:
     """The vector that embedding subtracts: that of the mean document, or zero for a shared intercept."""
     mean = fit.means[lang] if settings.intercept == "language" else np.zeros_like(fit.means[lang])
-    offset, M = mean @ fit.maps[lang], subwords.get(lang)
-    return _scaled(offset if M is None else offset + (mean @ M) @ fit.subword_maps[lang], scale)
+    return _scaled(mean @ fit.folded_maps[lang], scale)
 
 
 def choose_rank(settings: Settings, concepts: int, words: int) -> int:
@@ -293,7 +290,8 @@ def choose_rank(settings: Settings, concepts: int, words: int) -> int:
     held_out = _held_out(settings, concepts)
     largest = min(concepts - held_out - 1, words)
     if largest < 1:
-        raise CorpusError(f"the languages share {concepts} concept, and 2 or more are needed; add documents")
+        shared = plural(concepts, "concept")
+        raise CorpusError(f"the languages share {shared}, and at least 2 are needed; add documents")
     if settings.rank == "auto":
         return min(settings.nominal_rank, largest)
     if settings.rank > largest:
@@ -309,8 +307,8 @@ def _rank_lowered(rank: int, concepts: int, settings: Settings) -> Cr5Warning:
     held_out = _held_out(settings, concepts)
     of_them = f', of which `ridge="auto"` holds out {held_out:,},' if held_out else ""
     return RankLowered(
-        f"the rank is {rank} instead of {DEFAULT_RANK}: {concepts:,} shared concepts{of_them} allow no more; "
-        "more documents would help"
+        f"the rank is {rank} instead of {DEFAULT_RANK}, the most that {concepts:,} shared concepts{of_them} allow; "
+        "add documents for a higher rank"
     )
 
 
@@ -320,9 +318,9 @@ def _held_out(settings: Settings, concepts: int) -> int:
 
 
 def _check(corpus: CountedCorpus, usage: CorpusUsage, weighting: Weighting) -> None:
-    """Raise CorpusError for a corpus that nothing can be learned from."""
+    """Raise CorpusError if nothing can be learned from a corpus."""
     if not usage.languages:
-        raise CorpusError("there is no document to train on; check the corpus, and the languages if you choose some")
+        raise CorpusError("the corpus has no documents; check its files, and `langs` if you have given it")
     if len(usage.languages) < 2:
         name = next(iter(usage.languages))
         raise CorpusError(f"the corpus has documents in one language only ({name}); give two languages or more")
@@ -335,4 +333,4 @@ def _example_concepts(corpus: CountedCorpus) -> str:
     """The first concept of some languages, for a corpus of which no concept is in two."""
     first = {lang: corpus.concepts[d.concepts[0]] for lang, d in list(corpus.languages.items())[:4]}
     names = "; ".join(f"{lang}: {concept}" for lang, concept in first.items())
-    return f"; probably the names of the concepts do not match ({names})"
+    return f"; the concepts of different languages probably have different names ({names})"

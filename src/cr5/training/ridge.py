@@ -1,7 +1,7 @@
 """Ridge selection: a path of fits, each started from the last, scored by retrieval of held-out concepts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ INVERSE_TEMPERATURES = 2.0 ** np.arange(10)  # each the double of the last, so t
 EASY_PRECISION = 0.5  # if more documents are found at the first ridge, parts of them are searched as well
 KEPT_SHARES = (0.7, 0.5)  # of the words of a document, in these parts
 MAX_PAIRS = 30  # of languages; of more, some drawn at random are scored
+MAX_WEIGHT_PAIRS = 6  # of languages whose vectors are kept, to choose the weight of the strings view
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,24 @@ class PathPoint:
     seconds: float
 
 
+class HeldOut(NamedTuple):
+    """A document of every held-out concept in each language, in the order of the concepts.
+
+    rows: their positions among the language's documents. vectors: unit rows by the fit with the chosen ridge.
+    """
+
+    concepts: dict[str, Ints]
+    rows: dict[str, Ints]
+    vectors: dict[str, Array]
+
+
 @dataclass(frozen=True)
 class RidgePath:
     """The ridges in the order in which they were fitted, the one chosen, and what is remarkable about the path.
 
     shares: of the words of a held-out document that are left in it, for each version of it that was searched.
-    queries: held-out documents, once for each language that they are searched in.
+    queries: held-out documents, once for each language that they are searched in. held_out: these documents, which
+    are not saved.
     """
 
     points: list[PathPoint]
@@ -60,10 +73,13 @@ class RidgePath:
     queries: int = 0
     shares: tuple[float, ...] = (1.0,)
     note: str = ""
+    held_out: HeldOut | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        values = asdict(replace(self, held_out=None))
+        del values["held_out"]
+        return values
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "RidgePath":
@@ -90,6 +106,7 @@ class _Tried(NamedTuple):
     point: PathPoint
     by_concept: Array
     ranks_by_concept: Array
+    vectors: dict[str, Array]
 
 
 def select_ridge(
@@ -128,7 +145,9 @@ def select_ridge(
             f"use `rank<={left - 1}`, or give `ridge` as a number"
         )
     training = engine.subset(~held)
-    documents, document_concepts = one_for_each_concept(*engine.fetch_documents(held))
+    documents, document_concepts, rows = one_for_each_concept(*engine.fetch_documents(held))
+    rows = {lang: np.flatnonzero(held[concepts[lang]])[chosen] for lang, chosen in rows.items()}
+    kept_langs = {lang for pair in scored_pairs(document_concepts, MAX_WEIGHT_PAIRS) for lang in pair}
     tried: list[_Tried] = []
     versions, queries = [documents], 0
     shares: tuple[float, ...] = (1.0,)
@@ -147,7 +166,8 @@ def select_ridge(
             should_stop=should_stop,
             **few_steps,
         )
-        scores = _mean([score(embed(fit, version), document_concepts) for version in versions])
+        vectors = [embed(fit, version) for version in versions]
+        scores = _mean([score(each, document_concepts) for each in vectors])
         if not tried and scores.precision > EASY_PRECISION:
             random = np.random.default_rng(seed)
             lengths = squares or {}
@@ -162,15 +182,21 @@ def select_ridge(
             ridge, scores.log_likelihood, 0.0, scores.precision, scores.reciprocal_rank,
             fit.energy, fit.steps, fit.seconds,
         )  # fmt: skip
-        tried.append(_Tried(point, scores.by_concept, scores.ranks_by_concept))
+        kept = {lang: vectors[0][lang] for lang in kept_langs}
+        tried.append(_Tried(point, scores.by_concept, scores.ranks_by_concept, kept))
+        del fit, vectors  # they need memory while the next fit is computed
         note = f"ridge {ridge:g}: log likelihood {scores.log_likelihood:.3f}"
         ridge = _next_ridge(tried, ridges)
         if ridge is not None and should_stop():
             of = max(len(ridges), len(tried) + 1)
             best = _best(tried).point.ridge
             note = f"the ridge was not chosen: interrupted after {len(tried)} of {of}; it is {best:g}"
-            return replace(_choose(tried, queries, shares), ridge=best, note=note)
-    return _choose(tried, queries, shares)
+            path = replace(_choose(tried, queries, shares), ridge=best, note=note)
+            break
+    else:
+        path = _choose(tried, queries, shares)
+    [vectors_of_chosen] = [each.vectors for each in tried if each.point.ridge == path.ridge]
+    return replace(path, held_out=HeldOut(document_concepts, rows, vectors_of_chosen))
 
 
 def _best(tried: Sequence[_Tried]) -> _Tried:
@@ -183,19 +209,19 @@ def _best(tried: Sequence[_Tried]) -> _Tried:
 
 def _finding_most(tried: Sequence[_Tried]) -> list[_Tried]:
     first = max(tried, key=lambda each: each.point.reciprocal_rank)
-    errors = [_standard_error(each.ranks_by_concept - first.ranks_by_concept) for each in tried]
+    errors = [standard_error(each.ranks_by_concept - first.ranks_by_concept) for each in tried]
     worst = [first.point.reciprocal_rank - error for error in errors]
     return [each for each, limit in zip(tried, worst, strict=True) if each.point.reciprocal_rank >= limit]
 
 
-def _standard_error(by_concept: Array) -> float:
+def standard_error(by_concept: Array) -> float:
     """Of the sum, over draws of concepts."""
     return float(np.sqrt(len(by_concept)) * by_concept.std(ddof=1)) if len(by_concept) > 1 else 0.0
 
 
 def _paired_error(one: _Tried, other: _Tried) -> float:
     """The standard error of the difference between two ridges, which were asked the same questions."""
-    return _standard_error(one.by_concept - other.by_concept)
+    return standard_error(one.by_concept - other.by_concept)
 
 
 def _next_ridge(tried: Sequence[_Tried], ridges: Sequence[float]) -> float | None:
@@ -221,7 +247,7 @@ def _rises_to_an_end(tried: Sequence[_Tried]) -> bool:
     if len(ordered) == 1 or (best is not ordered[0] and best is not ordered[-1]):
         return False
     neighbour = ordered[1] if best is ordered[0] else ordered[-2]
-    return best.point.log_likelihood - neighbour.point.log_likelihood > _standard_error(best.by_concept)
+    return best.point.log_likelihood - neighbour.point.log_likelihood > standard_error(best.by_concept)
 
 
 def _choose(tried: Sequence[_Tried], queries: int, shares: tuple[float, ...]) -> RidgePath:
@@ -265,15 +291,16 @@ def held_out(concepts: Mapping[str, Ints], seed: int) -> Mask:
 
 def one_for_each_concept(
     blocks: Mapping[str, Sparse], concepts: Mapping[str, Ints]
-) -> tuple[dict[str, Sparse], dict[str, Ints]]:
-    """The longest document of each concept in every language, in the order of the concepts."""
-    chosen_X, chosen_concepts = {}, {}
+) -> tuple[dict[str, Sparse], dict[str, Ints], dict[str, Ints]]:
+    """The longest document of each concept in every language, in the order of the concepts; these, and its rows."""
+    chosen_X, chosen_concepts, rows = {}, {}, {}
     for lang, X in blocks.items():
         longest_first = np.lexsort((-np.diff(X.indptr), concepts[lang]))
         chosen_concepts[lang], first = np.unique(concepts[lang][longest_first], return_index=True)
-        chosen_X[lang] = X[longest_first[first]]
+        rows[lang] = longest_first[first]
+        chosen_X[lang] = X[rows[lang]]
         chosen_X[lang].sort_indices()
-    return chosen_X, chosen_concepts
+    return chosen_X, chosen_concepts, rows
 
 
 def some_words(X: Sparse, share: float, random: np.random.Generator, squares: Array | None = None) -> Sparse:
@@ -302,7 +329,7 @@ def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> Scores:
     held = np.unique(np.concatenate(list(concepts.values())))
     sums = np.zeros((len(held), len(INVERSE_TEMPERATURES) + 2))
     pairs = queries = 0
-    for a, b in _scored_pairs(concepts):
+    for a, b in scored_pairs(concepts, MAX_PAIRS):
         shared, rows_a, rows_b = np.intersect1d(concepts[a], concepts[b], assume_unique=True, return_indices=True)
         cosines = np.ascontiguousarray(vectors[a][rows_a] @ vectors[b][rows_b].T, np.float32)
         means = means_of_largest(cosines), means_of_largest(np.ascontiguousarray(cosines.T))
@@ -316,10 +343,10 @@ def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> Scores:
     return Scores(float(by_concept.sum()), by_concept, sums[:, -1], float(precision), float(reciprocal_rank), queries)
 
 
-def _scored_pairs(concepts: Mapping[str, Ints]) -> list[tuple[str, str]]:
-    """The pairs of languages that share concepts; of more than ``MAX_PAIRS``, always the same ones."""
+def scored_pairs(concepts: Mapping[str, Ints], most: int) -> list[tuple[str, str]]:
+    """The pairs of languages that share concepts; of more than ``most``, always the same ones."""
     pairs = [(a, b) for a, b in combinations(concepts, 2) if np.isin(concepts[a], concepts[b]).any()]
-    chosen = np.random.default_rng(0).permutation(len(pairs))[:MAX_PAIRS]
+    chosen = np.random.default_rng(0).permutation(len(pairs))[:most]
     return [pairs[i] for i in sorted(chosen)]
 
 
@@ -337,14 +364,19 @@ def _mean(scores: Sequence[Scores]) -> Scores:
 
 def _score_queries(scores: Array) -> Array:
     """For every row, whose right answer is on the diagonal: its log likelihoods, whether it is first, and 1 / rank."""
-    right, top = np.diagonal(scores), scores.max(axis=1)
-    ranks = (scores >= (right - TIE_TOLERANCE * np.maximum(1, np.abs(right)))[:, None]).sum(axis=1)
+    right, top, ranks = np.diagonal(scores), scores.max(axis=1), ranks_on_diagonal(scores)
     powers = np.exp(INVERSE_TEMPERATURES[0] * (scores - top[:, None]))
     columns = []
     for inverse_temperature in INVERSE_TEMPERATURES:
         columns.append(inverse_temperature * (right - top) - np.log(powers.sum(axis=1)))
         powers *= powers
     return np.stack([*columns, ranks == 1, 1 / ranks], axis=1)
+
+
+def ranks_on_diagonal(scores: Array) -> Ints:
+    """For every row its rank of the right answer, which is on the diagonal; of equal scores, that one comes last."""
+    right = np.diagonal(scores)
+    return np.asarray((scores >= (right - TIE_TOLERANCE * np.maximum(1, np.abs(right)))[:, None]).sum(axis=1))
 
 
 def _at_the_best_temperature(values: Array) -> Array:

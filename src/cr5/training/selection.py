@@ -71,14 +71,14 @@ class Usage:
 
 @dataclass(frozen=True)
 class CorpusUsage:
-    """What becomes of the documents of every language, and of the concepts."""
+    """What becomes of the documents in every language, and of the concepts."""
 
     languages: dict[str, Usage]
     concepts: Usage
 
     @property
     def documents(self) -> Usage:
-        """The documents of all languages together."""
+        """The documents in all languages together."""
         parts = list(self.languages.values())
         left_out = sum((Counter(part.left_out) for part in parts), Counter[str]())
         return Usage(sum(part.read for part in parts), sum(part.used for part in parts), _in_order(left_out))
@@ -108,11 +108,11 @@ class Selection:
 
 
 def few_concepts(concepts: int) -> Iterator[Cr5Warning]:
-    """What to expect of a corpus with so few shared concepts; with fewer than two, nothing can be learned."""
+    """A warning if a corpus has few shared concepts; fewer than two are an error elsewhere."""
     if 1 < concepts < ENOUGH_CONCEPTS:
         yield FewDocuments(
-            f"only {concepts:,} shared concepts: expect little of the model; add documents of {ENOUGH_CONCEPTS} "
-            "concepts or more that two languages share, better a thousand"
+            f"only {concepts:,} shared concepts, too few for a good model; add documents until two or more languages "
+            f"share at least {ENOUGH_CONCEPTS} concepts, or better 1,000"
         )
 
 
@@ -162,17 +162,16 @@ def _few_documents(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
     for lang, count in concepts.items():
         if count < ENOUGH_CONCEPTS:
             yield FewDocuments(
-                f"language {lang} shares only {count:,} concepts with the others, too few to find most of its texts in "
-                f"another language; add documents of concepts that other languages have: {ENOUGH_CONCEPTS} concepts or "
-                "more, better a thousand"
+                f"language {lang} shares only {count:,} concepts with the others, too few to find most of its "
+                f"counterparts; add documents until it shares at least {ENOUGH_CONCEPTS} concepts, or better 1,000"
             )
 
 
 def _several_codes(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
     for codes in regional_codes(chosen.languages):
         yield SeveralCodes(
-            f"{' and '.join(codes)} are learned as different languages, each from its own documents only; give them "
-            "the same code unless they are meant to be different"
+            f"{' and '.join(codes)} are treated as different languages, each learned from its own documents only; give "
+            "them the same code unless you mean them to be different"
         )
 
 
@@ -182,8 +181,8 @@ def _repeated_documents(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
     if many:
         counts = ", ".join(f"{lang} {n:,} of {len(chosen.languages[lang]):,}" for lang, n in many.items() if n)
         yield RepeatedDocuments(
-            f"documents repeat the words of others exactly ({counts}): these weigh more than others, and concepts with "
-            "the same text cannot be told apart; leave them out unless they are meant to be there"
+            f"some documents have exactly the same words as another one ({counts}): repeated documents weigh more, and "
+            "concepts with the same text cannot be told apart; leave them out unless you want that"
         )
 
 

@@ -11,8 +11,11 @@ eigenvalues. Neither A nor B is ever formed, and no linear system is solved: LOB
 Jacobi preconditioner needs one product with X and one with X' a step. The engine
 decides where rows are stored and products are computed.
 
-A language may have subwords: columns X M, linear in the words, beside its words. X then stands for [X, X M] in all
-of these formulas, and a vector has a row for every word and every subword.
+A language may have subwords: columns X M, linear in the words, beside its words. X then stands for X E, E = [I, M],
+in all of these formulas. The vectors that matter are combinations of the rows of X E, of the form E'Z with a row of Z
+for every word: those of subwords, M'Z, are never stored. With K = E E' = I + M M', the image of E'Z is X K Z and inner
+products are Z'K Z. The residual A E'Z - B E'Z theta is E'R, where R has a row for every word, and so is the correction
+E'T R with a preconditioner T over words. K is applied to the new columns of a step, once.
 """
 
 import time
@@ -28,7 +31,7 @@ from cr5._typing import Array, Intercept, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.machine import one_blas_thread
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.training.engines import BlockInfo, Engine, Partition
+from cr5.training.engines import BlockInfo, Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.rayleigh_ritz import rayleigh_ritz, ritz_step
 
@@ -43,8 +46,9 @@ NamedArrays: TypeAlias = dict[str, Array]
 class Fit:
     """A solution with its convergence statistics.
 
-    maps: per language words x rank, float32. subword_maps: per language subwords x rank; stacked over both and the
-    languages, the columns are orthonormal. means: per language the mean document that centring subtracts.
+    maps: per language words x rank, float32; those of its subwords are M'maps, and stacked over both and the languages,
+    the columns are orthonormal. folded_maps: (I + M M') maps, what a word contributes by itself and by its subwords;
+    the maps themselves without any. means: per language the mean document that centring subtracts.
     eigenvalues: of the returned maps, from fresh products; energy is their sum. eigenvectors: rank x rank, the
     coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B z| over the rank columns,
     relative, in the norm of the preconditioner; if it is above ``tol``, ``max_steps`` or ``should_stop`` ended the
@@ -52,7 +56,7 @@ class Fit:
     """
 
     maps: dict[str, Array]
-    subword_maps: dict[str, Array]
+    folded_maps: dict[str, Array]
     means: dict[str, Array]
     eigenvalues: Array
     eigenvectors: Array
@@ -66,13 +70,6 @@ class Fit:
     def energy(self) -> float:
         """The sum of the eigenvalues, which the solver maximises."""
         return float(self.eigenvalues.sum())
-
-    def folded_maps(self, subwords: Mapping[str, Sparse | None]) -> dict[str, Array]:
-        """Z_w + M Z_g, words x rank: what a word contributes by itself and by its subwords; M by language."""
-        return {
-            lang: Z if subwords.get(lang) is None else Z + subwords[lang] @ self.subword_maps[lang]
-            for lang, Z in self.maps.items()
-        }
 
 
 def reduced_rank_ridge(
@@ -113,9 +110,9 @@ def solve(
     """Fit one map per language from the documents that an engine holds.
 
     A rank beyond the dimensions that the documents span is refused, or lowered with ``lower_rank``.
-    ``start`` gives the maps of an earlier fit, the rows of a language's subwords below those of its words, or "engine"
-    to continue from the Z that the engine holds. After every step ``save_checkpoint`` is called with a function that
-    fetches Z in the form of ``start``, and before every step ``should_stop``.
+    ``start`` gives the maps of an earlier fit, or "engine" to continue from the Z that the engine holds. After every
+    step ``save_checkpoint`` is called with a function that fetches Z in the form of ``start``, and before every step
+    ``should_stop``.
     """
     with one_blas_thread():
         began = time.perf_counter()
@@ -145,10 +142,10 @@ def solve(
             if save_checkpoint:
                 save_checkpoint(partial(fetch_Z, engine))
         eigenvalues, eigenvectors = problem.finish(theta, min(rank, len(theta)) if lower_rank else rank)
-        maps, subword_maps = problem.maps()
+        maps, folded_maps = problem.maps()
         return Fit(
             maps=dict(zip(engine.langs, maps, strict=True)),
-            subword_maps=dict(zip(engine.langs, subword_maps, strict=True)),
+            folded_maps=dict(zip(engine.langs, folded_maps, strict=True)),
             means={lang: mean.astype(np.float32) for lang, mean in zip(engine.langs, problem.means, strict=True)},
             eigenvalues=eigenvalues,
             eigenvectors=eigenvectors,
@@ -162,14 +159,7 @@ def solve(
 
 def fetch_Z(engine: Engine) -> dict[str, Array]:
     """The Z that an engine holds, in the form of ``start``."""
-    parts = [partition.get("Z") for partition in _vector_partitions(engine)]
-    return {lang: np.vstack(Z) if len(Z) > 1 else Z[0] for lang, *Z in zip(engine.langs, *parts, strict=True)}
-
-
-def _vector_partitions(engine: Engine) -> list[Partition]:
-    """The partitions that vectors have rows in: without subwords anywhere, there is nothing to do in theirs."""
-    has_subwords = any(block.subwords for block in engine.block_info())
-    return [engine.words, engine.subwords] if has_subwords else [engine.words]
+    return dict(zip(engine.langs, engine.words.get("Z"), strict=True))
 
 
 def _expected_steps(steps: int, residual: float, last: float, tol: float, max_steps: int) -> int | None:
@@ -187,28 +177,30 @@ def memory_needed(blocks: Sequence[BlockInfo], concept_count: int, rank: int) ->
     item = max(np.dtype(block.dtype).itemsize for block in blocks)
     documents = sum(block.documents for block in blocks)
     languages = {block.language: block for block in blocks}.values()
-    words = sum(block.words + block.subwords for block in languages)
+    words = sum(block.words for block in languages)
+    subwords = sum(block.subwords for block in languages)
     # Documents in both orientations, and once more without those that the ridge is selected on; subwords in both.
     nonzeros = 3 * sum(block.nonzeros for block in blocks) + 2 * sum(block.subword_nonzeros for block in languages)
-    # Z, P and W in every partition, the maps, a few temporary rows, and small matrices.
-    rows = 3 * (documents + words + concept_count) + words
-    return int(nonzeros * (item + 4) + rows * width * item + 2**27 + 8 * 10 * (3 * width) ** 2)
+    # Z, P and W in every partition and the maps; with subwords, K W and M'W, which it is made from; small matrices.
+    rows = 3 * (documents + words + concept_count) + words + (words + subwords if subwords else 0)
+    kernels = 2**27 + 2**26  # the compiler, what it compiles, and the panels that V is copied to
+    return int(nonzeros * (item + 4) + rows * width * item + kernels + 8 * 10 * (3 * width) ** 2)
 
 
 class _Problem:
     """The operators A and B over an engine, and the steps of LOBPCG on them.
 
-    The partitions hold the same columns Z, P and W three times: the vectors themselves (words and subwords), their
-    images G = C X V (documents), and the concept sums S = Y'G (concepts), so that
-    V'A W = S_V'S_W and V'B W = G_V'G_W + ridge V'W. This object holds the small Gram matrices of [Z, P].
+    The partitions hold the same columns Z, P and W three times: the vectors themselves (words), their
+    images G = C X K V (documents), and the concept sums S = Y'G (concepts), so that
+    V'A W = S_V'S_W and V'B W = G_V'G_W + ridge V'K W. This object holds the small Gram matrices of [Z, P].
     """
 
     def __init__(self, engine: Engine, ridge: float, intercept: Intercept) -> None:
         self.engine, self.ridge, self.shared_intercept = engine, ridge, intercept == "shared"
-        self.vectors = _vector_partitions(engine)
-        self.partitions = [*self.vectors, engine.documents, engine.concepts]
+        self.partitions = [engine.words, engine.documents, engine.concepts]
         self.products = 0
         blocks = engine.block_info()
+        self.has_subwords = any(block.subwords for block in blocks)
         self.language_of_block = [block.language for block in blocks]
         self.dtype = np.result_type(*(block.dtype for block in blocks))
         self.words = list({block.language: block.words for block in blocks}.values())
@@ -219,16 +211,10 @@ class _Problem:
         engine.column_sums("mean", 1)
         engine.column_sums("D", 2)
         engine.words.map(_means_and_spread, self.divisors)
-        if len(self.vectors) > 1:
-            engine.subword_sums("D", "D", 2)
-        self._map_vectors(_add_ridge, ridge=ridge)
+        engine.inverse_spread("D", "D", ridge)
         self.means: list[Array] = [mean[:, 0] for mean in engine.words.get("mean")]
         self.columns = 0  # of Z
         self.gram_A = self.gram_B = np.zeros((0, 0))
-
-    def _map_vectors(self, function: Callable[..., Any], **same: Any) -> list[Any]:
-        call = partial(function, **same)
-        return [result for partition in self.vectors for result in partition.map(call)]
 
     def _by_language(self, parts: Sequence[Array]) -> list[Array]:
         """The sum over the shards of each language."""
@@ -243,60 +229,72 @@ class _Problem:
         sums = [_total(sums)] * len(sums) if self.shared_intercept else sums
         return [sums[language] / self.divisors[language] for language in self.language_of_block]
 
-    def _image(self, name: str) -> None:
-        """G = C X V for the words' columns V of a name, and their concept sums S = Y'G."""
-        self.engine.multiply(name)
+    def _fold(self, name: str) -> str:
+        """Compute K V for the columns V of a name; returns its own name, that of V without subwords."""
+        if not self.has_subwords:
+            return name
+        self.engine.fold(name, "folded")
+        return "folded"
+
+    def _image(self, name: str) -> str:
+        """G = C X K V for the columns V of a name, and their concept sums S = Y'G. Returns the name of K V."""
+        folded = self._fold(name)
+        self.engine.multiply(folded, name)
         centres = self._centres(name)
         self.products += len(centres[0])
         self.engine.documents.map(partial(_subtract, name=name), centres)
         self.engine.concept_sums(name)
+        return folded
 
-    def _gram(self, name: str, others: tuple[str, ...]) -> tuple[Array, Array]:
+    def _gram(self, name: str, others: tuple[str, ...], folded: str) -> tuple[Array, Array]:
         """[others]'A V and [others]'B V for the columns V of a name."""
-        cross = partial(_cross, name=name, others=others)
-        V = _total(self._map_vectors(cross))
-        G, S = (_total(partition.map(cross)) for partition in (self.engine.documents, self.engine.concepts))
+        V, G, S = (
+            _total(partition.map(partial(_cross, name=of, others=others)))
+            for partition, of in zip(self.partitions, (folded, name, name), strict=True)
+        )
         return S, G + self.ridge * V
 
     def start_randomly(self, width: int, seed: int) -> None:
-        """Z = D^-1 A D^-1 X'C Y R, up to scale, with random signs R, concepts x columns; needs no small matrices."""
+        """Z = T X'C Y Y'C X K T X'C Y R, up to scale, with random signs R, concepts x columns."""
         columns, bits = np.arange(-(-width // 64), dtype=np.uint64), np.arange(64, dtype=np.uint64)
         columns += np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
         signs = partial(_random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
         self.engine.concepts.map(signs)
         self.compute_residual(None, width, 0)
-        self._map_vectors(_correction_as_Z)
+        self.engine.words.map(_correction_as_Z)
         self._image("Z")
         scale = np.sqrt(_total(self.engine.concepts.map(_squares)))
         self.engine.concepts.map(partial(_divide, scale=np.where(scale > 0, scale, 1)))
         self.compute_residual(None, width, 0)
-        self._map_vectors(_correction_as_Z)
+        self.engine.words.map(_correction_as_Z)
 
     def start_from(self, Z: list[Array], width: int, seed: int) -> None:
         """Z = the columns of an earlier fit, and random ones up to ``width``."""
+        for lang, rows, words in zip(self.engine.langs, Z, self.words, strict=True):
+            if len(rows) != words:
+                raise Cr5Error(
+                    f"`start` has {len(rows):,} rows for the {words:,} words of language {lang}; start without it, or "
+                    "delete the checkpoint that it comes from"
+                )
         more = width - Z[0].shape[1]
         if more > 0:
             self.start_randomly(more, seed)
             Z = [np.hstack([a, b]) for a, b in zip(Z, fetch_Z(self.engine).values(), strict=True)]
-        both = zip(
-            *(np.split(a.astype(self.dtype), [words]) for a, words in zip(Z, self.words, strict=True)), strict=True
-        )
-        for partition, parts in zip(self.vectors, both, strict=False):
-            partition.set("Z", parts)
+        self.engine.words.set("Z", [a.astype(self.dtype) for a in Z])
 
     def restart(self) -> Array:
         """Rayleigh-Ritz on Z alone, from fresh products; P is deleted. Returns the eigenvalues."""
-        self._image("Z")
+        folded = self._image("Z")
         ritz = partial(rayleigh_ritz, cuts=[], width=None, dtype=self.dtype.name)
         theta: Array
-        theta, V = self.engine.compute(ritz, *self._gram("Z", ("Z",)))
+        theta, V = self.engine.compute(ritz, *self._gram("Z", ("Z",), folded))
         for partition in self.partitions:
             partition.map(partial(_rotate, V=V.astype(self.dtype)))
         self.gram_A, self.gram_B, self.columns = np.diag(theta), np.eye(len(theta)), len(theta)
         return theta
 
     def compute_residual(self, theta: Array | None, rank: int, tol: float) -> float:
-        """W = D^-1 (A Z - B Z theta): one product with X'. Returns the relative residual.
+        """W = T R, E'R = A E'Z - B E'Z theta: one product with X'. Returns the relative residual.
 
         Columns well within their share of ``tol`` are left out of W (soft locking).
         """
@@ -306,21 +304,21 @@ class _Problem:
         engine.documents.map(partial(_residual, theta=theta), centres)
         engine.multiply_transposed("U", "W")
         self.products += len(centres[0])
-        squares = _total(self._map_vectors(_precondition, theta=theta, ridge=self.ridge))
+        squares = _total(engine.words.map(partial(_precondition, theta=theta, ridge=self.ridge)))
         if theta is None:
             return np.inf
         size = max(float(np.linalg.norm(theta[:rank])), np.finfo(float).tiny)
         active = squares > (LOCK_FRACTION * tol * size) ** 2 / rank
         if not active.all():
-            self._map_vectors(_choose, active=active)
+            engine.words.map(partial(_choose, active=active))
         return float(np.sqrt(squares[:rank].sum()) / size)
 
     def step(self, width: int) -> Array:
         """Rayleigh-Ritz over [Z, P, W]: one product with X. Returns the eigenvalues."""
-        self._image("W")
+        folded = self._image("W")
         k, known = self.columns, len(self.gram_A)
         names = ("Z", "P", "W") if known > k else ("Z", "W")
-        border_A, border_B = self._gram("W", names)
+        border_A, border_B = self._gram("W", names, folded)
         ritz = partial(ritz_step, columns=k, width=width, dtype=self.dtype.name)
         theta: Array
         theta, V, length, self.gram_A, self.gram_B = self.engine.compute(
@@ -345,36 +343,34 @@ class _Problem:
         for partition in (self.engine.documents, self.engine.concepts):
             partition.map(_delete_work_arrays)
         root = np.sqrt(theta[:rank])
-        inner = _total(self._map_vectors(_cross, name="Z", others=("Z",)))[:rank, :rank]
+        cross = partial(_cross, name=self._fold("Z"), others=("Z",))
+        inner = _total(self.engine.words.map(cross))[:rank, :rank]
         size, Q = eigh(inner * np.outer(root, root))
         V = (root[:, None] * Q / np.sqrt(size))[:, ::-1]
-        self._map_vectors(_as_maps, V=V.astype(self.dtype))
-        self._image("map")
-        eigenvalues, eigenvectors = eigh(*self._gram("map", ("map",)))
+        self.engine.words.map(partial(_as_maps, V=V.astype(self.dtype)))
+        eigenvalues, eigenvectors = eigh(*self._gram("map", ("map",), self._image("map")))
         return eigenvalues[::-1], eigenvectors[:, ::-1]
 
     def maps(self) -> tuple[list[Array], list[Array]]:
-        """The maps of words and of subwords after ``finish``, float32; the engine keeps Z and nothing else."""
-        maps = [[Z.astype(np.float32, copy=False) for Z in partition.get("map")] for partition in self.vectors]
+        """The maps and the folded maps after ``finish``, float32; the engine keeps Z and nothing else."""
+        maps, *folded = [
+            [Z.astype(np.float32, copy=False) for Z in self.engine.words.get(name)]
+            for name in (["map", "folded"] if self.has_subwords else ["map"])
+        ]
         for partition in self.partitions:
             partition.map(_delete_work_arrays)
-        return maps[0], maps[1] if len(maps) > 1 else [Z[:0] for Z in maps[0]]
+        return maps, folded[0] if folded else maps
 
 
 # Functions that are mapped over the rows of a partition: they use operators only, row by row, and write into no array.
 
 
 def _means_and_spread(rows: NamedArrays, documents: Array) -> None:
-    """The mean document, and D = diag(X'C X)."""
+    """The mean document, and diag(X'C X)."""
     mean, squares = rows["mean"] / documents, rows["D"]
     rows["mean"] = mean
     spread = squares - documents * mean**2
     rows["D"] = spread * (spread > 0)
-
-
-def _add_ridge(rows: NamedArrays, ridge: float) -> None:
-    """D = diag(B), the Jacobi preconditioner; for subwords, as if words occurred independently of each other."""
-    rows["D"] = rows["D"] + ridge
 
 
 def _random_signs(rows: NamedArrays, columns: Array, bits: Array, width: int, dtype: str) -> None:
@@ -415,12 +411,15 @@ def _residual(rows: NamedArrays, centre: Array, theta: Array | None) -> None:
 
 
 def _precondition(rows: NamedArrays, theta: Array | None, ridge: float) -> Any:
-    """W = D^-1 R, R = X'U - ridge Z theta; the squared length of each column in D^-1."""
-    R = rows["W"]
+    """W = T R, R = X'U - ridge Z theta; the squared length of each column of E'R in the Jacobi preconditioner.
+
+    That is the diagonal of B, as if words occurred independently. T has the mean of its inverse over a word's features.
+    """
+    R, inverse, weight = rows["W"], rows["D"][:, :1], rows["D"][:, 1:]
     if theta is not None:
         R = R - rows["Z"] * (ridge * theta).astype(R.dtype)
-    rows["W"] = R / rows["D"].astype(R.dtype)
-    return _sums(R * rows["W"])
+    rows["W"] = R * (inverse / weight).astype(R.dtype)
+    return _sums(R * rows["W"] * weight.astype(R.dtype))
 
 
 def _choose(rows: NamedArrays, active: Mask) -> None:
@@ -437,8 +436,8 @@ def _combine(rows: NamedArrays, from_Z: Array, from_P: Array, from_W: Array, len
     P = rows["W"] @ from_W
     if len(from_P):
         P = P + rows["P"] @ from_P
+    _delete_work_arrays(rows)
     rows["Z"], rows["P"] = rows["Z"] @ from_Z + P * length, P
-    del rows["W"]
 
 
 def _rotate(rows: NamedArrays, V: Array) -> None:
@@ -458,7 +457,7 @@ def _correction_as_Z(rows: NamedArrays) -> None:
 
 
 def _delete_work_arrays(rows: NamedArrays) -> None:
-    for name in {*rows} & {"P", "W", "map"}:
+    for name in {*rows} & {"P", "W", "map", "folded"}:
         del rows[name]
 
 

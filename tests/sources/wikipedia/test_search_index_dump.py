@@ -255,7 +255,7 @@ def broken_lines() -> list[tuple[str | bytes, str | bytes, str, str]]:
             first,
             source(SIX[1], text="x\ud800"),
             "lone surrogate",
-            "4: the text contains half a character, \\ud800; remove it",
+            "4: the text contains a lone surrogate, \\ud800; remove it",
         ),
         (first, b"\xff" + line.encode(), "invalid UTF-8", "4: byte 1 is not UTF-8; convert it with iconv"),
         (b"\xff" + first.encode(), line, "invalid UTF-8", "3: byte 1 is not UTF-8; convert it with iconv"),

@@ -556,6 +556,7 @@ def test_the_time_is_linear_for_any_text(tmp_path: Path, unit: bytes) -> None:
     assert seconds(lambda: read_long(1 << 20), limit) < limit
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x.xml.bz2"
     stream = bz2.compress(dumps.page_xml(dumps.Page(1, "A", "ord " * 250_000)))

@@ -31,13 +31,11 @@ def inspection_tables(inspection: Inspection, weighting: Weighting) -> None:
     out.print(
         f"{plural(inspection.concepts, 'concept')}, {inspection.concepts_shared:,} of them in two languages or more"
     )
-    out.print("words: different words; repeated: exact duplicates; used: documents that train", style="dim")
+    out.print("words: different words; repeated: exact duplicates; used: documents to train on", style="dim")
     usage_lines(usage, weighting)
     for lang, facts in inspection.languages.items():
         if facts.several:
-            out.print(
-                f"{lang}: the rows of several documents of a concept are summed ({plural(facts.several, 'concept')})"
-            )
+            out.print(f"{lang}: {plural(facts.several, 'concept')} with several documents, whose rows are summed")
 
 
 def source_summary(
@@ -128,7 +126,7 @@ def _then(advice: Mapping[str, str], reason: str) -> str:
 def _warnings(summary: SourceSummary) -> Iterator[str]:
     figures = summary.by_language()
     if empty := [lang for lang, facts in figures.items() if not facts.documents]:
-        yield f"nothing is left of {', '.join(empty)}; see above what was skipped"
+        yield f"no documents are left in {', '.join(empty)}; see above what was skipped"
     if len(figures) > 1 and summary.hardly_shared:
         names = "; ".join(f"{lang}: {', '.join(found)}" for lang, found in list(summary.example_concepts.items())[:4])
         yield (
@@ -137,7 +135,7 @@ def _warnings(summary: SourceSummary) -> Iterator[str]:
             f"({names}); check the options that say where a path or row has its concept and its language"
         )
     elif not summary.shared:
-        yield "no concept is in two languages, so nothing can be learned from it alone; check --langs and the names"
+        yield "no concept is in two languages, so nothing can be learned from this alone; check --langs and the names"
 
 
 def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterator[str]:
@@ -154,7 +152,7 @@ def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterat
         yield f"foreign: evidently in another language ({lang}: {count:,} in {other}, such as {example}); {done}"
     if summary.duplicates:
         done = "left out" if dedupe else "leave them out with --dedupe"
-        yield f"near-dup: nearly repeat a text of another concept; {done}"
+        yield f"near-dup: near-duplicates of a text of another concept; {done}"
 
 
 def wikipedia_report(built: WikipediaCorpus, seconds: float) -> None:
@@ -175,8 +173,8 @@ def wikipedia_report(built: WikipediaCorpus, seconds: float) -> None:
         f"{seconds:,.1f} s"
     )
     out.print(
-        "articles: pages that are no redirect or disambiguation and have an item of Wikidata; foreign: evidently in "
-        "another language; near-dup: nearly repeat another; alone: of a concept that no other language has",
+        "articles: pages with a Wikidata item that are neither redirects nor disambiguation pages; foreign: evidently "
+        "in another language; near-dup: near-duplicates of another article; alone: no other language has the concept",
         style="dim",
     )
     for lang, language in built.languages.items():

@@ -3,6 +3,7 @@
 from cr5.cli.render.console import out, plain_table
 from cr5.cli.render.models import path_table
 from cr5.demo import BASELINE_NAME, DENSE_NAME, HELD_OUT, MODEL_NAME, Demo
+from cr5.evaluate.known_items.runs import SearchRun
 from cr5.evaluate.runs import Run
 from cr5.evaluate.statistics import CUTOFFS
 
@@ -34,6 +35,17 @@ def demo_table(run: Run) -> None:
         f"{queries} queries among {candidates} candidates; chance {100 / candidates:.1f}; "
         "dense: the vectors alone, CSLS; floor: TF-IDF over the strings that two languages share",
         style="dim",
+    )
+
+
+def search_line(run: SearchRun) -> None:
+    """Print how often a search finds the right article first, beside BM25."""
+    rows = {row.scope: row for row in run.overall()}
+    own, across = rows["own language"], rows["across languages"]
+    out.print(
+        f"\nSearch, {own.queries} hand-written queries: the right article comes first for "
+        f"[bold]{own.search.success[1]:.0f} %[/] in their own language (BM25 {own.bm25.success[1]:.0f} %), "
+        f"[bold]{across.search.success[1]:.0f} %[/] in another language."
     )
 
 

@@ -44,13 +44,14 @@ def path_explanation(report: dict[str, Any]) -> str:
     queries, shares = report.get("ridge_queries"), report.get("ridge_shares") or [1.0]
     if not queries:
         return ""
-    searched = f"{queries:,} searches of held-out documents"
+    searched = f"{queries:,} held-out queries"
     if len(shares) > 1:
         removed = " and ".join(f"{100 * (1 - share):.0f} %" for share in shares[1:])
         searched += (
-            f", each also with {removed} of the words removed, so that P@1 and MRR are lower than for whole documents"
+            f", each also repeated with {removed} of the words removed, so that P@1 and MRR are lower than for whole "
+            "documents"
         )
-    return f"{searched}; error: standard error of the difference from the best; steps: of the solver"
+    return f"{searched}; error: standard error of the difference from the best ridge; steps: solver steps"
 
 
 def training_report(model: Cr5, path: Path | None, seconds: float | None) -> None:
@@ -74,6 +75,7 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
         out.print(str(few))
     if "corpus" in report:
         usage_lines(usage, chosen.weighting)
+    out.print(view_weights_line(model))
     unfinished = "interrupted" if report.get("interrupted") else "not converged"
     state = "converged" if report["converged"] else unfinished
     out.print(
@@ -84,12 +86,27 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
         f"{report['seconds']:.1f} s"
     )
     out.print(
-        "energy: the sum of the eigenvalues, which is how much of the concepts the vectors explain; residual: the "
-        f"relative error of the solution, which ends the fit at {chosen.tol:g} (--set tol)",
+        "energy: the sum of the eigenvalues, which measures how much of the concepts the vectors explain; residual: "
+        f"the relative error of the solution; the fit ends when it is below {chosen.tol:g} (--set tol)",
         style="dim",
     )
     if path is not None and seconds is not None:
         out.print(f"written to {path} in {seconds:.1f} s; try: cr5 similar {path} WORD --lang {model.langs[0]}")
+
+
+def view_weights_line(model: Cr5) -> str:
+    """What each view counts, and where the weight of strings comes from."""
+    report = model.report
+    weights = ", ".join(f"{name} {weight:g}" for name, weight in model.view_weights.items())
+    if "view_weights" not in report:
+        origin = "the same in all models of older versions"
+    elif report["strings_weight_path"]:
+        origin = "chosen by retrieval of held-out documents"
+    elif model.settings.strings_weight == "auto":
+        origin = f"expected for {plural(report['concepts'], 'concept')}"
+    else:
+        origin = "as given"
+    return f"weights of the views: {weights} ({origin})"
 
 
 def _older_usage(report: dict[str, Any]) -> dict[str, Any]:
@@ -117,8 +134,8 @@ def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
     out.print(f"everything else: {explained.rest_a:+.3f} in {lang_a}, {explained.rest_b:+.3f} in {lang_b}", style="dim")
     if explained.views:
         total = explained.similarity_by_views
-        columns = ("view", "share", "cosine", "by the words")
-        table = plain_table(f"Similarity by all views {total:.3f}", *columns, left=("view", "by the words"))
+        columns = ("view", "share", "cosine", "falls most without")
+        table = plain_table(f"Similarity by all views {total:.3f}", *columns, left=("view", "falls most without"))
         for view in explained.views:
             least = max(MIN_FALL, MIN_FALL_SHARE * view.cosine)
             sides = [
@@ -126,6 +143,11 @@ def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
             ]
             table.add_row(view.view, f"{view.share:.2f}", f"{view.cosine:.3f}", " ~ ".join(filter(None, sides)))
         out.print(table)
+        out.print(
+            "adds: a word's part of the cosine of the vectors, which is the sum of all parts; falls most without: the "
+            "words whose removal lowers the cosine of a view most, which do not add up",
+            style="dim",
+        )
 
 
 def guessed_languages(langs: Iterable[str]) -> None:

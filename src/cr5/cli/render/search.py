@@ -12,7 +12,16 @@ from rich.text import Text
 from cr5.cli.render import console
 from cr5.cli.render.console import out, plain_table
 from cr5.errors import plural
-from cr5.index import DOCUMENT_COLUMNS, DocumentPair, IndexedDocument, IngestCounts, Query, RecallEstimate, SearchHit
+from cr5.index import (
+    DOCUMENT_COLUMNS,
+    DocumentPair,
+    IndexedDocument,
+    IngestCounts,
+    Mode,
+    RecallEstimate,
+    SearchHit,
+    SearchResult,
+)
 from cr5.retrieval.passages import LongTextExplanation, passage
 from cr5.retrieval.top_k import Measure
 
@@ -22,6 +31,8 @@ OTHER_COLUMNS = 40  # terminal columns that everything but a hit's text takes
 TITLE_COLUMNS = 18
 ID_COLUMNS = 20  # a longer id continues on the next line
 TITLE_WORDS = 6  # of the text, for a document without a title
+QUERY_WORDS = 12  # that are listed if nothing was found
+MIN_PART = 0.005  # of a score, which is shown with two digits
 
 
 def index_report(folder: Path, about: dict[str, Any], store_label: str, seconds: float) -> None:
@@ -31,7 +42,10 @@ def index_report(folder: Path, about: dict[str, Any], store_label: str, seconds:
         table.add_row(lang, f"{count:,}")
     out.print(table)
     size = f"{about['bytes'] / 1e6:,.1f} MB in {store_label}"
-    out.print(f"{plural(about['rows'], 'document')}, rank {about['rank']}, {size}; {seconds:.1f} s")
+    passages = f", {plural(about['passages'], 'passage')}" if about["passages"] else ""
+    out.print(f"{plural(about['rows'], 'document')}{passages}, rank {about['rank']}, {size}; {seconds:.1f} s")
+    if about["outdated"]:
+        console.warn(about["outdated"].replace("`refresh`", f"cr5 index -o {folder} --refresh"))
 
 
 def ingest_report(action: str, counts: IngestCounts) -> None:
@@ -61,16 +75,50 @@ def recall_report(estimate: RecallEstimate) -> None:
 
 
 def search_report(
-    query: Query, hits: Sequence[SearchHit], reasons: Sequence[LongTextExplanation], measure: Measure, explain: bool
+    result: SearchResult, reasons: Sequence[LongTextExplanation | None], scores: str, explain: bool, first: int = 1
 ) -> None:
-    """Print the hits of a query, or why there are none."""
-    if hits:
-        out.print(_hit_table(hits, reasons, measure, explain))
-    if query.guessed and query.vector.any():
+    """Print the hits of a query, or how it was read if there are none; ``scores`` names the scores.
+
+    The hits are numbered from ``first``. A hit without a reason has words that matched.
+    """
+    query = result.query
+    if not result.hits:
+        console.warn(_nothing_found(result))
+        return
+    out.print(_hit_table(result.hits, reasons, scores, explain, first))
+    if result.suggestion:
+        out.print(Text(f"did you mean: {_printable(result.suggestion)}"), soft_wrap=True)
+    if query.guessed:
         language = f"{query.lang} (confidence {100 * query.confidence:.0f} %)"
         out.print(f"language of the query: {language}; set another with --lang", style="dim")
-    if not hits:
-        console.warn(_why_no_hits(query))
+
+
+def search_json(
+    result: SearchResult, reasons: Sequence[LongTextExplanation | None], mode: Mode, measure: Measure, explain: bool
+) -> dict[str, Any]:
+    """Everything that is known about a query and its hits."""
+    query = result.query
+    hits = []
+    for hit, reason in zip(result.hits, reasons, strict=True):
+        hits.append(
+            document_fields(hit)
+            | {"snippet": _snippet(hit, reason)}
+            | {name: getattr(hit, name) for name in ("score", "cosine", "parts", "passage", "words")}
+            | {"versions": [version._asdict() for version in hit.versions]}
+            | ({"pairs": reason.pairs} if explain and reason else {})
+        )
+    return {
+        "query": query.text,
+        "lang": query.lang,
+        "guessed": query.guessed,
+        "confidence": query.confidence,
+        "tokens": query.tokens,
+        "coverage": query.coverage._asdict(),
+        "suggestion": result.suggestion,
+        "mode": mode,
+        "measure": measure,
+        "hits": hits,
+    }
 
 
 def pairs_report(langs: Sequence[str], pairs: Sequence[DocumentPair], reasons: Sequence[LongTextExplanation]) -> None:
@@ -88,34 +136,55 @@ def pairs_report(langs: Sequence[str], pairs: Sequence[DocumentPair], reasons: S
     out.print(table)
 
 
-def document_fields(document: IndexedDocument, reason: LongTextExplanation | None = None) -> dict[str, Any]:
-    """A document for JSON output, with a snippet if there is a reason why it was found."""
-    fields = {column: getattr(document, column) for column in DOCUMENT_COLUMNS}
-    return fields | ({} if reason is None else {"snippet": _snippet(document, reason)})
+def document_fields(document: IndexedDocument) -> dict[str, Any]:
+    """A document for JSON output."""
+    return {column: getattr(document, column) for column in DOCUMENT_COLUMNS}
 
 
 def _hit_table(
-    hits: Sequence[SearchHit], reasons: Sequence[LongTextExplanation], measure: Measure, explain: bool
+    hits: Sequence[SearchHit], reasons: Sequence[LongTextExplanation | None], scores: str, explain: bool, first: int
 ) -> Table:
     has_titles = any(hit.title for hit in hits)
-    columns = ("id", *(["title"] if has_titles else []), measure, "text")
+    columns = ("id", *(["title"] if has_titles else []), scores, "text")
     table = _table("", "", *columns, left=("id", "title", "text"))
     width = min(SNIPPET_CHARACTERS, max(OTHER_COLUMNS, out.width - OTHER_COLUMNS))
-    for rank, (hit, reason) in enumerate(zip(hits, reasons, strict=True), 1):
+    for rank, (hit, reason) in enumerate(zip(hits, reasons, strict=True), first):
         snippet = _one_line(_snippet(hit, reason, width))
         title = [Text(_printable(hit.title))] if has_titles else []
         table.add_row(str(rank), _id(hit), *title, f"{hit.score:.2f}", snippet)
-        if explain:
-            words = ", ".join(f"{pair.word_a} ~ {pair.word_b} {pair.value:+.3f}" for pair in reason.pairs)
-            table.add_row(*[""] * (len(columns)), Text(words, style="dim"))
+        for line in _details(hit, reason if explain else None):
+            table.add_row(*[""] * (len(columns)), Text(line, style="dim"))
     return table
 
 
-def _why_no_hits(query: Query) -> str:
+def _details(hit: SearchHit, reason: LongTextExplanation | None) -> list[str]:
+    """Lines below a hit: its other versions and, with a reason, the parts of its score and pairs of words."""
+    lines = []
+    if hit.versions:
+        titles = (_printable(version.title) or version.id for version in hit.versions)
+        others = (f"{version.lang} {title}" for version, title in zip(hit.versions, titles, strict=True))
+        lines.append(f"also {', '.join(others)}")
+    if reason is not None:
+        lines.append(", ".join(f"{name} {value:.2f}" for name, value in hit.parts.items() if abs(value) >= MIN_PART))
+        lines.append(", ".join(f"{pair.word_a} ~ {pair.word_b} {pair.value:+.3f}" for pair in reason.pairs))
+    return [line for line in lines if line]
+
+
+def _nothing_found(result: SearchResult) -> str:
+    """How a query without hits was read, and what to try."""
+    query = result.query
+    words = [_printable(word) for word in query.tokens[:QUERY_WORDS]]
+    more = ["…"] if len(query.tokens) > QUERY_WORDS else []
+    guessed = f" (guessed, confidence {100 * query.confidence:.0f} %)" if query.guessed else ""
+    known = "" if query.vector.any() else ", of which the model knows none"
+    advice = "set its language with --lang, or try other words" if query.guessed else "try other words"
     if query.vector.any():
-        return "there is no document in these languages; change --in, or add some with cr5 index"
-    advice = "set its language with --lang" if query.guessed else "try other words"
-    return f"the model knows no word of the query in {query.lang}; {advice}"
+        advice = "try other words, or lift --in, --where or --min-score"
+    if query.phrases:
+        advice = f"try it without the quotation marks, which ask for these words in this order; {advice}"
+    if result.suggestion:
+        advice = f"did you mean: {_printable(result.suggestion)}"
+    return f"nothing found; the query was read as {query.lang}{guessed}: {', '.join(words + more)}{known}; {advice}"
 
 
 def _by_lang(counts: Counter[str]) -> str:
@@ -151,9 +220,13 @@ def _title(document: IndexedDocument) -> Text:
     return Text(_printable(document.title) or " ".join(words))
 
 
-def _snippet(document: IndexedDocument, reason: LongTextExplanation, size: int = SNIPPET_CHARACTERS) -> str:
-    """The passage of a document with the words that explain why it was found."""
-    return _printable(passage(document.text, reason.words_b, size, SNIPPET_LEAD, reason.begin, reason.end))
+def _snippet(hit: SearchHit, reason: LongTextExplanation | None, size: int = SNIPPET_CHARACTERS) -> str:
+    """The passage of a hit with the words that matched or, if there are none, those that explain it."""
+    if hit.words or reason is None:
+        part = passage(hit.text, [(word, 1.0) for word in hit.words], size, SNIPPET_LEAD, *hit.passage)
+    else:
+        part = passage(hit.text, reason.words_b, size, SNIPPET_LEAD, reason.begin, reason.end)
+    return _printable(part)
 
 
 def _printable(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cr5.cli.messages import in_command_line_terms
+from cr5.cli.messages import in_terms_of_set
 from cr5.cli.render.console import out
 from cr5.errors import plural
 from cr5.features.tfidf import Weighting
@@ -33,7 +33,7 @@ def usage_lines(usage: dict[str, Any], weighting: Weighting) -> None:
     """Print how many documents and concepts were read, used and left out, and what the columns mean."""
     out.print("; ".join(_counts(usage[noun], noun) for noun in ("documents", "concepts")))
     for reason in usage["documents"]["left_out"]:
-        explanation = in_command_line_terms(selection.explain_reason(reason, weighting))
+        explanation = in_terms_of_set(selection.explain_reason(reason, weighting))
         out.print(f"{_COLUMNS[reason]}: {explanation}", style="dim")
 
 

@@ -113,7 +113,7 @@ def read(
     block_bytes: int = BLOCK_BYTES,
     progress: ProgressCallback = no_progress,
 ) -> tuple[list[str], dict[str, CountedTexts]]:
-    """Read the names of all concepts, sorted, and the documents of every language.
+    """Read the names of all concepts, sorted, and the documents in every language.
 
     The lines of a concept may be anywhere in a matrix. Counts of the same word in the same document are added up,
     also where ``lowercase`` makes two words equal. With ``on_error="skip"``, bad lines are left out and counted in

@@ -98,11 +98,6 @@ def label(name: object) -> str:
     return str(name).replace("_", " ")
 
 
-def quantity(number: int, noun: str) -> str:
-    """A number and its noun, in the plural where there are several."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def list_languages(langs: Sequence[str]) -> str:
     """The codes of a few languages, or the number of many."""
     return ", ".join(langs) if len(langs) <= 8 else f"{len(langs)} languages"

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cr5.errors import plural
 from cr5.evaluate.comparison import SIGNIFICANCE_LEVEL
 from cr5.evaluate.report.formatting import (
     MEASURE_NAMES,
     MEASURES,
     format_interval,
     format_percent,
-    quantity,
 )
 from cr5.evaluate.runs import TRAINED_ELSEWHERE, MeanScore, Run, Score, number_concepts
 from cr5.evaluate.statistics import Difference, hit_at, paired_difference, precision
@@ -51,7 +51,7 @@ def write_headline(run: Run, main_system: str) -> Headline:
         text += f"; the best {kind}, {competitor.system}, for {_share(competitor)}"
     context = _context(run, system, competitor, gap)
     if others and not competitor:
-        context.append(f"No other system answers in the same {quantity(system.directions, 'direction')}.")
+        context.append(f"No other system answers in the same {plural(system.directions, 'direction')}.")
     candidates = [s.candidates for s in scores.values() if s.candidates]
     if candidates:
         context.append(f"Guessing would be right for {float(np.mean([100 / n for n in candidates])):.2g} %.")
@@ -60,7 +60,7 @@ def write_headline(run: Run, main_system: str) -> Headline:
 
 def _context(run: Run, system: MeanScore, competitor: MeanScore | None, gap: Difference | None) -> list[str]:
     """Sentences on what the figures are, how many queries could be answered, and whether the difference is real."""
-    count = quantity(system.directions, "direction")
+    count = plural(system.directions, "direction")
     how = "a model trained elsewhere" if system.regime == TRAINED_ELSEWHERE else f"{system.regime} training"
     sentences = [f"Mean over {count}, {how}, {MEASURE_NAMES[system.measure]}; 95 % intervals in brackets."]
     if run.task == "words":

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from cr5.errors import plural
 from cr5.evaluate.report.charts import LARGEST_K, SystemStyle, precision_chart, precision_curve, ridge_chart
 from cr5.evaluate.report.contents import PARTIAL_NOTE, Report
 from cr5.evaluate.report.facts import accounting, describe_facts
@@ -29,7 +30,6 @@ from cr5.evaluate.report.formatting import (
     format_value,
     label,
     list_languages,
-    quantity,
     regime_name,
     system_name,
 )
@@ -125,7 +125,7 @@ def _environment() -> Environment:
         "MISSING": MISSING,
         "PARTIAL_NOTE": PARTIAL_NOTE,
         "ROLE_NAMES": ROLE_NAMES,
-        "quantity": quantity,
+        "plural": plural,
         "system_name": system_name,
         "style_sheet": _asset(environment, "report.css"),
         "script": _asset(environment, "report.js"),
@@ -162,7 +162,7 @@ def _summary(report: Report, styles: dict[str, SystemStyle]) -> Values | None:
     columns = []
     for regime in report.summary_regimes:
         cells = [cell for row in report.summary for cell in row.by_measure(regime).values()]
-        directions = quantity(max((cell.scores.directions for cell in cells), default=0), "direction")
+        directions = plural(max((cell.scores.directions for cell in cells), default=0), "direction")
         name = "Mean P@1" if report.trained_elsewhere else regime_name(regime)
         columns.append({"name": name, "directions": directions})
     order = list(styles)
@@ -346,7 +346,7 @@ def _training(report: Report) -> Values | None:
         "columns": TRAINING_COLUMNS,
         "fitted": fitted,
         "others": others,
-        "folded": quantity(len(models), "trained model") if len(models) > MAX_OPEN_MODELS else "",
+        "folded": plural(len(models), "trained model") if len(models) > MAX_OPEN_MODELS else "",
     }
 
 

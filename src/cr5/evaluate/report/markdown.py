@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from cr5.errors import plural
 from cr5.evaluate.report.contents import PARTIAL_NOTE, DetailTable, Report, SummaryRow
 from cr5.evaluate.report.facts import accounting, describe_facts
 from cr5.evaluate.report.formatting import (
@@ -16,7 +17,6 @@ from cr5.evaluate.report.formatting import (
     format_interval,
     format_percent,
     format_ratio,
-    quantity,
     regime_name,
 )
 from cr5.evaluate.runs import Regime, ReportExample
@@ -111,7 +111,7 @@ def _details(table: DetailTable) -> list[str]:
         if mean:
             values = [f"P@{k} {mean.precision[k]:.1f}" for k in CUTOFFS]
             lines.append(
-                f"Mean, {MEASURE_NAMES[measure]}: {', '.join(values)} over {quantity(mean.directions, 'direction')}; "
+                f"Mean, {MEASURE_NAMES[measure]}: {', '.join(values)} over {plural(mean.directions, 'direction')}; "
                 f"interval of P@1 {format_interval(mean.interval)}  "
             )
     return lines

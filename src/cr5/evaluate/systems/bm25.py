@@ -11,8 +11,7 @@ from cr5.evaluate.systems.space import Space
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import remap_columns
 from cr5.retrieval.block_products import Matrix
-
-K1, B = 1.2, 0.75  # term-frequency saturation and length normalisation, the defaults of Lucene
+from cr5.retrieval.bm25 import K1, B, inverse_document_frequencies, saturations
 
 
 def bm25(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
@@ -34,16 +33,16 @@ class _Bm25(Space):
         words = queries.counts.words
         columns = np.fromiter((column.get(word, -1) for word in words), np.int32, len(words))
         query_rows = remap_columns(queries.counts.matrix, columns, len(column)).astype(np.float32)
-        return query_rows, _weights(candidates.counts.matrix)
+        return query_rows, bm25_weights(candidates.counts.matrix)
 
 
-def _weights(counts: Sparse) -> Sparse:
+def bm25_weights(counts: Sparse, k1: float = K1, b: float = B) -> Sparse:
     """Documents x words: idf tf / (tf + k1 (1 - b + b length / mean length))."""
     n, width = counts.shape
     documents = np.bincount(counts.indices, minlength=width)
-    idf = np.log1p((n - documents + 0.5) / (documents + 0.5))
+    idf = inverse_document_frequencies(n, documents)
     lengths = np.asarray(counts.sum(axis=1), np.float64)
-    limits = K1 * (1 - B + B * lengths / max(lengths.sum() / max(n, 1), 1e-12))
+    limits = saturations(lengths, lengths.sum() / max(n, 1), k1, b)
     tf = counts.data.astype(np.float64)
     data = idf[counts.indices] * tf / (tf + np.repeat(limits, np.diff(counts.indptr)))
     return csr_array((data.astype(np.float32), counts.indices, counts.indptr), shape=counts.shape)

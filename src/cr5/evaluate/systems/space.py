@@ -1,13 +1,21 @@
 """The interface between systems and tasks: a system is trained on texts and returns a space that embeds texts."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from cr5._typing import Array, Ints
+from cr5._typing import Array, Ints, Sparse
 from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.retrieval.block_products import Matrix, WeightedRows
+
+
+class WordSpellings(NamedTuple):
+    """A sparse row for the spelling of every word of two languages; weight x their product is added to a cosine."""
+
+    source: Sparse
+    target: Sparse
+    weight: float = 1.0
 
 
 class NotApplicableError(Cr5Error):
@@ -29,13 +37,13 @@ class Space:
       adds the products of several rows;
     - ``langs``, unless it takes any language;
     - ``report``, plain values about its training, whose "signature" tells it from others of the same name;
-    - the optional methods that it supports: ``words`` and ``word_vectors`` for the word task; ``coverage`` (set
-      ``reports_coverage``); ``with_idf_of`` (set ``replaceable_idf``).
+    - the optional methods that it supports: ``words``, ``word_vectors`` and ``word_spellings`` for the word task;
+      ``coverage`` (set ``reports_coverage``); ``with_idf_of`` (set ``replaceable_idf``).
     """
 
     report: Mapping[str, Any] = {}
     monolingual = False
-    """Whether it compares texts of one language only. The candidates are then given in the query language."""
+    """Whether it compares texts in one language only. The candidates are then given in the query language."""
     replaceable_idf = False
     """Whether ``with_idf_of`` can replace its IDF weights."""
     reports_coverage = False
@@ -99,6 +107,10 @@ class Space:
         """words x dimensions: the vector of every word of ``words``."""
         raise NotApplicableError("it embeds texts only, and has no vectors of single words")
 
+    def word_spellings(self, source: str, target: str) -> WordSpellings | None:
+        """What is added to the cosines of words; None if it compares words by their vectors alone."""
+        return None
+
     def coverage(self, texts: TokenisedTexts, lang: str) -> Array:
         """The share of each text's tokens that are in the vocabulary."""
         raise NotImplementedError
@@ -109,7 +121,7 @@ class Space:
 
 
 class EmbeddingCache:
-    """Texts of several languages in one space; each language is embedded once if its rows are independent.
+    """Texts in several languages in one space; each language is embedded once if its rows are independent.
 
     ``codes`` are the codes by which the space knows the languages, where these differ.
     """
@@ -121,7 +133,7 @@ class EmbeddingCache:
         self._rows: dict[str, Matrix] = {}
 
     def views(self, source: str, chosen: Ints, target: str) -> list[WeightedRows]:
-        """The rows of the chosen texts of one language, and of all texts of another, to be compared."""
+        """The rows of the chosen texts in one language, and of all texts of another, to be compared."""
         if not self.space.has_views:
             return [WeightedRows(*self._pair(source, chosen, target))]
         # All texts of a language, not the chosen ones, so that what is computed for them serves every direction.

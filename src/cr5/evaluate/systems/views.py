@@ -4,14 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
 from cr5._typing import Array
+from cr5.corpus.languages import find_language
 from cr5.evaluate.systems.cr5_system import Cr5Space, train_space
-from cr5.evaluate.systems.space import Space, System
+from cr5.evaluate.systems.space import NotApplicableError, Space, System, WordSpellings
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
+from cr5.features.tfidf import Weighting, fit_vocabulary
 from cr5.progress import ProgressCallback, no_progress
 from cr5.retrieval.block_products import WeightedRows
-from cr5.retrieval.lexicon import Lexicon, WordVectors, make_lexicon
+from cr5.retrieval.lexicon import STRING_WEIGHT, Lexicon, WordVectors, make_lexicon, spelling_rows
 from cr5.retrieval.scorer import DEFAULT_WEIGHTS, DenseView, LexiconView, Scorer, StringsView, View
 from cr5.retrieval.strings import StringStatistics, string_statistics
 from cr5.settings import Settings
@@ -46,7 +50,8 @@ class Cr5Views(ScoredSpace):
             "lexicon": LexiconView(lexicon, cache(model.word_weights)),
             "strings": StringsView(_statistics),
         }
-        super().__init__(Scorer({name: every[name] for name in names}))
+        weights = model.report.get("view_weights", DEFAULT_WEIGHTS)  # not in reports of older models
+        super().__init__(Scorer({name: every[name] for name in names}, weights))
         self.report = {**model.report, "signature": f"{model.signature}|{self.signature}"}
         self.reports_coverage = "dense" in names
 
@@ -55,10 +60,15 @@ class Cr5Views(ScoredSpace):
         return self.model.langs
 
     def words(self, lang: str) -> list[str]:
-        return self.model.words(lang) if "dense" in self.names else super().words(lang)
+        return self.model.words(lang)
 
     def word_vectors(self, lang: str) -> Array:
-        return self.model.word_vectors(lang) if "dense" in self.names else super().word_vectors(lang)
+        return self.model.word_vectors(lang)
+
+    def word_spellings(self, source: str, target: str) -> WordSpellings | None:
+        """As the lexicon compares words: by CSLS of their vectors and by their spelling."""
+        rows = spelling_rows(self.words(source), self.words(target))
+        return WordSpellings(*rows, STRING_WEIGHT / 2)  # beside cosines, of which CSLS has two
 
     def coverage(self, texts: TokenisedTexts, lang: str) -> Array:
         return self.model.coverage(texts, lang)
@@ -123,9 +133,32 @@ def cr5_dense(settings: Settings, shared: SharedTraining) -> System:
     return fit
 
 
+class CharacterNgrams(ScoredSpace):
+    """The view of strings alone. Single words are compared by their spelling, among the words of the training texts."""
+
+    def __init__(self, training: Mapping[str, TokenisedTexts]) -> None:
+        super().__init__(Scorer({"strings": StringsView(_statistics)}))
+        self.training = training
+        self._words: dict[str, list[str]] = {}
+
+    def words(self, lang: str) -> list[str]:
+        code = find_language(lang, self.training)
+        if code is None:
+            raise NotApplicableError(f"it has no words of {lang}; its languages are {', '.join(self.training)}")
+        if code not in self._words:
+            self._words[code] = fit_vocabulary(self.training[code].counts, Weighting(subwords=False)).words
+        return self._words[code]
+
+    def word_vectors(self, lang: str) -> Array:
+        return np.zeros((len(self.words(lang)), 1), np.float32)
+
+    def word_spellings(self, source: str, target: str) -> WordSpellings | None:
+        return WordSpellings(*spelling_rows(self.words(source), self.words(target)))
+
+
 def character_ngrams(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
     """The view of strings alone; nothing is trained, and the IDF weights and means are those of the texts compared."""
-    return ScoredSpace(Scorer({"strings": StringsView(_statistics)}))
+    return CharacterNgrams(training)
 
 
 def _statistics(counts: WordCounts, lang: str) -> StringStatistics:

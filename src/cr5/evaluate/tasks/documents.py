@@ -33,7 +33,7 @@ from cr5.retrieval.csls import NEIGHBOURS
 
 @dataclass(frozen=True)
 class HeldOutDocuments:
-    """The held-out documents of every language, and which of them are queries.
+    """The held-out documents in every language, and which of them are queries.
 
     ``corpus`` has all documents, ``filtered_corpus`` those of suitable length, which may be trained on. ``texts`` are
     the held-out documents by language, ``rows`` their rows in ``corpus``.
@@ -115,7 +115,7 @@ def hold_out(
 
 
 def account(held_out: HeldOutDocuments) -> dict[str, dict[str, int]]:
-    """What becomes of the documents of every language: "read" is the sum of the six counts after it.
+    """What becomes of the documents in every language: "read" is the sum of the six counts after it.
 
     trained: joint training may use it. held_out: it is a query or a candidate. short, long: it has too few or too many
     different words. set_aside: its concept is held out in another language. single: no other language has its concept.

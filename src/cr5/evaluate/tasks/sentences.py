@@ -65,8 +65,8 @@ def sample_sentences(
         idf_rows, candidates = _split_groups(idf_rows, order_key, len(idf_rows) // 2)
         if not len(idf_rows):
             raise Cr5Error(
-                f"{name} has no separate sentences for validation; it takes {MIN_TO_SEPARATE:,} sentences, "
-                "or a number of sentences as `separate`"
+                f"{name} has too few sentences to set some aside for validation; use {MIN_TO_SEPARATE:,} or more, or "
+                "give the number to set aside as `separate`"
             )
     candidates = np.sort(candidates)
     chosen = random.choice(len(candidates), min(queries, len(candidates)), replace=False)
@@ -147,7 +147,7 @@ def evaluate_sentences(
     for i, pair in enumerate(pairs):
         name = "-".join(pair.langs)
         if frozenset(pair.langs) in seen:
-            raise Cr5Error(f"{pair.source}: there are other sentences of {name}; evaluate one file pair at a time")
+            raise Cr5Error(f"{pair.source}: other files are also {name}; evaluate one pair of files at a time")
         seen.add(frozenset(pair.langs))
         if unknown := _unknown_language(spaces, pair):
             builder.note(f"{name}: left out, {unknown}", group="unknown")
@@ -217,13 +217,13 @@ def _batch(names: list[str], lang: str, texts: list[str], source: str) -> Batch:
 
 
 def _describe_pair(builder: RunBuilder, prepared: _SentencePair) -> dict[str, Any]:
-    """The facts of a pair; those that a reader should know of are also noted."""
+    """The facts about a pair; those that readers of the report should know are also added as notes."""
     pair, name = prepared.pair, prepared.name
     _, sizes = np.unique(prepared.concepts, return_counts=True)
     candidates, repeated = len(prepared.concepts), int(sizes[sizes > 1].sum())
     if pair.empty:
         left_out = f"{pair.empty:,} of {pair.empty + len(pair):,} pairs"
-        builder.note(f"{name}: left out for an empty side: {left_out}", group="empty")
+        builder.note(f"{name}: {left_out} left out because one side is empty", group="empty")
     if repeated:
         builder.note(
             f"{name}: {repeated:,} of {candidates:,} candidates share a text with another one, at most "
@@ -232,7 +232,7 @@ def _describe_pair(builder: RunBuilder, prepared: _SentencePair) -> dict[str, An
         )
     if not prepared.separate:
         builder.note(
-            f"{name}: no separate sentences to take IDF weights from, of {len(pair):,}; models keep their own",
+            f"{name}: {len(pair):,} sentences are too few to set some aside for IDF weights; models keep their own",
             group="idf",
         )
     return {

@@ -21,12 +21,12 @@ from cr5.evaluate.runs import (
     TrainedSystem,
 )
 from cr5.evaluate.statistics import precision
-from cr5.evaluate.systems.space import Space
+from cr5.evaluate.systems.space import Space, WordSpellings
 from cr5.evaluate.tasks.directions import MAX_BACKGROUND
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.csls import NEIGHBOURS, csls_penalty, neighbourhood_means
-from cr5.retrieval.top_k import TIE_TOLERANCE, Measure, nearest
+from cr5.retrieval.top_k import TIE_TOLERANCE, Measure
 from cr5.retrieval.vectors import row_products, unit_rows
 
 
@@ -78,13 +78,14 @@ def answer_ranks(
     answers: Sequence[Ints],
     *,
     penalty: Array | None = None,
+    spellings: WordSpellings | None = None,
     block_cells: int = 2**22,
 ) -> Ints:
     """The rank of the best of each query's answers by q'c - penalty: 1 + the number of others that score no less.
 
-    queries, candidates: rows; answers: for each query the rows of candidates that are right, one or several. Ties
-    count against the answer, within rounding errors, as in ``retrieval.top_k``. At most ``block_cells`` products
-    are computed at once.
+    queries, candidates: rows; answers: for each query the rows of candidates that are right, one or several.
+    ``spellings`` are those of the queries and the candidates. Ties count against the answer, within rounding errors,
+    as in ``retrieval.top_k``. At most ``block_cells`` products are computed at once.
     """
     n, m = len(queries), len(candidates)
     query_of = np.repeat(np.arange(n), [len(rows) for rows in answers])
@@ -94,17 +95,29 @@ def answer_ranks(
     queries, candidates = queries.astype(np.float32), candidates.astype(np.float32)
     cost = np.zeros(m, np.float32) if penalty is None else penalty.astype(np.float32)
     best = np.full(n, -np.inf, np.float32)
-    np.maximum.at(best, query_of, row_products(queries[query_of], candidates[answer_rows]) - cost[answer_rows])
+    scores = row_products(queries[query_of], candidates[answer_rows]) - cost[answer_rows]
+    if spellings:
+        scores += _spelling_products(spellings, query_of, answer_rows)
+    np.maximum.at(best, query_of, scores)
     threshold = best - np.float32(TIE_TOLERANCE) * np.maximum(1, np.abs(best))
     above = np.zeros(n, np.int64)
     step = max(1, block_cells // max(n, 1))
     for start in range(0, m, step):
         block = slice(start, start + step)
-        no_less = queries @ candidates[block].T - cost[block] >= threshold[:, None]
+        products = queries @ candidates[block].T - cost[block]
+        if spellings:
+            products += spellings.weight * (spellings.source @ spellings.target[block].T).toarray()
+        no_less = products >= threshold[:, None]
         above += no_less.sum(axis=1)
         inside = slice(*np.searchsorted(answer_rows, [start, start + step]))
         np.subtract.at(above, query_of[inside], no_less[query_of[inside], answer_rows[inside] - start])
     return above + 1
+
+
+def _spelling_products(spellings: WordSpellings, queries: Ints, candidates: Ints) -> Array:
+    """The weighted product of each of these queries with the candidate at the same position."""
+    rows = spellings.source[queries].multiply(spellings.target[candidates])
+    return np.asarray(rows.sum(axis=1), np.float32).ravel() * np.float32(spellings.weight)
 
 
 def evaluate_words(
@@ -131,7 +144,7 @@ def evaluate_words(
     for path in dictionaries:
         queries = read_word_queries(path, tokeniser)
         if queries.direction in all_queries:
-            raise Cr5Error(f"{path}: there is another dictionary of {queries.direction}; evaluate one at a time")
+            raise Cr5Error(f"{path}: another dictionary is also {queries.direction}; evaluate one at a time")
         all_queries[queries.direction] = queries
     for i, (direction, queries) in enumerate(all_queries.items()):
         names = [f"{queries.source}:{word}" for word in queries.words]
@@ -175,6 +188,7 @@ def _query(
     known = np.flatnonzero((rows >= 0) & answered)
     candidates, vectors = unit_rows(space.word_vectors(codes[target])), unit_rows(space.word_vectors(codes[source]))
     query_vectors, known_answers = vectors[rows[known]], [answers[i] for i in known]
+    spellings = space.word_spellings(codes[source], codes[target])
     background = query_vectors if csls_over == "queries" else vectors[_background(source, rows, len(words))]
     penalties: dict[Measure, Array] = {
         "cosine": np.zeros(len(candidates)),
@@ -182,13 +196,20 @@ def _query(
     }
     ranks: dict[Measure, Ints] = {measure: np.zeros(size, np.int64) for measure in penalties}
     for measure, penalty in penalties.items():
-        ranks[measure][known] = answer_ranks(query_vectors, candidates, known_answers, penalty=penalty)
+        ranks[measure][known] = answer_ranks(
+            query_vectors,
+            candidates,
+            known_answers,
+            penalty=penalty,
+            spellings=spellings and spellings._replace(source=spellings.source[rows[known]]),
+        )
     among_known = {measure: precision(by_query[known], 1) for measure, by_query in ranks.items()}
     condition = Condition(name, TRAINED_ELSEWHERE, source, target)
+    compared_by = f"spelling {spellings.weight:g}" if spellings else ""
     builder.add_scores(
         condition, ranks, np.arange(size), candidates=len(candidates), shared=space.training_concepts,
         test_set=["words", f"dictionary {queries.digest}", queries.direction, f"{size} queries"],
-        system_details=[TRAINED_ELSEWHERE, name, space.signature, details], csls_over=csls_over,
+        system_details=[TRAINED_ELSEWHERE, name, space.signature, compared_by, details], csls_over=csls_over,
     )  # fmt: skip
     unknown, unanswered = int((rows < 0).sum()), int(((rows >= 0) & ~answered).sum())
     builder.notes.append(
@@ -205,10 +226,12 @@ def _query(
         def describe_query(i: int) -> tuple[str, list[RankedCandidate]]:
             if rows[i] < 0:
                 return queries.words[i], []
-            top = nearest(vectors[rows[[i]]], candidates, 10, penalty=penalties["csls"])
+            scores = candidates @ vectors[rows[i]] - penalties["csls"]
+            if spellings:
+                scores += spellings.weight * (spellings.target @ spellings.source[[rows[i]]].T).toarray().ravel()
             return queries.words[i], [
-                RankedCandidate(candidate_words[j], round(2 * float(score), 4), bool(j in answers[i]))
-                for j, score in zip(top.indices[0], top.scores[0], strict=True)
+                RankedCandidate(candidate_words[j], round(2 * float(scores[j]), 4), bool(j in answers[i]))
+                for j in np.argsort(-scores, kind="stable")[:10]
             ]
 
         builder.add_examples(condition, ranks["csls"], describe_query)

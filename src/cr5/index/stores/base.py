@@ -1,35 +1,43 @@
-"""The store: rows of documents with their vectors, and the rows whose vectors are nearest to a query.
+"""The store: rows of documents with vectors and terms; the rows nearest to a query, and those that have its terms.
 
-A store knows rows and inner products, nothing of models; of CSLS it only keeps the means of every row. The base
-class checks what callers pass; ``lance`` (a folder) and ``postgres`` (a server) implement the rest. To add a store,
-write a subclass and list it in ``cr5.index.stores.registry``.
+A store knows rows, inner products and BM25, nothing of models and tokenisers; of CSLS it only keeps the means of every
+row. The base class checks what callers pass; ``lance`` (a folder) and ``postgres`` (a server) implement the rest. To
+add a store, write a subclass and list it in ``cr5.index.stores.registry``.
 """
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cr5.errors import Cr5Error, quoted
+from cr5._typing import Array, Ints
+from cr5.corpus.fields import FIELDS, NO_FIELDS, restore_text
+from cr5.corpus.tables import RecordError
+from cr5.errors import CorpusError, Cr5Error, quoted
+from cr5.index.filters import Filter, Where
+from cr5.index.terms import QueryKeys, QueryWord, TermCounts, term_keys
+from cr5.retrieval.bm25 import inverse_document_frequencies
+from cr5.retrieval.word_forms import Dictionary
 
 FORMAT = 1  # version of the stored rows; other versions are rejected
 ANN_MIN_ROWS = 20_000  # rows from which an approximate index pays; smaller tables are searched exactly
 MAX_KEY_BYTES = 1000  # of an id or a language; PostgreSQL's indexes hold little more
 NORM_TOLERANCE = 1e-3  # how far the length of a vector may be from 1
 TEXT_COLUMNS = ("id", "concept", "lang", "title", "url", "text", "digest")
-DEFAULT_COLUMNS = (*TEXT_COLUMNS, "hubness")  # all but the vector
+DEFAULT_COLUMNS = (*TEXT_COLUMNS, "hubness", FIELDS)  # all but the vector
 CANDIDATE_COLUMNS = ("id", "lang", "hubness")  # what reranking needs
+PASSAGE_SEPARATOR = "\x1f"  # between the id of a document and the number of a passage; no new document has it in its id
 FOLDER_ADDRESS = "lance"  # of a store in the folder of the index
 
 Floats: TypeAlias = NDArray[np.float32]
 Stamp: TypeAlias = tuple[int, int] | None
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 class Location(NamedTuple):
@@ -40,10 +48,19 @@ class Location(NamedTuple):
     table: str | None = None
 
 
+class TextStats(NamedTuple):
+    """The rows of a language that have terms, and their mean length in words."""
+
+    documents: int
+    mean_length: float
+
+
 class Store(ABC):
     """Rows by id. Readers never wait for writers; threads may share a store.
 
-    Every row has a vector of length 1 (rank numbers) and its ``hubness``: one neighbourhood mean for each language.
+    Every row has a vector of length 1 (rank numbers) and its ``hubness``: one neighbourhood mean for each language. It
+    may have terms, by which ``search_terms`` finds it, and ``fields``, JSON text, by which filters (``where``) choose
+    rows. A store that an earlier version of cr5 wrote has no column for fields; all of them are empty.
     """
 
     label: ClassVar[str]  # the name of the database as users know it
@@ -76,11 +93,24 @@ class Store(ABC):
     def drop(cls, location: Location) -> None:
         """Remove what lies outside the folder, which the caller deletes."""
 
-    def upsert(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Insert rows, replacing those with the same id, in one transaction; of equal ids in a call the last stays."""
+    def upsert(self, rows: pa.RecordBatch | pa.Table, terms: TermCounts | None = None) -> None:
+        """Insert rows, replacing those with the same id, in one transaction; of equal ids in a call the last stays.
+
+        ``terms`` has those of every row; without it, the rows have none. The column "fields" may be missing.
+        """
         table = check_rows(rows, self.schema)
+        if not self.has_fields():
+            has_some = pc.not_equal(table[FIELDS], NO_FIELDS)
+            message = "this index cannot store fields; bring it up to date with `refresh`"
+            _check_each(table, has_some, message, CorpusError)
+            table = table.drop_columns([FIELDS])
+        if terms is not None and len(terms) != table.num_rows:
+            raise Cr5Error(f"`terms` has {len(terms)} rows, `rows` has {table.num_rows}; give the terms of every row")
+        last = sorted({document_id: row for row, document_id in enumerate(table["id"].to_pylist())}.values())
+        if len(last) < table.num_rows:
+            table, terms = table.take(last), terms and terms.select_rows(np.array(last))
         if table.num_rows:
-            self._upsert(table)
+            self._upsert(table, terms)
 
     def delete(self, ids: Sequence[str]) -> int:
         """Delete rows; return how many existed."""
@@ -89,7 +119,13 @@ class Store(ABC):
 
     def get(self, ids: Sequence[str], columns: Sequence[str] = DEFAULT_COLUMNS) -> pa.Table:
         """The rows with these ids, in the order of the ids; missing ones are left out."""
-        return self._get(ids, self._existing_columns(columns))
+        columns = self._existing_columns(columns)
+        return self._with_fields(self._get(ids, self._stored(columns)), columns)
+
+    def matching(self, ids: Sequence[str], where: Where) -> set[str]:
+        """Those of some ids whose rows exist and match a filter."""
+        rows = self.get(list(dict.fromkeys(ids)), ("id", FIELDS))
+        return set(rows["id"].filter(pa.array(Filter.parse(where).mask(rows[FIELDS].to_pylist()))).to_pylist())
 
     def digests(self, ids: Sequence[str]) -> dict[str, str]:
         """The content digest of each of these rows that exists."""
@@ -101,10 +137,20 @@ class Store(ABC):
         """The number of rows of each language."""
 
     def scan(
-        self, columns: Sequence[str] = DEFAULT_COLUMNS, langs: Collection[str] | None = None, batch_rows: int = 4096
+        self,
+        columns: Sequence[str] = DEFAULT_COLUMNS,
+        langs: Collection[str] | None = None,
+        batch_rows: int = 4096,
+        *,
+        where: Where | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """All rows as of now, whatever is written during the scan, in batches of at most ``batch_rows``."""
-        return self._scan(self._existing_columns(columns), None if langs is None else valid_keys(langs), batch_rows)
+        """All rows as of now, whatever is written during the scan, in batches of at most ``batch_rows``.
+
+        Only those in ``langs``, and those whose fields match the filter ``where``.
+        """
+        columns, (keys, chosen) = self._existing_columns(columns), self._restriction(langs, where)
+        batches = self._scan(self._stored(columns), keys, batch_rows, chosen)
+        return (self._with_fields(batch, columns) for batch in batches)
 
     def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
         """Replace the neighbourhood means (rows x languages) of some rows only; missing ids are ignored."""
@@ -126,11 +172,13 @@ class Store(ABC):
         langs: Collection[str] | None = None,
         exact: bool = False,
         columns: Sequence[str] = CANDIDATE_COLUMNS,
+        where: Where | None = None,
     ) -> list[pa.Table]:
         """For each row of ``vectors`` (queries x rank), the k rows with the largest inner product, best first.
 
-        The inner product is added as the column "cosine". ``langs`` restricts the search to some languages. With
-        ``exact`` every row is compared; otherwise an approximate index, if ``optimise`` has built one, may miss a few.
+        The inner product is added as the column "cosine". ``langs`` restricts the search to some languages, and
+        ``where`` to rows whose fields match a filter. With ``exact`` every row is compared; otherwise an approximate
+        index, if ``optimise`` has built one, may miss a few.
         """
         vectors = np.asarray(vectors, np.float32)
         if vectors.ndim != 2 or vectors.shape[1] != self.rank:
@@ -139,8 +187,87 @@ class Store(ABC):
             raise Cr5Error("a query vector is not finite")
         if k < 1:
             raise Cr5Error(f"`k={k}` is not positive; use 1 or more")
-        keys = None if langs is None else valid_keys(langs)
-        return self._nearest(vectors, k, keys, exact, self._existing_columns(columns))
+        columns, (keys, chosen) = self._existing_columns(columns), self._restriction(langs, where)
+        found = self._nearest(vectors, k, keys, exact, self._stored(columns), chosen)
+        return [self._with_fields(rows, [*columns, "cosine"]) for rows in found]
+
+    # Full text
+
+    def search_terms(
+        self,
+        words: Sequence[QueryWord],
+        lang: str,
+        k: int,
+        *,
+        columns: Sequence[str] = CANDIDATE_COLUMNS,
+        where: Where | None = None,
+    ) -> pa.Table:
+        """The k rows of a language with the largest BM25 of weighted words, best first; the column "bm25" is added.
+
+        bm25 = sum over the words of weight tf / (tf + k1 (1 - b + b length / mean length)), where tf is the sum of
+        share x count over the terms of a word, and the mean length is that of the language. Rows without any of the
+        terms are left out. The weights are inverse document frequencies, or whatever the caller prefers. ``where``
+        restricts the result to rows whose fields match a filter; the mean length stays the same.
+        """
+        if k < 1:
+            raise Cr5Error(f"`k={k}` is not positive; use 1 or more")
+        for word in words:
+            for term, share in word.terms.items():
+                for value in (word.weight, share):
+                    if not 0 <= value < np.inf:
+                        raise Cr5Error(f"the weight of the term {quoted(term)} is {value}; use a number from 0 on")
+        columns, (langs, chosen) = self._existing_columns(columns), self._restriction([lang], where)
+        keys = QueryKeys.make(words, lang)
+        if not langs or not len(keys.keys):
+            return self.schema.empty_table().select(columns).append_column("bm25", pa.array([], pa.float32()))
+        rows = self._search_terms(keys, lang, k, self._stored(columns), chosen)
+        return self._with_fields(rows, [*columns, "bm25"])
+
+    def inverse_document_frequencies(self, terms: Collection[str], lang: str) -> dict[str, float]:
+        """ln(1 + (n - df + 1/2) / (df + 1/2)) of each of these terms among the n rows of a language that have terms."""
+        found, stats = self.document_frequencies(terms, lang), self.text_stats().get(lang)
+        frequencies = np.array(list(found.values()), np.int64)
+        # Rows may have been deleted between both questions.
+        documents = max(stats.documents if stats else 0, int(frequencies.max(initial=0)))
+        idf = inverse_document_frequencies(documents, frequencies)
+        return dict(zip(found, idf.tolist(), strict=True))
+
+    def document_frequencies(self, terms: Collection[str], lang: str) -> dict[str, int]:
+        """The number of rows of a language that have each of these terms."""
+        names = list(dict.fromkeys(terms))
+        frequencies = (
+            self._document_frequencies(term_keys(names, lang), lang) if valid_keys([lang]) else [0] * len(names)
+        )
+        return dict(zip(names, map(int, frequencies), strict=True))
+
+    @abstractmethod
+    def dictionaries(self, lang: str) -> list[Dictionary]:
+        """The words of a language's terms, in parts that may overlap; also words that only deleted rows had."""
+
+    @abstractmethod
+    def text_stats(self) -> dict[str, TextStats]:
+        """For each language, how many rows have terms, and how long they are."""
+
+    @abstractmethod
+    def ids_without_terms(self) -> list[str]:
+        """The ids of rows that have no terms, because an earlier version of cr5 wrote them."""
+
+    def add_terms(self, ids: Sequence[str], terms: TermCounts) -> None:
+        """Give terms to rows that have none; other rows keep theirs, and missing ids are ignored."""
+        if len(ids) != len(terms):
+            raise Cr5Error(f"`terms` has {len(terms)} rows for {len(ids)} ids; give the terms of every id")
+        last = {document_id: row for row, document_id in enumerate(ids)}
+        keys = valid_keys(last)
+        if keys:
+            self._add_terms(keys, terms.select_rows(np.array([last[key] for key in keys])))
+
+    @abstractmethod
+    def has_fields(self) -> bool:
+        """Whether the store has a column for fields; one that an earlier version of cr5 wrote has none."""
+
+    @abstractmethod
+    def add_fields(self) -> None:
+        """Add the column for fields, which are empty, if there is none."""
 
     @abstractmethod
     def optimise(self) -> None:
@@ -150,17 +277,19 @@ class Store(ABC):
         """``store``, ``rank``, ``extras`` (the number of languages), ``rows``, ``unindexed``, ``bytes`` and ``index``.
 
         ``index`` is the type of the approximate index, or "none"; ``unindexed`` are the rows that it does not have.
+        ``full_text`` is the number of rows that have terms, and ``fields`` whether rows can have fields.
         """
-        return {"store": self.label.lower(), "rank": self.rank, "extras": self.languages} | self._stats()
+        about = {"store": self.label.lower(), "rank": self.rank, "extras": self.languages, "fields": self.has_fields()}
+        return about | self._stats() | {"full_text": sum(stats.documents for stats in self.text_stats().values())}
 
     @abstractmethod
     def close(self) -> None:
         """Release files and connections."""
 
-    # What the methods above call after they have checked their arguments: ``columns`` exist, keys are valid.
+    # What the methods above call after they have checked their arguments: ``columns`` are stored, keys are valid.
 
     @abstractmethod
-    def _upsert(self, table: pa.Table) -> None: ...
+    def _upsert(self, table: pa.Table, terms: TermCounts | None) -> None: ...
 
     @abstractmethod
     def _delete(self, keys: list[str]) -> int: ...
@@ -174,15 +303,34 @@ class Store(ABC):
         return take_ids(rows, ids).select(columns)
 
     @abstractmethod
-    def _scan(self, columns: list[str], langs: list[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]: ...
+    def _scan(
+        self, columns: list[str], langs: list[str] | None, batch_rows: int, where: Filter | None
+    ) -> Iterator[pa.RecordBatch]: ...
 
     @abstractmethod
     def _set_hubness(self, keys: list[str], values: Floats) -> None: ...
 
     @abstractmethod
     def _nearest(
-        self, vectors: Floats, k: int, langs: list[str] | None, exact: bool, columns: list[str]
+        self,
+        vectors: Floats,
+        k: int,
+        langs: list[str] | None,
+        exact: bool,
+        columns: list[str],
+        where: Filter | None,
     ) -> list[pa.Table]: ...
+
+    @abstractmethod
+    def _search_terms(
+        self, words: QueryKeys, lang: str, k: int, columns: list[str], where: Filter | None
+    ) -> pa.Table: ...
+
+    @abstractmethod
+    def _document_frequencies(self, keys: Array, lang: str) -> Ints: ...
+
+    @abstractmethod
+    def _add_terms(self, keys: list[str], terms: TermCounts) -> None: ...
 
     @abstractmethod
     def _stats(self) -> dict[str, Any]: ...
@@ -194,6 +342,27 @@ class Store(ABC):
                 raise Cr5Error(f"there is no column {quoted(name)}; choose from {', '.join(self.schema.names)}")
         return list(dict.fromkeys(columns))
 
+    def _restriction(
+        self, langs: Collection[str] | None, where: Where | None
+    ) -> tuple[list[str] | None, Filter | None]:
+        """The languages and the filter by which rows are chosen, None for all; no language if no row can match."""
+        keys, chosen = None if langs is None else valid_keys(langs), Filter.parse(where or {})
+        if not chosen.conditions or self.has_fields():
+            return keys, chosen if chosen.conditions else None
+        return keys if chosen.matches({}) else [], None
+
+    def _stored(self, columns: list[str]) -> list[str]:
+        """Those of some columns that the store has."""
+        return columns if FIELDS not in columns or self.has_fields() else [c for c in columns if c != FIELDS]
+
+    def _with_fields(self, rows: Rows, columns: list[str]) -> Rows:
+        """Rows with these columns; fields are empty where the store has none."""
+        if rows.schema.names == columns:
+            return rows
+        if FIELDS in columns and FIELDS not in rows.schema.names:
+            rows = rows.append_column(self.schema.field(FIELDS), pa.array([NO_FIELDS] * rows.num_rows, pa.string()))
+        return rows.select(columns)
+
 
 def make_schema(rank: int, languages: int) -> pa.Schema:
     """The columns of a store of vectors of ``rank`` numbers, with one neighbourhood mean for each language."""
@@ -203,6 +372,7 @@ def make_schema(rank: int, languages: int) -> pa.Schema:
     fields = [pa.field(name, pa.string(), nullable=False) for name in TEXT_COLUMNS]
     fields.append(pa.field("vector", pa.list_(pa.float32(), rank), nullable=False))
     fields.append(pa.field("hubness", pa.list_(pa.float32(), languages), nullable=False))
+    fields.append(pa.field(FIELDS, pa.string(), nullable=False))
     return pa.schema(fields)
 
 
@@ -226,8 +396,10 @@ def read_header(text: str | None, location: str, rank: int | None) -> pa.Schema:
 
 
 def check_rows(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
-    """Cast rows to the schema and check that they can be stored; of rows with the same id keep the last."""
+    """Cast rows to the schema and check that they can be stored."""
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    if FIELDS not in table.column_names:
+        table = table.append_column(schema.field(FIELDS), pa.array([NO_FIELDS] * table.num_rows, pa.string()))
     for name in schema.names:
         if name not in table.column_names:
             raise Cr5Error(f"the rows have no column {name}; required are {', '.join(schema.names)}")
@@ -243,21 +415,29 @@ def check_rows(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
     for name in TEXT_COLUMNS:
         _check_each(table, pc.match_substring(table[name], "\0"), f"{name} contains a NUL character; remove it")
     for name in ("id", "lang"):
-        too_long = pc.greater(pc.binary_length(table[name]), MAX_KEY_BYTES)
+        keys = pc.replace_substring_regex(table[name], f"{PASSAGE_SEPARATOR}[0-9]+$", "")
+        too_long = pc.greater(pc.binary_length(keys), MAX_KEY_BYTES)
         _check_each(table, too_long, f"{name} has more than {MAX_KEY_BYTES} bytes; shorten it")
     lengths = np.linalg.norm(to_matrix(table["vector"]), axis=1)
     wrong = ~(np.abs(lengths - 1) <= NORM_TOLERANCE)  # NaN is wrong as well
     _check_each(table, pa.array(wrong), "the vector does not have length 1; normalise it, or leave out zero vectors")
     infinite = ~np.isfinite(to_matrix(table["hubness"])).all(axis=1)
     _check_each(table, pa.array(infinite), "hubness is not finite")
-    last = {document_id: row for row, document_id in enumerate(table["id"].to_pylist())}
-    return table if len(last) == table.num_rows else table.take(sorted(last.values()))
+    fields = [_canonical_fields(*pair) for pair in zip(table["id"].to_pylist(), table[FIELDS].to_pylist(), strict=True)]
+    return table.set_column(table.column_names.index(FIELDS), schema.field(FIELDS), pa.array(fields, pa.string()))
 
 
-def _check_each(table: pa.Table, wrong: pa.Array, message: str) -> None:
+def _canonical_fields(document_id: str, text: str) -> str:
+    try:
+        return restore_text(text)
+    except RecordError as error:
+        raise Cr5Error(f"document {quoted(document_id)}: {error}") from None
+
+
+def _check_each(table: pa.Table, wrong: pa.Array, message: str, error: type[Cr5Error] = Cr5Error) -> None:
     rows = np.flatnonzero(np.asarray(wrong))
     if len(rows):
-        raise Cr5Error(f"document {quoted(table['id'][int(rows[0])].as_py())}: {message}")
+        raise error(f"document {quoted(table['id'][int(rows[0])].as_py())}: {message}")
 
 
 def valid_keys(texts: Collection[str]) -> list[str]:
@@ -273,10 +453,10 @@ def take_ids(table: pa.Table, ids: Sequence[str]) -> pa.Table:
     return table.take(pa.array([row_of[document_id] for document_id in ids if document_id in row_of], pa.int64()))
 
 
-def take_best(table: pa.Table, cosines: NDArray[Any], k: int) -> pa.Table:
-    """The k rows with the largest cosines, which are added as a column; ties stay in their order."""
-    order = np.argsort(-cosines, kind="stable")[:k]
-    return table.take(order).append_column("cosine", pa.array(cosines[order].astype(np.float32)))
+def take_best(table: pa.Table, scores: NDArray[Any], k: int, name: str = "cosine") -> pa.Table:
+    """The k rows with the largest scores, which are added as a column; ties stay in their order."""
+    order = np.argsort(-scores, kind="stable")[:k]
+    return table.take(order).append_column(name, pa.array(scores[order].astype(np.float32)))
 
 
 def to_matrix(column: pa.ChunkedArray) -> Floats:
@@ -290,16 +470,6 @@ def to_lists(values: NDArray[Any]) -> pa.FixedSizeListArray:
     return pa.FixedSizeListArray.from_arrays(
         pa.array(np.ascontiguousarray(values, np.float32).ravel()), values.shape[1]
     )
-
-
-def hash_texts(texts: Sequence[str]) -> NDArray[np.uint64]:
-    """A 64-bit hash of each text, the same on every machine."""
-    return np.frombuffer(b"".join(digest(text, 8) for text in texts), np.uint64)
-
-
-def digest(text: str, size: int) -> bytes:
-    """The BLAKE2b digest of a text, of ``size`` bytes."""
-    return hashlib.blake2b(text.encode(errors="replace"), digest_size=size).digest()
 
 
 def file_stamp(path: Path) -> Stamp:

@@ -1,9 +1,10 @@
-"""The store in a folder: a LanceDB table, an IVF index of its vectors, and the refreshed hubness.
+"""The store in a folder: a LanceDB table, an IVF index of its vectors, an inverted index of its terms, and the hubness.
 
-LanceDB keeps the rows: every writing call makes one new version of the table, completely or not at all. Beside it are
-two files that are derived from the rows and can be rebuilt:
+LanceDB keeps the rows: every writing call makes one new version of the table, completely or not at all. Every written
+row gets a slot, a number that is never reused. Beside the table are files that can be rebuilt from the rows:
 
-- ``cells``: the IVF index of all rows below some slot. Every written row gets a slot, a number that is never reused.
+- ``cells``: the IVF index of all rows below some slot.
+- ``words``: the inverted index of the terms of all rows that have terms.
 - ``hubness.npy``: refreshed hubness by slot, which takes precedence over the hubness in the table.
 
 Writers wait for each other at a lock file; readers use the newest version and never wait.
@@ -25,9 +26,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cr5._typing import Ints
+from cr5._typing import Array, Ints
+from cr5.corpus.fields import FIELDS, NO_FIELDS
 from cr5.errors import Cr5Error, MissingPackageError
 from cr5.index import ivf
+from cr5.index.filters import Filter
+from cr5.index.full_text import FullTextReader, look_up
 from cr5.index.ivf import IvfIndex
 from cr5.index.stores.base import (
     ANN_MIN_ROWS,
@@ -36,13 +40,26 @@ from cr5.index.stores.base import (
     Location,
     Stamp,
     Store,
+    TextStats,
     file_stamp,
     make_schema,
     read_header,
     take_best,
     write_header,
 )
+from cr5.index.stores.lance_filters import SlotMasks
 from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
+from cr5.index.stores.lance_table import (
+    EXTRA_FIELDS,
+    SCAN_BATCH_ROWS,
+    existing_slots,
+    nearest_allowed,
+    read_rows,
+    read_slots,
+)
+from cr5.index.stores.lance_words import LanceWords, NewestFiles, text_stats
+from cr5.index.terms import QueryKeys, TermCounts
+from cr5.retrieval.word_forms import Dictionary
 from cr5.storage.atomic import CAN_REPLACE_MAPPED_FILES, atomic_write
 from cr5.storage.locks import locked
 
@@ -51,14 +68,13 @@ if TYPE_CHECKING:
 
 # Names of format 1:
 TABLE, IVF_FOLDER, HUBNESS_FILE, LOCK_FILE = "documents", "cells", "hubness.npy", "writer.lock"
+WORDS_FOLDER = "words"
 ENVIRONMENT = {  # LanceDB reads these settings from the environment only; the user's values take precedence
     "LANCE_DEFAULT_IO_BUFFER_SIZE": str(2**26),  # bytes that a scan reads ahead, instead of 2 GB
     "LANCE_INCLUDE_VECTOR_CENTROIDS": "false",  # avoids a warning about statistics
 }
+TRUSTED_AGE_SECONDS = 0.1  # of the last change of a folder, before which another may have the same time
 METADATA_CACHE_BYTES, INDEX_CACHE_BYTES = 2**27, 2**28
-READ_BATCH_ROWS = 2**14  # for the IVF index
-SCAN_BATCH_ROWS = 2**16  # for columns of short values
-EXTRA_FIELDS = [pa.field("slot", pa.int64()), pa.field("row", pa.uint64())]
 
 
 @dataclass(frozen=True)
@@ -143,32 +159,46 @@ class LanceStore(Store):
         self._table = self._connection.open_table(TABLE)
         header = (self._table.schema.metadata or {}).get(b"cr5", b"").decode()
         super().__init__(read_header(header, str(folder), rank))
+        self._known_version: tuple[Stamp, int] = (None, -1)  # of the folder of versions, and the newest one
         self._next_slot = (-1, 0)  # a version of the table, and the first slot that is unused in it
         self._reader_lock, self._reader_state = threading.Lock(), _ReaderState(-1, None, None)
         self._reader: TableReader | None = None
-        self._ivf: tuple[Stamp, IvfIndex | None] = (None, None)
+        self._words_lock = threading.Lock()
+        self._words_state: tuple[int, Stamp] = (-1, None)  # version of the table, stamp of the words
+        self._words_reader: FullTextReader | None = None
+        self._words = LanceWords(folder / WORDS_FOLDER)
+        self._masks, self._has_fields = SlotMasks(self._open_version), False
+        self._ivf = NewestFiles(
+            folder / IVF_FOLDER / ivf.MANIFEST,
+            IvfIndex,
+            "the approximate index is damaged; delete this folder, it is rebuilt when documents are added",
+        )
 
     def __repr__(self) -> str:
         return f"LanceStore({str(self.folder)!r})"
 
-    def _upsert(self, table: pa.Table) -> None:
+    def _upsert(self, table: pa.Table, terms: TermCounts | None) -> None:
         with self._writing():
             first = self._unused_slot()
-            slots = pa.array(np.arange(first, first + table.num_rows))
-            table = table.append_column(pa.field("slot", pa.int64(), nullable=False), slots)
+            slots = np.arange(first, first + table.num_rows)
+            if terms is not None:
+                self._words.add(table, slots, terms)
+            table = table.append_column(pa.field("slot", pa.int64(), nullable=False), pa.array(slots))
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             done = merge.execute(table)
             self._next_slot = (done.version, first + table.num_rows)
-            index = self._open_ivf()
+            index = self._ivf.get()
             if index and self._next_slot[1] - index.next_slot > self.limits.max_unindexed_rows:
                 self._extend_ivf(index.next_slot, self._next_slot[1])
 
     def _delete(self, keys: list[str]) -> int:
         with self._writing():
+            slots = self._read_ids(keys, ["slot"])["slot"].to_numpy()
+            self._words.reserve(int(slots.max(initial=-1)) + 1)
             return int(self._table.delete(self._is_in("id", keys)).num_deleted_rows)
 
     def _get(self, ids: Sequence[str], columns: list[str]) -> pa.Table:
-        reader = self._newest_reader()
+        reader, _ = self._newest_reader()
         if reader is None:
             return super()._get(ids, columns)
         return self._add_columns(reader.get(ids, columns), columns).select(columns)
@@ -180,12 +210,16 @@ class LanceStore(Store):
                 counts[pair["values"]] = counts.get(pair["values"], 0) + pair["counts"]
         return dict(sorted(counts.items()))
 
-    def _scan(self, columns: list[str], langs: list[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        search = self._table.search().select(_with_slot(columns))
+    def _scan(
+        self, columns: list[str], langs: list[str] | None, batch_rows: int, where: Filter | None
+    ) -> Iterator[pa.RecordBatch]:
+        search = self._table.search().select(_with_slot([*columns, *([FIELDS] if where else [])]))
         if langs is not None:
             search = search.where(self._is_in("lang", langs))
         # Both are read as of now, not when the first batch is requested.
         hubness, batches = self._read_hubness(), search.to_batches(batch_size=batch_rows)
+        if where:
+            batches = (batch.filter(pa.array(where.mask(batch[FIELDS].to_pylist()))) for batch in batches)
         return (part for batch in batches for part in self._select(batch, columns, hubness).to_batches(batch_rows))
 
     def _set_hubness(self, keys: list[str], values: Floats) -> None:
@@ -202,31 +236,89 @@ class LanceStore(Store):
                 np.save(file, new)
 
     def _nearest(
-        self, vectors: Floats, k: int, langs: list[str] | None, exact: bool, columns: list[str]
+        self,
+        vectors: Floats,
+        k: int,
+        langs: list[str] | None,
+        exact: bool,
+        columns: list[str],
+        where: Filter | None,
     ) -> list[pa.Table]:
-        reader, results = self._newest_reader(), []
+        (reader, version), results = self._newest_reader(), []
+        allowed = self._masks.get(where, version) if where else None
         for vector in vectors:  # one by one, so that a result does not depend on the other queries of the call
-            if reader is None or (exact and reader.ivf is not None):
+            if reader is not None and (reader.ivf is None or not exact):
+                rows = self._add_columns(reader.nearest(vector, k, langs, columns, allowed), columns)
+            elif allowed is None:
                 rows = self._nearest_exact(vector, k, langs, columns)
             else:
-                rows = self._add_columns(reader.nearest(vector, k, langs, columns), columns)
+                found = nearest_allowed(self._open_version(version), vector, k, langs, allowed)
+                rows = self._add_columns(found, columns)
             results.append(rows.select([*columns, "cosine"]))
         return results
+
+    def _search_terms(self, words: QueryKeys, lang: str, k: int, columns: list[str], where: Filter | None) -> pa.Table:
+        reader, version = self._newest_words()
+        ids, scores = list[str](), np.empty(0, np.float32)
+        if reader:
+            ids, scores = reader.search(words, lang, k, self._masks.get(where, version) if where else None)
+        rows = pa.table({"id": pa.array(ids, pa.string())})
+        if columns != ["id"]:
+            rows = self._get(ids, list(dict.fromkeys([*columns, "id"])))
+        score_of = dict(zip(ids, scores, strict=True))  # rows that have been deleted meanwhile are left out
+        scores = np.array([score_of[document_id] for document_id in rows["id"].to_pylist()], np.float32)
+        return rows.select(columns).append_column("bm25", pa.array(scores))
+
+    def _document_frequencies(self, keys: Array, lang: str) -> Ints:
+        reader, _ = self._newest_words()
+        return reader.document_frequencies(keys, lang) if reader else np.zeros(len(keys), np.int64)
+
+    def dictionaries(self, lang: str) -> list[Dictionary]:
+        reader, _ = self._newest_words()
+        return reader.dictionaries(lang) if reader else []
+
+    def text_stats(self) -> dict[str, TextStats]:
+        return text_stats(self._newest_words()[0])
+
+    def ids_without_terms(self) -> list[str]:
+        ids: list[str] = []
+        for batch in self._table.search().select(["id", "slot"]).to_batches(batch_size=SCAN_BATCH_ROWS):
+            lacking = ~self._words.has_terms(batch["slot"].to_numpy())
+            ids += batch["id"].filter(pa.array(lacking)).to_pylist()
+        return ids
+
+    def _add_terms(self, keys: list[str], terms: TermCounts) -> None:
+        with self._writing():
+            rows, row_of = self._read_ids(keys, ["id", "lang", "slot"]), {key: row for row, key in enumerate(keys)}
+            rows = rows.filter(pa.array(~self._words.has_terms(rows["slot"].to_numpy())))
+            chosen = np.array([row_of[key] for key in rows["id"].to_pylist()], np.int64)
+            if len(chosen):
+                self._words.add(rows, rows["slot"].to_numpy(), terms.select_rows(chosen))
+
+    def has_fields(self) -> bool:
+        self._has_fields = self._has_fields or FIELDS in self._table.schema.names
+        return self._has_fields
+
+    def add_fields(self) -> None:
+        with self._writing():
+            if not self.has_fields():
+                self._table.add_columns({FIELDS: f"'{NO_FIELDS}'"})
 
     def optimise(self) -> None:
         with self._writing():
             if self._needs_compaction():
                 self._table.optimize(cleanup_older_than=self.limits.version_lifetime)
-            rows, next_slot, index = self._table.count_rows(), self._unused_slot(), self._open_ivf()
+            self._words.purge(lambda: existing_slots(self._table), self.limits.retrain_deleted_share)
+            rows, next_slot, index = self._table.count_rows(), self._unused_slot(), self._ivf.get()
             if rows < self.limits.ann_min_rows:
                 return
             if index is None or self._needs_training(index, rows):
-                ivf.build(self.folder / IVF_FOLDER, lambda: _read(self._table, 0, READER_COLUMNS), rows, next_slot)
+                ivf.build(self.folder / IVF_FOLDER, lambda: read_rows(self._table, 0, READER_COLUMNS), rows, next_slot)
             elif self._count_from(index.next_slot) > self.limits.max_unindexed_rows:
                 self._extend_ivf(index.next_slot, next_slot)
 
     def _stats(self) -> dict[str, Any]:
-        index, rows = self._open_ivf(), self._table.count_rows()
+        index, rows = self._ivf.get(), self._table.count_rows()
         return {
             "rows": rows,
             "index": "cells" if index else "none",  # a name of format 1
@@ -252,13 +344,13 @@ class LanceStore(Store):
         return self._select(search.to_arrow(), columns, self._read_hubness())
 
     def _unused_slot(self) -> int:
-        """A slot from which on no row has ever been in the IVF index, or had refreshed hubness."""
+        """A slot from which on no row has ever been in the IVF index, or had terms or refreshed hubness."""
         version, slot = self._next_slot
         if version == self._table.version:
-            return slot
-        index = self._open_ivf()
-        slot = max(len(self._read_hubness()), index.next_slot if index else 0)
-        return max([slot, *(int(slots.max()) + 1 for slots in _read_slots(self._table) if len(slots))])
+            return max(slot, self._words.next_slot)
+        index = self._ivf.get()
+        slot = max(len(self._read_hubness()), index.next_slot if index else 0, self._words.next_slot)
+        return max([slot, *(int(slots.max()) + 1 for slots in read_slots(self._table) if len(slots))])
 
     def _read_hubness(self) -> Floats:
         """slots x languages: the hubness that was set after the rows were written, NaN elsewhere."""
@@ -282,36 +374,66 @@ class LanceStore(Store):
         rows = search.to_arrow()
         return take_best(self._select(rows, columns, self._read_hubness()), 1 - rows["_distance"].to_numpy(), k)
 
-    def _newest_reader(self) -> TableReader | None:
-        """The reader of the newest version; None while too many rows are outside the IVF index."""
+    def _newest_reader(self) -> tuple[TableReader | None, int]:
+        """The reader of the newest version, None while too many rows are outside the IVF index, and the version."""
         with self._reader_lock:
             files = (self.folder / HUBNESS_FILE, self.folder / IVF_FOLDER / ivf.MANIFEST)
-            state = _ReaderState(self._table.version, *map(file_stamp, files))
+            state = _ReaderState(self._newest_version(), *map(file_stamp, files))
             if self._reader_state != state:
                 self._reader = self._make_reader(state.version)
                 self._reader_state = state
-            return self._reader
+            return self._reader, state.version
+
+    def _newest_words(self) -> tuple[FullTextReader | None, int]:
+        """The reader of the terms of the newest version, None if no row ever had terms, and the version."""
+        with self._words_lock:
+            state = (
+                self._newest_version(),
+                self._words.stamp,
+            )  # the terms of all rows of a version are there before it
+            if self._words_state != state:
+                exists = existing_slots(self._open_version(state[0]))
+                self._words_reader = self._words.reader(exists) if state[1] else None
+                self._words_state = state
+            return self._words_reader, state[0]
+
+    def _newest_version(self) -> int:
+        """The number of the newest version; LanceDB is asked only if the folder of versions has changed.
+
+        Two changes within one tick of the clock leave the folder with the same time, so that a recent one is not
+        trusted.
+        """
+        stamp = file_stamp(self.folder / f"{TABLE}.lance" / "_versions")
+        if stamp is not None and self._known_version[0] == stamp:
+            return self._known_version[1]
+        version = int(self._table.version)
+        if stamp is not None and time.time_ns() - stamp[1] > TRUSTED_AGE_SECONDS * 1e9:
+            self._known_version = stamp, version
+        return version
+
+    def _open_version(self, version: int) -> Any:
+        """The table as of a version."""
+        table = self._connection.open_table(TABLE)
+        table.checkout(version)
+        return table
 
     def _make_reader(self, version: int) -> TableReader | None:
-        index, hubness = self._open_ivf(), self._read_hubness()
+        index, hubness = self._ivf.get(), self._read_hubness()
         first_slot = index.next_slot if index else 0  # of the rows beside the IVF index
-        table = self._connection.open_table(TABLE)
-        table.checkout(version)  # everything below is read from this version
+        table = self._open_version(version)
         recent = table.count_rows(f"slot >= {first_slot}")
         if recent >= self.limits.ann_min_rows:
             return None
         columns = [*READER_COLUMNS]
         if index is None and table.stats()["total_bytes"] <= self.limits.in_memory_bytes:
-            columns = list(dict.fromkeys([*READER_COLUMNS, *self.schema.names]))
+            stored = [name for name in self.schema.names if name in table.schema.names]
+            columns = list(dict.fromkeys([*READER_COLUMNS, *stored]))
         fields = {field.name: field for field in [*self.schema, *EXTRA_FIELDS]}
         empty = pa.schema([fields[name] for name in columns]).empty_table()
-        rows = pa.concat_tables([empty, *(part.cast(empty.schema) for part in _read(table, first_slot, columns))])
+        rows = pa.concat_tables([empty, *(part.cast(empty.schema) for part in read_rows(table, first_slot, columns))])
         live = np.ones(len(index) if index else 0, bool)
         if index and table.count_rows() - recent < len(index):
-            slot_exists = np.zeros(first_slot, bool)
-            for slots in _read_slots(table):
-                slot_exists[slots[slots < first_slot]] = True
-            live = slot_exists[index.slots]
+            live = look_up(existing_slots(table), index.slots)
         return TableReader(index, live, MemoryRows.load(update_hubness(rows.combine_chunks(), hubness)), hubness)
 
     def _add_columns(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -333,23 +455,6 @@ class LanceStore(Store):
             rows = rows.append_column(name, more[name])
         return rows
 
-    def _open_ivf(self) -> IvfIndex | None:
-        """The IVF index that is active now, if there is one."""
-        path = self.folder / IVF_FOLDER / ivf.MANIFEST
-        while True:
-            opened_stamp, index = self._ivf
-            stamp = file_stamp(path)
-            if opened_stamp == stamp:
-                return index
-            try:
-                self._ivf = stamp, IvfIndex(path.parent) if stamp else None
-            except (FileNotFoundError, EOFError, ValueError, KeyError):
-                if stamp == file_stamp(path):  # otherwise it has just been replaced
-                    raise Cr5Error(
-                        f"{path.parent}: the approximate index is damaged; delete this folder, "
-                        "it is rebuilt when documents are added"
-                    ) from None
-
     def _count_from(self, slot: int) -> int:
         return int(self._table.count_rows(f"slot >= {slot}"))
 
@@ -361,7 +466,7 @@ class LanceStore(Store):
         )
 
     def _extend_ivf(self, first_slot: int, next_slot: int) -> None:
-        ivf.extend(self.folder / IVF_FOLDER, _read(self._table, first_slot, READER_COLUMNS), next_slot)
+        ivf.extend(self.folder / IVF_FOLDER, read_rows(self._table, first_slot, READER_COLUMNS), next_slot)
 
     def _needs_compaction(self) -> bool:
         """Whether enough has been written since the last compaction to slow down reading."""
@@ -372,20 +477,6 @@ class LanceStore(Store):
         times = [path.stat().st_mtime for path in (self.folder / f"{TABLE}.lance" / "_versions").iterdir()]
         lifetime = self.limits.version_lifetime.total_seconds()
         return len(times) > self.limits.max_small_files and time.time() - min(times) > lifetime
-
-
-def _read(table: Any, slot: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of a table from a slot on; "row" is LanceDB's row id."""
-    search = table.search().select([name for name in columns if name != "row"]).with_row_id(True)
-    for batch in search.where(f"slot >= {slot}").to_batches(batch_size=READ_BATCH_ROWS):
-        rows = pa.Table.from_batches([batch])
-        yield rows.rename_columns(["row" if name == "_rowid" else name for name in rows.column_names]).select(columns)
-
-
-def _read_slots(table: Any) -> Iterator[Ints]:
-    """The slots of all rows."""
-    for batch in table.search().select(["slot"]).to_batches(batch_size=SCAN_BATCH_ROWS):
-        yield batch["slot"].to_numpy()
 
 
 def _folder_bytes(folder: Path) -> int:

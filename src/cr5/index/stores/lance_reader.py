@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5._typing import Ints, Mask
+from cr5.index.full_text import look_up
 from cr5.index.ivf import ROW_COLUMNS, IvfIndex
 from cr5.index.stores.base import Floats, take_best, take_ids, to_lists, to_matrix
 from cr5.retrieval import top_k
@@ -36,13 +37,15 @@ class MemoryRows(NamedTuple):
         """The rows with these ids, in the order of the ids; missing ones are left out."""
         return self.rows.take(pa.array([self.row_of[key] for key in ids if key in self.row_of], pa.int64()))
 
-    def nearest(self, vector: Floats, k: int, langs: list[str] | None) -> pa.Table:
-        """The k rows nearest to a vector, with their cosines."""
-        allowed = np.ones(self.rows.num_rows, bool)
+    def nearest(self, vector: Floats, k: int, langs: list[str] | None, allowed: Mask | None) -> pa.Table:
+        """The k rows nearest to a vector, with their cosines; ``allowed`` are slots."""
+        chosen = np.ones(self.rows.num_rows, bool)
         if langs is not None:
-            allowed = np.asarray(pc.is_in(self.rows["lang"], pa.array(langs, pa.string())))
-        penalty = np.where(allowed, 0.0, EXCLUDED_PENALTY)
-        best = top_k.nearest(vector[None], self.vectors, min(k, int(allowed.sum())), penalty=penalty)
+            chosen = np.asarray(pc.is_in(self.rows["lang"], pa.array(langs, pa.string())))
+        if allowed is not None:
+            chosen = chosen & look_up(allowed, self.rows["slot"].to_numpy())
+        penalty = np.where(chosen, 0.0, EXCLUDED_PENALTY)
+        best = top_k.nearest(vector[None], self.vectors, min(k, int(chosen.sum())), penalty=penalty)
         return take_best(self.rows.take(best.indices[0]), best.scores[0], k)
 
 
@@ -57,18 +60,20 @@ class TableReader(NamedTuple):
     recent: MemoryRows
     hubness: Floats
 
-    def nearest(self, vector: Floats, k: int, langs: list[str] | None, columns: Collection[str]) -> pa.Table:
-        """Approximately the k rows nearest to a vector, best first, with their cosines.
+    def nearest(
+        self, vector: Floats, k: int, langs: list[str] | None, columns: Collection[str], allowed: Mask | None = None
+    ) -> pa.Table:
+        """Approximately the k rows nearest to a vector, best first, with their cosines; ``allowed`` are slots.
 
         The table has those of ``columns`` that the reader has, and "id" and "row" to read the others by.
         """
         if self.ivf is None:
-            return self.recent.nearest(vector, k, langs)
-        rows, cosines = self.ivf.nearest(vector, k, langs, self.live)
+            return self.recent.nearest(vector, k, langs, allowed)
+        rows, cosines = self.ivf.nearest(vector, k, langs, self.live, allowed=allowed)
         indexed = self._take_indexed(rows, columns)
         if not self.recent.rows.num_rows:
             return take_best(indexed, cosines, k)
-        recent = self.recent.nearest(vector, k, langs)
+        recent = self.recent.nearest(vector, k, langs, allowed)
         return take_best(_concatenate(indexed, recent), np.concatenate([cosines, recent["cosine"].to_numpy()]), k)
 
     def get(self, ids: Sequence[str], columns: Collection[str]) -> pa.Table:

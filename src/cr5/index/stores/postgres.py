@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database with pgvector: a table of documents, and one of their neighbourhood means.
+"""The store in a PostgreSQL database with pgvector: tables of documents, of their neighbourhood means, and of terms.
 
 PostgreSQL rewrites a row that is updated, with an entry in every index, and entries in the HNSW graph of the vectors
 are expensive. Hubness, which is refreshed in bulk, therefore has its own table. The graph holds half-precision vectors
@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from cr5._typing import Array, Ints
+from cr5.corpus.fields import FIELDS, restore_text
 from cr5.errors import Cr5Error
+from cr5.index.filters import Filter
 from cr5.index.stores.base import (
     ANN_MIN_ROWS,
     TEXT_COLUMNS,
     Floats,
     Location,
     Store,
+    TextStats,
     make_schema,
     read_header,
     take_best,
@@ -29,6 +33,10 @@ from cr5.index.stores.base import (
     write_header,
 )
 from cr5.index.stores.postgres_database import Database, Timeouts, without_password
+from cr5.index.stores.postgres_filters import CREATE_FIELDS, Conditions, conditions
+from cr5.index.stores.postgres_words import BM25_QUERY, CREATE_WORDS, PostgresWords, bm25_parameters
+from cr5.index.terms import QueryKeys, TermCounts
+from cr5.retrieval.word_forms import Dictionary
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
 MAX_RANK = 4000  # the largest half-precision vector that pgvector can index
 HNSW_M, HNSW_EF_CONSTRUCTION = 16, 100
 MIN_EF_SEARCH, MAX_EF_SEARCH = 200, 1000  # pgvector allows no more
-RERANKED_ROWS_PER_HIT, MIN_RERANKED_ROWS = 3, 200  # the minimum applies where languages are given
+RERANKED_ROWS_PER_HIT, MIN_RERANKED_ROWS = 3, 200  # the minimum applies where languages or a filter are given
 BUILD_MEMORY_BYTES = 2**31  # that the server may use to build the graph
 OPTIMISE_POLL_SECONDS = 0.2
 _EXISTS_AND_HEADER = (
@@ -78,6 +86,8 @@ class PostgresStore(Store):
             "ALTER TABLE {documents} ALTER vector SET STORAGE MAIN",  # long texts are moved out of the row only
             "CREATE INDEX {langs} ON {documents} (lang)",
             f'CREATE TABLE {{hubness}} (id text COLLATE "C" PRIMARY KEY, hubness vector({languages:d}) NOT NULL)',
+            *CREATE_WORDS,
+            *CREATE_FIELDS,
             "COMMENT ON TABLE {documents} IS {header}",
         ]
         with database.connection() as connection, connection.transaction():
@@ -112,28 +122,29 @@ class PostgresStore(Store):
     def drop(cls, location: Location) -> None:
         database = Database(location.address, location.table or "")
         with database.connection() as connection:
-            connection.execute(database.sql("DROP TABLE IF EXISTS {documents}, {hubness}"))
+            tables = "{documents}, {hubness}, {words}, {postings}, {terms}"
+            connection.execute(database.sql(f"DROP TABLE IF EXISTS {tables}"))
         database.close()
 
     def __init__(self, database: Database, schema: pa.Schema, ann_min_rows: int) -> None:
         super().__init__(schema)
         self._database, self._ann_min_rows = database, ann_min_rows
+        self._words, self._has_fields = PostgresWords(database), False
 
     def __repr__(self) -> str:
         return f"PostgresStore({str(self._database)!r}, {self._database.table!r})"
 
-    def _upsert(self, table: pa.Table) -> None:
-        texts = [table[name].to_pylist() for name in TEXT_COLUMNS]
-        changes = ", ".join(f"{name} = EXCLUDED.{name}" for name in [*TEXT_COLUMNS[1:], "vector"])
-        columns = ", ".join([*TEXT_COLUMNS, "vector"])
+    def _upsert(self, table: pa.Table, terms: TermCounts | None) -> None:
+        names = [name for name in table.column_names if name != "hubness"]
+        changes = ", ".join(f"{name} = EXCLUDED.{name}" for name in names if name != "id")
+        columns, values = ", ".join(names), ", ".join("fields::jsonb" if name == FIELDS else name for name in names)
+        ids = table["id"].to_pylist()
         with self._database.connection() as connection, connection.transaction():
-            self._copy_in(
-                connection, self.schema.names, [*texts, _to_binary(table["vector"]), _to_binary(table["hubness"])]
-            )
+            self._copy_in(connection, table.column_names, [_to_values(column) for column in table.columns])
             # All writers lock rows in the order of the ids, which excludes deadlocks.
             connection.execute(
                 self._database.sql(f"""
-                INSERT INTO {{documents}} ({columns}) SELECT {columns} FROM {{incoming}} ORDER BY id
+                INSERT INTO {{documents}} ({columns}) SELECT {values} FROM {{incoming}} ORDER BY id
                 ON CONFLICT (id) DO UPDATE SET {changes}""")
             )
             connection.execute(
@@ -141,6 +152,9 @@ class PostgresStore(Store):
                 INSERT INTO {hubness} (id, hubness) SELECT id, hubness FROM {incoming} ORDER BY id
                 ON CONFLICT (id) DO UPDATE SET hubness = EXCLUDED.hubness""")
             )
+            self._words.delete(connection, ids)
+            if terms is not None:
+                self._words.add(connection, ids, table["lang"].to_pylist(), terms)
 
     def _delete(self, keys: list[str]) -> int:
         with self._database.connection() as connection, connection.transaction():
@@ -156,6 +170,7 @@ class PostgresStore(Store):
                 WHERE id IN (SELECT id FROM {hubness} WHERE id = ANY(%s) ORDER BY id FOR UPDATE)"""),
                 [keys],
             )
+            self._words.delete(connection, keys)
         return number
 
     def _read_ids(self, keys: list[str], columns: list[str]) -> pa.Table:
@@ -168,14 +183,17 @@ class PostgresStore(Store):
             query = self._database.sql("SELECT lang, count(*) FROM {documents} GROUP BY lang ORDER BY lang")
             return dict(connection.execute(query).fetchall())
 
-    def _scan(self, columns: list[str], langs: list[str] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        query = self._select(columns, "" if langs is None else "WHERE lang = ANY(%s)")
+    def _scan(
+        self, columns: list[str], langs: list[str] | None, batch_rows: int, where: Filter | None
+    ) -> Iterator[pa.RecordBatch]:
+        clause, parameters = conditions(langs, where)
+        query = self._select(columns, clause)
         with (
             self._database.connection() as connection,
             connection.transaction(),
             connection.cursor(name="scan", binary=True) as cursor,
         ):
-            cursor.execute(query, [] if langs is None else [langs])
+            cursor.execute(query, parameters)
             while rows := cursor.fetchmany(batch_rows):
                 yield from self._table(rows, columns).to_batches()
 
@@ -190,17 +208,70 @@ class PostgresStore(Store):
                 connection.execute(self._database.sql(statement))
 
     def _nearest(
-        self, vectors: Floats, k: int, langs: list[str] | None, exact: bool, columns: list[str]
+        self,
+        vectors: Floats,
+        k: int,
+        langs: list[str] | None,
+        exact: bool,
+        columns: list[str],
+        where: Filter | None,
     ) -> list[pa.Table]:
-        results = []
+        results, chosen = [], conditions(langs, where)
         with self._database.connection() if exact else self._database.reading() as connection, connection.transaction():
-            use_graph = not exact and self._should_use_graph(connection, langs)
+            use_graph = not exact and self._should_use_graph(connection, chosen)
             for vector in vectors:
-                rows = self._nearest_to(connection, vector, k, langs, columns, use_graph=use_graph)
+                rows = self._nearest_to(connection, vector, k, chosen, columns, use_graph=use_graph)
                 if use_graph and rows.num_rows < k:  # the graph search ended too early, or there are fewer rows
-                    rows = self._nearest_to(connection, vector, k, langs, columns, use_graph=False)
+                    rows = self._nearest_to(connection, vector, k, chosen, columns, use_graph=False)
                 results.append(rows)
         return results
+
+    def _search_terms(self, words: QueryKeys, lang: str, k: int, columns: list[str], where: Filter | None) -> pa.Table:
+        with self._database.reading() as connection, connection.cursor(binary=True) as cursor:
+            if not self._words.exist(connection):
+                return take_best(self._table([], columns), np.empty(0, np.float32), k, "bm25")
+            clause, parameters = conditions(None, where)
+            chosen = f"JOIN (SELECT id FROM {{documents}} {clause}) AS chosen USING (id)" if where else ""
+            best = f"{BM25_QUERY.replace('{chosen}', chosen)} AS best JOIN {{documents}} USING (id)"
+            query = self._select([*columns, "bm25"], "ORDER BY bm25 DESC, id", best)
+            rows = cursor.execute(query, bm25_parameters(words, lang, k) | parameters).fetchall()
+        scores = np.array([row[-1] for row in rows], np.float32)
+        return take_best(self._table([row[:-1] for row in rows], columns), scores, k, "bm25")
+
+    def _document_frequencies(self, keys: Array, lang: str) -> Ints:
+        with self._database.reading() as connection:
+            return self._words.document_frequencies(connection, keys)
+
+    def dictionaries(self, lang: str) -> list[Dictionary]:
+        with self._database.reading() as connection:
+            return self._words.dictionaries(connection, lang)
+
+    def text_stats(self) -> dict[str, TextStats]:
+        with self._database.reading() as connection:
+            return self._words.stats(connection)
+
+    def ids_without_terms(self) -> list[str]:
+        with self._database.connection() as connection:
+            return self._words.lacking(connection)
+
+    def _add_terms(self, keys: list[str], terms: TermCounts) -> None:
+        with self._database.connection() as connection, connection.transaction():
+            lacking, row_of = self._words.lacking(connection, keys), {key: row for row, key in enumerate(keys)}
+            langs = dict(connection.execute(self._select(["id", "lang"], "WHERE id = ANY(%s)"), [lacking]).fetchall())
+            rows = np.array([row_of[key] for key in lacking], np.int64)
+            self._words.add(connection, lacking, [langs[key] for key in lacking], terms.select_rows(rows))
+
+    def has_fields(self) -> bool:
+        if not self._has_fields:
+            query = "SELECT FROM pg_attribute WHERE attrelid = to_regclass(quote_ident(%s)) AND attname = 'fields'"
+            with self._database.reading() as connection:
+                self._has_fields = connection.execute(query, [self._database.table]).fetchone() is not None
+        return self._has_fields
+
+    def add_fields(self) -> None:
+        with self._database.connection() as connection, connection.transaction():
+            for statement in CREATE_FIELDS:
+                connection.execute(self._database.sql(statement))
 
     def optimise(self) -> None:
         key = [f"cr5 optimise {self._database.table}"]
@@ -212,14 +283,16 @@ class PostgresStore(Store):
             if rows >= self._ann_min_rows and not self._has_graph(connection):
                 self._build_graph(connection, rows)
             connection.execute(self._database.sql("VACUUM (ANALYZE) {documents}, {hubness}"))
+            self._words.optimise(connection)
             connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", key)
 
     def _stats(self) -> dict[str, Any]:
-        sizes = " + ".join(["pg_total_relation_size(quote_ident(%s)::regclass)"] * 2)
+        sizes = " + ".join(["coalesce(pg_total_relation_size(to_regclass(quote_ident(%s))), 0)"] * 5)
         with self._database.reading() as connection:
             query = self._database.sql(f"SELECT count(*), {sizes} FROM {{documents}}")
             name = self._database.table
-            rows, size = _fetch_one(connection.execute(query, [name, f"{name}__hubness"]))
+            names = [name, *(f"{name}__{other}" for other in ("hubness", "words", "postings", "terms"))]
+            rows, size = _fetch_one(connection.execute(query, names))
             graph = self._has_graph(connection)
         return {
             "rows": rows,
@@ -242,8 +315,9 @@ class PostgresStore(Store):
                 copy.write_row(row)
 
     def _select(self, names: Sequence[str], rest: str, source: str = "{documents}") -> "Composed":
-        """A SELECT statement for columns; vectors are returned in binary form."""
-        expressions = ", ".join(f"vector_send({name})" if name in ("vector", "hubness") else name for name in names)
+        """A SELECT statement for columns; vectors are returned in binary form, fields as text."""
+        special = {"vector": "vector_send(vector)", "hubness": "vector_send(hubness)", FIELDS: "fields::text"}
+        expressions = ", ".join(special.get(name, name) for name in names)
         join = " JOIN {hubness} USING (id)" if "hubness" in names else ""
         return self._database.sql(f"SELECT {expressions} FROM {source}{join} {rest}")
 
@@ -252,28 +326,31 @@ class PostgresStore(Store):
         arrays = []
         for name, values in zip(names, columns, strict=True):
             kind = self.schema.field(name).type
+            if name == FIELDS:
+                values = [restore_text(text) for text in values]
             arrays.append(
                 _from_binary(values, kind.list_size) if name in ("vector", "hubness") else pa.array(values, kind)
             )
         return pa.Table.from_arrays(arrays, schema=pa.schema([self.schema.field(name) for name in names]))
 
-    def _should_use_graph(self, connection: "Connection[Any]", langs: list[str] | None) -> bool:
-        """Whether the graph exists, and there are too many rows in these languages to compare all of them."""
+    def _should_use_graph(self, connection: "Connection[Any]", chosen: Conditions) -> bool:
+        """Whether the graph exists, and too many rows meet the conditions to compare all of them."""
         if not self._has_graph(connection):
             return False
-        if langs is None:
+        if not chosen.clause:
             return True
         query = self._database.sql(
-            "SELECT count(*) FROM (SELECT FROM {documents} WHERE lang = ANY(%s) LIMIT %s) AS limited"
+            f"SELECT count(*) FROM (SELECT FROM {{documents}} {chosen.clause} LIMIT %(limit)s) AS limited"
         )
-        return bool(_fetch_one(connection.execute(query, [langs, self._ann_min_rows]))[0] >= self._ann_min_rows)
+        parameters = chosen.parameters | {"limit": self._ann_min_rows}
+        return bool(_fetch_one(connection.execute(query, parameters))[0] >= self._ann_min_rows)
 
     def _nearest_to(
         self,
         connection: "Connection[Any]",
         vector: Floats,
         k: int,
-        langs: list[str] | None,
+        chosen: Conditions,
         columns: list[str],
         *,
         use_graph: bool,
@@ -282,26 +359,25 @@ class PostgresStore(Store):
         order, depth = "(vector <#> %(query)s::vector) + 0", k  # the sum keeps PostgreSQL from using the graph
         if use_graph:
             order = f"vector::halfvec({self.rank:d}) <#> %(query)s::halfvec({self.rank:d})"
-            depth = max(RERANKED_ROWS_PER_HIT * k, 0 if langs is None else MIN_RERANKED_ROWS)
+            depth = max(RERANKED_ROWS_PER_HIT * k, MIN_RERANKED_ROWS if chosen.clause else 0)
             settings = {
                 "hnsw.ef_search": min(MAX_EF_SEARCH, max(MIN_EF_SEARCH, depth)),
-                "hnsw.iterative_scan": "relaxed_order",  # until there are enough rows in these languages
+                "hnsw.iterative_scan": "relaxed_order",  # until there are enough rows that meet the conditions
                 "hnsw.max_scan_tuples": 2**31 - 1,
                 "hnsw.scan_mem_multiplier": 16,
             }
             for name, value in settings.items():
                 connection.execute("SELECT set_config(%s, %s, true)", [name, str(value)])
-        where = "" if langs is None else "WHERE lang = ANY(%(langs)s)"
         inner = f"""(
             SELECT * FROM (
-                SELECT id, -(vector <#> %(query)s::vector) AS cosine FROM {{documents}} {where}
+                SELECT id, -(vector <#> %(query)s::vector) AS cosine FROM {{documents}} {chosen.clause}
                 ORDER BY {order} LIMIT %(depth)s
             ) AS candidates ORDER BY cosine DESC LIMIT %(k)s
         ) AS best"""
         query = self._select([*columns, "cosine"], "", f"{inner} JOIN {{documents}} USING (id)")
         with connection.cursor(binary=True) as cursor:
-            parameters = {"query": json.dumps(vector.tolist()), "langs": langs, "depth": depth, "k": k}
-            rows = cursor.execute(query, parameters).fetchall()
+            parameters = {"query": json.dumps(vector.tolist()), "depth": depth, "k": k}
+            rows = cursor.execute(query, parameters | chosen.parameters).fetchall()
         cosines = np.array([row[-1] for row in rows], np.float32)
         return take_best(self._table([row[:-1] for row in rows], columns), cosines, k)
 
@@ -340,6 +416,10 @@ def _fetch_one(cursor: "Cursor[Any]") -> tuple[Any, ...]:
     row: tuple[Any, ...] | None = cursor.fetchone()
     assert row is not None
     return row
+
+
+def _to_values(column: pa.ChunkedArray) -> Sequence[Any]:
+    return _to_binary(column) if pa.types.is_fixed_size_list(column.type) else column.to_pylist()
 
 
 def _to_binary(column: pa.ChunkedArray) -> list[bytes]:

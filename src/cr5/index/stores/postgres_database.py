@@ -28,6 +28,9 @@ MIN_PGVECTOR = (0, 8)
 CONNECTION_OPTIONS = {  # unless the address sets them: a server that has disappeared is noticed
     "connect_timeout": 10, "keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6,
 }  # fmt: skip
+RELATED_NAMES = (
+    "hubness", "langs", "graph", "incoming", "words", "word_langs", "postings", "posting_keys", "fields", "terms"
+)  # fmt: skip
 _TABLE_NAME = re.compile(r"(?!.*__)[a-z][a-z0-9_]{0,39}")  # related tables and indexes are called NAME__something
 
 
@@ -74,7 +77,7 @@ class Database:
 
     def sql(self, statement: str, **parts: Any) -> "Composed":
         """A statement with the names of tables and indexes filled in: {documents}, {hubness}, {graph}, ..."""
-        names = {key: self._sql.Identifier(f"{self.table}__{key}") for key in ("hubness", "langs", "graph", "incoming")}
+        names = {key: self._sql.Identifier(f"{self.table}__{key}") for key in RELATED_NAMES}
         names["documents"] = self._sql.Identifier(self.table)
         composed: Composed = self._sql.SQL(statement).format(**names, **parts)
         return composed

@@ -1,8 +1,9 @@
 // The entry point of the search page: which event leads to what.
 //
 // data        state (the URL), api (the server), search (the current result), explanations
-// views       search-field, options, results, notices, map, document-view, tooltip; theme, before everything else
-// helpers     elements, languages, highlights, tokeniser, format, events, navigation (clicks and keys), pointer
+// views       search-field, options, results, versions (of a hit), facets, notices, map, document-view, tooltip; theme,
+//             before everything else
+// helpers     elements, languages, highlights, passages, tokeniser, format, events, navigation (clicks and keys), pointer
 //
 // Whatever the server sends is shown as text, never as markup.
 
@@ -16,11 +17,13 @@ import { assignMarkers, languageMarker, languageName } from "./languages.js";
 import { showMap } from "./map.js";
 import "./navigation.js";
 import { cancelRetry, showError, showNothingFound } from "./notices.js";
+import { showFacets } from "./facets.js";
 import { showFilters, showQueryLanguage } from "./options.js";
 import { highlightHit, showHits, showLoading } from "./results.js";
 import { invalidate, isCurrent, result, search } from "./search.js";
 import { field, highlightQuery, showField } from "./search-field.js";
 import { INITIAL_STATE, hasNoQuery, queryOf, state, urlOf } from "./state.js";
+import { resetVersions } from "./versions.js";
 
 let [starting, introduced] = [false, false];
 
@@ -29,10 +32,12 @@ on("state", show);
 on("search", () => {
   cancelRetry();
   resetExplanations();
+  resetVersions();
 });
 on("loading", showLoading);
 on("result", () => {
   showHits();
+  showFacets();
   showOpenHit();
   showQueryLanguage();
   highlightQuery();

@@ -4,12 +4,14 @@ import { ApiError, TIMEOUT, fetchJson } from "./api.js";
 import { byId, make, makeButton, makeSkeleton, makeSvg, webUrl, wideScreen } from "./elements.js";
 import { explain, explanationOf } from "./explanations.js";
 import { titleOf } from "./format.js";
-import { diversified, highlighted, wordPair } from "./highlights.js";
+import { diversified, highlighted, withWords, wordPair } from "./highlights.js";
 import { languageLabel, languageName } from "./languages.js";
-import { hitElement } from "./results.js";
+import { fillParagraph, matchedPassage, paragraphsOf, scrollToPassage } from "./passages.js";
+import { hitElement, switchVersion } from "./results.js";
 import { loading, result } from "./search.js";
 import { field } from "./search-field.js";
 import { hasNoQuery, navigate, queryOf, searchKey, similarState, state, urlOf } from "./state.js";
+import { hitOf, versionSwitch } from "./versions.js";
 
 const LONG_TITLE = 80; // characters from which a title is set in a smaller size
 
@@ -42,9 +44,8 @@ function focusPanel() {
 
 /** Emphasise the hit whose document is open. */
 export function showOpenHit() {
-  for (const element of byId("hits").children) {
-    element.classList.toggle("open", state.doc !== "" && element.dataset.id === state.doc);
-  }
+  const open = state.doc === "" ? null : hitElement(state.doc);
+  for (const element of byId("hits").children) element.classList.toggle("open", element === open);
 }
 
 export async function showDocument() {
@@ -80,7 +81,6 @@ export async function showDocument() {
   try {
     const found = await fetchJson(`documents/${encodeURIComponent(id)}`);
     if (shownKey !== key) return;
-    header.firstChild.replaceWith(languageLabel(found.lang));
     const showExplanation = fillPanel(found, header);
     focusPanel();
     if (!hasNoQuery()) showExplanation(await loadExplanation(found.id, key));
@@ -104,16 +104,31 @@ function disablePage(disabled) {
   for (const element of covered) element.inert = disabled;
 }
 
+/** Name the language of a document, and offer its other versions if a search found it. */
+function showLanguages(found, header) {
+  const hit = hitOf(found.id);
+  const choose = (id) => {
+    openDocument(id);
+    switchVersion(hit, id);
+  };
+  header.firstChild.replaceWith(hit ? versionSwitch(hit, found, choose) : languageLabel(found.lang));
+}
+
 /** Show a document; returns a function that highlights its words when the explanation is there. */
 function fillPanel(found, header) {
+  showLanguages(found, header);
   const url = webUrl(found.url);
   const size = titleOf(found).length > LONG_TITLE ? "long" : undefined;
   const titleAttributes = { id: "document-title", class: size, tabindex: -1, dir: "auto", lang: found.lang };
   const title = make("h2", titleAttributes, titleOf(found));
   const query = queryOf(state.q);
   const comparison = make("div", {}, query ? queryText(query, result?.lang, "Your query") : null);
-  const lines = found.text.split(/\n+/).filter((line) => line.trim());
-  const paragraphs = lines.map((line) => make("p", { dir: "auto" }, line));
+  const paragraphs = paragraphsOf(found.text).map((part) => ({ ...part, element: make("p", { dir: "auto" }) }));
+  const showText = (weights, explanation) => {
+    const passage = matchedPassage(found, explanation);
+    for (const paragraph of paragraphs) fillParagraph(paragraph, weights, passage);
+    scrollToPassage(byId("document-panel"));
+  };
   const source = (href, text) =>
     make("p", { class: "source" }, make("a", { href, target: "_blank", rel: "noopener noreferrer" }, text));
   const similarLink = { class: "button-solid", href: urlOf(similarState(found.id)), "data-internal": "" };
@@ -122,16 +137,17 @@ function fillPanel(found, header) {
     title,
     url ? source(url.href, url.host) : "",
     comparison,
-    make("div", { class: "document-text", lang: found.lang }, ...paragraphs),
+    make("div", { class: "document-text", lang: found.lang }, ...paragraphs.map(({ element }) => element)),
     make("div", { class: "document-actions" }, make("a", similarLink, "More like this")),
   );
+  const wordsOf = (id) => (hitOf(id)?.id === id ? hitOf(id).words : []);
+  showText(withWords(null, wordsOf(found.id)));
   return (loaded) => {
     if (!loaded) return;
     const { explanation, other } = loaded;
-    title.replaceChildren(highlighted(titleOf(found), explanation.document));
-    paragraphs.forEach((paragraph, i) => {
-      paragraph.replaceChildren(highlighted(lines[i], explanation.document));
-    });
+    const weights = withWords(explanation.document, wordsOf(found.id));
+    showLanguages(found, header);
+    title.replaceChildren(highlighted(titleOf(found), weights));
     const text = other ? other.text : queryOf(state.q);
     const lang = other ? other.lang : result?.lang;
     const label = `${other ? `Compared with ${titleOf(other)}` : "Your query"}, in ${languageName(lang ?? "")}`;
@@ -142,6 +158,7 @@ function fillPanel(found, header) {
         ? make("div", { class: "explanation" }, make("span", { class: "label" }, "Matching words"), ...pairs)
         : "",
     );
+    showText(weights, explanation);
   };
 }
 

@@ -6,6 +6,7 @@ import { emit } from "./events.js";
 import { strongPairs, wordWeights } from "./highlights.js";
 import { loading, result } from "./search.js";
 import { queryOf, state } from "./state.js";
+import { shownId } from "./versions.js";
 
 const MAX_PARALLEL = 3; // requests at a time
 
@@ -31,7 +32,7 @@ export const visibilityObserver = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
     if (!isIntersecting) continue;
     visibilityObserver.unobserve(target);
-    if (!loading) queue.push(target.dataset.id); // otherwise the hit is about to be replaced
+    if (!loading) queue.push(target.dataset.shown); // otherwise the hit is about to be replaced
   }
   processQueue();
 });
@@ -47,16 +48,17 @@ function processQueue() {
   }
 }
 
-/** The explanation of a hit: its passage, the weights of the words on both sides, and pairs of words. */
+/** The explanation of a document: its passage, the weights of the words on both sides, and pairs of words. */
 export async function explain(id) {
   const { signal } = controller;
   const query = state.like ? { of: state.like } : { q: queryOf(state.q), lang: result?.lang };
   try {
     const response = await fetchJson(withParameters("explain", { ...query, id }), signal);
     if (signal.aborted) return null;
-    const { snippet, query_words, document_words, pairs } = response;
+    const { snippet, passage, query_words, document_words, pairs } = response;
     const explanation = {
       snippet,
+      passage,
       query: wordWeights(query_words, pairs, 0),
       document: wordWeights(document_words, pairs, 1),
       pairs: strongPairs(pairs),
@@ -79,7 +81,8 @@ export async function explain(id) {
 
 /** The weights of the query's words: for the active hit, or else the largest for any hit. */
 export function queryWeights() {
-  if (activeId !== null && explanations.has(activeId)) return explanations.get(activeId).query;
+  const active = explanations.get(activeId === null ? null : shownId(activeId));
+  if (active) return active.query;
   const weights = new Map();
   for (const { query } of explanations.values()) {
     for (const [word, weight] of query) if (weight.value > (weights.get(word)?.value ?? 0)) weights.set(word, weight);

@@ -28,6 +28,12 @@ export function wordWeights(words, pairs, side) {
   return weights;
 }
 
+/** The same with further words, which matched literally or as translations. */
+export function withWords(weights, words = []) {
+  const added = words.filter((word) => !weights?.has(word)).map((word) => [word, { value: 0, strength: 2 }]);
+  return new Map([...(weights ?? []), ...added]);
+}
+
 /** The text with its words marked by their weights. */
 export function highlighted(text, weights) {
   const fragment = new DocumentFragment();

@@ -14,6 +14,16 @@ export function languageName(lang) {
   }
 }
 
+/** The first of the wanted languages, such as en-GB, that is among the known ones, such as en; empty if none is. */
+export function preferredLanguage(wanted, known) {
+  const spelled = (lang) => lang.toLowerCase().replaceAll("_", "-");
+  for (const lang of wanted.map(spelled)) {
+    const found = known.find((other) => spelled(other) === lang) ?? known.find((other) => other === lang.split("-")[0]);
+    if (found) return found;
+  }
+  return "";
+}
+
 export const compareNames = (a, b) => (languageName(a) < languageName(b) ? -1 : 1);
 
 /** Assign markers to all languages; they depend only on which languages there are. */

@@ -2,17 +2,19 @@
 
 import { openDocument } from "./document-view.js";
 import { byId, make, makeSvg, wideScreen } from "./elements.js";
-import { titleOf } from "./format.js";
+import { formatPercent, titleOf } from "./format.js";
 import { languageMarker, languageName, markerStyle } from "./languages.js";
-import { result } from "./search.js";
+import { relevance, result } from "./search.js";
 import { navigate, state } from "./state.js";
 
 const [WIDTH, HEIGHT, MARGIN] = [420, 400, 44];
+const MAX_POINTS = 100; // more have no room
 
 const isMapWanted = () => (state.map === "" ? wideScreen.matches : state.map === "1");
 
 export function showMap() {
-  const hits = (result?.hits ?? []).filter((hit) => Number.isFinite(hit.x) && Number.isFinite(hit.y));
+  const best = (result?.hits ?? []).slice(0, MAX_POINTS);
+  const hits = best.filter((hit) => Number.isFinite(hit.x) && Number.isFinite(hit.y));
   byId("map-toggle").setAttribute("aria-pressed", String(isMapWanted()));
   // On a wide screen a document takes the place of the map.
   byId("map-toggle").hidden = hits.length === 0 || (state.doc !== "" && wideScreen.matches);
@@ -59,7 +61,7 @@ function hitPoint(hit, [x, y], radius, i) {
       class: `map-point${hit.id === state.doc ? " open" : ""}`, role: "button", tabindex: i ? -1 : 0,
       "data-id": hit.id, "data-hue": hue,
       "aria-label": `${titleOf(hit)}, ${languageName(hit.lang)}`,
-      "data-tip": `${titleOf(hit)}\n${languageName(hit.lang)}, ${Number(hit.score).toFixed(2)}`,
+      "data-tip": `${titleOf(hit)}\n${languageName(hit.lang)}, ${formatPercent(relevance(hit))}`,
     },
     makeSvg("circle", { class: "hit-area", cx: x, cy: y, r: radius * 1.7 }),
     marker,

@@ -10,7 +10,7 @@ import { hideTooltip } from "./tooltip.js";
 document.addEventListener("click", (event) => {
   const hit = event.target.closest(".hit");
   // Marks lie above the link.
-  if (hit && !event.target.closest("a") && event.pointerType !== "touch") openDocument(hit.dataset.id);
+  if (hit && !event.target.closest("a, button") && event.pointerType !== "touch") openDocument(hit.dataset.shown);
   const link = event.target.closest("a[data-internal], #home");
   if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();

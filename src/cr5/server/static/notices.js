@@ -2,12 +2,13 @@
 
 import { apiKey, documentCount, isReachable, storeApiKey } from "./api.js";
 import { byId, make, makeButton } from "./elements.js";
-import { formatList } from "./format.js";
+import { formatList, formatPercent } from "./format.js";
 import { languageName } from "./languages.js";
 import { isLanguageUnclear } from "./search.js";
 import { INITIAL_STATE, navigate, selectedLanguages, state } from "./state.js";
 
 const RECONNECT_INTERVAL = 3000; // milliseconds between checks whether the server is back
+const SHOWN_WORDS = 12; // of the query, where nothing was found
 
 let timer = 0; // of the next retry
 let pendingRetry = null; // the function that will be called
@@ -29,15 +30,34 @@ export function cancelRetry() {
 }
 
 export function showNothingFound(result) {
-  if (documentCount() === 0) showNotice("", "The index is empty.", "Add documents to it, then search again.");
-  else if (result.known === 0 && state.q) {
-    const where = isLanguageUnclear(result) ? "" : ` in ${languageName(result.lang)}`;
-    const advice = "Try other words, or choose the language of the query above.";
-    showNotice("", `The model knows none of these words${where}.`, advice);
+  if (documentCount() === 0) {
+    showNotice("", "The index is empty.", "Add documents to it, then search again.");
+    return;
+  }
+  const unclear = isLanguageUnclear(result);
+  let [title, advice] = ["Nothing found.", "Try other words, or more of them."];
+  if (result.known + result.by_subword === 0 && state.q) {
+    title = `The model knows none of these words${unclear ? "" : ` in ${languageName(result.lang)}`}.`;
+    advice = "Try other words, or choose the language of the query above.";
   } else if (state.in) {
-    const langs = formatList(selectedLanguages().map(languageName), "disjunction");
-    showNotice("", `Nothing found in ${langs}.`, "", makeButton("Search all languages", () => navigate({ in: "" })));
-  } else showNotice("", "Nothing found.", "Try other words, or more of them.");
+    title = `Nothing found in ${formatList(selectedLanguages().map(languageName), "disjunction")}.`;
+  }
+  showNotice(
+    "",
+    title,
+    [state.q ? understood(result) : "", advice].filter(Boolean).join(" "),
+    state.in ? makeButton("Search all languages", () => navigate({ in: "" })) : null,
+    state.where ? makeButton("Remove the filters", () => navigate({ where: "" })) : null,
+    state.mode ? makeButton("Search by words and meaning together", () => navigate({ mode: "", measure: "" })) : null,
+  );
+}
+
+/** How the server has read the query: its language, unless that is unclear, and its words. */
+export function understood(result) {
+  const { lang, guessed, confidence, tokens = [] } = result;
+  const sure = guessed ? ` (${formatPercent(confidence)} sure)` : "";
+  const words = (tokens.length > SHOWN_WORDS ? [...tokens.slice(0, SHOWN_WORDS), "…"] : tokens).join(", ");
+  return isLanguageUnclear(result) ? `Words: ${words}.` : `The query was read as ${languageName(lang)}${sure}: ${words}.`;
 }
 
 export function showError(error, retry) {
@@ -79,7 +99,8 @@ export function showError(error, retry) {
   }
   let title = error.status < 500 ? "The search is not valid." : "Something went wrong on the server.";
   if (error.status === 0) title = "No connection.";
-  const resettable = error.status >= 400 && error.status < 500 && (state.lang || state.in || state.like);
+  const changed = state.lang || state.in || state.like || state.prefer || state.where;
+  const resettable = error.status >= 400 && error.status < 500 && changed;
   const resetState = { ...INITIAL_STATE, q: state.q, map: state.map };
   const reset = resettable ? makeButton("Reset", () => navigate(resetState)) : null;
   showNotice("error", title, error.message.replace(/[^.!?…]$/, "$&."), retryButton, reset);

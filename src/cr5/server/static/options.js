@@ -1,11 +1,11 @@
-// The options of a search: language of the query, languages to search in, ranking.
+// The options of a search: language of the query, languages to search in, preferred language, ranking, grouping.
 
 import { info } from "./api.js";
 import { byId, make } from "./elements.js";
 import { formatCount, formatPercent } from "./format.js";
 import { compareNames, languageMarker, languageName } from "./languages.js";
-import { isLanguageUnclear, result } from "./search.js";
-import { HIT_COUNTS, MEASURES, navigate, queryOf, selectedLanguages, state } from "./state.js";
+import { isLanguageUnclear, preferred, result } from "./search.js";
+import { HIT_COUNTS, MEASURES, MODES, navigate, queryOf, selectedLanguages, state } from "./state.js";
 
 const SHOWN_FILTERS = 9;
 let showAll = false;
@@ -32,15 +32,30 @@ export function showFilters() {
     const label = `${counts.length - shown.length} more`;
     buttons.push(make("button", { type: "button", "data-show-all": "", "aria-expanded": "false" }, label));
   }
-  const allButton = button("", selected.size === 0, "All languages");
+  const allButton = button("", selected.size === 0, "All");
+  allButton.setAttribute("aria-label", "All languages");
   byId("filters").replaceChildren(...(counts.length > 1 ? [allButton, ...buttons] : []));
   if (focused !== undefined) {
     [...byId("filters").children].find((element) => element.dataset.filter === focused)?.focus();
   }
   const measures = info.measures.map((measure) => [measure, MEASURES[measure] ?? measure]);
   fillSelect(byId("measure"), measures, state.measure || info.measures[0]);
-  byId("ranking").hidden = info.measures.length < 2;
+  const byVectors = Boolean(state.like) || state.mode === "dense";
+  byId("ranking").hidden = info.measures.length < 2 || !byVectors;
+  byId("search-mode").hidden = Boolean(state.like);
+  fillSelect(byId("mode"), Object.entries(MODES), state.mode || "hybrid");
+  byId("group").hidden = Boolean(state.like) || counts.length < 2;
+  byId("group").setAttribute("aria-pressed", String(state.group === ""));
+  showPreference(counts.map(([lang]) => lang));
   showQueryLanguage();
+}
+
+/** Offer the languages to read in; that of the browser, or none, until one is chosen. */
+function showPreference(langs) {
+  const known = [...new Set([...langs, preferred()])].filter(Boolean).sort(compareNames);
+  const choices = known.map((lang) => [lang, `${languageName(lang)} first`]);
+  byId("preference").hidden = Boolean(state.like) || langs.length < 2;
+  fillSelect(byId("prefer"), [["any", "Any language first"], ...choices], preferred() || "any");
 }
 
 export function showQueryLanguage() {
@@ -83,6 +98,12 @@ byId("filters").addEventListener("click", (event) => {
   navigate({ in: all ? "" : [...selected].sort().join(","), k: HIT_COUNTS[0] });
 });
 byId("lang").addEventListener("change", () => navigate({ lang: byId("lang").value }));
+byId("prefer").addEventListener("change", () => navigate({ prefer: byId("prefer").value, k: HIT_COUNTS[0] }));
+byId("mode").addEventListener("change", () => {
+  const mode = byId("mode").value;
+  navigate({ mode: mode === "hybrid" ? "" : mode, measure: "", k: HIT_COUNTS[0] });
+});
+byId("group").addEventListener("click", () => navigate({ group: state.group ? "" : "none", k: HIT_COUNTS[0] }));
 byId("measure").addEventListener("change", () => {
   const measure = byId("measure").value;
   navigate({ measure: measure === info.measures[0] ? "" : measure });

@@ -1,11 +1,13 @@
 // The search: one at a time, and only the response to the newest is used.
 
-import { ApiError, fetchJson, withParameters } from "./api.js";
+import { ApiError, fetchJson, info, withParameters } from "./api.js";
 import { emit } from "./events.js";
 import { pointerReleased } from "./pointer.js";
-import { hasNoQuery, queryOf, searchKey, state } from "./state.js";
+import { preferredLanguage } from "./languages.js";
+import { MAX_PAGE, hasNoQuery, queryOf, searchKey, state } from "./state.js";
 
 const PROGRESS_DELAY = 140; // milliseconds; faster responses need no progress bar
+const MIN_RELEVANCE = 0.3; // hits below are hardly related
 
 export let result = null; // the response that is shown
 export let loading = false; // whether another is on its way
@@ -26,6 +28,38 @@ export function invalidate() {
 /** Whether the language of the query is unclear: no word of it is known, and the identifier is not confident. */
 export const isLanguageUnclear = ({ known, guessed, confidence }) => known === 0 && guessed && confidence < 0.5;
 
+/** Whether a hit is hardly related to the query; scores of vectors alone do not say so. */
+export const isWeak = (hit) => result.mode !== "dense" && hit.score < MIN_RELEVANCE;
+
+/** The score of a hit as a share of 1; scores of vectors alone, in relation to the best if that is larger. */
+export function relevance(hit) {
+  const whole = result.mode === "dense" ? Math.max(1, ...result.hits.map((other) => other.score)) : 1;
+  return Math.min(1, Math.max(0, hit.score / whole)) || 0;
+}
+
+/** The language of which a version is shown first: the chosen one, or else the first of the browser's. */
+export function preferred() {
+  if (state.prefer === "any") return "";
+  return state.prefer || preferredLanguage(navigator.languages ?? [], info.languages);
+}
+
+/** The response for a state, with the hits of all pages that it takes. */
+async function fetchHits({ like, q, lang, in: langs, k: wanted, mode, measure, group, where }, signal) {
+  if (like) return fetchJson(withParameters("similar", { id: like, in: langs, k: wanted, measure }), signal);
+  const options = { mode, measure, group: group === "none" ? "" : "concept", prefer: preferred(), where };
+  let response = null;
+  for (let offset = 0; offset < wanted; offset += MAX_PAGE) {
+    const k = Math.min(MAX_PAGE, wanted - offset);
+    const parameters = { q: queryOf(q), lang, in: langs, ...options, offset: offset || "", k };
+    const page = await fetchJson(withParameters("search", parameters), signal);
+    const shown = new Set(response?.hits.map((hit) => hit.id)); // the index may have changed meanwhile
+    const added = page.hits.filter((hit) => !shown.has(hit.id));
+    response = response ? { ...response, hits: [...response.hits, ...added] } : page;
+    if (page.hits.length < k) break;
+  }
+  return response;
+}
+
 export async function search() {
   controller.abort();
   const mine = (controller = new AbortController());
@@ -43,11 +77,7 @@ export async function search() {
     if (loading && !mine.signal.aborted) emit("loading", true);
   }, PROGRESS_DELAY);
   try {
-    const options = { in: state.in, k: state.k, measure: state.measure };
-    const path = state.like
-      ? withParameters("similar", { id: state.like, ...options })
-      : withParameters("search", { q: queryOf(state.q), lang: state.lang, ...options });
-    const response = await fetchJson(path, mine.signal);
+    const response = await fetchHits(state, mine.signal);
     if (mine.signal.aborted) return;
     [result, loading] = [response, false];
     emit("result");

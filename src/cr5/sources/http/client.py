@@ -82,7 +82,7 @@ class FileVersion:
         return self.etag if self.etag.startswith('"') else self.modified
 
     def differs(self, other: "FileVersion") -> bool:
-        """Whether anything that is known of both is different."""
+        """Whether anything that is known about both differs."""
         return (
             (None not in (self.size, other.size) and self.size != other.size)
             or bool(self.etag and other.etag and self.etag != other.etag)

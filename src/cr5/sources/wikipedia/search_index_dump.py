@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from cr5.corpus.documents import Document
+from cr5.corpus.tables import RecordError, check_unicode
 from cr5.errors import CorpusError, quoted
 from cr5.sources.files import ErrorHandler, corpus_errors, lines, open_source, raise_error
 from cr5.sources.wikipedia import wikitext
@@ -35,10 +36,6 @@ _PAGE_ID = re.compile(r"[0-9]{1,18}")
 class _Line(NamedTuple):
     number: int
     text: str
-
-
-class _RecordError(Exception):
-    """A damaged record: the reason, and the message without the place."""
 
 
 class _LinesUntilError:
@@ -145,10 +142,9 @@ def _fields(action: _Line, source: _Line, path: str, handle_error: ErrorHandler)
         fields = _parsed(source.text)
         texts = {name: _string(fields, name) for name in ("title", "text")}
         if not texts["title"]:
-            raise _RecordError("missing title", "the page has no title; download it again")
-    except _RecordError as error:
-        reason, message = error.args
-        handle_error(reason, f"{path}:{line.number}: {message}")
+            raise RecordError("missing title", "the page has no title; download it again")
+    except RecordError as error:
+        handle_error(error.reason, f"{path}:{line.number}: {error}")
         return None
     return fields | texts | {"_id": page_id}
 
@@ -181,7 +177,7 @@ def _page_id(action: str) -> int:
     parameters = next(iter(_parsed(action).values()))
     page_id = parameters.get("_id") if isinstance(parameters, dict) else None
     if not _PAGE_ID.fullmatch(str(page_id)):
-        raise _RecordError("no page id", f"{_shown(page_id)} is not a page id; download it again")
+        raise RecordError("no page id", f"{_shown(page_id)} is not a page id; download it again")
     return int(str(page_id))
 
 
@@ -191,12 +187,12 @@ def _parsed(line: str) -> dict[str, Any]:
         value = json.loads(line)
     except json.JSONDecodeError as error:
         message = f"broken JSON, {error.msg.lower().removesuffix(' at')} at column {error.colno}; download it again"
-        raise _RecordError("broken JSON", message) from None
+        raise RecordError("broken JSON", message) from None
     except (ValueError, RecursionError):
         message = "broken JSON, nested too deeply or a number too long; download it again"
-        raise _RecordError("broken JSON", message) from None
+        raise RecordError("broken JSON", message) from None
     if not isinstance(value, dict):
-        raise _RecordError("broken JSON", f"{_shown(value)} is not a JSON object; download it again")
+        raise RecordError("broken JSON", f"{_shown(value)} is not a JSON object; download it again")
     return value
 
 
@@ -206,13 +202,8 @@ def _string(fields: dict[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise _RecordError("wrong type", f"the {name} is not a string but {_shown(value)}; download it again")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        code = f"\\u{ord(value[error.start]):04x}"
-        raise _RecordError("lone surrogate", f"the {name} contains half a character, {code}; remove it") from None
-    return value
+        raise RecordError("wrong type", f"the {name} is not a string but {_shown(value)}; download it again")
+    return check_unicode(value, f"the {name}")
 
 
 def _is_disambiguation(templates: object) -> bool:

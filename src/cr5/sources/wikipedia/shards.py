@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,7 +103,7 @@ def extract(task: ExtractionTask) -> ExtractionResult:
     record = result.record
     for record, document in _limited_articles(task, result):
         foreign = identification.find_foreign_language(document.text, task.wiki.lang)
-        rows.append((*astuple(document), foreign.lang if foreign else ""))
+        rows.append((*(getattr(document, name) for name in SCHEMA.names), foreign.lang if foreign else ""))
         text_bytes += len(document.text.encode())
         if text_bytes >= SHARD_TEXT_BYTES:
             write_shard(record)

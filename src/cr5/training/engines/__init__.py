@@ -1,9 +1,9 @@
 """Engines: where the arrays of a fit are, and where they are multiplied.
 
-An engine holds the documents of every language as a sparse matrix X, documents x words, and what its subwords,
-such as character n-grams, are to its words as a sparse matrix M, words x subwords; and four partitions of named
-dense arrays: *words* and *subwords* (a row for every one of a language), *documents* (a row for every document of
-a language, or of a shard of one) and *concepts*. It can add a language's documents, map a plain function over the
+An engine holds the documents in every language as a sparse matrix X, documents x words, and what its subwords,
+such as character n-grams, are to its words as a sparse matrix M, words x subwords; and three partitions of named
+dense arrays: *words* (a row for every word of a language), *documents* (a row for every document of a language, or of
+a shard of one) and *concepts*. It can add a language's documents, map a plain function over the
 rows of a partition, NumPy in, NumPy out, and compute the products that lead from one partition to another. Nothing
 outside this package names a device, a worker or a future.
 
@@ -71,11 +71,6 @@ class Engine(Protocol):
         ...
 
     @property
-    def subwords(self) -> Partition:
-        """A block for every language, without rows if it has no subwords."""
-        ...
-
-    @property
     def documents(self) -> Partition:
         """A block for every shard."""
         ...
@@ -120,17 +115,22 @@ class Engine(Protocol):
         ...
 
     def fetch_documents(self, selected: Mask) -> tuple[dict[str, Sparse], dict[str, Ints]]:
-        """The documents of the selected concepts, in this process: rows and concept numbers by language."""
+        """The documents of the selected concepts, in this process: rows and concept numbers by language.
+
+        They are in the order in which they were added.
+        """
         ...
 
-    # Where no language has subwords, the products leave that partition alone.
+    def fold(self, source: str, target: str) -> None:
+        """words[target] = (I + M M') words[source], a copy for a language without subwords."""
+        ...
 
-    def multiply(self, name: str) -> None:
-        """documents[name] = X (words[name] + M subwords[name])."""
+    def multiply(self, source: str, target: str) -> None:
+        """documents[target] = X words[source]."""
         ...
 
     def multiply_transposed(self, source: str, target: str) -> None:
-        """words[target] = X' documents[source], subwords[target] = M' words[target]; documents[source] is deleted."""
+        """words[target] = X' documents[source]; documents[source] is deleted."""
         ...
 
     def concept_sums(self, name: str) -> None:
@@ -145,8 +145,12 @@ class Engine(Protocol):
         """words[target] = the sum of every column of X, or of its squares, words x 1, in double precision."""
         ...
 
-    def subword_sums(self, source: str, target: str, power: int) -> None:
-        """subwords[target] = M' words[source], the elements of M to a power; words x 1, in double precision."""
+    def inverse_spread(self, source: str, target: str, ridge: float) -> None:
+        """words[target] = the sums of w / (d + ridge) and of w over every word's features, in double precision.
+
+        These are the word itself, with w = 1 and d = words[source], words x 1, and its subwords, with w = the square
+        of its element of M, and d = the sum of w words[source] over the words that have it.
+        """
         ...
 
 

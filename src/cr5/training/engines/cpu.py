@@ -30,16 +30,37 @@ def add_column_sums(
     X: Sparse,
     power: int,
     release: Callable[..., None] = lambda *arrays: None,
-    weights: Array | None = None,
 ) -> None:
-    """total += the sum of every column of X, or of its squares, in double precision; ``weights`` are those of rows."""
+    """total += the sum of every column of X, or of its squares, in double precision."""
     for begin in range(0, X.nnz, NONZEROS_AT_ONCE):
         end = min(begin + NONZEROS_AT_ONCE, X.nnz)
         values = X.data[begin:end].astype(np.float64) ** power
-        if weights is not None:
-            values *= weights[np.searchsorted(X.indptr, np.arange(begin, end), side="right") - 1]
         total += np.bincount(X.indices[begin:end], values, minlength=len(total))
         release(X.data, X.indices)
+
+
+def inverse_spread(
+    spread: Array, M: Sparse | None, ridge: float, release: Callable[..., None] = lambda *arrays: None
+) -> Array:
+    """The two columns of ``Engine.inverse_spread`` for one language, whose words have a ``spread``, words x 1."""
+    inverse, weight = 1 / (spread[:, 0] + ridge), np.ones(len(spread))
+    if M is not None:
+        of_subwords = np.zeros(M.shape[1])
+        for rows, columns, squares in _squares(M, release):
+            of_subwords += np.bincount(columns, squares * spread[rows, 0], minlength=len(of_subwords))
+        for rows, columns, squares in _squares(M, release):
+            inverse += np.bincount(rows, squares / (of_subwords[columns] + ridge), minlength=len(inverse))
+            weight += np.bincount(rows, squares, minlength=len(weight))
+    return np.stack([inverse, weight], axis=1)
+
+
+def _squares(M: Sparse, release: Callable[..., None]) -> Iterator[tuple[Ints, Ints, Array]]:
+    """Rows, columns and squares of the nonzeros, some at a time."""
+    for begin in range(0, M.nnz, NONZEROS_AT_ONCE):
+        end = min(begin + NONZEROS_AT_ONCE, M.nnz)
+        rows = np.searchsorted(M.indptr, np.arange(begin, end), side="right") - 1
+        yield rows, M.indices[begin:end], M.data[begin:end].astype(np.float64) ** 2
+        release(M.data, M.indices)
 
 
 def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
@@ -101,7 +122,7 @@ class CpuEngine(LocalEngine):
 
     def put(self, lang: str, X: Sparse, concepts: Ints, subwords: Sparse | None = None) -> None:
         M = None if subwords is None or not subwords.shape[1] else _Products(subwords, self.scratch, self.threads)
-        self._add_language(lang, X.shape[1], M.X.shape[1] if M else 0, M)
+        self._add_language(lang, X.shape[1], M)
         self._add(self._block(len(self.langs) - 1, X, concepts))
 
     def _block(self, language: int, X: Sparse, concepts: Ints) -> "_Block":
@@ -141,30 +162,24 @@ class CpuEngine(LocalEngine):
         parts = list(zip(self.langs, self.blocks, rows, strict=True))
         return {lang: b.X[r] for lang, b, r in parts}, {lang: b.concepts[r] for lang, b, r in parts}
 
-    def multiply(self, name: str) -> None:
-        for block, named in zip(self.blocks, self.documents.arrays, strict=True):
-            named[name] = self._multiply(block.rows, self._folded(block.language, name))
+    def fold(self, source: str, target: str) -> None:
+        for M, named in zip(self.subword_matrices, self.words.arrays, strict=True):
+            V: Array = named[source]
+            folded = self._multiply(M.rows, self._multiply(M.columns, V)) if M else self.scratch.empty(V.shape, V.dtype)
+            for begin in range(0, len(V), self._rows(len(V))):
+                rows = slice(begin, begin + self._rows(len(V)))
+                folded[rows] = folded[rows] + V[rows] if M else V[rows]
+                self.scratch.release(V, folded)
+            named[target] = folded
 
-    def _folded(self, language: int, name: str) -> Array:
-        """V_w + M V_g, or V_w itself without subwords."""
-        V: Array = self.words.arrays[language][name]
-        M = self.subword_matrices[language]
-        if M is None:
-            return V
-        folded = self._multiply(M.rows, self.subwords.arrays[language][name])
-        for begin in range(0, len(V), self._rows(len(V))):
-            rows = slice(begin, begin + self._rows(len(V)))
-            folded[rows] += V[rows]
-            self.scratch.release(V, folded)
-        return folded
+    def multiply(self, source: str, target: str) -> None:
+        for block, V, named in zip(self.blocks, self.words.arrays, self.documents.arrays, strict=True):
+            named[target] = self._multiply(block.rows, V[source])
 
     def multiply_transposed(self, source: str, target: str) -> None:
         for block, U, named in zip(self.blocks, self.documents.arrays, self.words.arrays, strict=True):
             named[target] = self._multiply(block.columns, U[source])
             del U[source]
-        if self._has_subwords:
-            for M, W, named in zip(self.subword_matrices, self.words.arrays, self.subwords.arrays, strict=True):
-                named[target] = self._multiply(M.columns, W[target]) if M else W[target][:0].copy()
 
     def concept_sums(self, name: str) -> None:
         from cr5.training.engines.kernels import Tuning, add_rows
@@ -196,13 +211,9 @@ class CpuEngine(LocalEngine):
             add_column_sums(total, block.X, power, self.scratch.release)
             named[target] = total[:, None]
 
-    def subword_sums(self, source: str, target: str, power: int) -> None:
-        for M, V, named in zip(self.subword_matrices, self.words.arrays, self.subwords.arrays, strict=True):
-            total = np.zeros(M.X.shape[1] if M else 0)
-            if M:
-                add_column_sums(total, M.X, power, self.scratch.release, weights=V[source][:, 0])
-                self.scratch.release(V[source])
-            named[target] = total[:, None]
+    def inverse_spread(self, source: str, target: str, ridge: float) -> None:
+        for M, named in zip(self.subword_matrices, self.words.arrays, strict=True):
+            named[target] = inverse_spread(named[source], M.X if M else None, ridge, self.scratch.release)
 
     def _rows(self, count: int) -> int:
         """The number of rows between two releases of scratch arrays."""

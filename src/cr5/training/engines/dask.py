@@ -11,7 +11,6 @@ import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,9 +64,7 @@ class DaskEngine:
         self.occurring: list[Future] = []  # for every range, which of its concepts occur in every shard
         self.subword_matrices: list[Sparse | None] = []  # M of every language, until the workers have them
         self.subword_futures: list[Future] = []  # of every language if one has subwords, beside its words
-        self.words, self.subwords, self.documents, self.concepts = (
-            DaskPartition(self.workers, self._load_shards) for _ in range(4)
-        )
+        self.words, self.documents, self.concepts = (DaskPartition(self.workers, self._load_shards) for _ in range(3))
 
     def __enter__(self) -> "DaskEngine":
         return self
@@ -145,8 +142,7 @@ class DaskEngine:
             shards = [shard for shard in self.shards if shard.info.language == language]
             documents = np.bincount([shard.slot for shard in shards], [shard.info.documents for shard in shards])
             self.words.add(shards[0].info.words, int(documents.argmax()))
-            self.subwords.add(shards[0].info.subwords, int(documents.argmax()))
-        if any(self.subwords.sizes):
+        if any(shard.info.subwords for shard in self.shards):
             for M, words, slot in zip(self.subword_matrices, self.words.sizes, self.words.slots, strict=True):
                 self.subword_futures.append(self.workers.submit_large(dask_tasks.subword_data, M, words, slot=slot))
         self.subword_matrices = []
@@ -217,59 +213,53 @@ class DaskEngine:
 
     # Products between the partitions.
 
-    def multiply(self, name: str) -> None:
+    def fold(self, source: str, target: str) -> None:
+        V = self._start_product(source)
+        if self.subword_futures:
+            V = self.workers.submit_all(
+                dask_tasks.fold, list(zip(self.words.slots, self.subword_futures, V, strict=True))
+            )
+        self.words.put(target, V, self.words.types[source])
+
+    def multiply(self, source: str, target: str) -> None:
+        V = self._start_product(source)
+        tasks = [(shard.slot, shard.future, V[shard.info.language]) for shard in self.shards]
+        self.documents.put(target, self.workers.submit_all(dask_tasks.multiply, tasks), self.words.types[source])
+
+    def _start_product(self, name: str) -> list[Future]:
+        """words[name]; if it was multiplied before, its image is being replaced, and it is copied first.
+
+        Everything that follows depends on these arrays alone: what is lost with a worker is then computed again from
+        the copy on a second worker, not from the beginning.
+        """
         self._load_shards()
         self.workers.refresh()
-        if name in self.documents.arrays:
-            self._replicate(name)
-        V = self._folded(name)
-        tasks = [(shard.slot, shard.future, V[shard.info.language]) for shard in self.shards]
-        self.documents.put(name, self.workers.submit_all(dask_tasks.multiply, tasks), self.words.types[name])
-
-    def _folded(self, name: str) -> list[Future]:
-        """V_w + M V_g of every language, where its words are; V_w itself if no language has subwords."""
-        V = self.words.arrays[name]
-        if not self.subword_futures:
-            return V
-        tasks = zip(self.words.slots, self.subword_futures, V, self.subwords.arrays[name], strict=True)
-        return self.workers.submit_all(dask_tasks.fold, list(tasks))
-
-    def _replicate(self, name: str) -> None:
-        """Copy words[name] and subwords[name] to a second worker.
-
-        When a product replaces an array, everything that follows depends on these alone: what is lost with
-        a worker is then computed again from the copy, not from the beginning.
-        """
-        slots = len(self.workers.slots)
-        if slots < 2:
-            return
-        self.workers.replicas = []
-        for partition in (self.words, self.subwords) if self.subword_futures else (self.words,):
-            others = [(slot + 1) % slots for slot in partition.slots]
-            copies = self.workers.submit_all(identity, list(zip(others, partition.arrays[name], strict=True)))
-            both = list(zip(partition.slots, copies, strict=True))
-            partition.arrays[name] = self.workers.submit_all(identity, both)
-            self.workers.replicas += [(V, self.workers.slots[slot]) for V, slot in zip(copies, others, strict=True)]
+        V, slots = self.words.arrays[name], len(self.workers.slots)
+        if name in self.documents.arrays and slots > 1:
+            others = [(slot + 1) % slots for slot in self.words.slots]
+            copies = self.workers.submit_all(identity, list(zip(others, V, strict=True)))
+            both = list(zip(self.words.slots, copies, strict=True))
+            V = self.words.arrays[name] = self.workers.submit_all(identity, both)
+            self.workers.replicas = [(U, self.workers.slots[slot]) for U, slot in zip(copies, others, strict=True)]
+        return V
 
     def multiply_transposed(self, source: str, target: str) -> None:
         self._load_shards()
         arrays, array_type = self.documents.pop(source)
         self._add_to_words(target, dask_tasks.multiply_transposed, arrays, array_type)
-        self._sum_over_words(target, target, dask_tasks.multiply_subwords)
 
     def column_sums(self, target: str, power: int) -> None:
         self._load_shards()
         self._add_to_words(target, dask_tasks.column_sums, [power] * len(self.shards), (1, np.dtype(float)))
 
-    def subword_sums(self, source: str, target: str, power: int) -> None:
+    def inverse_spread(self, source: str, target: str, ridge: float) -> None:
         self._load_shards()
-        self._sum_over_words(source, target, partial(dask_tasks.subword_sums, power=power))
-
-    def _sum_over_words(self, source: str, target: str, function: Callable[..., Array]) -> None:
-        """subwords[target] = function(M, words[source]), where the words are."""
-        if self.subword_futures:
-            tasks = zip(self.words.slots, self.subword_futures, self.words.arrays[source], strict=True)
-            self.subwords.put(target, self.workers.submit_all(function, list(tasks)), self.words.types[source])
+        matrices = self.subword_futures or [None] * len(self.langs)
+        tasks = [
+            (slot, spread, M, ridge)
+            for slot, spread, M in zip(self.words.slots, self.words.arrays[source], matrices, strict=True)
+        ]
+        self.words.put(target, self.workers.submit_all(dask_tasks.inverse_spread_of_words, tasks), (2, np.dtype(float)))
 
     def _add_to_words(
         self, target: str, function: Callable[..., Array], arguments: list[Any], array_type: ArrayType

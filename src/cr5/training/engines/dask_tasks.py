@@ -11,7 +11,7 @@ import numpy as np
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.machine import available_memory
-from cr5.training.engines.cpu import PANEL_ROWS, add_column_sums
+from cr5.training.engines.cpu import PANEL_ROWS, add_column_sums, inverse_spread
 
 if TYPE_CHECKING:
     from cr5.training.engines.kernels import Matrix
@@ -143,25 +143,16 @@ def column_sums(documents: ShardData, power: int, before: Array | None) -> Array
     return total[:, None]
 
 
-def fold(subwords: SubwordData, V_words: Array, V_subwords: Array) -> Array:
-    """V_w + M V_g."""
-    if not len(V_subwords):
-        return V_words
-    product = _multiply_on_worker_threads(subwords.rows, V_subwords)
-    return np.add(product, V_words, out=product)
+def fold(subwords: SubwordData, V: Array) -> Array:
+    """V + M M'V."""
+    if not subwords.rows.X.shape[1]:
+        return V
+    product = _multiply_on_worker_threads(subwords.rows, _multiply_on_worker_threads(subwords.columns, V))
+    return np.add(product, V, out=product)
 
 
-def multiply_subwords(subwords: SubwordData, V: Array) -> Array:
-    """M'V."""
-    return _multiply_on_worker_threads(subwords.columns, V)
-
-
-def subword_sums(subwords: SubwordData, V: Array, power: int) -> Array:
-    """M'V, the elements of M to a power, for one column V."""
-    M = subwords.rows.X
-    total = np.zeros(M.shape[1])
-    add_column_sums(total, M, power, weights=V[:, 0])
-    return total[:, None]
+def inverse_spread_of_words(spread: Array, subwords: SubwordData | None, ridge: float) -> Array:
+    return inverse_spread(spread, subwords.rows.X if subwords else None, ridge)
 
 
 def sum_arrays(parts: list[Array]) -> Array:
@@ -205,13 +196,18 @@ def apply_function(
     each: list[Any],
     outcome: tuple[list[str], bool],
 ) -> Any:
-    """Call a function on a few rows at a time; returns the arrays that it assigns and the sum of its results."""
+    """Call a function on a few rows at a time; returns the arrays that it assigns and the sum of its results.
+
+    Arrays that were sent to this worker are copied where they have to be, for the bits not to depend on who sent what.
+    """
     (function, first, named), (written, returns) = call, outcome
+    first, each = tuple(map(_aligned, first)), list(map(_aligned, each))
+    named = {name: _aligned(value) for name, value in named.items()}
     fresh: dict[str, Array] = {}
     total = None
     for begin in range(0, max(size, 1), PANEL_ROWS):
         rows = slice(begin, begin + PANEL_ROWS)
-        seen = {name: array[rows] for name, array in given.items()}
+        seen = {name: _aligned(array[rows]) for name, array in given.items()}
         result = function(*first, seen, *each, **named)
         total = result if total is None else total + result
         for name in written:
@@ -220,6 +216,14 @@ def apply_function(
             fresh[name][rows] = seen[name]
     parts = [fresh[name] for name in written] + [total] * returns
     return parts[0] if len(parts) == 1 else parts
+
+
+def _aligned(value: Any) -> Any:
+    """The value, copied if it is an array at an address that is not a multiple of its item size.
+
+    In a message an array may begin at any byte. NumPy multiplies such an array in another way, with other last bits.
+    """
+    return np.require(value, requirements=["ALIGNED"]) if isinstance(value, np.ndarray) else value
 
 
 def memory_limit(dask_worker: Any) -> int:

@@ -163,6 +163,9 @@ class Workers:
             alive = sorted(_start(self.client.nthreads).result(max(self.timeout_seconds, 5)))
         except (OSError, TimeoutError, Cancelled, CancelledError) as error:
             raise self._scheduler_lost() from error
+        if self.local_cluster and len(alive) < len(self.local_cluster.worker_spec):
+            # Dask gives up a worker whose process takes longer than 15 s to start again; this starts another.
+            self.local_cluster.scale(len(self.local_cluster.worker_spec))
         if not alive:
             self.no_workers_since = self.no_workers_since or time.monotonic()
             if time.monotonic() - self.no_workers_since > self.timeout_seconds:

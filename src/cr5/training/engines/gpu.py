@@ -26,7 +26,7 @@ class GpuEngine(LocalEngine):
         """Add documents x words: SciPy's CSR, or anything with its arrays, on the host or on the GPU already."""
         with self.device.memory_errors():
             M = None if subwords is None or not subwords.shape[1] else Products(self.device, self._send(subwords))
-            self._add_language(lang, X.shape[1], M.X.shape[1] if M else 0, M)
+            self._add_language(lang, X.shape[1], M)
             numbers = self.device.cupy.asarray(concepts, dtype=np.int64)
             self._add(Block(self.device, len(self.langs) - 1, self._send(X), numbers))
 
@@ -81,30 +81,25 @@ class GpuEngine(LocalEngine):
             numbers[lang] = fetch(concepts)
         return blocks, numbers
 
-    def multiply(self, name: str) -> None:
+    def fold(self, source: str, target: str) -> None:
         with self.device.memory_errors():
-            for block, named in zip(self.blocks, self.documents.arrays, strict=True):
-                named.pop(name, None)
-                named[name] = block.X.multiply(self._folded(block.language, name))
+            for M, named in zip(self.subword_matrices, self.words.arrays, strict=True):
+                named.pop(target, None)
+                named[target] = self.device.cupy.array(named[source], order="C")
+                if M:
+                    M.X.add_product(M.transposed.multiply(named[source]), named[target])
 
-    def _folded(self, language: int, name: str) -> Any:
-        """V_w + M V_g, or V_w itself without subwords."""
-        V, M = self.words.arrays[language][name], self.subword_matrices[language]
-        if M is None:
-            return V
-        folded = self.device.cupy.array(V, order="C")
-        M.X.add_product(self.subwords.arrays[language][name], folded)
-        return folded
+    def multiply(self, source: str, target: str) -> None:
+        with self.device.memory_errors():
+            for block, V, named in zip(self.blocks, self.words.arrays, self.documents.arrays, strict=True):
+                named.pop(target, None)
+                named[target] = block.X.multiply(V[source])
 
     def multiply_transposed(self, source: str, target: str) -> None:
         with self.device.memory_errors():
             for block, U, named in zip(self.blocks, self.documents.arrays, self.words.arrays, strict=True):
                 named.pop(target, None)
                 named[target] = block.transposed.multiply(U.pop(source))
-            if self._has_subwords:
-                for M, W, named in zip(self.subword_matrices, self.words.arrays, self.subwords.arrays, strict=True):
-                    named.pop(target, None)
-                    named[target] = M.transposed.multiply(W[target]) if M else W[target][:0].copy()
 
     def concept_sums(self, name: str) -> None:
         with self.device.memory_errors():
@@ -128,10 +123,17 @@ class GpuEngine(LocalEngine):
                 ones = self.device.cupy.ones((block.X.shape[0], 1))
                 named[target] = block.transposed.multiply(ones, power)
 
-    def subword_sums(self, source: str, target: str, power: int) -> None:
+    def inverse_spread(self, source: str, target: str, ridge: float) -> None:
+        cupy = self.device.cupy
         with self.device.memory_errors():
-            for M, V, named in zip(self.subword_matrices, self.words.arrays, self.subwords.arrays, strict=True):
-                named[target] = M.transposed.multiply(V[source], power) if M else V[source][:0].copy()
+            for M, named in zip(self.subword_matrices, self.words.arrays, strict=True):
+                spread = named[source]
+                result = cupy.concatenate([1 / (spread + ridge), cupy.ones_like(spread)], axis=1)
+                if M:
+                    of_subwords = M.transposed.multiply(spread, 2)
+                    both = cupy.concatenate([1 / (of_subwords + ridge), cupy.ones_like(of_subwords)], axis=1)
+                    result += M.X.multiply(both, 2)
+                named[target] = result
 
 
 class GpuPartition(LocalPartition):

@@ -47,7 +47,7 @@ class LocalEngine:
         self.langs: list[str] = []
         self.blocks: list[Any] = []
         self.subword_matrices: list[Any | None] = []  # M of every language, None without one
-        self.words, self.subwords, self.documents, self.concepts = (make_partition() for _ in range(4))
+        self.words, self.documents, self.concepts = (make_partition() for _ in range(3))
 
     def count_words(
         self,
@@ -63,26 +63,21 @@ class LocalEngine:
         batches = in_batches(documents)
         return count_corpus(batches, tokeniser, threads=threads, scratch=self.scratch, progress=progress)
 
-    def _add_language(self, lang: str, words: int, subwords: int, matrix: Any | None) -> None:
+    def _add_language(self, lang: str, words: int, matrix: Any | None) -> None:
         """Add a language without documents; ``matrix`` is its M, in the engine's own form."""
         self.langs.append(lang)
         self.words.add(words)
-        self.subwords.add(subwords)
         self.subword_matrices.append(matrix)
 
     def _share_languages(self, other: "LocalEngine") -> None:
         """Have the languages of another engine, and all of its partitions but documents."""
         self.langs, self.subword_matrices = other.langs, other.subword_matrices
-        self.words, self.subwords, self.concepts = other.words, other.subwords, other.concepts
-
-    @property
-    def _has_subwords(self) -> bool:
-        return any(self.subwords.sizes)
+        self.words, self.concepts = other.words, other.concepts
 
     def _subword_info(self, block: Any) -> tuple[int, int]:
         """The columns and nonzeros of M of a block's language."""
         M = self.subword_matrices[block.language]
-        return self.subwords.sizes[block.language], M.nonzeros if M else 0
+        return (M.X.shape[1], M.nonzeros) if M else (0, 0)
 
     def _add_block(self, block: Any, documents: int, concepts: int) -> None:
         """Add a block of documents, whose concepts have numbers below ``concepts``."""

@@ -1,0 +1,382 @@
+"""Full text: an inverted index of the terms of documents, which finds those of a language with the largest BM25.
+
+The documents are in segments: files that never change, with the documents sorted by language, and the postings of every
+term: which documents have it, and how often. ``words.json`` names the segments in use and is replaced atomically.
+Documents that are added form a new segment; segments of similar size are merged.
+
+A document is identified by its slot, a number that is never reused. The reader is told which slots exist; the documents
+in all other slots have been deleted and are ignored.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from cr5._typing import Array, Ints, Mask
+from cr5.index.terms import QueryKeys, TermCounts
+from cr5.retrieval.bm25 import saturations
+from cr5.retrieval.word_forms import Dictionary, is_listed
+from cr5.storage.atomic import atomic_path, discard
+from cr5.storage.json_files import read_json, write_json
+from cr5.storage.tensor_files import map_tensors, write_tensors
+
+MANIFEST = "words.json"
+FORMAT = 1
+MAX_SEGMENT_SIZE = 2**25  # documents and postings of a segment; a merge holds it in memory, at 6 bytes a posting
+MAX_COUNT = 2**16 - 1  # of a term in a document; higher counts are clipped to it
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Documents and their postings.
+
+    The documents of language i are ``starts[i]`` to ``starts[i + 1]``, those of term i ``offsets[i]`` to ``offsets[i +
+    1]`` of the postings: ``documents`` and ``counts``. Lengths are in words; ids and terms are UTF-8, one after the
+    other.
+    """
+
+    slots: Ints
+    lengths: Ints
+    id_offsets: Ints
+    id_bytes: Array
+    starts: Ints
+    keys: Array
+    term_offsets: Ints
+    term_bytes: Array
+    offsets: Ints
+    documents: Ints
+    counts: Ints
+    dictionaries: dict[int, Dictionary] = field(default_factory=dict, compare=False, repr=False)  # by language
+
+    @classmethod
+    def load(cls, path: Path) -> "Segment":
+        """Map a file into memory."""
+        with path.open("rb") as file:
+            arrays = map_tensors(file)
+        return cls(**{name: arrays[name] for name in ARRAYS})  # type: ignore[arg-type]
+
+    @property
+    def size(self) -> int:
+        """The number of documents and postings."""
+        return len(self.slots) + len(self.documents)
+
+    @property
+    def ids(self) -> pa.LargeStringArray:
+        """The ids of all documents."""
+        return _strings(self.id_offsets, self.id_bytes)
+
+    @property
+    def terms(self) -> pa.LargeStringArray:
+        """The words of all terms."""
+        return _strings(self.term_offsets, self.term_bytes)
+
+    @property
+    def langs(self) -> Ints:
+        """The number of each document's language."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def documents_of(self, lang: int) -> slice:
+        """The documents of a language; none of one that was unknown when the segment was written."""
+        return slice(*self.starts[lang : lang + 2]) if lang + 1 < len(self.starts) else slice(0, 0)
+
+    def postings_of(self, keys: Array) -> tuple[Ints, Ints]:
+        """Where the postings of terms begin and end."""
+        begins, ends = np.searchsorted(self.keys, keys, "left"), np.searchsorted(self.keys, keys, "right")
+        return self.offsets[begins], self.offsets[ends]
+
+
+ARRAYS = [array.name for array in fields(Segment) if array.name != "dictionaries"]
+
+
+class FullTextIndex:
+    """An open index, of documents with slots below ``next_slot``.
+
+    It stays readable when its files are replaced and deleted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.manifest = read_json(folder / MANIFEST)
+        if self.manifest["format"] != FORMAT:
+            raise ValueError(f"{folder}: format {self.manifest['format']}")
+        self.langs: list[str] = self.manifest["langs"]
+        self.next_slot: int = self.manifest["next_slot"]
+        self.segments = [Segment.load(folder / name) for name in self.manifest["segments"]]
+
+    @cached_property
+    def slots(self) -> Ints:
+        """The slots of all documents."""
+        return np.concatenate([np.empty(0, np.int64), *(segment.slots for segment in self.segments)])
+
+
+class _Language(NamedTuple):
+    """The live documents of a language: number, mean length, and saturations by segment, inf for deleted ones."""
+
+    documents: int
+    mean_length: float
+    saturations: list[Array]
+    has_deleted: bool
+
+
+class FullTextReader:
+    """The documents of an index whose slots exist: ``exists`` has True for each of them."""
+
+    def __init__(self, index: FullTextIndex, exists: Mask) -> None:
+        self._index = index
+        self._live = [look_up(exists, segment.slots) for segment in index.segments]
+        self._languages: dict[str, _Language] = {}
+
+    @property
+    def langs(self) -> list[str]:
+        """The languages of all documents, including deleted ones."""
+        return self._index.langs
+
+    def language(self, lang: str) -> _Language:
+        """The statistics of a language; they are computed when they are first needed."""
+        found = self._languages.get(lang)
+        if found is None:
+            found = self._languages[lang] = self._measure(lang)
+        return found
+
+    def document_frequencies(self, keys: Array, lang: str) -> Ints:
+        """The number of documents of a language that have each term."""
+        from cr5.retrieval.postings import count_live
+
+        language, frequencies = self.language(lang), np.zeros(len(keys), np.int64)
+        for segment, limits in zip(self._index.segments, language.saturations, strict=True):
+            begins, ends = segment.postings_of(keys)
+            if language.has_deleted:
+                count_live(segment.documents, begins, ends, self._first(segment, lang), limits, frequencies)
+            else:
+                frequencies += ends - begins
+        return frequencies
+
+    def dictionaries(self, lang: str) -> list[Dictionary]:
+        """The words of a language, including those of deleted documents, in parts that may overlap."""
+        number = self._number(lang)
+        return [part for segment in self._index.segments if len(part := _dictionary(segment, number))]
+
+    def search(self, words: QueryKeys, lang: str, k: int, allowed: Mask | None = None) -> tuple[list[str], Array]:
+        """The ids of the k documents of a language with the largest BM25 of weighted words, best first, and the BM25.
+
+        Of documents with equal BM25, those that were written first come first. Documents without any of the terms are
+        left out, and those whose slots are not ``allowed``; document frequencies and lengths are those of all.
+        """
+        from cr5.retrieval.postings import add_bm25, keep_best
+
+        language, keys = self.language(lang), words.keys
+        if not language.documents or not len(keys):
+            return [], np.empty(0, np.float32)
+        arrays = words.shares, words.groups, words.weights
+        k = min(k, language.documents)
+        best, best_scores, first = np.full(k, -1, np.int64), np.zeros(k, np.float32), 0
+        for segment, limits in zip(self._index.segments, language.saturations, strict=True):
+            begins, ends = segment.postings_of(keys)
+            if (begins < ends).any():
+                scores, start = np.zeros(len(limits), np.float32), self._first(segment, lang)
+                add_bm25(segment.documents, segment.counts, begins, ends, *arrays, start, limits, scores)
+                if allowed is not None:
+                    scores *= look_up(allowed, segment.slots[start : start + len(limits)])
+                keep_best(scores, first + start, best_scores, best)
+            first += len(segment.slots)
+        order = np.lexsort((best, -best_scores))
+        order = order[best_scores[order] > 0]
+        return self._ids(best[order]), best_scores[order]
+
+    def _measure(self, lang: str) -> _Language:
+        parts, lengths, live = [], [], []
+        for segment, is_live in zip(self._index.segments, self._live, strict=True):
+            own = segment.documents_of(self._number(lang))
+            lengths.append(segment.lengths[own])
+            live.append(is_live[own])
+        number = int(sum(part.sum() for part in live))
+        total = float(sum(part[kept].sum(dtype=np.float64) for part, kept in zip(lengths, live, strict=True)))
+        mean = total / max(number, 1)
+        for part, kept in zip(lengths, live, strict=True):
+            parts.append(np.where(kept, saturations(part, mean), np.inf).astype(np.float32))
+        return _Language(number, mean, parts, number < sum(map(len, live)))
+
+    def _number(self, lang: str) -> int:
+        return self.langs.index(lang) if lang in self.langs else len(self.langs)
+
+    def _first(self, segment: Segment, lang: str) -> int:
+        return int(segment.documents_of(self._number(lang)).start)
+
+    def _ids(self, documents: Ints) -> list[str]:
+        """The ids of documents, which are numbered across all segments."""
+        firsts = np.cumsum([0, *(len(segment.slots) for segment in self._index.segments)])
+        segments = np.searchsorted(firsts, documents, side="right") - 1
+        all_ids = [segment.ids for segment in self._index.segments]
+        return [
+            all_ids[segment][document - firsts[segment]].as_py()
+            for segment, document in zip(segments.tolist(), documents.tolist(), strict=True)
+        ]
+
+
+def _dictionary(segment: Segment, lang: int) -> Dictionary:
+    """The words of a language in a segment, made when they are first needed."""
+    if lang not in segment.dictionaries:
+        own = segment.documents_of(lang)
+        first = segment.documents[segment.offsets[:-1]]  # a term belongs to the language of its documents
+        numbers = np.flatnonzero((first >= own.start) & (first < own.stop))
+        segment.dictionaries[lang] = Dictionary([*filter(is_listed, segment.terms.take(numbers).to_pylist())])
+    return segment.dictionaries[lang]
+
+
+def look_up(exists: Mask, slots: Ints) -> Mask:
+    """Whether each of the slots exists; those beyond ``exists`` do not."""
+    live = np.zeros(len(slots), bool)
+    known = slots < len(exists)
+    live[known] = exists[slots[known]]
+    return live
+
+
+# Writing, by one process at a time
+
+
+class NewDocuments(NamedTuple):
+    """Documents to be added: their slots, ids, languages and terms, in the same order."""
+
+    slots: Ints
+    ids: Sequence[str]
+    langs: Sequence[str]
+    terms: TermCounts
+
+
+def extend(folder: Path, new: NewDocuments | None, next_slot: int, *, max_segment_size: int = MAX_SEGMENT_SIZE) -> None:
+    """Add documents whose slots are below ``next_slot``, or none; a folder without an index gets one."""
+    manifest: dict[str, Any] = {"langs": [], "next_slot": 0}
+    segments: list[tuple[str, Segment]] = []
+    if (folder / MANIFEST).exists():
+        index = FullTextIndex(folder)
+        manifest, segments = index.manifest, list(zip(index.manifest["segments"], index.segments, strict=True))
+    folder.mkdir(exist_ok=True)
+    langs = manifest["langs"]
+    if new and new.ids:
+        langs = [*langs, *sorted(set(new.langs) - set(langs))]
+        segments.append(("", _make_segment(new, langs)))
+    while len(segments) > 1 and segments[-2][1].size < 2 * segments[-1][1].size:
+        (_, first), (_, second) = segments[-2:]
+        if first.size + second.size > max_segment_size:
+            break
+        segments[-2:] = [("", _merge([first, second]))]
+    _activate(folder, langs, max(next_slot, manifest["next_slot"]), segments)
+
+
+def purge(folder: Path, exists: Mask, max_deleted_share: float) -> None:
+    """Rewrite the segments that have too many deleted documents, without these documents."""
+    index, segments, has_changed = FullTextIndex(folder), [], False
+    for name, segment in zip(index.manifest["segments"], index.segments, strict=True):
+        live = look_up(exists, segment.slots)
+        if live.sum() >= (1 - max_deleted_share) * len(live):
+            segments.append((name, segment))
+            continue
+        has_changed = True
+        if live.any():
+            segments.append(("", _merge([segment], [live])))
+    if has_changed:
+        _activate(folder, index.langs, index.next_slot, segments)
+
+
+def _activate(folder: Path, langs: list[str], next_slot: int, segments: Sequence[tuple[str, Segment]]) -> None:
+    """Write the segments without a name, replace the manifest, then delete the files that it does not name."""
+    names = [name or _write_segment(folder, segment) for name, segment in segments]
+    manifest = {"format": FORMAT, "langs": langs, "next_slot": next_slot, "segments": names}
+    write_json(folder / MANIFEST, manifest, temporary=folder / f"{MANIFEST}.part")
+    for path in folder.iterdir():
+        if path.name not in {MANIFEST, *names}:
+            discard(path)
+
+
+def _write_segment(folder: Path, segment: Segment) -> str:
+    name = f"segment-{secrets.token_hex(4)}.safetensors"
+    with atomic_path(folder / name) as temporary:
+        write_tensors({name: np.ascontiguousarray(getattr(segment, name)) for name in ARRAYS}, temporary)
+    return name
+
+
+def _make_segment(new: NewDocuments, langs: Sequence[str]) -> Segment:
+    number = {lang: i for i, lang in enumerate(langs)}
+    numbers = np.array([number[lang] for lang in new.langs], np.int64)
+    order = np.argsort(numbers, kind="stable")
+    rows = new.terms.matrix[order]
+    columns = np.unique(rows.indices)
+    columns = columns[np.argsort(new.terms.keys[columns], kind="stable")]
+    postings = rows.tocsc()[:, columns]
+    ids = pa.array(new.ids, pa.large_string()).take(order)
+    return Segment(
+        slots=np.asarray(new.slots, np.int64)[order],
+        lengths=np.asarray(rows.sum(axis=1), np.int32),
+        **_string_arrays("id", ids),
+        starts=_starts(numbers, len(langs)),
+        keys=new.terms.keys[columns],
+        **_string_arrays("term", pa.array([new.terms.words[i] for i in columns.tolist()], pa.large_string())),
+        offsets=postings.indptr.astype(np.int64),
+        documents=postings.indices.astype(np.int32),
+        counts=np.minimum(postings.data, MAX_COUNT).astype(np.uint16),
+    )
+
+
+def _merge(segments: Sequence[Segment], kept: Sequence[Mask] | None = None) -> Segment:
+    """One segment with the documents of several, or those of them that are ``kept``."""
+    from cr5.retrieval.postings import DROPPED, copy_kept, count_kept
+
+    kept = kept or [np.ones(len(segment.slots), bool) for segment in segments]
+    all_kept = np.flatnonzero(np.concatenate(kept))
+    langs = np.concatenate([segment.langs for segment in segments])
+    order = all_kept[np.argsort(langs[all_kept], kind="stable")]
+    new_numbers = np.full(len(langs), DROPPED, np.int32)
+    new_numbers[order] = np.arange(len(order), dtype=np.int32)
+    parts = np.split(new_numbers, np.cumsum([len(segment.slots) for segment in segments])[:-1])
+
+    # The postings of a term are those in the first segment, then those in the second, and so on.
+    keys = np.concatenate([segment.keys for segment in segments])
+    sizes = [count_kept(s.documents, s.offsets, part) for s, part in zip(segments, parts, strict=True)]
+    by_key, all_sizes = np.argsort(keys, kind="stable"), np.concatenate(sizes)
+    ends = np.cumsum(all_sizes[by_key])
+    targets = np.empty(len(keys), np.int64)
+    targets[by_key] = ends - all_sizes[by_key]
+    total = int(ends[-1]) if len(ends) else 0
+    documents, counts = np.empty(total, np.int32), np.empty(total, np.uint16)
+    key_parts = np.split(targets, np.cumsum([len(segment.keys) for segment in segments])[:-1])
+    for s, part, places in zip(segments, parts, key_parts, strict=True):
+        copy_kept(s.documents, s.counts, s.offsets, part, places, documents, counts)
+    sorted_keys = keys[by_key][all_sizes[by_key] > 0]
+    unique, first = np.unique(sorted_keys, return_index=True)
+    begins = (ends - all_sizes[by_key])[all_sizes[by_key] > 0][first]
+    ids = pa.concat_arrays([segment.ids for segment in segments]).take(order)
+    kept_terms = by_key[all_sizes[by_key] > 0][first]
+    terms = pa.concat_arrays([segment.terms for segment in segments]).take(kept_terms)
+    return Segment(
+        slots=np.concatenate([segment.slots for segment in segments])[order],
+        lengths=np.concatenate([segment.lengths for segment in segments])[order],
+        **_string_arrays("id", ids),
+        starts=_starts(langs[order], max(len(segment.starts) for segment in segments) - 1),
+        keys=unique,
+        **_string_arrays("term", terms),
+        offsets=np.append(begins, total).astype(np.int64),
+        documents=documents,
+        counts=counts,
+    )
+
+
+def _starts(langs: Ints, number: int) -> Ints:
+    """Where the documents of each language begin, and the number of all, once they are sorted by language."""
+    return np.concatenate([[0], np.cumsum(np.bincount(langs, minlength=number))]).astype(np.int64)
+
+
+def _string_arrays(name: str, strings: pa.LargeStringArray) -> dict[str, Any]:
+    """The offsets and bytes of strings."""
+    _, offsets, content = strings.buffers()
+    start = np.frombuffer(offsets, np.int64)[strings.offset : strings.offset + len(strings) + 1]
+    data = np.frombuffer(content, np.uint8) if content else np.empty(0, np.uint8)
+    return {f"{name}_offsets": start - start[0], f"{name}_bytes": data[start[0] : start[-1]]}
+
+
+def _strings(offsets: Ints, content: Array) -> pa.LargeStringArray:
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(content))

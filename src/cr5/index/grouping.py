@@ -1,0 +1,40 @@
+"""Grouping of candidates: versions of a concept in several languages, and nearly identical documents, are one hit."""
+
+from collections.abc import Sequence
+
+from cr5.index.hybrid import Candidate
+
+SAME_COSINE = 0.995  # of documents in one language with the same title
+SHOWN_SHARE = 0.8  # of the group's best relevance, which a version in a preferred language needs to be shown
+
+
+def group_versions(ranked: Sequence[Candidate], preferred: Sequence[str]) -> list[list[Candidate]]:
+    """Groups of ranked candidates, ordered by the best of each; in a group, the candidate to show comes first.
+
+    It is the best one in the first of the ``preferred`` languages that has one of nearly the best relevance.
+    """
+    groups: list[list[Candidate]] = []
+    by_concept: dict[str, list[Candidate]] = {}
+    by_title: dict[tuple[str, str], list[Candidate]] = {}
+    for candidate in ranked:
+        group = by_concept.get(candidate.concept)
+        if group is None:
+            titled = by_title.get((candidate.lang, candidate.title), [])
+            twin = next((other for other in titled if float(other.vector @ candidate.vector) > SAME_COSINE), None)
+            group = by_concept.get(twin.concept) if twin and candidate.title else None
+        if group is None:
+            group = []
+            groups.append(group)
+        by_concept[candidate.concept] = group
+        by_title.setdefault((candidate.lang, candidate.title), []).append(candidate)
+        group.append(candidate)
+    return [_shown_first(group, preferred) for group in groups]
+
+
+def _shown_first(group: list[Candidate], preferred: Sequence[str]) -> list[Candidate]:
+    least = SHOWN_SHARE * group[0].relevance
+    for lang in preferred:
+        for candidate in group:
+            if candidate.lang == lang and candidate.relevance >= least:
+                return [candidate, *(other for other in group if other is not candidate)]
+    return group

@@ -1,0 +1,176 @@
+"""Passages: parts of a long document, which are stored beside the documents and found on their own.
+
+The row of a passage has the id of its document, a separator and the number of the passage, from 1. It has no text: its
+start and end are computed from the text of the document by ``split``.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from cr5._typing import Array
+from cr5.errors import Cr5Error, whole_number
+from cr5.features.tokeniser import EAST_ASIAN, SOUTHEAST_ASIAN
+from cr5.index.filters import Where
+from cr5.index.stores.base import PASSAGE_SEPARATOR, to_matrix
+from cr5.index.terms import QueryWord
+
+if TYPE_CHECKING:  # a snapshot has the settings
+    from cr5.index.snapshot import Snapshot
+
+MIN_PASSAGE_WORDS = 10
+MAX_OVERLAP_SHARE = 1 / 3  # of a passage, so that the starts of passages are in order
+MAX_UNSPLIT_SHARE = 1.5  # a document of up to this many times the words of a passage is not split
+MAX_SHIFT_SHARE = 1 / 6  # of the words between two cuts, by which a cut moves to the end of a paragraph or sentence
+
+# A word is delimited by spaces. In scripts without spaces it is about as many characters as a word has, and a run of
+# characters that is longer than any word is divided.
+_WORD = re.compile(rf"[{EAST_ASIAN}]{{1,2}}|[{SOUTHEAST_ASIAN}]{{1,4}}|[^\s{EAST_ASIAN}{SOUTHEAST_ASIAN}]{{1,40}}")
+_SENTENCE_END = r"[.!?؟।][\"'”’»)\]]{0,3}\s+|[。！？][”’」』）]?\s*|\n\s*"
+_CUTS = [re.compile(pattern) for pattern in (r"\n\s*\n\s*", _SENTENCE_END, r"\s+")]  # the best first
+
+
+@dataclass(frozen=True)
+class PassageSettings:
+    """The number of words of a passage, and how many of them it repeats from the passage before it."""
+
+    words: int = 150
+    overlap: int = 30
+
+    def __post_init__(self) -> None:
+        if not self.words >= MIN_PASSAGE_WORDS:
+            raise Cr5Error(f"`passage_words={self.words}` is less than {MIN_PASSAGE_WORDS}; use more, or 0 for none")
+        limit = int(self.words * MAX_OVERLAP_SHARE)
+        if not 0 <= self.overlap <= limit:
+            raise Cr5Error(
+                f"`passage_overlap={self.overlap}` must be from 0 to {limit}, a third of `passage_words={self.words}`"
+            )
+
+
+def passage_settings(words: int, overlap: int | None) -> PassageSettings | None:
+    """The settings that parameters name; None if they switch passages off. The overlap is a fifth by default."""
+    words = whole_number("passage_words", words)
+    if not words:
+        return None
+    return PassageSettings(words, words // 5 if overlap is None else whole_number("passage_overlap", overlap))
+
+
+def split(text: str, settings: PassageSettings) -> list[tuple[int, int]]:
+    """The start and end of each passage of a text, in order; a short text is not split and has none.
+
+    The passages cover the text. Each overlaps the next by at most ``overlap`` words, from the start of a sentence if
+    there is one.
+    """
+    starts = [match.start() for match in _WORD.finditer(text)]
+    number = len(starts)
+    if number <= MAX_UNSPLIT_SHARE * settings.words:
+        return []
+    parts = max(2, round(number / (settings.words - settings.overlap)))
+    shift = int(number / parts * MAX_SHIFT_SHARE)
+    cuts = [_cut(text, starts, round(i * number / parts), shift) for i in range(1, parts)]
+    begins = [_overlap_begin(text, starts, cut, settings.overlap) for cut in cuts]
+    return list(zip([0, *begins], [*(starts[cut] for cut in cuts), len(text)], strict=True))
+
+
+def span(text: str, settings: PassageSettings, number: int) -> tuple[int, int] | None:
+    """The start and end of a passage by its number; None if the text, which may have been replaced, has fewer."""
+    spans = split(text, settings)
+    return spans[number - 1] if 1 <= number <= len(spans) else None
+
+
+def _cut(text: str, starts: Sequence[int], target: int, shift: int) -> int:
+    """The word before which to cut: the nearest to the target among places of the best kind."""
+    begin, middle, end = (starts[min(target + by, len(starts) - 1)] for by in (-shift, 0, shift))
+    for pattern in _CUTS:
+        places = [match.end() for match in pattern.finditer(text, begin, end) if match.end() > begin]
+        if places:
+            nearest = min(places, key=lambda place: abs(place - middle))
+            return min(max(bisect_left(starts, nearest), target - shift), target + shift)
+    return target
+
+
+def _overlap_begin(text: str, starts: Sequence[int], cut: int, overlap: int) -> int:
+    """Where the passage after a cut begins: at the first sentence of the last words before the cut."""
+    begin = starts[cut - overlap]
+    if not overlap:
+        return begin
+    limit = starts[cut - 1]
+    places = (match.end() for match in _CUTS[1].finditer(text, max(begin - 4, 0), limit))
+    return next((place for place in places if begin <= place <= limit), begin)
+
+
+# Ids
+
+
+def passage_id(document_id: str, number: int) -> str:
+    """The id of the row of a passage."""
+    return f"{document_id}{PASSAGE_SEPARATOR}{number}"
+
+
+def document_of(row_id: str) -> tuple[str, int]:
+    """The id of the document that a passage belongs to, and the number of the passage."""
+    document_id, _, number = row_id.rpartition(PASSAGE_SEPARATOR)
+    return document_id, int(number)
+
+
+def passage_ids(document_id: str, text: str, settings: PassageSettings) -> list[str]:
+    """The ids of all passages of a document."""
+    return [passage_id(document_id, number) for number in range(1, len(split(text, settings)) + 1)]
+
+
+# Search
+
+
+class NearPassage(NamedTuple):
+    """A passage, its cosine with a query, and its neighbourhood means in each language."""
+
+    document_id: str
+    number: int
+    cosine: float
+    hubness: Array
+
+
+class PassageWithTerms(NamedTuple):
+    """A passage and its BM25 score."""
+
+    document_id: str
+    number: int
+    bm25: float
+
+
+def nearest_passages(
+    snapshot: "Snapshot",
+    vector: Array,
+    k: int,
+    langs: Collection[str] | None = None,
+    *,
+    where: Where | None = None,
+) -> list[NearPassage]:
+    """The k passages nearest to a vector, best first; none without passages.
+
+    ``langs`` and ``where`` restrict them to documents in some languages, and to those whose fields match a filter.
+    After a writer was killed, the document of a passage may be missing, or may have another text: ``span`` is None if
+    that has fewer passages.
+    """
+    if snapshot.passages is None:
+        return []
+    [rows] = snapshot.passages.nearest(vector[None], k, langs=langs, columns=("id", "hubness"), where=where)
+    found = zip(rows["id"].to_pylist(), rows["cosine"].to_pylist(), to_matrix(rows["hubness"]), strict=True)
+    return [NearPassage(*document_of(row_id), cosine, hubness) for row_id, cosine, hubness in found]
+
+
+def search_passage_terms(
+    snapshot: "Snapshot", words: Sequence[QueryWord], lang: str, k: int, *, where: Where | None = None
+) -> list[PassageWithTerms]:
+    """The k passages of a language with the largest BM25 of weighted words, best first; none without passages.
+
+    The mean length is that of all passages of the language. ``where`` restricts the result as in ``nearest_passages``,
+    and documents may be missing as there.
+    """
+    if snapshot.passages is None:
+        return []
+    rows = snapshot.passages.search_terms(words, lang, k, columns=("id",), where=where)
+    found = zip(rows["id"].to_pylist(), rows["bm25"].to_pylist(), strict=True)
+    return [PassageWithTerms(*document_of(row_id), bm25) for row_id, bm25 in found]

@@ -1,0 +1,226 @@
+"""The query path: understand the query, find candidates and their relevance, group, cut to a page, read the hits."""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+from numbers import Real
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from cr5.corpus.texts import one_or_several
+from cr5.errors import Cr5Error, one_of
+from cr5.index import passages
+from cr5.index.filters import Where, field_value
+from cr5.index.grouping import group_versions
+from cr5.index.hybrid import Candidate, Found, HybridSearch, read_titles
+from cr5.index.query import Query
+from cr5.index.query_words import suggest
+from cr5.index.results import DOCUMENT_COLUMNS, SearchHit, SearchResult, Version
+from cr5.index.search import encode_query, index_language, nearest
+from cr5.index.snapshot import Snapshot
+from cr5.retrieval.top_k import Measure
+
+Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
+Grouping: TypeAlias = Literal["concept"]
+MAX_HITS = 1000  # on all pages together
+PREFERENCE = 0.03  # relevance by which a preferred language comes first among nearly equal hits
+SURE_CONFIDENCE = 0.95  # of a guessed language
+MIN_SORTED_RELEVANCE = 0.3  # of hits that are sorted by a field instead of their relevance
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search; see ``Index.search``."""
+
+    k: int = 10
+    offset: int = 0
+    langs: str | Collection[str] | None = None
+    mode: Mode = "hybrid"
+    measure: Measure = "csls"
+    group: Grouping | None = None
+    prefer: str | None = None
+    min_score: float = 0.0
+    where: Where | None = None
+    sort: str | None = None
+
+    def __post_init__(self) -> None:
+        one_of("mode", self.mode, get_args(Mode))
+        one_of("measure", self.measure, get_args(Measure))
+        if self.group is not None:
+            one_of("group", self.group, get_args(Grouping))
+        if self.k + self.offset > MAX_HITS:
+            raise Cr5Error(f"`k={self.k}` and `offset={self.offset}` are more than {MAX_HITS:,} hits; ask for fewer")
+        if not isinstance(self.min_score, Real) or isnan(self.min_score):
+            raise Cr5Error(f"`min_score={self.min_score!r}` must be a number, such as 0.5")
+        if self.sort is not None and (not isinstance(self.sort, str) or self.sort == "-"):
+            raise Cr5Error(f"`sort={self.sort!r}` must be the name of a field, such as 'year' or '-year'")
+
+
+def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: SearchOptions) -> SearchResult:
+    """The most relevant documents, best first."""
+    encoded = understand(snapshot, query, lang)
+    langs = options.langs
+    chosen = (
+        snapshot.model.langs if langs is None else [index_language(snapshot, code) for code in one_or_several(langs)]
+    )
+    prefer = None if options.prefer is None else index_language(snapshot, options.prefer)
+    if options.mode == "dense":
+        return _search_dense(snapshot, encoded, list(dict.fromkeys(chosen)), options)
+    wanted = options.k + options.offset
+    stages = HybridSearch(snapshot, encoded, list(dict.fromkeys(chosen)), 2 * wanted, options.where, options.measure)
+    found = stages.run(only_words=options.mode == "lexical")
+    ranked = _rank(snapshot, encoded, found.candidates, prefer, options)
+    preferred = [code for code in (prefer, encoded.lang) if code is not None]
+    if options.group:
+        ranked = ranked[: wanted * (1 + len(chosen))]  # at least as many as have versions in all languages
+        read_titles(snapshot, ranked)
+    groups = group_versions(ranked, preferred) if options.group else [[candidate] for candidate in ranked[:wanted]]
+    hits = _read_hits(snapshot, encoded, found, groups[options.offset : wanted], grouped=options.group is not None)
+    return SearchResult(encoded, hits, snapshot.background, suggest(encoded.text, found.words[encoded.lang]))
+
+
+def understand(snapshot: Snapshot, query: str | Query, lang: str | None) -> Query:
+    """A text as a query: its language, tokens and vector.
+
+    If the guess of its language is uncertain, the language whose documents contain most of its words is taken.
+    """
+    encoded = encode_query(snapshot, query, lang)
+    if not encoded.guessed or encoded.confidence >= SURE_CONFIDENCE or not encoded.tokens:
+        return encoded
+    present = {}
+    for other in snapshot.model.langs:
+        words = snapshot.model.settings.tokeniser.words(encoded.text, other)
+        found = snapshot.store.document_frequencies(words, other)
+        present[other] = sum(found[word] > 0 for word in words) / max(len(words), 1)
+    best = max(present.values())
+    if present[encoded.lang] == best:
+        return encoded
+    likely = max(present, key=present.__getitem__)  # the first of several
+    return replace(encode_query(snapshot, encoded.text, likely), guessed=True, confidence=encoded.confidence)
+
+
+def _search_dense(snapshot: Snapshot, query: Query, langs: Sequence[str], options: SearchOptions) -> SearchResult:
+    """The documents nearest to the vector of a query."""
+    k = options.k + options.offset
+    [hits] = nearest(snapshot, query.vector[None], query.lang, k, langs, options.measure, where=options.where)
+    kept = [hit for hit in hits if hit.score >= options.min_score or not options.min_score]
+    return SearchResult(query, kept[options.offset :], snapshot.background)
+
+
+def _rank(
+    snapshot: Snapshot, query: Query, candidates: Iterable[Candidate], prefer: str | None, options: SearchOptions
+) -> list[Candidate]:
+    """The candidates that are relevant enough, in the order of relevance or of a field."""
+    least = max(options.min_score, MIN_SORTED_RELEVANCE if options.sort else 0.0)
+    relevances = [(candidate.relevance, candidate) for candidate in candidates]
+    kept = [(relevance, candidate) for relevance, candidate in relevances if relevance > 0 and relevance >= least]
+    bonus = {lang: PREFERENCE if lang == prefer else 0.0 for lang in snapshot.model.langs}
+    ranked = [found for _, found in sorted(kept, key=lambda pair: (-pair[0] - bonus[pair[1].lang], pair[1].id))]
+    if query.phrases:
+        ranked = _with_phrases(snapshot, query, ranked)
+    return _sort_by_field(snapshot, ranked, options.sort) if options.sort else ranked
+
+
+def _with_phrases(snapshot: Snapshot, query: Query, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates whose title or text has every phrase of the query, word for word."""
+    rows = snapshot.store.get([candidate.id for candidate in candidates], ("id", "lang", "title", "text")).to_pylist()
+    having = set()
+    for row in rows:
+        words = snapshot.model.settings.tokeniser.words(f"{row['title']}\n{row['text']}", row["lang"])
+        line = f" {' '.join(words)} "
+        if all(f" {' '.join(phrase)} " in line for phrase in query.phrases):
+            having.add(row["id"])
+    return [candidate for candidate in candidates if candidate.id in having]
+
+
+def _sort_by_field(snapshot: Snapshot, candidates: Sequence[Candidate], sort: str) -> list[Candidate]:
+    """Candidates sorted by a field, descending if "-" precedes its name; those without the field come last."""
+    name, descending = sort.removeprefix("-"), sort.startswith("-")
+    rows = snapshot.store.get([candidate.id for candidate in candidates], ("id", "fields")).to_pylist()
+    values = {row["id"]: field_value(json.loads(row["fields"] or "{}"), name) for row in rows}
+    has_value = {key for key, value in values.items() if isinstance(value, str | int | float)}
+    with_value = [candidate for candidate in candidates if candidate.id in has_value]
+
+    def key(candidate: Candidate) -> tuple[bool, Any]:
+        value = values[candidate.id]
+        return isinstance(value, str), value
+
+    ordered = sorted(with_value, key=key, reverse=descending)
+    return ordered + [candidate for candidate in candidates if candidate.id not in has_value]
+
+
+def _read_hits(
+    snapshot: Snapshot, query: Query, found: Found, groups: Sequence[Sequence[Candidate]], *, grouped: bool
+) -> list[SearchHit]:
+    """The hits of one page, with their texts; documents deleted in the meantime are left out."""
+    rows = snapshot.store.get([group[0].id for group in groups], DOCUMENT_COLUMNS).to_pylist()
+    row_of = {row["id"]: row for row in rows}
+    versions = _versions(snapshot, groups) if grouped else {}
+    hits = []
+    for group in groups:
+        shown = group[0]
+        if shown.id in row_of:
+            row, best = row_of[shown.id], max(group, key=lambda candidate: candidate.relevance)
+            begin, end = _passage(snapshot, query, found, shown, row["text"])
+            hits.append(
+                SearchHit(
+                    **row,
+                    score=best.relevance,
+                    cosine=float(shown.vector @ query.vector),
+                    vector=shown.vector,
+                    parts={name: value for name, value in best.parts.items() if value},
+                    passage=(begin, end),
+                    words=_matching_words(snapshot, found, shown.lang, f"{row['title']}\n{row['text'][begin:end]}"),
+                    versions=tuple(versions.get(shown.id, ())),
+                )
+            )
+    return hits
+
+
+def _versions(snapshot: Snapshot, groups: Sequence[Sequence[Candidate]]) -> dict[str, list[Version]]:
+    """For the first document of each group, the others of the group and of its concept."""
+    further: dict[str, list[str]] = {}
+    for group in groups:
+        present = {candidate.id for candidate in group}
+        ids = [f"{lang}:{group[0].concept}" for lang in snapshot.model.langs]
+        further[group[0].id] = [document_id for document_id in ids if document_id not in present]
+    wanted = [document_id for ids in further.values() for document_id in ids]
+    rows = snapshot.store.get(wanted, ("id", "concept", "lang", "title")).to_pylist() if wanted else []
+    row_of = {row["id"]: row for row in rows}
+    versions = {}
+    for group in groups:
+        own = [Version(other.id, other.lang, other.title, other.relevance) for other in group[1:]]
+        rest = [row_of[key] for key in further[group[0].id] if key in row_of]
+        own += [Version(r["id"], r["lang"], r["title"], None) for r in rest if r["concept"] == group[0].concept]
+        versions[group[0].id] = own
+    return versions
+
+
+def _passage(snapshot: Snapshot, query: Query, found: Found, candidate: Candidate, text: str) -> tuple[int, int]:
+    """Start and end of the passage that matches best: by its words, or else by its vector."""
+    settings = snapshot.passage_settings
+    if settings is None:
+        return 0, len(text)
+    spans = passages.split(text, settings)
+    if not spans:
+        return 0, len(text)
+    if 1 <= candidate.passage <= len(spans):
+        return spans[candidate.passage - 1]
+    texts = [text[begin:end] for begin, end in spans]
+    if "words" in candidate.parts:
+        words, tokeniser = found.words[candidate.lang], snapshot.model.settings.tokeniser
+        shares = [words.share_in(tokeniser.words(part, candidate.lang)) for part in texts]
+        if max(shares) > 0:  # otherwise only the title or the concept has words of the query
+            return spans[int(np.argmax(shares))]
+    vector = query.vector if candidate.lang == query.lang else found.vector
+    vectors = snapshot.model.encode(texts, candidate.lang)
+    return spans[int(np.argmax(vectors @ vector))]
+
+
+def _matching_words(snapshot: Snapshot, found: Found, lang: str, text: str) -> tuple[str, ...]:
+    """The words of a text that match words of the query, except words that are in most documents."""
+    terms = found.words[lang].telling_terms if lang in found.words else set()
+    words = snapshot.model.settings.tokeniser.words(text, lang) if terms else []
+    return tuple(dict.fromkeys(word for word in words if word in terms))

@@ -1,0 +1,93 @@
+"""The full text of a LanceDB table: an inverted index in a folder beside it.
+
+Terms are written before their rows, so that whoever sees a row finds its terms. What a writer that was killed in
+between left has slots that no row ever gets; it is purged with the deleted rows.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from cr5._typing import Ints, Mask
+from cr5.errors import Cr5Error
+from cr5.index import full_text
+from cr5.index.full_text import FullTextIndex, FullTextReader, NewDocuments
+from cr5.index.stores.base import Stamp, TextStats, file_stamp
+from cr5.index.terms import TermCounts
+
+Opened = TypeVar("Opened")
+
+
+class NewestFiles(Generic[Opened]):
+    """What was opened from the folder of a manifest, opened again whenever the manifest has been replaced."""
+
+    def __init__(self, manifest: Path, open_folder: Callable[[Path], Opened], if_damaged: str) -> None:
+        self.manifest, self._open, self._if_damaged = manifest, open_folder, if_damaged
+        self._opened: tuple[Stamp, Opened | None] = (None, None)
+
+    def get(self) -> Opened | None:
+        """What is active now; None without a manifest."""
+        while True:
+            opened_stamp, opened = self._opened
+            stamp = file_stamp(self.manifest)
+            if opened_stamp == stamp:
+                return opened
+            try:
+                self._opened = stamp, self._open(self.manifest.parent) if stamp else None
+            except (FileNotFoundError, EOFError, ValueError, KeyError, TypeError):
+                if stamp == file_stamp(self.manifest):  # otherwise it has just been replaced
+                    raise Cr5Error(f"{self.manifest.parent}: {self._if_damaged}") from None
+
+
+class LanceWords:
+    """The inverted index of the rows of a table, which are identified by their slots."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        message = "the full text is damaged; delete this folder, and bring the index up to date with `refresh`"
+        self._files = NewestFiles(folder / full_text.MANIFEST, FullTextIndex, message)
+
+    @property
+    def stamp(self) -> Stamp:
+        """A value that changes whenever terms were written."""
+        return file_stamp(self._files.manifest)
+
+    @property
+    def next_slot(self) -> int:
+        """The first slot that no row with terms has had."""
+        index = self._files.get()
+        return index.next_slot if index else 0
+
+    def reader(self, exists: Mask) -> FullTextReader | None:
+        """The terms of the rows whose slots exist; None if no row ever had terms."""
+        index = self._files.get()
+        return FullTextReader(index, exists) if index else None
+
+    def has_terms(self, slots: Ints) -> Mask:
+        """Whether the rows with these slots have terms."""
+        index = self._files.get()
+        return np.isin(slots, index.slots) if index else np.zeros(len(slots), bool)
+
+    def add(self, rows: pa.Table, slots: Ints, terms: TermCounts) -> None:
+        """Write the terms of rows."""
+        new = NewDocuments(slots, rows["id"].to_pylist(), rows["lang"].to_pylist(), terms)
+        full_text.extend(self.folder, new, int(slots.max(initial=-1)) + 1)
+
+    def reserve(self, next_slot: int) -> None:
+        """Let no row have a slot below ``next_slot`` from now on, whatever happens to the rows that have one."""
+        if next_slot > self.next_slot:
+            full_text.extend(self.folder, None, next_slot)
+
+    def purge(self, exists: Callable[[], Mask], max_deleted_share: float) -> None:
+        """Remove the terms of rows that do not exist, if there are many of them."""
+        if self._files.get():
+            full_text.purge(self.folder, exists(), max_deleted_share)
+
+
+def text_stats(reader: FullTextReader | None) -> dict[str, TextStats]:
+    """The number of rows with terms of each language, and their mean length."""
+    langs = {lang: reader.language(lang) for lang in sorted(reader.langs)} if reader else {}
+    return {lang: TextStats(own.documents, own.mean_length) for lang, own in langs.items() if own.documents}

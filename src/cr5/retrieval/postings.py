@@ -1,0 +1,81 @@
+"""The kernels of an inverted index: from the postings of terms to scores of documents, and from postings to others.
+
+The postings of a term are a range of two arrays: ``documents``, numbers of documents, and ``counts``, how often the
+term occurs in each. The kernels run without the global interpreter lock, on one thread each.
+"""
+
+import numpy as np
+
+from cr5._typing import Array, Ints
+from cr5.compiler import compiled
+from cr5.retrieval.kernels import replace_worst
+
+DROPPED = -1  # the new number of a document that is left out
+
+
+@compiled
+def count_live(documents: Ints, begins: Ints, ends: Ints, first: int, saturations: Array, frequencies: Ints) -> None:
+    """Add to ``frequencies`` the postings of each term whose documents are live: their saturation is finite."""
+    for term in range(len(begins)):
+        for i in range(begins[term], ends[term]):
+            frequencies[term] += saturations[documents[i] - first] < np.inf
+
+
+@compiled
+def add_bm25(
+    documents: Ints, counts: Ints, begins: Ints, ends: Ints, shares: Array, groups: Ints, weights: Array, first: int,
+    saturations: Array, scores: Array,
+) -> None:  # fmt: skip
+    """scores += weight tf / (tf + saturation) for each group of terms; ``first`` is the first document.
+
+    tf = sum of share x count over the terms of the group, which are ``groups[g]`` to ``groups[g + 1]``. The saturation
+    of a deleted document is infinite, so that it scores 0.
+    """
+    frequencies = np.zeros(len(scores), np.float32)
+    for group in range(len(weights)):
+        weight = np.float32(weights[group])
+        terms = range(groups[group], groups[group + 1])
+        for term in terms:
+            share = np.float32(shares[term])
+            for i in range(begins[term], ends[term]):
+                frequencies[documents[i] - first] += share * np.float32(counts[i])
+        for term in terms:
+            for i in range(begins[term], ends[term]):
+                document = documents[i] - first
+                tf = frequencies[document]
+                if tf > 0:  # otherwise another term of the group has the document as well, and it is counted
+                    scores[document] += weight * tf / (tf + saturations[document])
+                    frequencies[document] = 0
+
+
+@compiled
+def keep_best(scores: Array, first: int, best_scores: Array, best: Ints) -> None:
+    """Push the documents from ``first`` on onto the heap of the best, whose root is the worst of them."""
+    for i in range(len(scores)):
+        if scores[i] > best_scores[0]:
+            replace_worst(best_scores, best, scores[i], first + i)
+
+
+@compiled
+def count_kept(documents: Ints, offsets: Ints, new_numbers: Ints) -> Ints:
+    """For each term, the number of its postings whose documents are not dropped."""
+    kept = np.zeros(len(offsets) - 1, np.int64)
+    for term in range(len(kept)):
+        for i in range(offsets[term], offsets[term + 1]):
+            kept[term] += new_numbers[documents[i]] != DROPPED
+    return kept
+
+
+@compiled
+def copy_kept(
+    documents: Ints, counts: Ints, offsets: Ints, new_numbers: Ints, targets: Ints, new_documents: Ints,
+    new_counts: Ints,
+) -> None:  # fmt: skip
+    """Copy the postings of each term to its place in other arrays, with the new numbers of their documents."""
+    for term in range(len(targets)):
+        target = targets[term]
+        for i in range(offsets[term], offsets[term + 1]):
+            number = new_numbers[documents[i]]
+            if number != DROPPED:
+                new_documents[target], new_counts[target] = number, counts[i]
+                target += 1

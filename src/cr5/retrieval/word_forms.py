@@ -1,0 +1,142 @@
+"""Word forms: words of a dictionary that a word of a query may stand for, with how much a match with each counts.
+
+From the most to the least reliable: the word itself (1); the same word with other accents (``ACCENT_SHARE``, or
+``OTHER_ACCENT_SHARE`` if the dictionary has the word itself, because then it is probably another word); words with a
+long common prefix, which are mostly inflected forms (``FORM_SHARE`` s^2, where s = 2 common / (length + length));
+and, only for a word that the dictionary does not have, words within an edit distance of 1 or 2, which are mostly what
+was meant (``TYPO_SHARE`` s^2, where s = 1 - distance / length). Words are compared without accents, in lower case.
+"""
+
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from cr5._typing import Array, Ints
+
+ACCENT_SHARE, OTHER_ACCENT_SHARE, FORM_SHARE, TYPO_SHARE = 0.9, 0.3, 0.7, 0.5
+MIN_SIMILARITY = 0.6  # of inflected forms
+MIN_COMMON, MAX_ENDING = 3, 4  # characters that forms begin with, and that may differ at the end of each
+MIN_LETTERS = 4  # of a word that has forms
+SHORT_WORD = 5  # a word of up to this many letters may have one typo, a longer one two
+MAX_LETTERS = 64  # of a word in a dictionary
+MAX_FORMS = 12  # of a word, those that count most
+Kind: TypeAlias = Literal["same", "accents", "form", "typo"]
+_LETTERS = str.maketrans({"đ": "d", "ø": "o", "ł": "l", "æ": "ae", "œ": "oe", "ß": "ss", "ı": "i"})
+
+_LETTER_CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Cf"})
+
+
+class Form(NamedTuple):
+    """A word of a dictionary that stands for another one; ``share`` is how much an occurrence of it counts."""
+
+    word: str
+    kind: Kind
+    share: float
+
+
+class Dictionary:
+    """The words of one language."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        folded = fold("\n".join(words)).split("\n") if words else []
+        order = sorted(range(len(words)), key=folded.__getitem__)
+        self.words, self._folded = [words[i] for i in order], [folded[i] for i in order]
+        self._ends = np.cumsum([0, *map(len, self._folded)])
+        self._codes = _code_points("".join(self._folded))
+        self._letters = _letter_sets(self._codes, self._ends)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def forms(self, word: str) -> list[Form]:
+        """The words that a word may stand for, those that count most first."""
+        folded = fold(word)
+        first, last = bisect_left(self._folded, folded), bisect_right(self._folded, folded)
+        alike = self.words[first:last]
+        share = OTHER_ACCENT_SHARE if word in alike else ACCENT_SHARE
+        found = [Form(other, "same", 1.0) if other == word else Form(other, "accents", share) for other in alike]
+        if len(folded) >= MIN_LETTERS and _is_of_letters(folded):
+            found += self._inflected(folded, first, last)
+            if first == last:
+                found += self._similar(folded)
+        return best_forms(found)
+
+    def _inflected(self, folded: str, first: int, last: int) -> list[Form]:
+        """Words with a long common prefix, except those from ``first`` to ``last``, which are the same."""
+        common = max(MIN_COMMON, len(folded) - MAX_ENDING)
+        begin, end = bisect_left(self._folded, folded[:common]), bisect_right(
+            self._folded, folded[:common] + chr(0x10FFFF)
+        )  # fmt: skip
+        similarities = _common_beginnings(_code_points(folded), self._codes, self._ends, begin, end)
+        numbers = begin + np.flatnonzero(similarities >= MIN_SIMILARITY)
+        return [
+            Form(self.words[i], "form", FORM_SHARE * float(similarities[i - begin]) ** 2)
+            for i in numbers.tolist()
+            if not first <= i < last and _is_of_letters(self._folded[i])
+        ]
+
+    def _similar(self, folded: str) -> list[Form]:
+        """Words within a small edit distance."""
+        limit = 1 if len(folded) <= SHORT_WORD else 2
+        codes = _code_points(folded)
+        [letters] = _letter_sets(codes, np.array([0, len(codes)]))
+        distances = _edit_distances(codes, letters, limit, self._codes, self._ends, self._letters)
+        return [
+            Form(self.words[i], "typo", TYPO_SHARE * (1 - float(distances[i]) / len(folded)) ** 2)
+            for i in np.flatnonzero(distances <= limit).tolist()
+        ]
+
+
+def best_forms(forms: Sequence[Form]) -> list[Form]:
+    """The forms that count most, each word once."""
+    by_word: dict[str, Form] = {}
+    for form in sorted(forms, key=lambda form: (-form.share, form.word)):
+        by_word.setdefault(form.word, form)
+    return list(by_word.values())[:MAX_FORMS]
+
+
+def is_listed(word: str) -> bool:
+    """Whether a dictionary should have a word: one that people might type, without line breaks."""
+    return len(word) <= MAX_LETTERS and "\n" not in word
+
+
+def fold(text: str) -> str:
+    """A text in lower case and without accents."""
+    decomposed = unicodedata.normalize("NFD", text.lower())
+    if not decomposed.isascii():
+        decomposed = "".join(character for character in decomposed if not unicodedata.combining(character))
+        decomposed = unicodedata.normalize("NFC", decomposed).translate(_LETTERS)
+    return decomposed
+
+
+def _is_of_letters(word: str) -> bool:
+    """Whether a word has only letters, and the vowel signs and joiners of Indic, Persian and other scripts."""
+    return word.isalpha() or all(unicodedata.category(character) in _LETTER_CATEGORIES for character in word)
+
+
+def _code_points(text: str) -> Ints:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+def _letter_sets(codes: Ints, ends: Ints) -> Array:
+    """For every word a set of its characters, as bits: character c is in bit c modulo 64."""
+    if not len(codes):
+        return np.zeros(len(ends) - 1, np.uint64)
+    bits = np.uint64(1) << (codes.astype(np.uint64) & np.uint64(63))
+    sets = np.bitwise_or.reduceat(bits, np.minimum(ends[:-1], len(bits) - 1))
+    return np.where(np.diff(ends) > 0, sets, np.uint64(0))
+
+
+def _common_beginnings(word: Ints, codes: Ints, ends: Ints, begin: int, end: int) -> Array:
+    from cr5.retrieval.word_kernels import common_beginnings
+
+    return np.asarray(common_beginnings(word, codes, ends, begin, end, MIN_COMMON, MAX_ENDING))
+
+
+def _edit_distances(word: Ints, letters: int, limit: int, codes: Ints, ends: Ints, sets: Array) -> Array:
+    from cr5.retrieval.word_kernels import edit_distances
+
+    return np.asarray(edit_distances(word, letters, limit, codes, ends, sets))

@@ -1,0 +1,90 @@
+"""Fields in an index: documents keep them, a change of them is a change of the document, and the text is as before."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import madeup
+import pandas as pd
+import pytest
+
+from cr5 import CorpusError, Cr5Error, Document
+from cr5.corpus.fields import fields_text
+from cr5.index import Index
+from cr5.index.hashing import digest
+
+DOCUMENTS = [
+    replace(document, fields={"year": 2000 + i, "tags": ["made up", i % 3]}) if i % 4 else document
+    for i, document in enumerate(madeup.corpus(concepts=10))
+]
+
+
+@pytest.fixture
+def index(tmp_path: Path, model_folder: Path) -> Iterator[Index]:
+    with Index.create(tmp_path / "index", model_folder) as index:
+        yield index
+
+
+def test_documents_and_hits_have_the_fields_that_were_added(index: Index, model_folder: Path) -> None:
+    assert index.add(DOCUMENTS).new == len(DOCUMENTS)
+    expected = {f"{document.lang}:{document.concept}": document.fields for document in DOCUMENTS}
+    for _ in range(2):
+        assert {document.id: document.fields for document in index.get(list(expected))} == expected
+        hits = index.search(DOCUMENTS[5].text, DOCUMENTS[5].lang, k=9).hits
+        words = index.search_words(DOCUMENTS[5].text, DOCUMENTS[5].lang, k=9)
+        assert all(hit.fields == expected[hit.id] for hit in [*hits, *words])
+        assert index.add(pd.DataFrame(map(vars_of, DOCUMENTS))).unchanged == len(DOCUMENTS)
+        index.reindex(model_folder)
+
+
+def vars_of(document: Document) -> dict[str, object]:
+    """A document as a row of a table."""
+    names = ("concept", "lang", "text", "title", "url", "fields")
+    return {name: getattr(document, name) for name in names}
+
+
+def test_a_document_whose_fields_have_changed_is_written_again(index: Index) -> None:
+    index.add(DOCUMENTS)
+    changed = [replace(document, fields={"year": 1}) for document in DOCUMENTS[:2]]
+    counts = index.add([*changed, *DOCUMENTS[2:]])
+    assert (counts.renewed, counts.unchanged) == (2, len(DOCUMENTS) - 2)
+    name = f"{changed[1].lang}:{changed[1].concept}"
+    assert index.get(name)[0].fields == {"year": 1}
+    index.add([replace(changed[1], fields={})])
+    assert index.get(name)[0].fields == {}
+
+
+def test_a_document_without_fields_has_the_digest_of_earlier_versions(index: Index) -> None:
+    [document] = madeup.corpus(concepts=1)[:1]
+    index.add([document])
+    content = "\0".join([document.concept, document.lang, document.title, document.url, document.text])
+    [rows] = index.scan(["digest"])
+    assert rows["digest"].to_pylist() == [digest(content, 12).hex()]
+
+
+def test_wrong_fields_are_refused_by_place_name_and_value(index: Index) -> None:
+    with pytest.raises(CorpusError, match=r"document 2: .*'year'.* nan"):
+        index.add([DOCUMENTS[0], replace(DOCUMENTS[1], fields={"year": float("nan")})])
+
+
+def test_documents_can_be_counted_and_scanned_by_their_fields(index: Index) -> None:
+    index.add(DOCUMENTS)
+    chosen = [document for document in DOCUMENTS if document.fields.get("year", 0) >= 2007]
+    where = {"year": {">=": 2007}, "tags": "made up"}
+    assert index.count(where) == Counter(document.lang for document in chosen)
+    assert sum(index.count().values()) == len(DOCUMENTS)
+    ids = {name for rows in index.scan(["id"], where=where) for name in rows["id"].to_pylist()}
+    assert ids == {f"{document.lang}:{document.concept}" for document in chosen}
+    with pytest.raises(Cr5Error, match=r"'year'.*'gte'"):
+        index.count({"year": {"gte": 2007}})
+
+
+def test_passages_have_the_fields_of_their_document(index: Index) -> None:
+    long = replace(DOCUMENTS[1], text=" ".join(document.text for document in DOCUMENTS[1::3]))
+    index.add([long])
+    passages = index._active.passages
+    assert passages is not None
+    found = [row["fields"] for rows in passages.scan(["fields"]) for row in rows.to_pylist()]
+    assert len(found) > 1
+    assert {*found} == {fields_text(long.fields)}
