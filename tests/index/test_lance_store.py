@@ -3,16 +3,20 @@
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from bm25_oracle import Words, term_counts
 from store_places import LANGS, LANGUAGES, RANK, all_rows, ids, refused, rows, unit
 
 from cr5.index.stores.base import Floats, Location
 from cr5.index.stores.lance import LOCK_FILE, LanceLimits, LanceStore
 from cr5.index.stores.lance_reader import TableReader
+from cr5.index.terms import QueryWord
 from cr5.storage.locks import locked
 
 
@@ -115,6 +119,41 @@ def test_indexed_rows_are_returned_as_written_and_follow_later_writes(tmp_path: 
     assert reader.get(["d5", "d0"])["hubness"].to_pylist() == [[7, 7], [7, 7]]
     [nearest] = reader.nearest(unit(400)[5:6], 1, columns=("id", "hubness"))
     assert nearest.to_pylist() == [{"id": "d5", "hubness": [7, 7], "cosine": pytest.approx(1, abs=5e-5)}]
+
+
+def search_always(store: LanceStore) -> pa.Table:
+    return store.search_terms([QueryWord(1.0, {"always": 1.0})], "en", 100)
+
+
+def search_by_vector(store: LanceStore) -> pa.Table:
+    return store.nearest(unit(1), 100)[0]
+
+
+@pytest.mark.parametrize("search", [search_always, search_by_vector])
+def test_a_reader_that_opens_while_all_rows_are_replaced_and_indexed_again_finds_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: Callable[[LanceStore], pa.Table]
+) -> None:
+    limits = LanceLimits(ann_min_rows=30, max_unindexed_rows=9)
+    writer = create(tmp_path, limits)
+
+    def write(number: int) -> None:
+        table = rows(range(number), lang=["en"] * number)
+        writer.upsert(table, term_counts([Words("en", {"always": 1})] * number))
+        writer.optimise()
+
+    write(40)
+    reader, interruptions = LanceStore.open(Location(tmp_path), limits=limits), [60]
+    newest_version = reader._newest_version
+
+    def soon_outdated_version() -> int:
+        version = newest_version()
+        if interruptions:
+            write(interruptions.pop())
+        return version
+
+    monkeypatch.setattr(reader, "_newest_version", soon_outdated_version)
+    assert sorted(ids(search(reader))) == sorted(f"d{i}" for i in range(60))
+    assert not interruptions
 
 
 def test_rows_written_after_the_last_indexed_rows_were_deleted_are_found(tmp_path: Path) -> None:

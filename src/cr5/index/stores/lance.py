@@ -377,25 +377,33 @@ class LanceStore(Store):
     def _newest_reader(self) -> tuple[TableReader | None, int]:
         """The reader of the newest version, None while too many rows are outside the IVF index, and the version."""
         with self._reader_lock:
-            files = (self.folder / HUBNESS_FILE, self.folder / IVF_FOLDER / ivf.MANIFEST)
-            state = _ReaderState(self._newest_version(), *map(file_stamp, files))
-            if self._reader_state != state:
-                self._reader = self._make_reader(state.version)
-                self._reader_state = state
-            return self._reader, state.version
+            while True:
+                stamps = self._reader_stamps()
+                state = _ReaderState(self._newest_version(), *stamps)
+                if self._reader_state == state:
+                    return self._reader, state.version
+                reader = self._make_reader(state.version)
+                if stamps == self._reader_stamps():  # otherwise the files may lack rows of this version
+                    self._reader, self._reader_state = reader, state
+
+    def _reader_stamps(self) -> tuple[Stamp, Stamp]:
+        return file_stamp(self.folder / HUBNESS_FILE), file_stamp(self.folder / IVF_FOLDER / ivf.MANIFEST)
 
     def _newest_words(self) -> tuple[FullTextReader | None, int]:
-        """The reader of the terms of the newest version, None if no row ever had terms, and the version."""
+        """The reader of the terms of the newest version, None if no row ever had terms, and the version.
+
+        The terms of a version's rows are written before it, and removed only after a newer version has replaced or
+        deleted these rows. So they are complete if nothing was written while they were opened.
+        """
         with self._words_lock:
-            state = (
-                self._newest_version(),
-                self._words.stamp,
-            )  # the terms of all rows of a version are there before it
-            if self._words_state != state:
-                exists = existing_slots(self._open_version(state[0]))
-                self._words_reader = self._words.reader(exists) if state[1] else None
-                self._words_state = state
-            return self._words_reader, state[0]
+            while True:
+                stamp = self._words.stamp
+                state = self._newest_version(), stamp
+                if self._words_state == state:
+                    return self._words_reader, state[0]
+                reader = self._words.reader(existing_slots(self._open_version(state[0]))) if stamp else None
+                if stamp == self._words.stamp:
+                    self._words_reader, self._words_state = reader, state
 
     def _newest_version(self) -> int:
         """The number of the newest version; LanceDB is asked only if the folder of versions has changed.
