@@ -343,6 +343,14 @@ def test_each_concept_is_one_hit_that_lists_its_other_versions(index: Index) -> 
     assert {version.lang: version.score for version in only.versions} == {"aa": None, "cc": None}
 
 
+def test_a_filter_also_applies_to_versions(index: Index) -> None:
+    years = {f"{each.lang}:{each.concept}": each.fields.get("year") for each in DOCUMENTS}
+    groups = index.search(TITLE, "aa", k=90, group="concept", where={"year": {">=": 2003}}).hits
+    versions = [version.id for group in groups for version in group.versions]
+    assert versions
+    assert all((years[name] or 0) >= 2003 for name in (*versions, *(group.id for group in groups)))
+
+
 def test_the_language_of_a_query_that_is_not_surely_guessed_is_the_one_that_has_its_words(index: Index) -> None:
     for name, literals in LITERALS.items():
         result = index.search(literals.split()[-1])

@@ -446,13 +446,27 @@ def test_ids_may_be_given(index: Index) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "facts"), [(["a"], ["`ids`", "1 ids"]), (["a", "a"], ["`ids[1]`", "'a'"]), (["a", ""], ["`ids[1]`", "''"])]
+    ("ids", "facts"),
+    [
+        (["a"], ["`ids`", "1 ids"]),
+        (["a", "b", "c"], ["`ids`", "3 ids", "2 documents"]),
+        (["a", "a"], ["`ids[1]`", "'a'"]),
+        (["a", ""], ["`ids[1]`", "''"]),
+    ],
 )
-def test_ids_that_are_too_few_or_not_unique_are_errors(index: Index, ids: list[str], facts: list[str]) -> None:
+def test_ids_that_are_too_few_too_many_or_not_unique_are_errors(index: Index, ids: list[str], facts: list[str]) -> None:
     with pytest.raises(Cr5Error) as caught:
         index.add(FEW[:2], ids=ids)
     assert all(fact in str(caught.value) for fact in facts)
     assert len(index) == 0
+
+
+def test_a_document_whose_language_is_no_longer_one_of_the_model_is_deleted(index: Index) -> None:
+    index.add(FEW[:2], ids=["a", "b"])
+    counts = index.add([replace(FEW[0], lang="fr"), FEW[1]], ids=["a", "b"])
+    assert (counts.unknown, counts.unchanged) == ({"fr": 1}, 1)
+    assert [document.id for document in index.get(["a", "b"])] == ["b"]
+    assert index.search(FEW[0].text, "aa", k=90, langs=[FEW[0].lang]).hits == []
 
 
 def test_nul_characters_become_spaces(index: Index) -> None:

@@ -40,6 +40,7 @@ def test_parameters_of_a_run_replace_those_of_the_retriever(store: Cr5DocumentSt
     retriever = Cr5Retriever(store, top_k=1, langs=["aa"], filters=YEAR, mode="dense", content="passage")
     [first] = retriever.run(query=article_query)["documents"]
     assert (first.meta["lang"], first.meta["year"] >= 2015) == ("aa", True)
+    assert first.content == store.index.get(first.id)[0].text  # vectors alone know no passage
     given: dict[str, Any] = {"filters": {}, "top_k": 2, "langs": ["bb", "cc"], "mode": "hybrid"}
     found = retriever.run(query=article_query, **given)["documents"]
     assert {document.id for document in found} == {"bb:Q000", "cc:Q000"}

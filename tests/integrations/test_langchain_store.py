@@ -146,7 +146,9 @@ def test_documents_that_cannot_be_used_are_errors_or_left_out(
         assert name in str(caught.value) or "when" in str(caught.value)
     skipping = Cr5VectorStore(empty_index, on_error="skip")
     assert skipping.add_documents([*unusable.values(), good], ids=[*unusable, "good"]) == ["good"]
-    assert len(empty_index) == 1
+    again = skipping.add_documents([unusable["not JSON"], good], ids=["good", "other"])
+    assert again == ["good", "other"]  # the first is still there as it was
+    assert len(empty_index) == 2
 
 
 def test_a_store_is_created_from_texts(

@@ -44,6 +44,16 @@ def test_a_text_without_blanks_is_cut_anywhere() -> None:
     assert passage("犬は人間の友です" * 3, [("友", 1.0)], 4, 2) == "… 友です犬…"
 
 
+def test_a_word_is_not_found_inside_another_word() -> None:
+    text = "The education of cattle is a matter of patience. " + 30 * "x " + "A cat came."
+    assert passage(text, [("cat", 1.0)], 20, 8).endswith("A cat came.")
+
+
+def test_characters_that_become_longer_in_lower_case_move_nothing() -> None:
+    text = 40 * "İ" + " says that. " + 30 * "x " + "A dog came."
+    assert passage(text, [("dog", 1.0)], 20, 8).endswith("A dog came.")
+
+
 def test_words_are_looked_for_in_a_part_and_shown_within_the_whole() -> None:
     later = TEXT.index("Much")
     assert passage(TEXT, [("wolves", 1.0), ("dog", 0.1)], 30, 20, later) == "… Much later a dog came to guide…"

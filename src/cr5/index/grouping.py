@@ -20,8 +20,8 @@ def group_versions(ranked: Sequence[Candidate], preferred: Sequence[str]) -> lis
         group = by_concept.get(candidate.concept)
         if group is None:
             titled = by_title.get((candidate.lang, candidate.title), [])
-            twin = next((other for other in titled if float(other.vector @ candidate.vector) > SAME_COSINE), None)
-            group = by_concept.get(twin.concept) if twin and candidate.title else None
+            duplicate = next((other for other in titled if float(other.vector @ candidate.vector) > SAME_COSINE), None)
+            group = by_concept.get(duplicate.concept) if duplicate and candidate.title else None
         if group is None:
             group = []
             groups.append(group)

@@ -127,7 +127,7 @@ class Index:
         return sum(self.count().values())
 
     def __bool__(self) -> bool:
-        """An index is true, also without a document."""
+        """Always true, even if the index is empty."""
         return True
 
     def __repr__(self) -> str:
@@ -224,7 +224,7 @@ class Index:
         encoded again, so that an interrupted run is resumed by repeating it.
         """
         result, taken, settings = IngestCounts(), Counter[str](), self._settings
-        given = None if ids is None else ingest.check_ids(ids)
+        given = None if ids is None else ingest.check_ids(ids, documents)
         with self._writing() as active:
             counts = Counter(active.store.count())
             checked = in_batches(documents, on_error=on_error, skipped=skipped, fields=True)
@@ -362,7 +362,7 @@ class Index:
         k
             The number of hits.
         offset
-            The number of hits to skip, for further pages; k + offset may be 1,000.
+            The number of hits to skip, for further pages; k + offset may be at most 1,000.
         langs
             The languages to search in, all by default.
         mode
@@ -373,11 +373,12 @@ class Index:
         measure
             How vectors are compared: "csls", which corrects for hubs, or "cosine".
         group
-            "concept": one hit for each concept, with the others in its ``versions``; nearly identical documents too.
+            "concept": one hit for each concept, with the others in its ``versions``. Nearly identical documents also
+            share one hit.
         prefer
             A language that comes first among nearly equal hits, and among the versions of a concept.
         min_score
-            Leave out hits with a lower score.
+            Leave out hits with a lower score; 0 leaves out none.
         where
             A filter on the fields of documents: {"kind": "howto", "year": {">=": 2000}}.
         sort

@@ -1,7 +1,7 @@
 """Ingest: encode documents, write them into a snapshot, and keep the background representative of them.
 
 The hubness of a document is measured against the background, a sample of the documents themselves: when there are many
-more documents than when it was drawn, it is drawn again.
+more documents than when it was drawn, it is drawn again, until it has its full size.
 """
 
 from collections import Counter
@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from cr5.corpus.documents import DOCUMENTS, ROWS, Batch, has_control_character
 from cr5.corpus.fields import FIELDS, NO_FIELDS
+from cr5.corpus.inputs import Documents
 from cr5.corpus.languages import find_language
-from cr5.corpus.texts import text_list
+from cr5.corpus.texts import is_table, text_list
 from cr5.errors import Cr5Error, quoted
 from cr5.index.background import Background
 from cr5.index.hashing import digest, hash_texts
@@ -103,9 +104,14 @@ def assign_ids(rows: pa.Table, taken: Counter[str]) -> list[str]:
     return ids
 
 
-def check_ids(ids: Sequence[str]) -> list[str]:
-    """Ids that the caller gives, as a list; each must be a string of its own."""
+def check_ids(ids: Sequence[str], documents: Documents) -> list[str]:
+    """Ids that the caller gives, as a list; each must be a string of its own, and there must be one per document."""
     checked, seen = text_list(ids, "ids"), set[str]()
+    if isinstance(documents, list | tuple) and len(documents) != len(checked):
+        has_tables = any(is_table(part) or isinstance(part, Batch) for part in documents)
+        if not has_tables:
+            numbers = f"{len(checked):,} ids, and there are {len(documents):,} documents"
+            raise Cr5Error(f"`ids` has {numbers}; give every document its own")
     for position, document_id in enumerate(checked):
         if has_control_character(document_id):
             problem = "which has a control character; remove it"
@@ -132,7 +138,8 @@ def with_ids(batch: Batch, ids: list[str]) -> pa.RecordBatch:
 def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: IngestCounts) -> Counter[str]:
     """Encode and write the documents that are new or have changed, in one transaction, after their passages.
 
-    A document that no longer has a known word is deleted. Return the change in the number of documents by language.
+    A document that no longer has a known word or language is deleted. Return the change in the number of documents of
+    each language.
     """
     model, store = snapshot.model, snapshot.store
     texts = {column: rows[column].to_pylist() for column in ("concept", "lang", "title", "url", "text")}
@@ -142,10 +149,10 @@ def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: 
     fields = rows[FIELDS].to_pylist()
     contents = [_content_digest(*content) for content in zip(zip(*texts.values(), strict=True), fields, strict=True)]
     stored = store.digests(ids)
-    changed = []
+    changed, unknown = [], []
     for i, document_id in enumerate(ids):
         if langs[i] not in model.langs:
-            counts.unknown[langs[i]] += 1
+            unknown.append(i)
         elif stored.get(document_id) == contents[i]:
             counts.unchanged += 1
         else:
@@ -155,12 +162,14 @@ def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: 
         same_lang = [i for i in changed if langs[i] == lang]
         vectors[same_lang] = model.encode([texts["text"][i] for i in same_lang], lang)
     known = np.asarray(vectors.any(axis=1))
-    counts.blank.update(langs[i] for i in changed if not known[i])
-    deleted = [i for i in changed if not known[i] and ids[i] in stored]
-    if deleted:
-        delete_documents(snapshot, [ids[i] for i in deleted])
+    blank = [i for i in changed if not known[i]]
+    counts.blank.update(langs[i] for i in blank)
+    counts.unknown.update(langs[i] for i in unknown)
     growth = Counter[str]()
-    growth.subtract(langs[i] for i in deleted)
+    deleted = [ids[i] for i in (*blank, *unknown) if ids[i] in stored]
+    if deleted:
+        growth.subtract(store.get(deleted, ("lang",))["lang"].to_pylist())
+        delete_documents(snapshot, deleted)
     written = [i for i in changed if known[i]]
     if not written:
         return growth

@@ -1,7 +1,7 @@
 """The query path: understand the query, find candidates and their relevance, group, cut to a page, read the hits."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from numbers import Real
@@ -60,24 +60,26 @@ class SearchOptions:
 
 def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: SearchOptions) -> SearchResult:
     """The most relevant documents, best first."""
-    encoded = understand(snapshot, query, lang)
-    langs = options.langs
+    encoded, given = understand(snapshot, query, lang), options.langs
     chosen = (
-        snapshot.model.langs if langs is None else [index_language(snapshot, code) for code in one_or_several(langs)]
+        snapshot.model.langs if given is None else [index_language(snapshot, code) for code in one_or_several(given)]
     )
     prefer = None if options.prefer is None else index_language(snapshot, options.prefer)
     if options.mode == "dense":
         return _search_dense(snapshot, encoded, list(dict.fromkeys(chosen)), options)
-    wanted = options.k + options.offset
-    stages = HybridSearch(snapshot, encoded, list(dict.fromkeys(chosen)), 2 * wanted, options.where, options.measure)
+    wanted, langs = options.k + options.offset, list(dict.fromkeys(chosen))
+    depth = MAX_HITS if options.sort else 2 * wanted  # what is sorted is the same for all pages
+    stages = HybridSearch(snapshot, encoded, langs, depth, options.where, options.measure)
     found = stages.run(only_words=options.mode == "lexical")
     ranked = _rank(snapshot, encoded, found.candidates, prefer, options)
     preferred = [code for code in (prefer, encoded.lang) if code is not None]
     if options.group:
-        ranked = ranked[: wanted * (1 + len(chosen))]  # at least as many as have versions in all languages
+        ranked = ranked[: wanted * (1 + len(langs))]  # at least as many as have versions in all languages
         read_titles(snapshot, ranked)
     groups = group_versions(ranked, preferred) if options.group else [[candidate] for candidate in ranked[:wanted]]
-    hits = _read_hits(snapshot, encoded, found, groups[options.offset : wanted], grouped=options.group is not None)
+    page = groups[options.offset : wanted]
+    versions = _versions(snapshot, page, options.where) if options.group else {}
+    hits = _read_hits(snapshot, encoded, found, page, versions)
     return SearchResult(encoded, hits, snapshot.background, suggest(encoded.text, found.words[encoded.lang]))
 
 
@@ -126,13 +128,13 @@ def _rank(
 def _with_phrases(snapshot: Snapshot, query: Query, candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates whose title or text has every phrase of the query, word for word."""
     rows = snapshot.store.get([candidate.id for candidate in candidates], ("id", "lang", "title", "text")).to_pylist()
-    having = set()
+    phrases, with_phrases = [f" {' '.join(phrase)} " for phrase in query.phrases], set()
     for row in rows:
         words = snapshot.model.settings.tokeniser.words(f"{row['title']}\n{row['text']}", row["lang"])
         line = f" {' '.join(words)} "
-        if all(f" {' '.join(phrase)} " in line for phrase in query.phrases):
-            having.add(row["id"])
-    return [candidate for candidate in candidates if candidate.id in having]
+        if all(phrase in line for phrase in phrases):
+            with_phrases.add(row["id"])
+    return [candidate for candidate in candidates if candidate.id in with_phrases]
 
 
 def _sort_by_field(snapshot: Snapshot, candidates: Sequence[Candidate], sort: str) -> list[Candidate]:
@@ -152,12 +154,15 @@ def _sort_by_field(snapshot: Snapshot, candidates: Sequence[Candidate], sort: st
 
 
 def _read_hits(
-    snapshot: Snapshot, query: Query, found: Found, groups: Sequence[Sequence[Candidate]], *, grouped: bool
+    snapshot: Snapshot,
+    query: Query,
+    found: Found,
+    groups: Sequence[Sequence[Candidate]],
+    versions: Mapping[str, Sequence[Version]],
 ) -> list[SearchHit]:
     """The hits of one page, with their texts; documents deleted in the meantime are left out."""
     rows = snapshot.store.get([group[0].id for group in groups], DOCUMENT_COLUMNS).to_pylist()
     row_of = {row["id"]: row for row in rows}
-    versions = _versions(snapshot, groups) if grouped else {}
     hits = []
     for group in groups:
         shown = group[0]
@@ -179,14 +184,18 @@ def _read_hits(
     return hits
 
 
-def _versions(snapshot: Snapshot, groups: Sequence[Sequence[Candidate]]) -> dict[str, list[Version]]:
-    """For the first document of each group, the others of the group and of its concept."""
+def _versions(
+    snapshot: Snapshot, groups: Sequence[Sequence[Candidate]], where: Where | None
+) -> dict[str, list[Version]]:
+    """For the first document of each group, the others of the group and, in all languages, those of its concept."""
     further: dict[str, list[str]] = {}
     for group in groups:
         present = {candidate.id for candidate in group}
         ids = [f"{lang}:{group[0].concept}" for lang in snapshot.model.langs]
         further[group[0].id] = [document_id for document_id in ids if document_id not in present]
     wanted = [document_id for ids in further.values() for document_id in ids]
+    if where is not None and wanted:
+        wanted = sorted(snapshot.store.matching(wanted, where))
     rows = snapshot.store.get(wanted, ("id", "concept", "lang", "title")).to_pylist() if wanted else []
     row_of = {row["id"]: row for row in rows}
     versions = {}
@@ -220,7 +229,7 @@ def _passage(snapshot: Snapshot, query: Query, found: Found, candidate: Candidat
 
 
 def _matching_words(snapshot: Snapshot, found: Found, lang: str, text: str) -> tuple[str, ...]:
-    """The words of a text that match words of the query, except words that are in most documents."""
+    """The words of a text that match words of the query, except words that weigh little beside the others."""
     terms = found.words[lang].telling_terms if lang in found.words else set()
     words = snapshot.model.settings.tokeniser.words(text, lang) if terms else []
     return tuple(dict.fromkeys(word for word in words if word in terms))

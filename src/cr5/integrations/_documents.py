@@ -66,8 +66,8 @@ def write(index: Index, entries: Sequence[Entry], on_error: OnError = "raise") -
     written = index.add(records, ids=list(last), on_error=on_error).total
     if written < len(last):
         existing = {document.id for document in index.get(list(last))}
-        missing = next(document_id for document_id in last if document_id not in existing)
-        if on_error == "raise":
+        missing = next((document_id for document_id in last if document_id not in existing), None)
+        if on_error == "raise" and missing is not None:
             raise Cr5Error(
                 f"document {quoted(missing)} is {quoted(last[missing].text)}, which has no word or n-gram that the "
                 f'model knows; leave it out, or set `on_error="skip"` ({written:,} of {len(last):,} are written)'
@@ -87,9 +87,10 @@ def metadata_of(document: IndexedDocument) -> dict[str, Any]:
 
 
 def content_of(hit: SearchHit, content: Content) -> str:
-    """The text of a hit, or its best passage."""
+    """The text of a hit, or its best passage; all of the text of a hit that has none, as with ``mode="dense"``."""
     one_of("content", content, get_args(Content))
-    return hit.text if content == "text" else hit.text[slice(*hit.passage)]
+    begin, end = hit.passage
+    return hit.text[begin:end] if content == "passage" and end else hit.text
 
 
 def search(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cr5._typing import Array
+from cr5.features.tokeniser import UNSPACED_RUN
 from cr5.retrieval.explanations import Contribution, Explainer, WordPairContribution
 
 MAX_EXPLAINED_CHARACTERS = 6_000  # of a text explained in full: time and memory are the product of both texts' words
@@ -14,6 +15,7 @@ MIN_SENTENCE_CHARACTERS = 40  # a shorter sentence is joined with the next
 MAX_SENTENCE_CHARACTERS = 300  # a longer sentence is cut
 MAX_SHIFT_CHARACTERS = 60  # by which the ends of a part move to those of a sentence or a word
 
+_UNSPACED = re.compile(UNSPACED_RUN)
 _SENTENCE_END = re.compile(r"[.!?؟]\s+|[。！？]\s*|\n\s*")
 
 
@@ -64,12 +66,12 @@ def passage(
     between ``begin`` and ``end``. Up to ``before`` characters precede the first word, from the beginning of a sentence
     if that is near. Without any word, the passage begins at ``begin``.
     """
-    lower = text[begin:end].lower()
+    lower, positions = _lower(text[begin:end])
     occurrences = sorted(
-        (begin + match.start(), word, value)
+        (begin + positions[match.start()], word, value)
         for word, value in words
         if value > 0 and word
-        for match in re.finditer(re.escape(word), lower)
+        for match in re.finditer(_whole(word), lower)
     )
     best = _sum_of_values(occurrences, begin, size)
     for position, _, _ in occurrences:
@@ -77,6 +79,20 @@ def passage(
         if (value := _sum_of_values(occurrences, start, size)) > best:  # the first of equal ones
             best, begin = value, start
     return _cut(text, begin, size)
+
+
+def _lower(text: str) -> tuple[str, Sequence[int]]:
+    """A text in lower case, and the position in the text of each of its characters, of which there may be more."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower, range(len(text))
+    return lower, [i for i, character in enumerate(text) for _ in character.lower()]
+
+
+def _whole(word: str) -> str:
+    """A pattern that finds a word, but not inside other words unless its script is written without spaces."""
+    pattern = re.escape(word)
+    return pattern if _UNSPACED.search(word) else rf"(?<!\w){pattern}(?!\w)"
 
 
 def _nearest(model: Explainer, text: str, lang: str, vector: Array) -> tuple[int, int]:
