@@ -396,8 +396,8 @@ class Index:
     def search_words(self, text: str, lang: str | None = None, *, k: int = 10) -> list[WordHit]:
         """The k documents of a text's language that have its words, best first by BM25; none without such words.
 
-        Words are those of title, text and concept; those of the title count three times. ``lang`` is guessed by
-        default. Document frequencies and lengths are those of the language.
+        Words are those of title, text and concept; those of the title and the first 20 words of the text count three
+        times. ``lang`` is guessed by default. Document frequencies and lengths are those of the language.
         """
         text, k = one_text(text), whole_number("k", k)
         return self._read(lambda active: search.search_words(active, text, lang, k))

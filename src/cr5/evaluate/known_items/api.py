@@ -130,19 +130,19 @@ def _from_file(
     missing = [query.query for query in rows if query.concept not in known]
     if len(missing) == len(rows):
         raise Cr5Error("the index has none of the concepts of `query_file`; use queries for its documents")
-    notes = ["across languages, BM25 is asked the title of the document in that language"]
+    notes = ["across languages, BM25 receives the title of the document in that language"]
     if missing:
         notes.append(f"{len(missing)} queries are about concepts that the index does not have, such as {missing[0]!r}")
     return hand_written_queries(languages, rows, validation), notes
 
 
 def _notes_on_types(types: Sequence[QueryType], asked: Sequence[KnownItemQuery]) -> list[str]:
-    """What BM25 is asked across languages, and which types have no queries."""
+    """What BM25 receives across languages, and which types have no queries."""
     across = [name for name in types if any(q.type == name and q.source != q.target for q in asked)]
     by_reference: dict[str, list[str]] = {}
     for name in across:
         by_reference.setdefault(REFERENCES[name], []).append(name)
-    notes = [f"across languages ({', '.join(names)}), BM25 is asked {text}" for text, names in by_reference.items()]
+    notes = [f"across languages ({', '.join(names)}), BM25 receives {text}" for text, names in by_reference.items()]
     none = [name for name in types if not any(query.type == name for query in asked)]
     return notes + ([f"no document allows queries of the type {', '.join(none)}"] if none else [])
 

@@ -1,4 +1,4 @@
-"""Known-item queries: what is asked, in which languages, which documents are right, and what BM25 is asked."""
+"""Known-item queries: their texts and languages, which documents are right, and what BM25 receives."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ REFERENCES: dict[QueryType, str] = {
     "question": "the same question in that language, about the title of the version in it",
     "typo": "the title of the version in that language, without a typo",
 }
-"""The types of queries, and what BM25 is asked instead of a query in another language."""
+"""The types of queries, and what BM25 receives instead of a query in another language."""
 BY_TITLE = ("title", "question", "typo")  # queries that are made of a title alone
 TRIED_DOCUMENTS = 4  # documents of which a query is made, for each query that is wanted
 TRIED_FOR_STRINGS = 20  # the same for strings, because few documents have a code of their own
@@ -34,8 +34,8 @@ HASHES = 2.0**64  # the number of different hashes of a text
 class KnownItemQuery:
     """A query and the documents that answer it.
 
-    ``text`` in the language ``source`` is asked for documents in ``target``, of which those in ``answers`` are right.
-    ``reference`` is what BM25 is asked: the same text within a language, otherwise its translation or what comes
+    ``text`` in the language ``source`` searches documents in ``target``, of which those in ``answers`` are right.
+    ``reference`` is what BM25 receives: the same text within a language, otherwise its translation or what comes
     nearest to one.
     """
 
@@ -199,7 +199,7 @@ class QueryMaker:
         candidate: _Candidate,
         occurrences: Mapping[tuple[str, str], set[str]],
     ) -> str | None:
-        """What BM25 is asked in another language; see ``REFERENCES``."""
+        """What BM25 receives in another language; see ``REFERENCES``."""
         row, title = rows[0], documents.titles[rows[0]]
         if query_type == "typo":
             return title or None
@@ -218,7 +218,7 @@ def hand_written_queries(
 ) -> list[KnownItemQuery]:
     """Queries (text, language, concept, kind) for their concept's documents in every language that has any.
 
-    In another language, BM25 is asked the title of the document.
+    In another language, BM25 receives the title of the document.
     """
     result = []
     for text, source, concept, kind in rows:

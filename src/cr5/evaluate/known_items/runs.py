@@ -105,15 +105,15 @@ class SearchRun:
         return f"<SearchRun of {self.title}; {figures}>"
 
     def overall(self) -> list[SearchRow]:
-        """One row for the queries in the own language, and one for those across languages."""
+        """One row for the queries in the language of the query, and one for those across languages."""
         return self._overall
 
     def by_type(self) -> list[SearchRow]:
-        """A row for each type of queries, in the own language and across."""
+        """A row for each type of queries, in the language of the query and across."""
         return self._by_type
 
     def by_language(self) -> list[SearchRow]:
-        """A row for each language of queries, over all types, in the own language and across."""
+        """A row for each language of queries, over all types, in the language of the query and across."""
         return self._by_language
 
     def scores(self) -> list[SearchRow]:
