@@ -153,8 +153,11 @@ def test_contradicting_arguments_are_errors_before_anything_is_written(
     assert fails("index", "-o", index) == nothing
     assert fails("index", "-o", index, "--reindex") == nothing
     assert fails("index", model_folder, "-o", index) == (
-        f"no documents are named after the model {model_folder}; name DOCS, or pass --reindex"
+        f"MODEL is {model_folder}, but there are no DOCS to encode with it; name DOCS, or pass --reindex"
     )
+    assert "leave out MODEL" in fails("index", model_folder, "-o", index, "--delete", "aa:Q000")
+    for option in (["--group"], ["--sort", "year"], ["--prefer", "aa"]):
+        assert f"{option[0]} does not apply to --mode dense" in fails("search", index, "x", "--mode", "dense", *option)
     missing = f"{index}: there is no index in this folder; "
     assert fails("index", "-o", index, "--check") == f"{missing}build one with cr5 index MODEL DOCS -o {index}"
     assert fails("search", index, "kaka") == f"{missing}check the path, or build the index first"
@@ -305,13 +308,19 @@ def test_a_query_without_a_word_is_an_error(folder: Path, fails: Any, tmp_path: 
     )
 
 
-def test_a_search_without_hits_says_why(folder: Path, printed: Any, fails: Any) -> None:
+def test_a_search_without_hits_says_why(folder: Path, printed: Any, fails: Any, run_json: Any) -> None:
     assert printed("search", folder, "zzz Zzzz", "--lang", "aa") == (
         "",
         "warning: nothing found; the query was read as aa: zzz, zzzz, of which the model knows none; try other words\n",
     )
     assert "set its language with --lang" in printed("search", folder, "zzz")[1]
-    assert "lift --in, --where or --min-score" in printed("search", folder, QUERY, "--min-score", "1.1")[1]
+    many = printed("search", folder, QUERY, "--min-score", "1.1", "--in", "aa", "--in", "bb")[1]
+    assert "leave out --in or --min-score" in many
+    assert "leave out --offset" in printed("search", folder, QUERY, "--offset", "900")[1]
+    assert "--where yaer>=2000" in fails("search", folder, QUERY, "--where", "yaer>=2000")
+    assert "a field 'yaer'" in printed("search", folder, QUERY, "--sort", "-yaer")[1]
+    both = ("search", folder, QUERY, "--in", "aa", "--in", "bb", "-k", "50")
+    assert {hit["lang"] for hit in run_json(*both)["hits"]} == {"aa", "bb"}
     assert "without the quotation marks" in printed("search", folder, f'"{" ".join(QUERY.split()[::-1])} zzz"')[1]
     assert fails("search", folder, "kaka", "--in", "xx") == (
         "the index has no language 'xx'; its languages are aa, bb, cc"

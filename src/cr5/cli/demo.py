@@ -29,7 +29,7 @@ def run_demo(
 ) -> None:
     """Train on the built-in encyclopedia, evaluate on held-out concepts, and search across languages.
 
-    This takes about half a minute. Then a search page is served until you press Ctrl-C. Example:
+    This takes about a minute. Then a search page is served until you press Ctrl-C. Example:
 
         cr5 demo
     """

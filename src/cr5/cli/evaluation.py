@@ -385,7 +385,8 @@ def search(
         bool,
         typer.Option(
             "--validation/--test",
-            help="Which half of the concepts to query: validation for choosing settings, test for reporting.",
+            help="Which half of the concepts to query: validation for choosing settings, test for reporting. Of a "
+            "--query-file of your own, all are used by default.",
         ),
     ] = False,
     seed: Annotated[

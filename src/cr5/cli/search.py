@@ -141,18 +141,20 @@ def search(
         str | None, typer.Option(help="Language of the query.", metavar="CODE", show_default="guessed")
     ] = None,
     among: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option("--in", help="Languages to search in, e.g. da,en.", metavar="CODES", show_default="all"),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Documents to show.", metavar="NUMBER")] = 10,
-    offset: Annotated[int, typer.Option(min=0, help="Documents to skip before those.", metavar="NUMBER")] = 0,
+    offset: Annotated[int, typer.Option(min=0, help="Documents to skip, for further pages.", metavar="NUMBER")] = 0,
     mode: Annotated[
         Mode,
         typer.Option(
             help="hybrid: by words and vectors together; dense: by vectors; lexical: by words.", metavar="MODE"
         ),
     ] = "hybrid",
-    measure: Annotated[Measure, typer.Option(help="Of vectors: plain cosine, or CSLS, which corrects hubs.")] = "csls",
+    measure: Annotated[
+        Measure, typer.Option(help="How vectors are compared: by cosine, or by CSLS, which corrects for hubs.")
+    ] = "csls",
     group: Annotated[bool, typer.Option("--group/--no-group", help="Show one document of each concept.")] = False,
     prefer: Annotated[
         str | None, typer.Option(help="Language that comes first among nearly equal documents.", metavar="CODE")
@@ -187,13 +189,17 @@ def search(
     """
     text = _query_text(query, like, lang)
     conditions = parse_where(where)
+    if mode == "dense":
+        for option, value in (("--group", group), ("--prefer", prefer), ("--sort", sort)):
+            if value:
+                raise Cr5Error(f"{option} does not apply to --mode dense; leave out one of them")
     with closing(Index.open(index, store=store)) as opened:
         result = opened.search(
             text,
             lang,
             k=k,
             offset=offset,
-            langs=comma_separated(among),
+            langs=comma_separated(",".join(among or [])),
             mode=mode,
             measure=measure,
             group="concept" if group else None,
@@ -206,11 +212,16 @@ def search(
         reasons = [
             opened.explain(result.query, hit, WORD_PAIRS) if explain or not hit.words else None for hit in result.hits
         ]
+        no_document_matches = bool(conditions) and not result.hits and not any(opened.count(conditions).values())
     if json:
         console.as_json(render.search_json(result, reasons, mode, measure, explain))
     else:
         scores = measure if mode == "dense" else "score"
-        render.search_report(result, reasons, scores, explain, first=offset + 1)
+        limits = {"--in": among, "--where": where, "--min-score": min_score, "--offset": offset}
+        given = [name for name, value in limits.items() if value]
+        if no_document_matches:
+            raise Cr5Error(f"no document matches --where {' --where '.join(where or [])}; check its fields and values")
+        render.search_report(result, reasons, scores, explain, first=offset + 1, limits=given, sort=sort)
 
 
 def pairs(
@@ -259,7 +270,8 @@ def _check_arguments(
     if model is None and (reindex or not other_task):
         raise Cr5Error("there is nothing to index; name MODEL and DOCS, or pass --delete, --refresh or --check")
     if model is not None and not documents and not reindex:
-        raise Cr5Error(f"no documents are named after the model {model}; name DOCS, or pass --reindex")
+        remedy = "leave out MODEL" if other_task else "name DOCS, or pass --reindex"
+        raise Cr5Error(f"MODEL is {model}, but there are no DOCS to encode with it; {remedy}")
     if not Index.exists(output) and not documents:
         raise Cr5Error(f"{output}: there is no index in this folder; build one with cr5 index MODEL DOCS -o {output}")
 

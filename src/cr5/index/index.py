@@ -422,8 +422,9 @@ class Index:
         k = whole_number("k", k)
         return self._read(lambda active: search.nearest(active, vectors, lang, k, langs, measure))
 
-    def explain(self, query: Query, document: IndexedDocument, k: int = 10) -> LongTextExplanation:
+    def explain(self, query: str | Query, document: IndexedDocument, k: int = 10) -> LongTextExplanation:
         """The k words, and pairs of words, that contribute most to the similarity of a query and a document."""
+        query = query if isinstance(query, Query) else self.query(query)
         texts = query.text, query.lang, document.text, document.lang
         vector = document.vector if isinstance(document, SearchHit) else None
         if vector is not None and len(vector) != len(query.vector):  # reindexed between the search and this call

@@ -22,6 +22,7 @@ from cr5.index import (
     SearchHit,
     SearchResult,
 )
+from cr5.index.filters import field_value
 from cr5.retrieval.passages import LongTextExplanation, passage
 from cr5.retrieval.top_k import Measure
 
@@ -75,16 +76,26 @@ def recall_report(estimate: RecallEstimate) -> None:
 
 
 def search_report(
-    result: SearchResult, reasons: Sequence[LongTextExplanation | None], scores: str, explain: bool, first: int = 1
+    result: SearchResult,
+    reasons: Sequence[LongTextExplanation | None],
+    scores: str,
+    explain: bool,
+    first: int = 1,
+    limits: Sequence[str] = (),
+    sort: str | None = None,
 ) -> None:
     """Print the hits of a query, or how it was read if there are none; ``scores`` names the scores.
 
-    The hits are numbered from ``first``. A hit without a reason has words that matched.
+    The hits are numbered from ``first``. A hit without a reason has words that matched. ``limits`` are the options that
+    restrict the hits.
     """
     query = result.query
     if not result.hits:
-        console.warn(_nothing_found(result))
+        console.warn(_nothing_found(result, limits))
         return
+    field = (sort or "").removeprefix("-")
+    if field and all(field_value(hit.fields, field) is None for hit in result.hits):
+        console.warn(f"none of these documents has a field {field!r}; they are sorted by their score")
     out.print(_hit_table(result.hits, reasons, scores, explain, first))
     if result.suggestion:
         out.print(Text(f"did you mean: {_printable(result.suggestion)}"), soft_wrap=True)
@@ -170,7 +181,7 @@ def _details(hit: SearchHit, reason: LongTextExplanation | None) -> list[str]:
     return [line for line in lines if line]
 
 
-def _nothing_found(result: SearchResult) -> str:
+def _nothing_found(result: SearchResult, limits: Sequence[str]) -> str:
     """How a query without hits was read, and what to try."""
     query = result.query
     words = [_printable(word) for word in query.tokens[:QUERY_WORDS]]
@@ -178,8 +189,8 @@ def _nothing_found(result: SearchResult) -> str:
     guessed = f" (guessed, confidence {100 * query.confidence:.0f} %)" if query.guessed else ""
     known = "" if query.vector.any() else ", of which the model knows none"
     advice = "set its language with --lang, or try other words" if query.guessed else "try other words"
-    if query.vector.any():
-        advice = "try other words, or lift --in, --where or --min-score"
+    if query.vector.any() and limits:
+        advice = f"try other words, or leave out {' or '.join(limits)}"
     if query.phrases:
         advice = f"try it without the quotation marks, which ask for these words in this order; {advice}"
     if result.suggestion:

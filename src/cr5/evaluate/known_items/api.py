@@ -19,7 +19,7 @@ from cr5.evaluate.known_items.queries import (
     QueryType,
     hand_written_queries,
 )
-from cr5.evaluate.known_items.query_files import WrittenQuery, read_queries
+from cr5.evaluate.known_items.query_files import QuerySet, WrittenQuery, query_set_of, read_queries
 from cr5.evaluate.known_items.runs import DEPTH, AskedQuery, SearchRun
 from cr5.evaluate.preparation import check_output, reject_if_given, title
 from cr5.index import Index
@@ -68,7 +68,8 @@ def search(
         Ask the queries of this file instead, JSONL with the fields query, lang, concept and kind, each in its own
         language and in every other; "builtin" has queries for the built-in encyclopedia.
     validation
-        Ask about the half of the concepts that is there for choosing settings, instead of the other, for testing.
+        Use the validation half of the concepts, for choosing settings, instead of the test half. Of a file of your own,
+        all queries are used, unless this is set.
     seed
         Seed of the choice of documents and sentences, 0 by default.
     options
@@ -87,6 +88,7 @@ def search(
     count = whole_number("queries", QUERIES if queries is None else queries)
     wanted = None if langs is None else one_or_several(langs)
     written = None if query_file is None else read_queries(query_file)
+    query_set = query_set_of(query_file, validation=validation)
     check_output(output)
     started = time.perf_counter()
     with nullcontext(index) if isinstance(index, Index) else Index.open(index) as opened:
@@ -96,18 +98,18 @@ def search(
             asked = maker.make(chosen)
             notes = _notes_on_types(chosen, asked)
         else:
-            asked, notes = _from_file(written, languages, validation)
+            asked, notes = _from_file(written, languages, query_set)
         if not asked and written is None:
             raise Cr5Error(
                 "no queries could be generated from the index; add documents, or choose other `types` or `langs`"
             )
         if not asked:
-            half = f"in the {'validation' if validation else 'test'} half"
-            raise Cr5Error(f"`query_file={query_file}` has no query for the languages of the index {half}; add some")
+            half = "" if query_set == "all" else f" in the {query_set} half"
+            raise Cr5Error(f"`query_file={query_file}` has no query for the languages of the index{half}; add some")
         ranked = _ask(opened, languages, asked, options or {}, progress)
         corpus = opened.folder.name
     facts: dict[str, Any] = {
-        "query_set": "validation" if validation else "test",
+        "query_set": query_set,
         "documents": {lang: len(documents.ids) for lang, documents in languages.items()},
         "queries": "file" if written else count,
         "seed": None if written else seed or 0,
@@ -122,7 +124,7 @@ def search(
 
 
 def _from_file(
-    written: Sequence[WrittenQuery], languages: Mapping[str, LanguageDocuments], validation: bool
+    written: Sequence[WrittenQuery], languages: Mapping[str, LanguageDocuments], query_set: QuerySet
 ) -> tuple[list[KnownItemQuery], list[str]]:
     """The queries of a file that the index can answer, and notes on the others."""
     known = {concept for documents in languages.values() for concept in documents.concepts}
@@ -132,8 +134,9 @@ def _from_file(
         raise Cr5Error("the index has none of the concepts of `query_file`; use queries for its documents")
     notes = ["across languages, BM25 receives the title of the document in that language"]
     if missing:
-        notes.append(f"{len(missing)} queries are about concepts that the index does not have, such as {missing[0]!r}")
-    return hand_written_queries(languages, rows, validation), notes
+        number = f"{len(missing)} queries look" if len(missing) > 1 else "1 query looks"
+        notes.append(f"{number} for concepts that the index does not have, such as {missing[0]!r}")
+    return hand_written_queries(languages, rows, query_set), notes
 
 
 def _notes_on_types(types: Sequence[QueryType], asked: Sequence[KnownItemQuery]) -> list[str]:
@@ -144,7 +147,7 @@ def _notes_on_types(types: Sequence[QueryType], asked: Sequence[KnownItemQuery])
         by_reference.setdefault(REFERENCES[name], []).append(name)
     notes = [f"across languages ({', '.join(names)}), BM25 receives {text}" for text, names in by_reference.items()]
     none = [name for name in types if not any(query.type == name for query in asked)]
-    return notes + ([f"no document allows queries of the type {', '.join(none)}"] if none else [])
+    return notes + ([f"no document is suitable for queries of the type {', '.join(none)}"] if none else [])
 
 
 def _ask(

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from cr5.evaluate.known_items import texts
 from cr5.evaluate.known_items.documents import LanguageDocuments, scan_texts
+from cr5.evaluate.known_items.query_files import QuerySet
 from cr5.index import Index
 from cr5.index.hashing import hash_texts
 
@@ -214,7 +215,7 @@ class QueryMaker:
 
 
 def hand_written_queries(
-    languages: Mapping[str, LanguageDocuments], rows: Iterable[tuple[str, str, str, str]], validation: bool
+    languages: Mapping[str, LanguageDocuments], rows: Iterable[tuple[str, str, str, str]], query_set: QuerySet
 ) -> list[KnownItemQuery]:
     """Queries (text, language, concept, kind) for their concept's documents in every language that has any.
 
@@ -222,7 +223,8 @@ def hand_written_queries(
     """
     result = []
     for text, source, concept, kind in rows:
-        if source not in languages or is_validation(concept) != validation:
+        half = "validation" if is_validation(concept) else "test"
+        if source not in languages or query_set not in ("all", half):
             continue
         for target, documents in languages.items():
             found = documents.rows_of_concept.get(concept, [])
@@ -234,7 +236,8 @@ def hand_written_queries(
 
 
 def _equivalent(documents: LanguageDocuments, query_type: QueryType, rows: Iterable[int]) -> set[int]:
-    """Documents and those that no query of the type can tell from them: with the same text or, by title, the same."""
+    """Documents and those that no query of the type can tell from them: with the same text or, for
+    queries made of titles, with the same title."""
     result = set[int]()
     for row in rows:
         result.update(documents.rows_of_text[documents.text_hashes[row]])

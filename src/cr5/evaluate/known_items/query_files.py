@@ -2,13 +2,24 @@
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from cr5.data import BUILTIN
 from cr5.errors import Cr5Error
 
 ENCYCLOPEDIA_QUERIES = Path(__file__).parent / "encyclopedia.jsonl"
 """Queries for the built-in encyclopedia, as people would type them."""
+
+
+QuerySet: TypeAlias = Literal["test", "validation", "all"]
+"""Which queries are used: those about one half of the concepts, or all."""
+
+
+def query_set_of(path: str | Path | None, *, validation: bool) -> QuerySet:
+    """The queries that an evaluation uses: a half, or all of a file that is not the built-in one."""
+    if validation:
+        return "validation"
+    return "test" if path is None or str(path) == BUILTIN else "all"
 
 
 class WrittenQuery(NamedTuple):
