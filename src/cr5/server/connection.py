@@ -32,11 +32,11 @@ class ConnectionLimits:
     per_address: int
 
     @classmethod
-    def of(cls, settings: ServerSettings, open_files: int | None) -> "ConnectionLimits":
+    def of(cls, settings: ServerSettings, open_files: int) -> "ConnectionLimits":
         """The limits of the settings; by default, what the limit on open files leaves, and half of it per address."""
         total = settings.max_connections
         if total is None:
-            spare = MAX_CONNECTIONS if open_files is None else open_files - max(RESERVED_FILES, open_files // 4)
+            spare = open_files - max(RESERVED_FILES, open_files // 4)
             total = max(MIN_CONNECTIONS, min(MAX_CONNECTIONS, spare))
         return cls(total, settings.max_connections_per_address or max(1, total // 2))
 
@@ -161,8 +161,11 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()
-        if not self.closing:
-            self._update()
+        if self.closing:
+            return
+        if self.conn.trailing_data[0]:  # the next header has begun
+            self._unset_keepalive_if_required()
+        self._update()
 
     def pause_writing(self) -> None:
         """Give a client that does not read its response some time."""
