@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from documentation import ROOT
 from raw_server import RawServer, raw_server, statuses
 from serving import JSON, StartServer, error_message
 from starlette.testclient import TestClient
@@ -147,3 +149,11 @@ def test_an_explanation_of_a_long_text_ends_within_the_time_limit(start_server: 
     for parameters in ({"q": text[:10_000], "lang": "aa"}, {"of": "aa:long"}):
         assert client.get("/explain", params={"id": "aa:long", **parameters}).status_code in (200, 503)
     assert client.get("/health").status_code == 200
+
+
+def test_each_attack_of_the_documentation_has_a_test_that_exists() -> None:
+    page = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "server").glob("test_*.py"))
+    names = re.findall(r"`(test_\w+)`", page)
+    assert len(names) > 30
+    assert [name for name in names if f"def {name}(" not in code] == []
