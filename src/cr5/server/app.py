@@ -207,8 +207,10 @@ def _warm_up(state: ServerState, readiness: Readiness) -> None:
                     if readiness.stopping.is_set():
                         return
                     handlers.search(state, tried)
-        except Exception:
-            if not readiness.stopping.is_set():
+        except Exception as error:
+            if isinstance(error, Cr5Error):
+                log.error("%s", error)
+            elif not readiness.stopping.is_set():
                 log.warning("the search could not be tried; it will be tried again", exc_info=True)
             readiness.stopping.wait(WARM_UP_RETRY_SECONDS)
         else:
