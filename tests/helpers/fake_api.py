@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import cr5
 from cr5.retrieval.passages import passage
 from cr5.server import token_rules
-from cr5.server.middleware import SECURITY_HEADERS
+from cr5.server.errors import SECURITY_HEADERS
 
 STATIC = Path(cr5.__file__).parent / "server" / "static"
 FILES = {f"/static/{path.name}": path.name for path in STATIC.iterdir()}

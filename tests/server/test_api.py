@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from cr5.server.app import create_app
 from cr5.server.handlers import snippet, web_url
 from cr5.server.projection import Projection
 from cr5.server.reference import render_reference
+from cr5.server.state import Readiness
 
 
 def test_a_search_finds_what_the_index_finds(client: TestClient, index_folder: Path) -> None:
@@ -295,20 +297,56 @@ def test_only_http_addresses_become_links() -> None:
     assert [web_url(url) for url in ["javascript:alert(1)", " http://x", "data:text/html,x", "//x", ""]] == [""] * 5
 
 
-def test_a_search_is_compiled_before_the_server_is_ready(index_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[Any] = []
-    nearest, search = Index.nearest, Index.search
+def test_the_server_is_ready_when_a_query_in_each_language_has_been_answered(
+    index_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched, go_on, readiness = list[str | None](), threading.Event(), Readiness()
+    search = Index.search
 
-    def spy(index: Index, *given: Any, **more: Any) -> Any:
-        found = nearest(index, *given, **more)
-        tried.append(len(found[0]))
+    def held(index: Index, text: str, lang: str | None, **more: Any) -> Any:
+        assert go_on.wait(60)
+        found = search(index, text, lang, **more)
+        searched.append(lang)
         return found
 
-    def search_spy(index: Index, *given: Any, **more: Any) -> Any:
-        tried.append(given)
+    monkeypatch.setattr(Index, "search", held)
+    with TestClient(create_app(Index.open(index_folder), readiness=readiness)) as client:
+        answer = client.get("/ready")
+        assert error_message(answer, 503) == "the server is loading its index; try again later"
+        assert answer.headers["retry-after"] == "1"
+        assert client.get("/health").status_code == 200
+        go_on.set()
+        assert readiness.warm.wait(60)
+        assert {lang for lang in searched if lang} == {"aa", "bb", "cc"}
+        assert client.get("/ready").json() == {"status": "ready"}
+        readiness.stopping.set()
+        assert error_message(client.get("/ready"), 503) == "the server is stopping"
+        assert client.get("/health").status_code == 200
+
+
+def test_a_server_with_several_workers_is_ready_when_all_are(index_folder: Path) -> None:
+    others = [False]
+    readiness = Readiness(lambda: others[0])
+    with TestClient(create_app(Index.open(index_folder), readiness=readiness)) as client:
+        assert readiness.warm.wait(60)
+        assert client.get("/ready").status_code == 503
+        others[0] = True
+        assert client.get("/ready").status_code == 200
+
+
+def test_a_warm_up_that_fails_is_tried_again(index_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search, failures = Index.search, [1]
+
+    def fails_once(index: Index, *given: Any, **more: Any) -> Any:
+        if failures:
+            failures.pop()
+            raise OSError("the database is not there yet")
         return search(index, *given, **more)
 
-    monkeypatch.setattr(Index, "nearest", spy)
-    monkeypatch.setattr(Index, "search", search_spy)
-    with TestClient(create_app(Index.open(index_folder))):
-        assert tried == [10, ("a text", "aa")]
+    monkeypatch.setattr(Index, "search", fails_once)
+    monkeypatch.setattr("cr5.server.app.WARM_UP_RETRY_SECONDS", 0)
+    readiness = Readiness()
+    with TestClient(create_app(Index.open(index_folder), readiness=readiness)) as client:
+        assert readiness.warm.wait(60)
+        assert not failures
+        assert client.get("/ready").status_code == 200

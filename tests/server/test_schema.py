@@ -32,7 +32,7 @@ def test_responses_to_valid_and_invalid_requests_match_the_schema(
     config = schemathesis.Config.from_dict(REFUSED)
     schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(Index.open(folder)), config=config)
     operations: list[Any] = [result.ok() for result in schema.get_all_operations()]  # type: ignore[union-attr]
-    assert len(operations) == 14
+    assert len(operations) == 15
     for operation in operations:
 
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))

@@ -93,9 +93,23 @@ def test_by_default_only_loopback_host_names_are_allowed(index_folder: Path, mon
     assert set(settings.allowed_hosts) == {"localhost", "127.0.0.1", "::1", "search.test"}
 
 
+def test_trusted_proxies_and_the_format_of_the_log_are_options(
+    index_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, [settings] = run([str(index_folder), "--port", "0"], monkeypatch)
+    assert (settings.trusted_proxies, settings.log_format) == ((), "text")
+    proxies = ["--trust-proxy", "10.1.2.3/8", "--trust-proxy", "::1"]
+    _, [settings] = run([str(index_folder), "--port", "0", *proxies, "--log-format", "json"], monkeypatch)
+    assert (settings.trusted_proxies, settings.log_format) == (("10.0.0.0/8", "::1/128"), "json")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["--trust-proxy", "proxy.test"],
+            "`trust_proxy=proxy.test` is not a network or an address; write it as 10.0.0.0/8 or as 127.0.0.1",
+        ),
         (["--api-key", " "], "the `api_key` is empty; choose one that is hard to guess, or leave out `api_key`"),
         (["--rate", "fast"], "Invalid value for --rate: 'fast' is not of the form N/min, e.g. 120/min"),
         (

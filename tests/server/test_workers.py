@@ -264,3 +264,40 @@ print(libc.mallinfo2().hblkhd - before >= 2**20)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.split() == [str(returned)]
+
+
+@pytest.mark.parametrize("workers", [1, WORKERS])
+def test_no_client_of_a_server_that_stops_sees_a_reset(folder: Path, workers: int) -> None:
+    """Clients go on until the port is closed: every request that was accepted is answered."""
+    with running.server(folder, "--workers", workers) as (server, address):
+        until(lambda: is_ready(address))
+        answered = threading.Semaphore(0)
+
+        def ask(keep: bool) -> tuple[set[int], str]:
+            statuses = set[int]()
+            with closing(HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_SECONDS)) as connection:
+                while True:
+                    try:
+                        connection.request("GET", "/search?q=a")
+                        answer = connection.getresponse()
+                        answer.read()
+                    except OSError as error:
+                        return statuses, type(error).__name__
+                    statuses.add(answer.status)
+                    answered.release()
+                    if not keep:
+                        connection.close()
+
+        with ThreadPoolExecutor(8) as pool:
+            clients = [pool.submit(ask, number % 2 == 0) for number in range(8)]
+            assert all(answered.acquire(timeout=TIMEOUT_SECONDS) for _ in range(40))
+            server.send_signal(signal.SIGTERM)
+            assert [client.result() for client in clients] == [({200}, "ConnectionRefusedError")] * 8
+        assert server.wait(TIMEOUT_SECONDS) == 0
+
+
+def is_ready(address: str) -> bool:
+    try:
+        return get(address, "/ready").status == 200
+    except ConnectionError:
+        return False

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -27,6 +27,16 @@ def serve(
         list[str] | None,
         typer.Option(help="Another host name that the server answers to; may be repeated.", metavar="NAME"),
     ] = None,
+    trust_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Network of proxies whose Forwarded and X-Forwarded-For headers name the client; may be repeated.",
+            metavar="CIDR",
+        ),
+    ] = None,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option(help="Write problems as text, or problems and requests as JSON lines.")
+    ] = "text",
     store: Store = None,
 ) -> None:
     """Serve an index over HTTP: a search page for people, and an API for programs, described at /docs.
@@ -39,6 +49,7 @@ def serve(
     """
     try:
         from cr5.server import process
+        from cr5.server.access import parse_network
         from cr5.server.settings import ServerSettings
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("cr5"):
@@ -54,6 +65,8 @@ def serve(
         read_only=read_only,
         allowed_hosts=(*local_hosts, *(allow_host or ())),
         store=store,
+        trusted_proxies=tuple(str(parse_network(network)) for network in trust_proxy or ()),
+        log_format=log_format,
     )
     opened = Index.open(index, store=store)  # reports a problem with the index before the server listens
     counts = opened.count()

@@ -1,9 +1,12 @@
-"""Access control: API key, host name and rate limit."""
+"""Access control: API key, host name, rate limit, and the client behind a proxy."""
 
 import hmac
 import ipaddress
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+
+from cr5.errors import Cr5Error
 
 REMEMBERED_CLIENTS = 10_000
 
@@ -36,11 +39,84 @@ def client_of(address: str) -> str:
 
     A single IPv6 customer is usually given a whole /64 network and could otherwise use a new address every time.
     """
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
+    parsed = _parse_address(address)
+    if parsed is None:
         return address
-    return str(ipaddress.ip_network(f"{parsed}/64", strict=False)) if parsed.version == 6 else address
+    return str(ipaddress.ip_network(f"{parsed}/64", strict=False)) if parsed.version == 6 else str(parsed)
+
+
+class ProxyTrust:
+    """The networks of proxies whose word about their clients is believed."""
+
+    def __init__(self, networks: Iterable[str] = ()) -> None:
+        self._networks = [parse_network(network) for network in networks]
+
+    def trusts(self, address: str) -> bool:
+        """Whether an address is that of a trusted proxy."""
+        parsed = _parse_address(address) if self._networks else None
+        return parsed is not None and any(parsed in network for network in self._networks)
+
+    def client(self, address: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
+        """The client of a request from an address: the rightmost one that is not a trusted proxy.
+
+        A header is believed only from a trusted proxy. If ``Forwarded`` and ``X-Forwarded-For`` name different
+        clients, one of them comes from the client itself, and the proxy counts as the client. So it does if the header
+        names none.
+        """
+        if not self.trusts(address):
+            return address
+        lists: dict[bytes, list[str]] = {b"forwarded": [], b"x-forwarded-for": []}
+        for name, value in headers:
+            if name in lists:
+                lists[name] += value.decode("latin-1").split(",")
+        forwarded = [_forwarded_for(element) for element in lists[b"forwarded"]]
+        found = {self._nearest(hops, address) for hops in (forwarded, lists[b"x-forwarded-for"]) if hops}
+        return found.pop() if len(found) == 1 else address
+
+    def _nearest(self, hops: list[str], proxy: str) -> str:
+        for hop in reversed(hops):
+            parsed = _parse_address(_without_port(hop.strip()))
+            if parsed is None:
+                return proxy
+            if not self.trusts(str(parsed)):
+                return str(parsed)
+        return proxy
+
+
+def parse_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """A network in CIDR notation, or a single address."""
+    try:
+        return ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError:
+        raise Cr5Error(
+            f"`trust_proxy={text}` is not a network or an address; write it as 10.0.0.0/8 or as 127.0.0.1"
+        ) from None
+
+
+@lru_cache(4096)
+def _parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An address; an IPv4 address inside an IPv6 one is that IPv4 address."""
+    try:
+        parsed = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(parsed, "ipv4_mapped", None) or parsed
+
+
+def _forwarded_for(element: str) -> str:
+    """The value of ``for`` in an element of a Forwarded header; "" if there is none."""
+    for pair in element.split(";"):
+        name, _, value = pair.partition("=")
+        if name.strip().lower() == "for":
+            return value.strip().strip('"')
+    return ""
+
+
+def _without_port(address: str) -> str:
+    """An address of a proxy header without its port: [::1]:80 -> ::1, 10.0.0.1:80 -> 10.0.0.1."""
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    return address.partition(":")[0] if address.count(":") == 1 else address
 
 
 def host_of(header: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -9,7 +10,6 @@ from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-import numpy as np
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
@@ -19,19 +19,19 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
-from cr5.corpus.identification import guess
 from cr5.errors import CorpusError, Cr5Error, quoted
 from cr5.index import Index
 from cr5.server import handlers, openai_api, schemas
 from cr5.server.errors import INVALID_JSON, HttpError, validation_error
 from cr5.server.metrics import CONTENT_TYPE, Metrics
-from cr5.server.middleware import AccessMiddleware, too_busy
+from cr5.server.middleware import OPEN_PATHS, AccessMiddleware, too_busy
 from cr5.server.reference import render_reference
 from cr5.server.settings import ServerSettings
-from cr5.server.state import ServerState
+from cr5.server.state import Readiness, ServerState
 from cr5.server.static_files import StaticFiles
 
 HEALTH_SECONDS = 10  # within which /health answers
+WARM_UP_RETRY_SECONDS = 5
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ErrorResponse, "description": description}
     for status, description in {
@@ -39,6 +39,7 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
         404: "No such document", 408: "The body arrived too slowly", 413: "The body is too large",
         415: "The body is not declared as JSON", 421: "Not a host name of this server", 422: "A value is not valid",
         429: "Too many requests", 500: "Internal server error", 503: "Too busy, or not finished in time",
+        507: "The disk is full",
     }.items()
 }  # fmt: skip
 OPENAI_ERROR_RESPONSES = {
@@ -49,20 +50,24 @@ Handler: TypeAlias = Callable[[ServerState], BaseModel]
 log = logging.getLogger("cr5.server")
 
 
-def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
+def create_app(index: Index, settings: ServerSettings | None = None, readiness: Readiness | None = None) -> FastAPI:
     """The application that serves an index, and closes it at shutdown."""
-    settings = settings or ServerSettings()
+    settings, readiness = settings or ServerSettings(), readiness or Readiness()
     state, metrics, files = ServerState(index), Metrics(settings.metrics_folder), StaticFiles()
     pools = _Pools(settings)
     release = version("cr5")
+    body_paths: set[str] = set()  # of requests whose body is read
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await asyncio.get_running_loop().run_in_executor(pools.readers, _warm_up, index)
+        warming = threading.Thread(target=_warm_up, args=(state, readiness), name="cr5-warm-up")
+        warming.start()
         try:
             yield
         finally:
+            readiness.stopping.set()
             await pools.shutdown()
+            await asyncio.to_thread(warming.join)
             index.close()
 
     app = FastAPI(
@@ -76,7 +81,7 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
         responses=ERROR_RESPONSES,
     )
     app.router.route_class = _JsonRoute
-    app.add_middleware(AccessMiddleware, settings=settings, metrics=metrics)
+    app.add_middleware(AccessMiddleware, settings=settings, metrics=metrics, body_paths=body_paths)
     app.exception_handler(Cr5Error)(_handle_library_error)
     app.exception_handler(RequestValidationError)(_handle_invalid_request)
     app.exception_handler(HTTPException)(_handle_framework_error)
@@ -155,9 +160,14 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
 
     @app.get("/health", response_model=schemas.HealthResponse)
     async def health() -> Response:
-        """Tell whether the server can answer."""
-        seconds = min(HEALTH_SECONDS, settings.timeout_seconds)
-        return await _respond(pools.health, seconds, partial(handlers.health, state, version=release))
+        """Tell whether the server can read its index."""
+        return await pools.check_health(partial(handlers.health, state, version=release))
+
+    @app.get("/ready", response_model=schemas.ReadyResponse)
+    async def ready() -> Response:
+        """Tell whether the server has loaded everything that a search needs, and is not stopping."""
+        readiness.check()
+        return Response(schemas.ReadyResponse().model_dump_json(), media_type="application/json")
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def prometheus() -> Response:
@@ -177,19 +187,35 @@ def create_app(index: Index, settings: ServerSettings | None = None) -> FastAPI:
     async def static(name: str, request: Request) -> Response:
         return files.response(name, request)
 
+    body_paths.update(route.path for route in app.routes if isinstance(route, APIRoute) and route.body_field)
     if settings.api_key is not None:
         _declare_api_key(app)
     return app
 
 
-def _warm_up(index: Index) -> None:
-    """Load the language identifier and compile the search, which takes seconds, before the first query needs them."""
-    try:
-        guess("a text")
-        index.nearest(np.eye(1, index.model.rank, dtype=np.float32), index.langs[0])
-        index.search("a text", index.langs[0])
-    except Exception:
-        log.warning("the search could not be tried before the start", exc_info=True)
+def _warm_up(state: ServerState, readiness: Readiness) -> None:
+    """Load the languages and compile the search by a query in each language, as the first clients would send them.
+
+    What fails, such as a database that is not there yet, is tried again.
+    """
+    while not readiness.stopping.is_set():
+        try:
+            titles = {example.lang: example.title for example in state.index.example_queries()}
+            for lang in state.index.langs:
+                request = schemas.SearchBody(q=titles.get(lang, "a text"), lang=lang, group="concept")
+                for tried in (request, request.model_copy(update={"lang": None})):
+                    if readiness.stopping.is_set():
+                        return
+                    handlers.search(state, tried)
+        except Exception as error:
+            if isinstance(error, Cr5Error):
+                log.error("%s", error)
+            elif not readiness.stopping.is_set():
+                log.warning("the search could not be tried; it will be tried again", exc_info=True)
+            readiness.stopping.wait(WARM_UP_RETRY_SECONDS)
+        else:
+            readiness.set_warm()
+            return
 
 
 class _Pools:
@@ -206,6 +232,7 @@ class _Pools:
         self.health = ThreadPoolExecutor(1, "cr5-health")
         self.writer = ThreadPoolExecutor(1, "cr5-writer")
         self._reading = 0
+        self._health_check: asyncio.Future[Response] | None = None
         # Reads that wait for a slow store must not use up all requests that the server accepts.
         self._max_reading = max(settings.threads, settings.max_concurrent_requests * 3 // 4)
 
@@ -218,6 +245,13 @@ class _Pools:
             return await _respond(self.readers, self._settings.timeout_seconds, work)
         finally:
             self._reading -= 1
+
+    async def check_health(self, work: Callable[[], BaseModel]) -> Response:
+        """The response of a health check; requests that arrive while one is running share its result."""
+        if self._health_check is None or self._health_check.done():
+            seconds = min(HEALTH_SECONDS, self._settings.timeout_seconds)
+            self._health_check = asyncio.ensure_future(_respond(self.health, seconds, work))
+        return await asyncio.shield(self._health_check)
 
     async def shutdown(self) -> None:
         """Cancel what has not begun, and wait a while for a write to finish."""
@@ -280,7 +314,8 @@ def _declare_api_key(app: FastAPI) -> None:
         "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     }
     schema["security"] = [{"bearer": []}, {"header": []}]
-    schema["paths"]["/health"]["get"]["security"] = []
+    for path in OPEN_PATHS:
+        schema["paths"][path]["get"]["security"] = []
 
 
 # Error handlers: they raise an HttpError, which the middleware turns into a response.

@@ -1,11 +1,33 @@
 """Error responses: the exception that becomes one, and the messages for requests that fail validation."""
 
+import errno
+import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cr5.errors import quoted
 
 INVALID_JSON = "the body is not valid JSON; send a JSON object encoded as UTF-8"
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
+_EXHAUSTED = {
+    errno.EMFILE: "the server has no file descriptor left",
+    errno.ENFILE: "the machine has no file descriptor left",
+    errno.ENOMEM: "the server has no memory left",
+}
 
 
 class HttpError(Exception):
@@ -26,6 +48,24 @@ class HttpError(Exception):
         super().__init__(message)
         self.status, self.message, self.headers = status, message, dict(headers or {})
         self.code, self.param = code, param
+
+
+def system_error(error: BaseException) -> HttpError | None:
+    """The response for what the operating system refused: disk full, folder not writable, no file or memory left.
+
+    Libraries in Rust report it as a text that ends with "(os error 28)". None for any other error.
+    """
+    quoted_number = re.search(r"\(os error (\d+)\)", str(error))
+    number = int(quoted_number[1]) if quoted_number else error.errno if isinstance(error, OSError) else None
+    number = errno.ENOMEM if isinstance(error, MemoryError) else number
+    if number in _DISK_FULL:
+        return HttpError(507, "the disk of the index is full, and nothing was changed; free some space, then try again")
+    if number in _NOT_WRITABLE:
+        reason = os.strerror(number).lower()
+        return HttpError(503, f"the index cannot be written ({reason}), and nothing was changed", {"Retry-After": "60"})
+    if number in _EXHAUSTED:
+        return HttpError(503, f"{_EXHAUSTED[number]}; try again later", {"Retry-After": "5"})
+    return None
 
 
 def validation_error(errors: Sequence[Mapping[str, Any]]) -> HttpError:

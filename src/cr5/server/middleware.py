@@ -4,31 +4,25 @@ import asyncio
 import json
 import logging
 import math
+import re
+import secrets
 import time
-from urllib.parse import quote
+from collections.abc import Collection
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cr5.errors import quoted
-from cr5.server.access import RateLimiter, client_of, has_key, host_of
-from cr5.server.errors import HttpError
-from cr5.server.metrics import Metrics
+from cr5.server.access import ProxyTrust, RateLimiter, client_of, has_key, host_of
+from cr5.server.errors import SECURITY_HEADERS, HttpError, system_error
+from cr5.server.logs import REQUEST_LOG
+from cr5.server.metrics import METHODS, Metrics
 from cr5.server.openai_api import error_response
 from cr5.server.settings import ServerSettings
 
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
-SECURITY_HEADERS = {
-    "content-security-policy": CONTENT_SECURITY_POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "x-frame-options": "DENY",
-    "cross-origin-resource-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-}
+OPEN_PATHS = ("/health", "/ready")  # need no key, and are answered when the server is busy
+REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
 log = logging.getLogger("cr5.server")
+request_log = logging.getLogger(REQUEST_LOG)
 
 
 def too_busy() -> HttpError:
@@ -36,105 +30,188 @@ def too_busy() -> HttpError:
     return HttpError(503, "the server is handling too many requests; try again later", {"Retry-After": "1"})
 
 
+class _DisconnectError(Exception):
+    """The client has closed the connection before its request was complete."""
+
+
 class AccessMiddleware:
     """Checks who sends a request and how large it is, adds security headers to every response and counts both.
 
-    The details of an unexpected error go to the log only.
+    A body is read after these checks, and only for paths that take one (``body_paths``). Otherwise, or if the request
+    is refused before, the connection is closed after the response. The details of an unexpected error go to the log
+    only.
     """
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
-        self._app, self._settings, self._metrics = app, settings, metrics
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, body_paths: Collection[str]) -> None:
+        self._app, self._settings, self._metrics, self._body_paths = app, settings, metrics, body_paths
         per_minute = settings.requests_per_minute
         self._rate_limiter = RateLimiter(per_minute) if per_minute else None
+        self._trust = ProxyTrust(settings.trusted_proxies)
+        self._running = 0  # requests that have been read, and are being answered
+        self._buffered = 0  # bytes of the bodies of all requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer an HTTP request; other ASGI scopes are passed on as they are."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        request = _Request(scope, self._trust)
         started, status = time.perf_counter(), 0
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": _with_security_headers(message.get("headers", []))}
+                headers = [*message.get("headers", []), (b"x-request-id", request.id.encode())]
+                if request.has_unread_body:
+                    headers.append((b"connection", b"close"))
+                message = {**message, "headers": _with_security_headers(headers)}
             await send(message)
 
         self._metrics.in_flight += 1
         try:
-            try:
-                self._check_access(scope)
-                await self._app(scope, await self._read_body(scope, receive), send_with_headers)
-            except HttpError as error:
-                await send_error(error, scope["path"], send_with_headers)
-            except Exception:
-                log.exception("%s %s failed", scope["method"], quote(scope["path"]))
-                if status:  # the response has begun: the server closes the connection
-                    raise
-                failure = HttpError(500, "internal server error; the server's log has the details")
-                await send_error(failure, scope["path"], send_with_headers)
+            await self._answer(request, receive, send_with_headers)
+        except _DisconnectError:
+            pass
+        except HttpError as error:
+            await send_error(error, scope["path"], send_with_headers)
+        except Exception as error:
+            failure = system_error(error)
+            if failure is not None:
+                reason = str(error.__cause__ or error) if isinstance(error, OSError) else failure.message
+                log.error("%s failed: %s", request.route, reason, extra={"request_id": request.id})
+            else:
+                log.exception("%s failed", request.route, extra={"request_id": request.id})
+            if status:  # the response has begun: the server closes the connection
+                raise
+            failure = failure or HttpError(500, "internal server error; the server's log has the details")
+            await send_error(failure, scope["path"], send_with_headers)
         finally:
             self._metrics.in_flight -= 1
-            route = getattr(scope.get("route"), "path", "other")
-            self._metrics.observe(scope["method"], route, status, time.perf_counter() - started)
+            self._buffered -= request.buffered
+            seconds = time.perf_counter() - started
+            self._metrics.observe(scope["method"], request.path_of_route, status, seconds)
+            if request_log.isEnabledFor(logging.INFO):
+                fields = {
+                    "method": request.method, "path": request.path_of_route, "status": status,
+                    "milliseconds": round(1000 * seconds, 3), "client": request.client,
+                }  # fmt: skip
+                request_log.info("request", extra={"request_id": request.id, "fields": fields})
 
-    def _check_access(self, scope: Scope) -> None:
+    async def _answer(self, request: "_Request", receive: Receive, send: Send) -> None:
+        self._check_access(request)
+        if request.path in OPEN_PATHS:
+            await self._app(request.scope, _no_body, send)
+            return
+        self._check_load()
+        if request.path in self._body_paths and request.method == "POST":
+            receive = await self._read_body(request, receive)
+            self._check_load()
+        elif request.has_unread_body:
+            receive = _no_body
+        self._running += 1
+        try:
+            await self._app(request.scope, receive, send)
+        finally:
+            self._running -= 1
+
+    def _check_load(self) -> None:
+        if self._running >= self._settings.max_concurrent_requests:
+            raise too_busy()
+
+    def _check_access(self, request: "_Request") -> None:
         """Raise an error for a request that the settings do not allow."""
-        settings, headers, path = self._settings, dict(scope["headers"]), scope["path"]
+        settings, headers, path = self._settings, request.headers, request.path
         host = host_of(headers.get(b"host", b"").decode("latin-1"))
         if settings.allowed_hosts and host not in settings.allowed_hosts:
             raise HttpError(
                 421,
                 f"this server does not answer to the host name {quoted(host)}; start it with --allow-host to add it",
             )
-        if self._metrics.in_flight > settings.max_concurrent_requests:
-            raise too_busy()
-        if path == "/health":
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            raise HttpError(400, "the request has both Content-Length and Transfer-Encoding; send one of them")
+        reads = request.method in ("GET", "HEAD")
+        if path in OPEN_PATHS and reads:
             return
-        static = path.startswith("/static/")  # not rate-limited: the page loads some twenty files at once
+        static = path.startswith("/static/") and reads  # not rate-limited: the page loads some twenty files at once
         if self._rate_limiter and not static:
-            seconds = math.ceil(self._rate_limiter.acquire(client_of((scope.get("client") or ("",))[0])))
+            seconds = math.ceil(self._rate_limiter.acquire(client_of(request.client)))
             if seconds:
                 message = f"more than {self._rate_limiter.per_minute:,} requests per minute; wait {seconds} s"
                 raise HttpError(429, message, {"Retry-After": str(seconds)})
-        if path == "/" or static or settings.api_key is None:
+        if (path == "/" and reads) or static or settings.api_key is None:
             return
         if not has_key(headers, settings.api_key):
             message = "the API key is missing or wrong; send it as Authorization: Bearer KEY or as X-API-Key"
             raise HttpError(401, message, {"WWW-Authenticate": "Bearer"})
 
-    async def _read_body(self, scope: Scope, receive: Receive) -> Receive:
+    async def _read_body(self, request: "_Request", receive: Receive) -> Receive:
         """Read the complete body, up to the limit, and return a receive callable that delivers it in one message."""
-        headers, limit = dict(scope["headers"]), self._settings.max_body_bytes
-        if b"content-length" not in headers and b"transfer-encoding" not in headers:
-            return receive
+        headers, limit, seconds = request.headers, self._settings.max_body_bytes, self._settings.body_timeout_seconds
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            encoding = quoted(headers[b"content-encoding"].decode("latin-1"))
+            raise HttpError(415, f"the content encoding of the body is {encoding}; send it without compression")
         too_large = HttpError(413, f"the body is larger than {limit:,} bytes; split it into several requests")
         length = headers.get(b"content-length", b"")
         if length.isdigit() and (len(length) > 18 or int(length) > limit):
             raise too_large
         body, more = bytearray(), True
         try:
-            async with asyncio.timeout(self._settings.timeout_seconds):
+            async with asyncio.timeout(seconds):
                 while more:
                     message = await receive()
-                    body += message.get("body", b"")
-                    more = message["type"] == "http.request" and message.get("more_body", False)
+                    if message["type"] != "http.request":
+                        raise _DisconnectError
+                    chunk = message.get("body", b"")
+                    body += chunk
+                    request.buffered += len(chunk)
+                    self._buffered += len(chunk)
+                    more = message.get("more_body", False)
                     if len(body) > limit:
                         raise too_large
+                    if self._buffered > self._settings.max_buffered_bytes:
+                        raise too_busy()
         except TimeoutError:
-            seconds = self._settings.timeout_seconds
-            raise HttpError(
-                408,
-                f"the body did not arrive within {seconds:g} s; send it faster, or send less",
-                {"Connection": "close"},
-            ) from None
+            message_text = f"the body did not arrive within {seconds:g} s; send it faster, or send less"
+            raise HttpError(408, message_text) from None
+        request.has_unread_body = False
         messages: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def replay() -> Message:
             return messages.pop() if messages else await receive()
 
         return replay
+
+
+class _Request:
+    """What the checks need to know about a request."""
+
+    def __init__(self, scope: Scope, trust: ProxyTrust) -> None:
+        self.scope, self.method, self.path = scope, scope["method"], scope["path"]
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        address = (scope.get("client") or ("",))[0]
+        self.client = trust.client(address, scope["headers"])
+        given = self.headers.get(b"x-request-id", b"")
+        believed = REQUEST_ID.fullmatch(given) and trust.trusts(address)
+        self.id = given.decode() if believed else secrets.token_hex(8)
+        self.has_unread_body = (
+            b"transfer-encoding" in self.headers or self.headers.get(b"content-length", b"0").strip(b"0") != b""
+        )
+        self.buffered = 0
+
+    @property
+    def path_of_route(self) -> str:
+        """The path of the route, so that neither the log nor the metrics contain what a client has sent."""
+        return str(getattr(self.scope.get("route"), "path", "other"))
+
+    @property
+    def route(self) -> str:
+        """Method and path, for the log."""
+        return f"{self.method if self.method in METHODS else 'other'} {self.path_of_route}"
+
+
+async def _no_body() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 async def send_error(error: HttpError, path: str, send: Send) -> None:

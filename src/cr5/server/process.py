@@ -1,4 +1,4 @@
-"""Server processes: a single one, or several workers that share a socket under a supervisor."""
+"""What a server process runs: an index on a listening socket, alone or in several workers."""
 
 import ctypes
 import errno
@@ -10,83 +10,31 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
-from fastapi import FastAPI
-from uvicorn.supervisors import Multiprocess
 
 from cr5.errors import Cr5Error
 from cr5.index import Index
+from cr5.server import logs
 from cr5.server.app import create_app
-from cr5.server.connection import GracefulConnection
+from cr5.server.http_server import HttpServer
 from cr5.server.metrics import SHARED_FOLDER_VARIABLE
 from cr5.server.settings import MAX_QUERY_CHARS, ServerSettings
+from cr5.server.state import Readiness
+from cr5.server.workers import Supervisor
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 MAX_HEADER_BYTES = 12 * MAX_QUERY_CHARS + 2**14  # a character of a query takes up to 12 bytes in a URL
-WORKER_START_SECONDS = 60  # that a worker may take to start on a busy machine
+WORKER_START_SECONDS = 120  # that a worker may take to start on a busy machine
 RESTART_PAUSE_SECONDS = 5  # before a worker that cannot open the index is replaced
 MMAP_THRESHOLD_BYTES = 2**17  # freed blocks of at least this size go back to the operating system
 _M_MMAP_THRESHOLD = -3  # the number of this parameter in glibc's malloc.h
 log = logging.getLogger("cr5.server")
-
-
-@dataclass(frozen=True)
-class AppFactory:
-    """Opens the index and creates the application, in whichever process it is called."""
-
-    folder: Path
-    settings: ServerSettings
-
-    def __call__(self) -> FastAPI:
-        """A new application."""
-        return_freed_memory()
-        if supervisor := multiprocessing.parent_process():
-            _ignore_hangup()  # a terminal that closes sends it to all processes
-            threading.Thread(target=_stop_with, args=(supervisor,), daemon=True).start()
-        try:
-            return create_app(Index.open(self.folder, store=self.settings.store), self.settings)
-        except Cr5Error as error:
-            if supervisor is None:
-                raise
-            log.error("%s", error)  # the other workers go on, and the supervisor replaces this one
-            time.sleep(RESTART_PAUSE_SECONDS)
-            raise SystemExit(1) from None
-
-
-class Supervisor(Multiprocess):
-    """The process that starts the workers, replaces those that die and stops them."""
-
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
-        super().__init__(config, sockets)
-        self.should_exit = _StopEvent(self.signal_queue)
-
-    def keep_subprocess_alive(self) -> None:
-        """Replace workers that have died, without a delay.
-
-        While this process holds the worker's end of the health-check pipe open, uvicorn waits for the response of a
-        dead worker until its timeout; closing that end reveals the death at once.
-        """
-        for process in self.processes:
-            process.child_conn.close()
-        super().keep_subprocess_alive()
-
-
-class _StopEvent(threading.Event):
-    """Set as soon as a signal to stop has arrived, even if uvicorn is still busy replacing workers."""
-
-    def __init__(self, signals: list[int]) -> None:
-        super().__init__()
-        self._signals = signals
-
-    def is_set(self) -> bool:
-        return super().is_set() or signal.SIGTERM in self._signals or signal.SIGINT in self._signals
 
 
 def return_freed_memory() -> bool:
@@ -149,16 +97,56 @@ def serve(listening: socket.socket, folder: Path, settings: ServerSettings, work
 
     SIGHUP replaces the workers one by one; a single process ignores it, since an open index follows changes anyway.
     """
-    log.setLevel(logging.INFO)
-    options = {
-        "log_level": "warning", "access_log": False, "server_header": False, "proxy_headers": False, "ws": "none",
-        "http": GracefulConnection, "h11_max_incomplete_event_size": MAX_HEADER_BYTES,
-        "timeout_worker_healthcheck": WORKER_START_SECONDS,
-        "timeout_graceful_shutdown": int(settings.timeout_seconds) + 1,
-    }  # fmt: skip
+    logs.configure(settings.log_format)
     if workers == 1:
-        _ignore_hangup()
-        server = uvicorn.Server(uvicorn.Config(AppFactory(folder, settings)(), **options))  # type: ignore[arg-type]
+        if hasattr(signal, "SIGHUP"):  # not on Windows
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        ServerProcess(folder, settings)(listening)
+        return
+    with tempfile.TemporaryDirectory(prefix="cr5-") as metrics_folder:
+        os.environ[SHARED_FOLDER_VARIABLE] = metrics_folder  # which the workers inherit
+        rate = settings.requests_per_minute
+        share = None if rate is None else -(-rate // workers)  # each worker limits the requests that reach it
+        settings = replace(settings, metrics_folder=Path(metrics_folder), requests_per_minute=share)
+        try:
+            Supervisor(ServerProcess(folder, settings), listening, workers, WORKER_START_SECONDS).run()
+        finally:
+            del os.environ[SHARED_FOLDER_VARIABLE]
+
+
+@dataclass(frozen=True)
+class ServerProcess:
+    """Opens the index and serves it, in whichever process it is called."""
+
+    folder: Path
+    settings: ServerSettings
+
+    def __call__(
+        self,
+        listening: socket.socket,
+        others_are_warm: Callable[[], bool] = lambda: True,
+        warm_first: bool = False,
+        on_warm: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Serve until SIGINT or SIGTERM."""
+        settings = self.settings
+        return_freed_memory()
+        logs.configure(settings.log_format)
+        readiness = Readiness(others_are_warm, on_warm)
+        try:
+            app = create_app(Index.open(self.folder, store=settings.store), settings, readiness)
+        except Cr5Error as error:
+            if multiprocessing.parent_process() is None:
+                raise
+            log.error("%s", error)  # the other workers go on, and the supervisor replaces this one
+            time.sleep(RESTART_PAUSE_SECONDS)
+            raise SystemExit(1) from None
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, server_header=False, proxy_headers=False, ws="none", http="h11",
+            loop="asyncio", h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+            timeout_graceful_shutdown=int(settings.timeout_seconds) + 1,
+        )  # fmt: skip
+        server = HttpServer(config, settings, readiness, warm_first=warm_first)
 
         def stop(number: int, frame: FrameType | None) -> None:
             server.should_exit = True
@@ -166,25 +154,3 @@ def serve(listening: socket.socket, folder: Path, settings: ServerSettings, work
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)  # uvicorn replaces these while it runs, and raises the signal again afterwards
         server.run([listening])
-        return
-    with tempfile.TemporaryDirectory(prefix="cr5-") as metrics_folder:
-        os.environ[SHARED_FOLDER_VARIABLE] = metrics_folder  # which the workers inherit
-        rate = settings.requests_per_minute
-        share = None if rate is None else -(-rate // workers)  # each worker limits the requests that reach it
-        settings = replace(settings, metrics_folder=Path(metrics_folder), requests_per_minute=share)
-        config = uvicorn.Config(AppFactory(folder, settings), factory=True, workers=workers, **options)  # type: ignore[arg-type]
-        try:
-            Supervisor(config, [listening]).run()
-        finally:
-            del os.environ[SHARED_FOLDER_VARIABLE]
-
-
-def _ignore_hangup() -> None:
-    if hasattr(signal, "SIGHUP"):  # not on Windows
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-
-def _stop_with(supervisor: BaseProcess) -> None:
-    """Stop this worker when the supervisor has ended, even if it was killed: otherwise the port would stay in use."""
-    supervisor.join()
-    os.kill(os.getpid(), signal.SIGTERM)

@@ -367,6 +367,12 @@ class InfoResponse(BaseModel):
     examples: list[ExampleResponse]
 
 
+class ReadyResponse(BaseModel):
+    """The server is ready."""
+
+    status: Literal["ready"] = "ready"
+
+
 class HealthResponse(BaseModel):
     """The server runs and can read its index; ``generation`` is the number of the active snapshot."""
 

@@ -1,0 +1,144 @@
+"""A server process: it accepts connections within the limits, and stops without losing a request."""
+
+import asyncio
+import errno
+import logging
+import socket
+import sys
+from contextlib import suppress
+
+import uvicorn
+
+from cr5.server.access import ProxyTrust
+from cr5.server.connection import CLOSE, Connection, ConnectionLimits, ConnectionTable
+from cr5.server.settings import ServerSettings
+from cr5.server.state import Readiness
+
+MAX_OPEN_FILES = 65_536
+WINDOWS_SOCKETS = 512  # that Python can wait for there
+ACCEPTS_AT_ONCE = 16
+ACCEPT_PAUSE_SECONDS = 0.1  # after the system could not accept a connection
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+log = logging.getLogger("cr5.server")
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn's server with an accept loop of its own.
+
+    asyncio accepts as many connections as it can before it creates the first transport, and reports each failure for
+    want of file descriptors with a traceback, thousands of times a second. Here the limits are checked
+    after each one (they may be exceeded by ``ACCEPTS_AT_ONCE``), and a connection over them costs one call of
+    ``accept`` and one of ``close``.
+
+    With ``warm_first`` connections are accepted when the search has been tried: other workers answer meanwhile.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, settings: ServerSettings, readiness: Readiness, *, warm_first: bool = False
+    ) -> None:
+        super().__init__(config)
+        self._settings, self._readiness, self._warm_first = settings, readiness, warm_first
+        trust = ProxyTrust(settings.trusted_proxies)
+        self.table = ConnectionTable(ConnectionLimits.of(settings, raise_open_files()), trust)
+        self._starting: set[asyncio.Task[None]] = (
+            set()
+        )  # connections that have been accepted, but have no transport yet
+        self._accepted, self._closing = 0, False
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until the server is told to stop."""
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # which can wait for a socket everywhere
+            runner.run(self.serve(sockets))
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the application and accept connections."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            sys.exit(1)
+        while self._warm_first and not self._readiness.warm.is_set() and not self.should_exit:
+            await asyncio.sleep(0.05)
+        self.servers, loop = [], asyncio.get_running_loop()
+        for listening in sockets or []:
+            listening.setblocking(False)
+            loop.add_reader(listening, self._accept, listening)
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept what has arrived, answer it, and stop."""
+        self._readiness.stopping.set()
+        self.server_state.default_headers = [*self.server_state.default_headers, CLOSE]
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.stop_accept_seconds):
+                accepted = -1
+                while accepted != self._accepted:
+                    accepted = self._accepted
+                    await asyncio.sleep(self._settings.stop_quiet_seconds)
+        self._closing = True
+        for listening in sockets or []:
+            asyncio.get_running_loop().remove_reader(listening)
+            while self._accept_one(listening):
+                pass
+            listening.close()  # right after no connection was waiting in it
+        await asyncio.gather(*self._starting)
+        await super().shutdown(sockets=None)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Accept some of the connections that wait; then others get their turn."""
+        for _ in range(ACCEPTS_AT_ONCE):
+            if not self._accept_one(listening):
+                return
+
+    def _accept_one(self, listening: socket.socket) -> bool:
+        """Accept a connection, and close it if it is over the limits; False if none is waiting or can be accepted."""
+        try:
+            accepted, address = listening.accept()
+        except OSError as error:
+            if error.errno in _EXHAUSTED:
+                log.error("no connection can be accepted: %s", (error.strerror or "").lower())
+                self._pause(listening)
+            return error.errno == errno.ECONNABORTED  # a client that has given up
+        self._accepted += 1
+        if not self.table.admits(str(address[0])):
+            accepted.close()
+            return True
+        accepted.setblocking(False)
+        task = asyncio.get_running_loop().create_task(self._start(accepted))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+        return True
+
+    def _pause(self, listening: socket.socket) -> None:
+        """Accept nothing for a moment: otherwise the event loop would try again at once, without end."""
+        if not self._closing:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listening)
+            loop.call_later(ACCEPT_PAUSE_SECONDS, self._resume, listening)
+
+    def _resume(self, listening: socket.socket) -> None:
+        if not self._closing:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    async def _start(self, accepted: socket.socket) -> None:
+        with suppress(OSError):  # the client has gone
+            await asyncio.get_running_loop().connect_accepted_socket(self._create_connection, accepted)
+
+    def _create_connection(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        return Connection(self.config, self.server_state, self.lifespan.state, self.table, self._settings, loop)
+
+
+def raise_open_files() -> int:
+    """Let this process open as many files as the system allows; returns how many."""
+    if sys.platform == "win32":
+        return WINDOWS_SOCKETS
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft

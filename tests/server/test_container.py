@@ -1,0 +1,96 @@
+"""The container file: what each line has to be, and, where there is an engine, that it builds and answers."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from documentation import ROOT
+from raw_server import until
+
+from cr5.cli.app import load_command
+
+FILE = ROOT / "Containerfile"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The instructions of the container file with their arguments, continued lines joined."""
+    text = FILE.read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(name, arguments.strip()) for name, _, arguments in (line.partition(" ") for line in lines)]
+
+
+def test_each_line_of_the_container_file_is_what_a_server_needs() -> None:
+    lines = instructions()
+    assert [name for name, _ in lines] == [
+        "FROM", "COPY", "RUN", "ENV", "RUN", "RUN", "USER", "WORKDIR", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK",
+        "ENTRYPOINT", "CMD",
+    ]  # fmt: skip
+    of = {name: arguments for name, arguments in lines if name != "RUN"}
+    install, compiled, user = [arguments for name, arguments in lines if name == "RUN"]
+    assert of["FROM"].startswith("python:3.")
+    assert of["COPY"] == ". /src"
+    assert "'/src[serve]'" in install
+    assert install.endswith("rm -r /src")
+    assert of["ENV"] == "NUMBA_CACHE_DIR=/opt/cr5-cache"
+    assert "cr5 search" in compiled  # fills the cache
+    assert "chmod -R a+rwX /opt/cr5-cache" in compiled
+    assert "--uid 10001" in user
+    assert int(of["USER"]) == 10001  # a number, so that an orchestrator can see that it is not root
+    assert of["WORKDIR"] == "/data"
+    assert of["EXPOSE"] == "8000"
+    assert of["STOPSIGNAL"] == "SIGTERM"
+    check = json.loads(of["HEALTHCHECK"].partition("CMD ")[2])
+    assert "http://127.0.0.1:8000/health" in check[-1]
+    compile(check[-1], "healthcheck", "exec")
+    assert json.loads(of["ENTRYPOINT"]) == ["cr5"]
+    command = json.loads(of["CMD"])
+    context = load_command("serve").make_context("serve", command[1:])
+    assert command[0] == "serve"
+    assert context.params["read_only"] is True
+    assert (context.params["host"], context.params["port"], context.params["log_format"]) == ("0.0.0.0", 8000, "json")
+
+
+@pytest.mark.services
+@pytest.mark.slow
+def test_the_container_answers_as_another_user_on_a_read_only_file_system(index_folder: Path) -> None:
+    engine = next((name for name in ("docker", "podman") if works(name)), None)
+    if engine is None:
+        pytest.skip("no container engine works here")
+    subprocess.run([engine, "build", "-t", "cr5-test", "-f", str(FILE), str(ROOT)], check=True, timeout=280)
+    options = [
+        "--rm",
+        "-d",
+        "--read-only",
+        "--tmpfs",
+        "/tmp",
+        "-p",
+        "127.0.0.1::8000",
+        "-v",
+        f"{index_folder}:/data/index",
+    ]
+    started = subprocess.run([engine, "run", *options, "cr5-test"], check=True, capture_output=True, text=True)
+    container = started.stdout.strip()
+    try:
+        port = subprocess.run([engine, "port", container, "8000"], check=True, capture_output=True, text=True).stdout
+        address = f"http://{port.splitlines()[0].strip()}"
+        until(lambda: answers(f"{address}/ready"))
+        assert answers(f"{address}/search?q=a")
+    finally:
+        subprocess.run([engine, "stop", container], check=True, capture_output=True)
+
+
+def works(engine: str) -> bool:
+    if not shutil.which(engine):
+        return False
+    return subprocess.run([engine, "info"], capture_output=True, check=False, timeout=60).returncode == 0
+
+
+def answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=10) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

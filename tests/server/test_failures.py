@@ -1,0 +1,118 @@
+"""A disk that is full, a folder that cannot be written, and other refusals of the operating system."""
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import QUERY, StartServer, error_message
+from starlette.testclient import TestClient
+
+from cr5.cli.running import run_command
+from cr5.index import Index
+from cr5.index.stores.lance import LanceStore
+from cr5.server.app import create_app
+from cr5.server.errors import system_error
+
+pytestmark = pytest.mark.slow
+
+
+def body(concept: str, text: str = QUERY) -> dict[str, Any]:
+    return {"documents": [{"concept": concept, "lang": "aa", "text": text}]}
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), 507, "the disk of the index is full"),
+        (RuntimeError("LanceError(IO): failed (os error 28), a.rs:1"), 507, "the disk of the index is full"),
+        (OSError(errno.EROFS, "Read-only file system"), 503, "cannot be written (read-only file system)"),
+        (OSError(errno.EACCES, "Permission denied"), 503, "cannot be written (permission denied)"),
+        (OSError(errno.EMFILE, "Too many open files"), 503, "no file descriptor left"),
+        (MemoryError(), 503, "no memory left"),
+    ],
+)  # fmt: skip
+def test_a_write_that_the_system_refuses_loses_nothing_and_the_service_goes_on(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    error: Exception, status: int, words: str,
+) -> None:  # fmt: skip
+    client, upsert = start_server(), LanceStore._upsert
+    before = client.get("/info").json()["documents"]
+
+    def fail(*given: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(LanceStore, "_upsert", fail)
+    assert words in error_message(client.post("/documents", json=body("refused")), status)
+    assert "Traceback" not in caplog.text
+    assert client.get("/info").json()["documents"] == before
+    assert client.get("/search", params={"q": QUERY}).status_code == 200
+    monkeypatch.setattr(LanceStore, "_upsert", upsert)
+    assert client.post("/documents", json=body("accepted")).json()["new"] == 1
+    assert client.get("/documents/aa:accepted").json()["text"] == QUERY
+
+
+def test_other_errors_are_not_those_of_the_system() -> None:
+    assert system_error(ValueError("x")) is None
+    assert system_error(OSError("x")) is None
+    assert system_error(FileNotFoundError(errno.ENOENT, "x")) is None
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of a few megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(folder)]
+    if os.name != "posix" or os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("only root can mount a disk")
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no disk can be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """A file that takes all space of a disk."""
+    path = disk / "filling"
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            return path
+
+
+def test_a_full_disk_is_one_sentence_and_nothing_is_lost(index_folder: Path, small_disk: Path) -> None:
+    folder = small_disk / "index"
+    shutil.copytree(index_folder, folder)
+    with TestClient(create_app(Index.open(folder)), raise_server_exceptions=False) as client:
+        filling = fill(small_disk)
+        message = error_message(client.post("/documents", json=body("new", QUERY * 500)), 507)
+        assert message == "the disk of the index is full, and nothing was changed; free some space, then try again"
+        assert client.get("/search", params={"q": QUERY}).status_code == 200
+        assert client.get("/documents/aa:new").status_code == 404
+        filling.unlink()
+        assert client.post("/documents", json=body("new")).json()["new"] == 1
+
+
+def test_a_full_disk_is_one_sentence_on_the_command_line(
+    index_folder: Path, model_folder: Path, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"concept": "new", "lang": "aa", "text": "%s"}\n' % (QUERY * 500), encoding="utf-8")
+    folder = small_disk / "index"
+    shutil.copytree(index_folder, folder)
+    fill(small_disk)
+    for target in (folder, small_disk / "other"):
+        arguments = ["index", str(model_folder), str(corpus), "-o", str(target)]
+        assert run_command(arguments) == 1
+        printed = capsys.readouterr().err
+        assert "no space left on device; free some space, or write to another disk" in " ".join(printed.split())
+        assert "Traceback" not in printed
+        assert "(os error" not in printed
+        assert "[(" not in printed

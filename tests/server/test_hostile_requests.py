@@ -1,0 +1,159 @@
+"""Requests that try to mislead the server, or to make it work without end: smuggling, bombs, paths, deep JSON."""
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from documentation import ROOT
+from raw_server import RawServer, raw_server, statuses
+from serving import JSON, StartServer, error_message
+from starlette.testclient import TestClient
+
+pytestmark = pytest.mark.slow
+
+SMUGGLED = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+POST = b"POST /search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+
+@pytest.fixture(scope="module")
+def served(index_folder: Path) -> Iterator[RawServer]:
+    with raw_server(index_folder, body_timeout_seconds=1) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        b"Content-Length: 5\r\nTransfer-Encoding:\r\n chunked\r\n",
+        b"Content-Length: 5\r\nContent-Length: 6\r\n",
+        b"Content-Length: 5, 6\r\n",
+        b"Content-Length: +5\r\n",
+        b"Content-Length: 0x5\r\n",
+        b"Content-Length: 5\r\nTransfer-Encoding: identity\r\n",
+        b"Transfer-Encoding: gzip, chunked\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding : chunked\r\n",
+        b"Content-Length : 5\r\n",
+    ],
+)
+def test_a_request_whose_length_is_ambiguous_is_refused_and_nothing_after_it_is_answered(
+    served: RawServer, headers: bytes
+) -> None:
+    answer = served.send(POST + headers + b"\r\n0\r\n\r\n" + SMUGGLED)
+    assert statuses(answer) == [400]
+    assert b"connection: close" in answer.lower()
+    assert b"cr5_requests" not in answer
+
+
+def test_a_malformed_chunk_is_refused_and_nothing_after_it_is_answered(served: RawServer) -> None:
+    for chunk in (b"xyz\r\n", b"5;a\r\nab\r\n", b"-1\r\n", b"ffffffffffffffffffffff\r\n", b"3\r\nabcde\r\n"):
+        assert statuses(served.send(POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk + SMUGGLED)) == [400]
+
+
+def test_a_request_in_the_body_of_a_get_is_not_answered(served: RawServer) -> None:
+    head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(SMUGGLED)}\r\n\r\n".encode()
+    assert statuses(served.send(head + SMUGGLED)) == [200]
+
+
+def test_a_folded_header_is_one_value(served: RawServer) -> None:
+    assert served.get("/health", "X-Folded: a\r\n b")[0] == 200
+    assert served.get("/health", "X-Folded: a\r\n Content-Length: 5")[0] == 200
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "zstd", "GZIP", "gzip, gzip"])
+def test_a_compressed_body_is_refused_unread(start_server: StartServer, encoding: str) -> None:
+    bomb = gzip.compress(b" " * 10_000_000)
+    answer = start_server().post("/search", content=bomb, headers=JSON | {"content-encoding": encoding})
+    assert "send it without compression" in error_message(answer, 415)
+
+
+def test_a_huge_request_is_refused_and_its_client_gets_the_response(served: RawServer) -> None:
+    body = b'{"q": "' + b"a" * 3_000_000 + b'"}'
+    declared = served.send(POST + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    chunked = served.send(POST + f"Transfer-Encoding: chunked\r\n\r\n{len(body):x}\r\n".encode() + body)
+    for answer in (declared, chunked):
+        assert statuses(answer) == [413]
+        assert b"the body is larger than 2,000,000 bytes" in answer
+    assert statuses(served.send(b"GET /health HTTP/1.1\r\nX: " + b"a" * 200_000)) == [400]
+    assert served.get("/health")[0] == 200
+
+
+def test_a_page_of_another_origin_can_neither_read_nor_write(client: TestClient) -> None:
+    foreign = {"origin": "https://evil.test"}
+    assert not [name for name in client.get("/info", headers=foreign).headers if name.startswith("access-control")]
+    preflight = client.options("/documents", headers=foreign | {"access-control-request-method": "POST"})
+    assert preflight.status_code == 405
+    for content_type in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):  # without preflight
+        sent = client.post("/documents", content=b"{}", headers=foreign | {"content-type": content_type})
+        assert sent.status_code == 415
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../settings.py", "/static/..%2fsettings.py", "/static/%2e%2e/settings.py", "/static/%00",
+        "/static//etc", "/static/..%5c..%5cpasswd", "//static/app.js", "/STATIC/app.js", "/static/app.js/",
+        "/./static/app.js",
+        "/%2e", "/documents/../static", "/documents/%ff%fe", "/documents/%c0%ae%c0%ae", "/documents/%ed%a0%80",
+        "/documents/%e2%80%ae%f0%9f%98%80", "/documents/" + "a" * 10_000, "/documents/aa:Q001%00",
+        "/documents/'%20OR%201=1",
+    ],
+)  # fmt: skip
+def test_paths_and_ids_that_name_nothing_are_not_found(served: RawServer, path: str) -> None:
+    status, answer = served.get(path)
+    assert status == 404
+    assert b"BSD" not in answer
+    assert b"root:" not in answer
+
+
+def test_an_absolute_or_empty_target_reaches_no_other_host(served: RawServer) -> None:
+    for target in (b"http://evil.test/health", b"evil.test:443", b"*"):
+        assert statuses(
+            served.send(b"GET " + target + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        ) == [404]
+
+
+def test_deeply_nested_json_is_an_error_of_the_client(client: TestClient) -> None:
+    for text in ("[" * 100_000, '{"a":' * 100_000, '{"q": "a", "where": ' + '{"a":' * 50_000 + "1" + "}" * 50_001):
+        assert client.post("/search", content=text, headers=JSON).status_code in (400, 422)
+    nested = "[" * 3000 + "]" * 3000
+    assert client.get("/search", params={"q": "a", "where": nested}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "query",
+    ['"' * 10_000, "a" * 10_000, "a " * 5000, "(" * 5000 + ")" * 5000, "a-" * 5000, "ab" * 5000, "\u0301" * 10_000,
+     " \t" * 5000, "aaaaaaaaaaaaaaaaaaaaaaaaa!" * 380, '"a ' * 3333, "1." * 5000, "'" * 10_000, "\uff0e" * 10_000],
+)  # fmt: skip
+def test_a_query_that_is_hard_to_parse_is_answered_within_the_time_limit(client: TestClient, query: str) -> None:
+    assert client.post("/search", json={"q": query}).status_code == 200
+
+
+def test_a_request_for_too_much_is_refused(client: TestClient) -> None:
+    for parameters in ({"k": 101}, {"k": 10**30}, {"k": -1}, {"offset": 10**9}, {"k": 100, "offset": 901}):
+        answer = client.post("/search", content=json.dumps({"q": "a"} | parameters), headers=JSON)
+        assert answer.status_code == 422
+
+
+def test_an_explanation_of_a_long_text_ends_within_the_time_limit(start_server: StartServer) -> None:
+    client = start_server(timeout_seconds=30)
+    text = "lo ".join(str(number) for number in range(120_000))[:600_000]
+    added = client.post("/documents", json={"documents": [{"concept": "long", "lang": "aa", "text": text}]})
+    assert added.status_code == 200
+    for parameters in ({"q": text[:10_000], "lang": "aa"}, {"of": "aa:long"}):
+        assert client.get("/explain", params={"id": "aa:long", **parameters}).status_code in (200, 503)
+    assert client.get("/health").status_code == 200
+
+
+def test_each_attack_of_the_documentation_has_a_test_that_exists() -> None:
+    page = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "server").glob("test_*.py"))
+    names = re.findall(r"`(test_\w+)`", page)
+    assert len(names) > 30
+    assert [name for name in names if f"def {name}(" not in code] == []
