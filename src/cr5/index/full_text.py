@@ -186,14 +186,12 @@ class FullTextReader:
         Of documents with equal BM25, those that were written first come first. Documents without any of the terms are
         left out, and those whose slots are not ``allowed``; document frequencies and lengths are those of all.
         """
-        from cr5.retrieval.postings import Documents, Postings, Words, keep_best_bm25
+        from cr5.retrieval.postings import add_bm25, take_best
 
         language, keys = self.language(lang), words.keys
         if not language.documents or not len(keys):
             return [], np.empty(0, np.float32)
-        order = np.argsort(-words.weights, kind="stable")
-        groups = np.stack([words.groups[:-1], words.groups[1:]], axis=1)[order]
-        by_weight = Words(words.weights[order], groups, words.shares)
+        arrays = words.shares, words.groups, words.weights
         k = min(k, language.documents)
         best, best_scores, first = np.full(k, NO_DOCUMENT, np.int64), np.zeros(k, np.float32), 0
         for segment, limits in zip(self._index.segments, language.saturations, strict=True):
@@ -201,9 +199,9 @@ class FullTextReader:
             if (begins < ends).any():
                 zeros, start = self._take_zeros(len(limits)), self._first(segment, lang)
                 chosen = _ALL if allowed is None else look_up(allowed, segment.slots[start : start + len(limits)])
-                postings = Postings(segment.documents, segment.counts, begins, ends)
-                own = Documents(start, limits, chosen, first + start)
-                keep_best_bm25(postings, by_weight, own, *zeros, best_scores, best)
+                frequencies, scores = zeros[:, : len(limits)]
+                add_bm25(segment.documents, segment.counts, begins, ends, *arrays, start, limits, frequencies, scores)
+                take_best(segment.documents, begins, ends, start, chosen, first + start, scores, best_scores, best)
                 self._zeros.append(zeros)
             first += len(segment.slots)
         order = np.lexsort((best, -best_scores))
