@@ -16,6 +16,7 @@ from store_places import LANGS, LANGUAGES, RANK, all_rows, ids, refused, rows, u
 from cr5.index.stores.base import Floats, Location
 from cr5.index.stores.lance import LOCK_FILE, LanceLimits, LanceStore
 from cr5.index.stores.lance_reader import TableReader
+from cr5.index.stores.lance_table import NewestVersion
 from cr5.index.terms import QueryWord
 from cr5.storage.locks import locked
 
@@ -143,7 +144,7 @@ def test_a_reader_that_opens_while_all_rows_are_replaced_and_indexed_again_finds
 
     write(40)
     reader, interruptions = LanceStore.open(Location(tmp_path), limits=limits), [60]
-    newest_version = reader._newest_version
+    newest_version = reader._version.get
 
     def soon_outdated_version() -> int:
         version = newest_version()
@@ -151,7 +152,7 @@ def test_a_reader_that_opens_while_all_rows_are_replaced_and_indexed_again_finds
             write(interruptions.pop())
         return version
 
-    monkeypatch.setattr(reader, "_newest_version", soon_outdated_version)
+    monkeypatch.setattr(reader._version, "get", soon_outdated_version)
     assert sorted(ids(search(reader))) == sorted(f"d{i}" for i in range(60))
     assert not interruptions
 
@@ -249,6 +250,25 @@ def test_a_small_table_is_read_once_for_each_version(tmp_path: Path, monkeypatch
     assert len(read) == 3
     writer.upsert(rows(range(5, 6)))
     assert ids(reader.get(["d5"])) == ["d5"]
+
+
+def test_a_pinned_store_sees_one_version_and_asks_for_no_newer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = create(tmp_path)
+    writer.upsert(rows(range(5)))
+    reader = LanceStore.open(Location(tmp_path))
+    pinned = reader.pinned()
+    assert reader.pinned() is pinned
+    writer.delete(["d1"])
+    writer.upsert(rows(range(5, 6)))
+    later = reader.pinned()
+    with monkeypatch.context() as patched:
+        patched.setattr(NewestVersion, "get", lambda _: pytest.fail("asked for a newer version"))
+        for store, existing in ((pinned, ["d1", "d2"]), (later, ["d2", "d5"])):
+            assert ids(store.get(["d1", "d2", "d5"])) == store.candidates(["d1", "d2", "d5"]).ids == existing
+            assert len(ids(store.nearest(unit(6)[:1], 9)[0])) == 5
+    assert reader.pinned() is later
 
 
 def test_rows_with_and_without_refreshed_hubness_can_be_scanned_together(tmp_path: Path) -> None:

@@ -35,6 +35,21 @@ def test_get_returns_rows_in_the_order_of_the_ids_without_missing_ones_and_witho
     np.testing.assert_array_equal(to_matrix(store.get(["d3"], ["vector"])["vector"]), unit(10)[3:4])
 
 
+def test_candidates_are_what_get_returns_as_arrays(place: Place) -> None:
+    place.limits = LanceLimits(ann_min_rows=100)
+    store = place.create()
+    store.upsert(rows(range(150)))
+    store.optimise()  # most rows are in the approximate index, which keeps two bytes for each number
+    store.upsert(rows(range(140, 160)))
+    store.set_hubness(["d3", "d145"], np.full((2, LANGUAGES), 7, np.float32))
+    names = ["d155", "d3", "missing", "d145", "d4", "d4"]
+    for wanted in (names, names[:1], ["missing"], []):
+        expected, found = store.get(wanted, ("id", "lang", "vector", "hubness")), store.pinned().candidates(wanted)
+        assert (found.ids, found.langs) == (ids(expected), expected["lang"].to_pylist())
+        np.testing.assert_allclose(found.vectors, to_matrix(expected["vector"]), atol=1e-4)
+        np.testing.assert_array_equal(found.hubness, to_matrix(expected["hubness"]))
+
+
 def test_a_row_with_a_known_id_replaces_the_old_one(store: Store) -> None:
     store.upsert(rows(range(6)))
     changed = rows([4, 5, 6], text=["new 4", "new 5", "new 6"], digest=["a", "b", "c"], lang=["vi", "vi", "vi"])

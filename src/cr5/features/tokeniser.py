@@ -148,7 +148,8 @@ class Tokeniser:
             text = _segment_text(text) if not text.isascii() and _RUNS.search(text) else text
         elif self.segment and needs_segmenting(lang):
             text = _segment_whole(text, lang)
-        return [word for word in text.translate(_character_table(self.lowercase)).split() if _is_word(word)]
+        words = text.translate(_character_table(self.lowercase)).split()
+        return [word for word in words if word[0].isalnum() or _is_word(word)]  # nearly all begin with one
 
     def same_rules(self, lang: str) -> str:
         """A key that languages have in common if they are tokenised by the same rules."""

@@ -7,6 +7,7 @@ same concept are left out: that translations are close to each other does not ma
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,11 @@ class Background:
         ``concepts`` are hashes of the documents' concepts.
         """
         if concepts is None and len(vectors) == 1:  # of a query: one product instead of one for each language
-            products, ends = self.stacked @ vectors[0], np.cumsum([len(self.vectors[lang]) for lang in self.langs])
-            return np.stack([means_of_largest(part[None]) for part in np.split(products, ends[:-1])], axis=1)
+            from cr5.retrieval.kernels import multiply
+
+            products, ends = multiply(self.stacked, vectors[0]), np.cumsum([0, *self.sizes.values()])
+            parts = (products[begin:end] for begin, end in pairwise(ends.tolist()))
+            return np.stack([means_of_largest(part[None]) for part in parts], axis=1)
         result = np.zeros((len(vectors), len(self.langs)), np.float32)
         for j, lang in enumerate(self.langs):
             result[:, j] = neighbourhood_means(vectors, self.vectors[lang])

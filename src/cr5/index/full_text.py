@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Array, Ints, Mask
-from cr5.index.terms import QueryKeys, TermCounts
+from cr5.index.terms import QueryKeys, TermCounts, term_keys
 from cr5.retrieval.bm25 import saturations
 from cr5.retrieval.word_forms import Dictionary, is_listed
 from cr5.storage.atomic import atomic_path, discard
@@ -29,6 +29,8 @@ from cr5.storage.tensor_files import map_tensors, write_tensors
 MANIFEST = "words.json"
 FORMAT = 1
 MAX_SEGMENT_SIZE = 2**25  # documents and postings of a segment; a merge holds it in memory, at 6 bytes a posting
+RECENT_TERMS = 100_000  # of each language whose document frequencies a reader remembers
+NO_DOCUMENT = 2**62  # on a heap that is not full; after every document
 MAX_COUNT = 2**16 - 1  # of a term in a document; higher counts are clipped to it
 
 
@@ -87,8 +89,9 @@ class Segment:
 
     def postings_of(self, keys: Array) -> tuple[Ints, Ints]:
         """Where the postings of terms begin and end."""
-        begins, ends = np.searchsorted(self.keys, keys, "left"), np.searchsorted(self.keys, keys, "right")
-        return self.offsets[begins], self.offsets[ends]
+        places = np.searchsorted(self.keys, keys)
+        found = self.keys[np.minimum(places, len(self.keys) - 1)] == keys if len(self.keys) else places < 0
+        return self.offsets[places], self.offsets[places + found]
 
 
 ARRAYS = [array.name for array in fields(Segment) if array.name != "dictionaries"]
@@ -123,6 +126,9 @@ class _Language(NamedTuple):
     has_deleted: bool
 
 
+_ALL = np.empty(0, bool)  # no restriction of documents
+
+
 class FullTextReader:
     """The documents of an index whose slots exist: ``exists`` has True for each of them."""
 
@@ -130,6 +136,8 @@ class FullTextReader:
         self._index = index
         self._live = [look_up(exists, segment.slots) for segment in index.segments]
         self._languages: dict[str, _Language] = {}
+        self._frequencies: dict[str, dict[str, int]] = {}  # of recent terms, by language; every access is atomic
+        self._zeros: list[Array] = []  # scratch arrays, as many as threads have searched at the same time
 
     @property
     def langs(self) -> list[str]:
@@ -156,6 +164,17 @@ class FullTextReader:
                 frequencies += ends - begins
         return frequencies
 
+    def term_frequencies(self, terms: Sequence[str], lang: str) -> list[int]:
+        """As ``document_frequencies``, by the words of terms; those of recent ones are remembered."""
+        known = self._frequencies.setdefault(lang, {})
+        new = [term for term in terms if term not in known]
+        found = dict(zip(new, self.document_frequencies(term_keys(new, lang), lang).tolist(), strict=True))
+        frequencies = [found[term] if term in found else known[term] for term in terms]
+        if len(known) + len(found) > RECENT_TERMS:
+            known = self._frequencies[lang] = {}  # other threads may still be reading the old one
+        known.update(found)
+        return frequencies
+
     def dictionaries(self, lang: str) -> list[Dictionary]:
         """The words of a language, including those of deleted documents, in parts that may overlap."""
         number = self._number(lang)
@@ -167,26 +186,35 @@ class FullTextReader:
         Of documents with equal BM25, those that were written first come first. Documents without any of the terms are
         left out, and those whose slots are not ``allowed``; document frequencies and lengths are those of all.
         """
-        from cr5.retrieval.postings import add_bm25, keep_best
+        from cr5.retrieval.postings import add_bm25, take_best
 
         language, keys = self.language(lang), words.keys
         if not language.documents or not len(keys):
             return [], np.empty(0, np.float32)
         arrays = words.shares, words.groups, words.weights
         k = min(k, language.documents)
-        best, best_scores, first = np.full(k, -1, np.int64), np.zeros(k, np.float32), 0
+        best, best_scores, first = np.full(k, NO_DOCUMENT, np.int64), np.zeros(k, np.float32), 0
         for segment, limits in zip(self._index.segments, language.saturations, strict=True):
             begins, ends = segment.postings_of(keys)
             if (begins < ends).any():
-                scores, start = np.zeros(len(limits), np.float32), self._first(segment, lang)
-                add_bm25(segment.documents, segment.counts, begins, ends, *arrays, start, limits, scores)
-                if allowed is not None:
-                    scores *= look_up(allowed, segment.slots[start : start + len(limits)])
-                keep_best(scores, first + start, best_scores, best)
+                zeros, start = self._take_zeros(len(limits)), self._first(segment, lang)
+                chosen = _ALL if allowed is None else look_up(allowed, segment.slots[start : start + len(limits)])
+                frequencies, scores = zeros[:, : len(limits)]
+                add_bm25(segment.documents, segment.counts, begins, ends, *arrays, start, limits, frequencies, scores)
+                take_best(segment.documents, begins, ends, start, chosen, first + start, scores, best_scores, best)
+                self._zeros.append(zeros)
             first += len(segment.slots)
         order = np.lexsort((best, -best_scores))
         order = order[best_scores[order] > 0]
         return self._ids(best[order]), best_scores[order]
+
+    def _take_zeros(self, size: int) -> Array:
+        """Two rows of at least ``size`` zeros, which no other thread uses meanwhile and the kernels leave as zeros."""
+        try:
+            zeros = self._zeros.pop()
+        except IndexError:
+            zeros = np.zeros((2, size), np.float32)
+        return zeros if zeros.shape[1] >= size else np.zeros((2, size), np.float32)
 
     def _measure(self, lang: str) -> _Language:
         parts, lengths, live = [], [], []
@@ -210,12 +238,13 @@ class FullTextReader:
     def _ids(self, documents: Ints) -> list[str]:
         """The ids of documents, which are numbered across all segments."""
         firsts = np.cumsum([0, *(len(segment.slots) for segment in self._index.segments)])
-        segments = np.searchsorted(firsts, documents, side="right") - 1
-        all_ids = [segment.ids for segment in self._index.segments]
-        return [
-            all_ids[segment][document - firsts[segment]].as_py()
-            for segment, document in zip(segments.tolist(), documents.tolist(), strict=True)
-        ]
+        segments, ids = np.searchsorted(firsts, documents, side="right") - 1, [""] * len(documents)
+        for number in np.unique(segments).tolist():
+            places = np.flatnonzero(segments == number)
+            own = self._index.segments[number].ids.take(documents[places] - firsts[number])
+            for place, document_id in zip(places.tolist(), own.to_pylist(), strict=True):
+                ids[place] = document_id
+        return ids
 
 
 def _dictionary(segment: Segment, lang: int) -> Dictionary:

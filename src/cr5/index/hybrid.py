@@ -31,7 +31,6 @@ from cr5.index.passages import search_passage_terms
 from cr5.index.query import Query
 from cr5.index.query_words import MatchedWords, match_forms, match_literally
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import to_matrix
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
 
@@ -49,7 +48,6 @@ QUERY_WEIGHT, UNSURE_QUERY_WEIGHT = 0.05, 0.5
 LITERAL_WEIGHT, LITERAL_LIMIT = 0.4, 0.6
 CENTRE, WIDTH = 0.3, 0.15  # of the logistic function
 LONE_QUERY_RELEVANCE = 0.6  # R of the query's own vector, if there are no feedback documents
-VECTOR_COLUMNS = ("id", "lang", "vector", "hubness")
 TITLE_COLUMNS = ("concept", "title")  # these take longer to read
 
 
@@ -175,8 +173,8 @@ class HybridSearch:
             self.query.vector[None], self.depth, langs=[self.own], columns=("id",), where=where
         )
         new = self.read([key for key in rows["id"].to_pylist() if key not in known])
-        for candidate, score in zip(new, self.scores(new), strict=True):
-            candidate.evidence = candidate.parts["vectors"] = limit * logistic(score)
+        for candidate, likelihood in zip(new, logistic(self.scores(new)).tolist(), strict=True):
+            candidate.evidence = candidate.parts["vectors"] = limit * likelihood
         return candidates + new
 
     def scores(self, candidates: Sequence[Candidate]) -> Array:
@@ -234,8 +232,8 @@ class HybridSearch:
         """The relevance of documents near a mean of vectors, and of those that have words of the query literally."""
         literal: dict[str, float] = {}
         for lang in self.others:
-            shares = self.word_shares(words[lang], self.where, with_passages=False)
-            literal |= {document_id: share for document_id, (share, _) in shares.items()}
+            found = self.word_shares(words[lang], self.where, with_passages=False)
+            literal |= {document_id: share for document_id, (share, _) in found.items()}
         best_literal = sorted(literal, key=lambda key: (-literal[key], key))[: self.depth]
         candidates = self.read(list(dict.fromkeys([*near, *best_literal])))
         if candidates:
@@ -244,9 +242,10 @@ class HybridSearch:
             scores = csls(cosines, mean_hubness[columns], self.own_hubness(candidates))
             if self.measure == "cosine":
                 scores = cosines
-            for candidate, score in zip(candidates, scores.tolist(), strict=True):
-                share = literal.get(candidate.id, 0.0)
-                by_vectors = level * logistic(score + LITERAL_WEIGHT * share) if mean.any() else 0.0
+            shares = [literal.get(candidate.id, 0.0) for candidate in candidates]
+            likelihoods = logistic(scores + LITERAL_WEIGHT * np.array(shares))
+            relevances = (level * likelihoods if mean.any() else np.zeros(len(shares))).tolist()
+            for candidate, share, by_vectors in zip(candidates, shares, relevances, strict=True):
                 candidate.parts["vectors"] = by_vectors
                 if LITERAL_LIMIT * share > by_vectors:
                     candidate.parts = {"words": LITERAL_LIMIT * share}
@@ -256,10 +255,7 @@ class HybridSearch:
         """Documents by their ids; those deleted in the meantime are left out."""
         if not ids:
             return []
-        rows = self.snapshot.store.get(ids, VECTOR_COLUMNS)
-        vectors, hubness = to_matrix(rows["vector"]), to_matrix(rows["hubness"])
-        texts = (rows[name].to_pylist() for name in ("id", "lang"))
-        return [Candidate(*fields) for fields in zip(*texts, vectors, hubness, strict=True)]
+        return [Candidate(*fields) for fields in zip(*self.snapshot.store.candidates(ids), strict=True)]
 
 
 def read_titles(snapshot: Snapshot, candidates: Sequence[Candidate]) -> None:
@@ -276,6 +272,6 @@ def bounded(total: float) -> float:
     return 1 - (1 - LINEAR_UP_TO) * float(np.exp(-(total - LINEAR_UP_TO) / CURVATURE))
 
 
-def logistic(score: float) -> float:
-    """How likely two documents are to be about the same thing, from 0 to 1, given their CSLS."""
-    return float(1 / (1 + np.exp(-(score - CENTRE) / WIDTH)))
+def logistic(scores: Array) -> Array:
+    """How likely two documents are to be about the same thing, from 0 to 1, given the CSLS of each pair."""
+    return np.asarray(1 / (1 + np.exp(-(scores.astype(np.float64) - CENTRE) / WIDTH)))

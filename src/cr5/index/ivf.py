@@ -54,8 +54,11 @@ class Codes(NamedTuple):
 
     def decode(self, rows: Ints) -> Floats:
         """The vectors of some rows (rows x rank)."""
-        numbers = self.coarse[rows].astype(np.float32) + self.fine[rows].astype(np.float32) / FINE_STEPS
-        return np.asarray(self.scale[rows, None] * numbers, np.float32)
+        from cr5.retrieval.kernels import decode_codes
+
+        vectors = np.empty((len(rows), self.coarse.shape[1]), np.float32)
+        decode_codes(self.scale, self.coarse, self.fine, FINE_STEPS, rows, vectors)
+        return vectors
 
 
 def quantise(vectors: Floats) -> Codes:
@@ -84,6 +87,17 @@ class Segment:
     def ranges(self, groups: Ints) -> list[Ints]:
         """Where the rows of each group begin and end."""
         return [np.searchsorted(self.table["group"].to_numpy(), groups, side) for side in SIDES]
+
+    @cached_property
+    def langs(self) -> Ints:
+        """The number of each row's language."""
+        return np.asarray(self.table["group"].to_numpy() % LANGUAGE_STRIDE)
+
+    @cached_property
+    def hubness(self) -> Floats:
+        """The hubness that was written with each row (rows x languages)."""
+        [chunk] = self.table["hubness"].chunks
+        return np.asarray(chunk.flatten()).reshape(len(chunk), -1)
 
     @cached_property
     def keys(self) -> tuple[Array, Ints]:
@@ -142,10 +156,10 @@ class IvfIndex:
 
         With ``allowed``, only the rows whose slots are: more lists are read, so that as many of them are compared.
         """
-        from cr5.retrieval.kernels import multiply, multiply_codes
+        from cr5.retrieval.kernels import keep_nearest_codes, multiply
 
         columns = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
-        order = np.argsort(-multiply(self.centroids, vector), kind="stable")
+        order = np.argsort(-multiply(self.centroids, vector))
         sizes = self.list_sizes
         if allowed is not None:
             live = live & look_up(allowed, self.slots)
@@ -154,19 +168,12 @@ class IvfIndex:
         enough = max(min_scanned_rows, int(MIN_SCANNED_SHARE * len(self)), SCANNED_ROWS_PER_HIT * k)
         lists = order[: 1 + int(np.searchsorted(scanned, enough))]
         refined = max(MIN_REFINED_ROWS, REFINED_ROWS_PER_HIT * k)
-        rows, products = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+        candidates, coarse = np.full(refined, -1, np.int64), np.full(refined, -np.inf, np.float32)
         for segment, offset, ranges in zip(self.segments, self.offsets, self.ranges, strict=False):
             begins, ends = (bounds[lists[:, None], columns].ravel() for bounds in ranges)
-            lengths = np.cumsum(ends - begins)
-            coarse = np.empty(lengths[-1] if len(lengths) else 0, np.float32)
-            segment_live = live[offset : offset + len(segment)]
-            multiply_codes(segment.codes.coarse, segment.codes.scale, segment_live, begins, ends, vector, coarse)
-            best = _largest(coarse, refined)
-            best = best[coarse[best] > -np.inf]  # rows that are not live have no product
-            part = np.searchsorted(lengths, best, side="right")
-            rows.append(offset + ends[part] - (lengths[part] - best))
-            products.append(coarse[best])
-        candidates = np.concatenate(rows)[_largest(np.concatenate(products), refined)]
+            codes, is_live = segment.codes, live[offset : offset + len(segment)]
+            keep_nearest_codes(codes.coarse, codes.scale, is_live, begins, ends, vector, offset, coarse, candidates)
+        candidates = candidates[candidates >= 0]
         exact = multiply(self.vectors(candidates), vector)
         best = np.lexsort((candidates, -exact))[:k]
         return candidates[best], exact[best]
@@ -185,6 +192,20 @@ class IvfIndex:
         for segment, positions, segment_rows in self._by_segment(rows):
             vectors[positions] = segment.codes.decode(segment_rows)
         return vectors
+
+    def row_langs(self, rows: Ints) -> list[str]:
+        """The languages of some rows."""
+        numbers = np.empty(len(rows), np.int64)
+        for segment, positions, segment_rows in self._by_segment(rows):
+            numbers[positions] = segment.langs[segment_rows]
+        return [self.langs[number] for number in numbers.tolist()]
+
+    def hubness(self, rows: Ints) -> Floats:
+        """The hubness that was written with some rows (rows x languages)."""
+        hubness = np.empty((len(rows), self.segments[0].hubness.shape[1]), np.float32)
+        for segment, positions, segment_rows in self._by_segment(rows):
+            hubness[positions] = segment.hubness[segment_rows]
+        return hubness
 
     def take(self, rows: Ints, columns: Sequence[str] = ROW_COLUMNS) -> pa.Table:
         """Columns of some rows, without their vectors."""
@@ -205,8 +226,9 @@ class IvfIndex:
         for segment, offset in zip(self.segments, self.offsets, strict=False):
             sorted_keys, key_rows = segment.keys
             begins, ends = (np.searchsorted(sorted_keys, keys, side) for side in SIDES)
-            matches = [key_rows[begin:end] for begin, end in zip(begins, ends, strict=True)]
-            segment_rows = np.unique(np.concatenate(matches or [np.empty(0, np.int64)]))
+            counts = ends - begins
+            places = np.repeat(ends - np.cumsum(counts), counts) + np.arange(counts.sum())
+            segment_rows = np.unique(key_rows[places])
             same_id = [document_id in id_set for document_id in segment.rows["id"].take(segment_rows).to_pylist()]
             rows.append(offset + segment_rows[np.array(same_id, bool)])
         return np.concatenate(rows)
@@ -217,11 +239,6 @@ class IvfIndex:
         for i in np.unique(segments).tolist():
             positions = np.flatnonzero(segments == i)
             yield self.segments[i], positions, rows[positions] - self.offsets[i]
-
-
-def _largest(values: Floats, number: int) -> Ints:
-    """The positions of the largest values, in any order."""
-    return np.argpartition(-values, number)[:number] if len(values) > number else np.arange(len(values))
 
 
 # Writing, by one process at a time

@@ -23,11 +23,14 @@ if TYPE_CHECKING:  # a snapshot has the settings
 MIN_PASSAGE_WORDS = 10
 MAX_OVERLAP_SHARE = 1 / 3  # of a passage, so that the starts of passages are in order
 MAX_UNSPLIT_SHARE = 1.5  # a document of up to this many times the words of a passage is not split
+MAX_WORD_CHARACTERS = 40
 MAX_SHIFT_SHARE = 1 / 6  # of the words between two cuts, by which a cut moves to the end of a paragraph or sentence
 
 # A word is delimited by spaces. In scripts without spaces it is about as many characters as a word has, and a run of
 # characters that is longer than any word is divided.
-_WORD = re.compile(rf"[{EAST_ASIAN}]{{1,2}}|[{SOUTHEAST_ASIAN}]{{1,4}}|[^\s{EAST_ASIAN}{SOUTHEAST_ASIAN}]{{1,40}}")
+_SPACED_WORD = rf"[^\s{EAST_ASIAN}{SOUTHEAST_ASIAN}]{{1,{MAX_WORD_CHARACTERS}}}"
+_WORD = re.compile(rf"[{EAST_ASIAN}]{{1,2}}|[{SOUTHEAST_ASIAN}]{{1,4}}|{_SPACED_WORD}")
+_UNSPACED = re.compile(rf"[{EAST_ASIAN}{SOUTHEAST_ASIAN}]")
 _SENTENCE_END = r"[.!?؟।][\"'”’»)\]]{0,3}\s+|[。！？][”’」』）]?\s*|\n\s*"
 _CUTS = [re.compile(pattern) for pattern in (r"\n\s*\n\s*", _SENTENCE_END, r"\s+")]  # the best first
 
@@ -63,9 +66,14 @@ def split(text: str, settings: PassageSettings) -> list[tuple[int, int]]:
     The passages cover the text. Each overlaps the next by at most ``overlap`` words, from the start of a sentence if
     there is one.
     """
+    limit = MAX_UNSPLIT_SHARE * settings.words
+    if not _UNSPACED.search(text):  # most texts are short, and their words are counted faster than found
+        lengths = [len(word) for word in text.split()]
+        if len(lengths) + sum(length // MAX_WORD_CHARACTERS for length in lengths) <= limit:
+            return []
     starts = [match.start() for match in _WORD.finditer(text)]
     number = len(starts)
-    if number <= MAX_UNSPLIT_SHARE * settings.words:
+    if number <= limit:
         return []
     parts = max(2, round(number / (settings.words - settings.overlap)))
     shift = int(number / parts * MAX_SHIFT_SHARE)

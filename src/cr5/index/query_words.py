@@ -8,6 +8,7 @@ and codes do.
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from cr5.index.stores.base import Store
 from cr5.index.terms import QueryWord
@@ -30,7 +31,7 @@ class MatchedWords:
     total: float
     forms: dict[str, list[Form]]
 
-    @property
+    @cached_property
     def terms(self) -> dict[str, float]:
         """All terms that match a word, and how much an occurrence of each counts."""
         found: dict[str, float] = {}
@@ -39,7 +40,7 @@ class MatchedWords:
                 found[term] = max(found.get(term, 0.0), share)
         return found
 
-    @property
+    @cached_property
     def telling_terms(self) -> set[str]:
         """The terms that match a word which weighs enough beside the others to be worth showing."""
         least = MIN_TELLING_SHARE * max((word.weight for word in self.words), default=0.0)
@@ -55,7 +56,7 @@ class MatchedWords:
     def title_match(self, title_words: Collection[str], idf: dict[str, float]) -> float:
         """The share of the query that a title has, times the share of the title that the query has, from 0 to 1."""
         title = set(title_words)
-        mass = sum(idf[word] for word in title)
+        mass = sum(idf[word] for word in title) if not title.isdisjoint(self.terms) else 0.0
         if not mass:
             return 0.0
         of_title = sum(idf[term] * share for term, share in self.terms.items() if term in title) / mass

@@ -60,6 +60,11 @@ class Snapshot(NamedTuple):
         kept = self.record.get("passages")
         return PassageSettings(kept["words"], kept["overlap"]) if kept else None
 
+    def pinned(self) -> "Snapshot":
+        """This snapshot for one search: its stores are asked once for newer rows, and not with every read."""
+        passages = None if self.passages is None else self.passages.pinned()
+        return self._replace(store=self.store.pinned(), passages=passages)
+
     def close(self) -> None:
         """Close the stores."""
         for store in self.stores:

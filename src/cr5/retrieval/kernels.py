@@ -115,21 +115,39 @@ def multiply(rows: Array, query: Array) -> Array:
 
 
 @compiled(fastmath={"reassoc", "contract"})
-def multiply_codes(
-    codes: Array, scales: Array, live: Mask, begins: Ints, ends: Ints, query: Array, products: Array
-) -> None:
-    """Products of a query with quantised rows (int8), for several ranges of rows: scale (codes ' query).
+def keep_nearest_codes(
+    codes: Array, scales: Array, live: Mask, begins: Ints, ends: Ints, query: Array, first: int, scores: Array,
+    rows: Ints,
+) -> None:  # fmt: skip
+    """Push quantised rows (int8) of several ranges onto the heap of those nearest to a query: scale (codes ' query).
 
-    The product of a row that is not live, a deleted one, is -inf.
+    ``first`` is the number of the first row. Rows that are not live, deleted ones, are left out.
     """
-    n = 0
     for part in range(len(begins)):
         for row in range(begins[part], ends[part]):
             product = np.float32(0)
             for j in range(codes.shape[1]):
                 product += np.float32(codes[row, j]) * query[j]
-            products[n] = product * scales[row] if live[row] else -np.inf
-            n += 1
+            product *= scales[row]
+            if product > scores[0] and live[row]:
+                replace_worst(scores, rows, product, first + row)
+
+
+@compiled
+def decode_codes(scales: Array, coarse: Array, fine: Array, steps: float, rows: Ints, out: Array) -> None:
+    """out = scale (coarse + fine / steps) for some rows of quantised vectors (int8)."""
+    for i in range(len(rows)):
+        for j in range(coarse.shape[1]):
+            number = np.float32(coarse[rows[i], j]) + np.float32(fine[rows[i], j]) / np.float32(steps)
+            out[i, j] = scales[rows[i]] * number
+
+
+@compiled
+def keep_best(scores: Array, chosen: Mask, best_scores: Array, best: Ints) -> None:
+    """Push the chosen rows onto the heap of those with the largest scores."""
+    for row in range(len(scores)):
+        if scores[row] > best_scores[0] and chosen[row]:
+            replace_worst(best_scores, best, scores[row], row)
 
 
 @compiled

@@ -6,7 +6,7 @@ term occurs in each. The kernels run without the global interpreter lock, on one
 
 import numpy as np
 
-from cr5._typing import Array, Ints
+from cr5._typing import Array, Ints, Mask
 from cr5.compiler import compiled
 from cr5.retrieval.kernels import replace_worst
 
@@ -24,17 +24,22 @@ def count_live(documents: Ints, begins: Ints, ends: Ints, first: int, saturation
 @compiled
 def add_bm25(
     documents: Ints, counts: Ints, begins: Ints, ends: Ints, shares: Array, groups: Ints, weights: Array, first: int,
-    saturations: Array, scores: Array,
+    saturations: Array, frequencies: Array, scores: Array,
 ) -> None:  # fmt: skip
     """scores += weight tf / (tf + saturation) for each group of terms; ``first`` is the first document.
 
     tf = sum of share x count over the terms of the group, which are ``groups[g]`` to ``groups[g + 1]``. The saturation
-    of a deleted document is infinite, so that it scores 0.
+    of a deleted document is infinite, so that it scores 0. ``frequencies`` has a 0 for every document, also afterwards.
     """
-    frequencies = np.zeros(len(scores), np.float32)
     for group in range(len(weights)):
         weight = np.float32(weights[group])
         terms = range(groups[group], groups[group + 1])
+        if len(terms) == 1:  # no document is counted twice
+            share = np.float32(shares[groups[group]])
+            for i in range(begins[groups[group]], ends[groups[group]]):
+                document, tf = documents[i] - first, share * np.float32(counts[i])
+                scores[document] += weight * tf / (tf + saturations[document])
+            continue
         for term in terms:
             share = np.float32(shares[term])
             for i in range(begins[term], ends[term]):
@@ -49,11 +54,29 @@ def add_bm25(
 
 
 @compiled
-def keep_best(scores: Array, first: int, best_scores: Array, best: Ints) -> None:
-    """Push the documents from ``first`` on onto the heap of the best, whose root is the worst of them."""
-    for i in range(len(scores)):
-        if scores[i] > best_scores[0]:
-            replace_worst(best_scores, best, scores[i], first + i)
+def take_best(
+    documents: Ints, begins: Ints, ends: Ints, first: int, allowed: Mask, offset: int, scores: Array,
+    best_scores: Array, best: Ints,
+) -> None:  # fmt: skip
+    """Push the documents of all terms onto the heap of the best, whose root is the worst, and set their scores to 0.
+
+    Only documents that are ``allowed``, unless that is empty. On the heap, a document's number is increased by
+    ``offset``. If there are fewer postings than documents, only these are read.
+    """
+    if (ends - begins).sum() >= len(scores):
+        for document in range(len(scores)):
+            if scores[document] > best_scores[0] and (len(allowed) == 0 or allowed[document]):
+                replace_worst(best_scores, best, scores[document], offset + document)
+        scores[:] = 0
+        return
+    for term in range(len(begins)):
+        for i in range(begins[term], ends[term]):
+            document = documents[i] - first
+            score, number = scores[document], offset + document
+            scores[document] = 0
+            is_better = score > best_scores[0] or (score == best_scores[0] and score > 0 and number < best[0])
+            if is_better and (len(allowed) == 0 or allowed[document]):
+                replace_worst(best_scores, best, score, number)
 
 
 @compiled

@@ -11,31 +11,31 @@ Writers wait for each other at a lock file; readers use the newest version and n
 """
 
 import importlib
-import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cr5._typing import Array, Ints
 from cr5.corpus.fields import FIELDS, NO_FIELDS
-from cr5.errors import Cr5Error, MissingPackageError
+from cr5.errors import Cr5Error
 from cr5.index import ivf
 from cr5.index.filters import Filter
+from cr5.index.full_text import MANIFEST as WORDS_MANIFEST
 from cr5.index.full_text import FullTextReader, look_up
 from cr5.index.ivf import IvfIndex
 from cr5.index.stores.base import (
     ANN_MIN_ROWS,
     FOLDER_ADDRESS,
+    CandidateRows,
     Floats,
     Location,
     Stamp,
@@ -52,7 +52,10 @@ from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReade
 from cr5.index.stores.lance_table import (
     EXTRA_FIELDS,
     SCAN_BATCH_ROWS,
+    NewestVersion,
     existing_slots,
+    folder_bytes,
+    import_lancedb,
     nearest_allowed,
     read_rows,
     read_slots,
@@ -69,11 +72,6 @@ if TYPE_CHECKING:
 # Names of format 1:
 TABLE, IVF_FOLDER, HUBNESS_FILE, LOCK_FILE = "documents", "cells", "hubness.npy", "writer.lock"
 WORDS_FOLDER = "words"
-ENVIRONMENT = {  # LanceDB reads these settings from the environment only; the user's values take precedence
-    "LANCE_DEFAULT_IO_BUFFER_SIZE": str(2**26),  # bytes that a scan reads ahead, instead of 2 GB
-    "LANCE_INCLUDE_VECTOR_CENTROIDS": "false",  # avoids a warning about statistics
-}
-TRUSTED_AGE_SECONDS = 0.1  # of the last change of a folder, before which another may have the same time
 METADATA_CACHE_BYTES, INDEX_CACHE_BYTES = 2**27, 2**28
 
 
@@ -90,20 +88,13 @@ class LanceLimits:
     retrain_deleted_share: float = 1 / 4  # or when this share of the indexed rows has been deleted
 
 
-def _import_lancedb() -> Any:
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    try:  # LanceDB writes temporary files, but does not look for a writable folder as Python does
-        os.environ["TMPDIR"] = tempfile.gettempdir()
-    except FileNotFoundError:
-        raise Cr5Error(
-            "LanceDB needs a writable folder for temporary files, and there is none; name one in the environment "
-            "variable TMPDIR"
-        ) from None
-    try:
-        return importlib.import_module("lancedb")
-    except ImportError:
-        raise MissingPackageError("the search index needs LanceDB; install it with pip install 'cr5[search]'") from None
+class _State(NamedTuple):
+    """The version of the table and the files beside it that a pinned store was made from."""
+
+    version: int
+    hubness: Stamp
+    ivf: Stamp
+    words: Stamp
 
 
 class _ReaderState(NamedTuple):
@@ -112,6 +103,9 @@ class _ReaderState(NamedTuple):
     version: int
     hubness: Stamp
     ivf: Stamp
+
+
+_View: TypeAlias = tuple[tuple[TableReader | None, int], tuple[FullTextReader | None, int]]
 
 
 class LanceStore(Store):
@@ -128,7 +122,7 @@ class LanceStore(Store):
         cls, location: Location, *, rank: int, languages: int, limits: LanceLimits | None = None
     ) -> "LanceStore":
         """Create an empty store in a folder, which may hold other files."""
-        lancedb, columns, folder = _import_lancedb(), make_schema(rank, languages), location.folder
+        lancedb, columns, folder = import_lancedb(), make_schema(rank, languages), location.folder
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / LOCK_FILE):
             if (folder / f"{TABLE}.lance").exists():
@@ -144,7 +138,7 @@ class LanceStore(Store):
 
     @classmethod
     def open(cls, location: Location, *, rank: int | None = None, limits: LanceLimits | None = None) -> "LanceStore":
-        lancedb, folder = _import_lancedb(), location.folder
+        lancedb, folder = import_lancedb(), location.folder
         if not (folder / f"{TABLE}.lance").is_dir():
             raise Cr5Error(f"{folder}: there is no index; check the path, or build the index first")
         return cls(folder, lancedb, rank, limits or LanceLimits())
@@ -159,11 +153,15 @@ class LanceStore(Store):
         self._table = self._connection.open_table(TABLE)
         header = (self._table.schema.metadata or {}).get(b"cr5", b"").decode()
         super().__init__(read_header(header, str(folder), rank))
-        self._known_version: tuple[Stamp, int] = (None, -1)  # of the folder of versions, and the newest one
+        self._version = NewestVersion(folder / f"{TABLE}.lance", lambda: int(self._table.version))
         self._next_slot = (-1, 0)  # a version of the table, and the first slot that is unused in it
         self._reader_lock, self._reader_state = threading.Lock(), _ReaderState(-1, None, None)
         self._reader: TableReader | None = None
-        self._words_lock = threading.Lock()
+        self._words_lock, self._pin_lock = threading.Lock(), threading.Lock()
+        names = HUBNESS_FILE, f"{IVF_FOLDER}/{ivf.MANIFEST}", f"{WORDS_FOLDER}/{WORDS_MANIFEST}"
+        self._files = [folder / name for name in names]
+        self._pinned: tuple[_State | None, LanceStore | None] = (None, None)
+        self._view: _View | None = None  # of a pinned store
         self._words_state: tuple[int, Stamp] = (-1, None)  # version of the table, stamp of the words
         self._words_reader: FullTextReader | None = None
         self._words = LanceWords(folder / WORDS_FOLDER)
@@ -196,6 +194,10 @@ class LanceStore(Store):
             slots = self._read_ids(keys, ["slot"])["slot"].to_numpy()
             self._words.reserve(int(slots.max(initial=-1)) + 1)
             return int(self._table.delete(self._is_in("id", keys)).num_deleted_rows)
+
+    def candidates(self, ids: Sequence[str]) -> CandidateRows:
+        reader, _ = self._newest_reader()
+        return super().candidates(ids) if reader is None else reader.candidates(ids)
 
     def _get(self, ids: Sequence[str], columns: list[str]) -> pa.Table:
         reader, _ = self._newest_reader()
@@ -262,16 +264,16 @@ class LanceStore(Store):
         ids, scores = list[str](), np.empty(0, np.float32)
         if reader:
             ids, scores = reader.search(words, lang, k, self._masks.get(where, version) if where else None)
-        rows = pa.table({"id": pa.array(ids, pa.string())})
-        if columns != ["id"]:
-            rows = self._get(ids, list(dict.fromkeys([*columns, "id"])))
+        if columns == ["id"]:
+            return pa.table({"id": pa.array(ids, pa.string()), "bm25": scores})
+        rows = self._get(ids, list(dict.fromkeys([*columns, "id"])))
         score_of = dict(zip(ids, scores, strict=True))  # rows that have been deleted meanwhile are left out
         scores = np.array([score_of[document_id] for document_id in rows["id"].to_pylist()], np.float32)
         return rows.select(columns).append_column("bm25", pa.array(scores))
 
-    def _document_frequencies(self, keys: Array, lang: str) -> Ints:
+    def _document_frequencies(self, terms: list[str], lang: str) -> list[int]:
         reader, _ = self._newest_words()
-        return reader.document_frequencies(keys, lang) if reader else np.zeros(len(keys), np.int64)
+        return reader.term_frequencies(terms, lang) if reader else [0] * len(terms)
 
     def dictionaries(self, lang: str) -> list[Dictionary]:
         reader, _ = self._newest_words()
@@ -323,11 +325,11 @@ class LanceStore(Store):
             "rows": rows,
             "index": "cells" if index else "none",  # a name of format 1
             "unindexed": self._count_from(index.next_slot) if index else rows,
-            "bytes": _folder_bytes(self.folder),
+            "bytes": folder_bytes(self.folder),
         }
 
     def close(self) -> None:
-        self._table = None
+        self._table, self._pinned = None, (None, None)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -374,20 +376,39 @@ class LanceStore(Store):
         rows = search.to_arrow()
         return take_best(self._select(rows, columns, self._read_hubness()), 1 - rows["_distance"].to_numpy(), k)
 
+    def pinned(self) -> "LanceStore":
+        state = self._state()
+        known_state, known = self._pinned
+        if known is not None and known_state == state:
+            return known
+        with self._pin_lock:
+            while self._pinned[1] is None or self._pinned[0] != state:
+                reader, words = self._newest_reader(), self._newest_words()
+                if reader[1] == words[1] == state.version:  # otherwise a writer has just written
+                    pinned = copy(self)
+                    pinned._table, pinned._view = self._open_version(state.version), (reader, words)
+                    self._pinned = state, pinned
+                else:
+                    state = self._state()
+            return self._pinned[1]
+
+    def _state(self) -> _State:
+        """The newest version and the files beside it, as of now."""
+        return _State(self._version.get(), *map(file_stamp, self._files))
+
     def _newest_reader(self) -> tuple[TableReader | None, int]:
         """The reader of the newest version, None while too many rows are outside the IVF index, and the version."""
+        if self._view is not None:
+            return self._view[0]
         with self._reader_lock:
             while True:
-                stamps = self._reader_stamps()
-                state = _ReaderState(self._newest_version(), *stamps)
+                stamps = tuple(map(file_stamp, self._files[:2]))
+                state = _ReaderState(self._version.get(), *stamps)
                 if self._reader_state == state:
                     return self._reader, state.version
                 reader = self._make_reader(state.version)
-                if stamps == self._reader_stamps():  # otherwise the files may lack rows of this version
+                if stamps == tuple(map(file_stamp, self._files[:2])):  # otherwise the files may lack rows of it
                     self._reader, self._reader_state = reader, state
-
-    def _reader_stamps(self) -> tuple[Stamp, Stamp]:
-        return file_stamp(self.folder / HUBNESS_FILE), file_stamp(self.folder / IVF_FOLDER / ivf.MANIFEST)
 
     def _newest_words(self) -> tuple[FullTextReader | None, int]:
         """The reader of the terms of the newest version, None if no row ever had terms, and the version.
@@ -395,29 +416,17 @@ class LanceStore(Store):
         The terms of a version's rows are written before it, and removed only after a newer version has replaced or
         deleted these rows. So they are complete if nothing was written while they were opened.
         """
+        if self._view is not None:
+            return self._view[1]
         with self._words_lock:
             while True:
                 stamp = self._words.stamp
-                state = self._newest_version(), stamp
+                state = self._version.get(), stamp
                 if self._words_state == state:
                     return self._words_reader, state[0]
                 reader = self._words.reader(existing_slots(self._open_version(state[0]))) if stamp else None
                 if stamp == self._words.stamp:
                     self._words_reader, self._words_state = reader, state
-
-    def _newest_version(self) -> int:
-        """The number of the newest version; LanceDB is asked only if the folder of versions has changed.
-
-        Two changes within one tick of the clock leave the folder with the same time, so that a recent one is not
-        trusted.
-        """
-        stamp = file_stamp(self.folder / f"{TABLE}.lance" / "_versions")
-        if stamp is not None and self._known_version[0] == stamp:
-            return self._known_version[1]
-        version = int(self._table.version)
-        if stamp is not None and time.time_ns() - stamp[1] > TRUSTED_AGE_SECONDS * 1e9:
-            self._known_version = stamp, version
-        return version
 
     def _open_version(self, version: int) -> Any:
         """The table as of a version."""
@@ -485,15 +494,6 @@ class LanceStore(Store):
         times = [path.stat().st_mtime for path in (self.folder / f"{TABLE}.lance" / "_versions").iterdir()]
         lifetime = self.limits.version_lifetime.total_seconds()
         return len(times) > self.limits.max_small_files and time.time() - min(times) > lifetime
-
-
-def _folder_bytes(folder: Path) -> int:
-    """The size of all files in a folder."""
-    size = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # another process may be compacting
-            size += path.stat().st_size if path.is_file() else 0
-    return size
 
 
 def _with_slot(columns: list[str]) -> list[str]:

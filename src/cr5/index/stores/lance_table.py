@@ -1,6 +1,12 @@
-"""Reading a LanceDB table: its rows in batches, the slots of all rows, and the rows nearest to a vector."""
+"""LanceDB itself, and reading its tables: rows in batches, the slots of all rows, and the rows nearest to a vector."""
 
-from collections.abc import Iterator, Sequence
+import importlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,12 +14,56 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5._typing import Ints, Mask
+from cr5.errors import Cr5Error, MissingPackageError
 from cr5.index.full_text import look_up
-from cr5.index.stores.base import Floats, take_best, to_matrix
+from cr5.index.stores.base import Floats, Stamp, file_stamp, take_best, to_matrix
 
+TRUSTED_AGE_SECONDS = 0.1  # of the last change of a folder, before which another may have the same time
 READ_BATCH_ROWS = 2**14  # with vectors
 SCAN_BATCH_ROWS = 2**16  # for columns of short values
 EXTRA_FIELDS = [pa.field("slot", pa.int64()), pa.field("row", pa.uint64())]
+ENVIRONMENT = {  # LanceDB reads these settings from the environment only; the user's values take precedence
+    "LANCE_DEFAULT_IO_BUFFER_SIZE": str(2**26),  # bytes that a scan reads ahead, instead of 2 GB
+    "LANCE_INCLUDE_VECTOR_CENTROIDS": "false",  # avoids a warning about statistics
+}
+
+
+def import_lancedb() -> Any:
+    """The module lancedb, with settings that it reads from the environment when it is imported."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    try:  # LanceDB writes temporary files, but does not look for a writable folder as Python does
+        os.environ["TMPDIR"] = tempfile.gettempdir()
+    except FileNotFoundError:
+        raise Cr5Error(
+            "LanceDB needs a writable folder for temporary files, and there is none; name one in the environment "
+            "variable TMPDIR"
+        ) from None
+    try:
+        return importlib.import_module("lancedb")
+    except ImportError:
+        raise MissingPackageError("the search index needs LanceDB; install it with pip install 'cr5[search]'") from None
+
+
+class NewestVersion:
+    """The number of a table's newest version; LanceDB is asked for it only if the folder of versions has changed.
+
+    Two changes within one tick of the clock leave the folder with the same time, so that a recent one is not trusted.
+    """
+
+    def __init__(self, table: Path, ask: Callable[[], int]) -> None:
+        self._folder, self._ask = table / "_versions", ask
+        self._known: tuple[Stamp, int] = (None, -1)  # of the folder, and the newest version
+
+    def get(self) -> int:
+        """The newest version as of now."""
+        stamp, (known_stamp, known) = file_stamp(self._folder), self._known
+        if stamp is not None and known_stamp == stamp:
+            return known
+        version = self._ask()
+        if stamp is not None and time.time_ns() - stamp[1] > TRUSTED_AGE_SECONDS * 1e9:
+            self._known = stamp, version
+        return version
 
 
 def read_rows(table: Any, slot: int, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -51,3 +101,12 @@ def nearest_allowed(table: Any, vector: Floats, k: int, langs: list[str] | None,
         both = pa.concat_tables([best.drop_columns(["cosine"]), rows.select(schema.names).cast(schema)])
         best = take_best(both, cosines, k)
     return best
+
+
+def folder_bytes(folder: Path) -> int:
+    """The size of all files in a folder."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # another process may be compacting
+            size += path.stat().st_size if path.is_file() else 0
+    return size

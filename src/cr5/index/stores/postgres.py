@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from cr5._typing import Array, Ints
 from cr5.corpus.fields import FIELDS, restore_text
 from cr5.errors import Cr5Error
 from cr5.index.filters import Filter
@@ -35,7 +34,7 @@ from cr5.index.stores.base import (
 from cr5.index.stores.postgres_database import Database, Timeouts, without_password
 from cr5.index.stores.postgres_filters import CREATE_FIELDS, Conditions, conditions
 from cr5.index.stores.postgres_words import BM25_QUERY, CREATE_WORDS, PostgresWords, bm25_parameters
-from cr5.index.terms import QueryKeys, TermCounts
+from cr5.index.terms import QueryKeys, TermCounts, term_keys
 from cr5.retrieval.word_forms import Dictionary
 
 if TYPE_CHECKING:
@@ -238,9 +237,10 @@ class PostgresStore(Store):
         scores = np.array([row[-1] for row in rows], np.float32)
         return take_best(self._table([row[:-1] for row in rows], columns), scores, k, "bm25")
 
-    def _document_frequencies(self, keys: Array, lang: str) -> Ints:
+    def _document_frequencies(self, terms: list[str], lang: str) -> list[int]:
         with self._database.reading() as connection:
-            return self._words.document_frequencies(connection, keys)
+            frequencies = self._words.document_frequencies(connection, term_keys(terms, lang))
+            return [int(frequency) for frequency in frequencies]
 
     def dictionaries(self, lang: str) -> list[Dictionary]:
         with self._database.reading() as connection:
