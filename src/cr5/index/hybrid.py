@@ -3,7 +3,7 @@
 In the language of the query, words decide. With W, the share of the query that the words of a document match (BM25
 of the document, or of its best passage, divided by the total weight of the query), and T, how well its title matches,
 
-    relevance = bounded(W + TITLE_BONUS T) + TIE_WEIGHT csls(q, d)
+    relevance = bounded(W + TITLE_BONUS T^2) + TIE_WEIGHT csls(q, d)
 
 and a document that vectors alone find has at most ``DENSE_LIMIT``. In other languages, the best documents e in the
 language of the query serve as the query (pseudo-relevance feedback), each with a weight w(e) that grows with W and T,
@@ -14,7 +14,7 @@ beside the query itself with the weight w(q):
 
 where L is the share of the query that d matches literally, and R the mean relevance of the documents e and of the
 query, for which ``DENSE_LIMIT`` is taken. All weights add up to 1. With r = sum of w'(e) relevance(e), for weights w'
-proportional to exp((W + TITLE_BONUS T) / FEEDBACK_TEMPERATURE), and s = min(r / SURE_RELEVANCE, 1), they are
+proportional to exp((W + TITLE_BONUS T^2) / FEEDBACK_TEMPERATURE), and s = min(r / SURE_RELEVANCE, 1), they are
 proportional to w(e) = s w'(e) and w(q) = s QUERY_WEIGHT + (1 - s) UNSURE_QUERY_WEIGHT: the less relevant the documents
 are, the more the query's own vector counts. The sum is linear in the vectors, so that one search by their weighted mean
 finds its best documents.
@@ -38,7 +38,7 @@ from cr5.retrieval.top_k import Measure
 MIN_DEPTH = 100  # candidates of each kind, in each language
 TITLE_SHARE = 0.5  # of the candidates by words: titles are compared only for the best of them
 DEPTH_PER_LANGUAGE = 30  # candidates by vectors, for each language that is searched
-TITLE_BONUS = 0.3
+TITLE_BONUS = 0.4
 TIE_WEIGHT = 0.005  # of the vectors, among documents that words find
 DENSE_LIMIT = 0.2
 ENOUGH_RELEVANCE = 0.3  # if words find enough documents with it, vectors are not searched in their language
@@ -57,7 +57,7 @@ TITLE_COLUMNS = ("concept", "title")  # these take longer to read
 class Candidate:
     """A document that may be a hit, with its score broken down into parts that add up to its relevance.
 
-    ``passage`` is the number of the passage whose words match best, 0 for none. ``evidence`` is W + TITLE_BONUS T,
+    ``passage`` is the number of the passage whose words match best, 0 for none. ``evidence`` is W + TITLE_BONUS T^2,
     which may be above 1, or the relevance of a document that vectors alone find.
     """
 
@@ -135,23 +135,24 @@ class HybridSearch:
         titles = self.title_matches(candidates, words)
         for candidate, title in zip(candidates, titles, strict=True):
             share, candidate.passage = shares[candidate.id]
-            candidate.evidence = total = share + TITLE_BONUS * title
+            bonus = TITLE_BONUS * title**2
+            candidate.evidence = total = share + bonus
             scale = bounded(total) / total if total else 0.0
             candidate.parts["words"] = scale * share
-            if title:
-                candidate.parts["title"] = scale * TITLE_BONUS * title
+            if bonus:
+                candidate.parts["title"] = scale * bonus
         return candidates
 
     def word_shares(
         self, words: MatchedWords, where: Where | None, *, with_passages: bool
     ) -> dict[str, tuple[float, int]]:
         """For each document with words of the query, the share that it matches, and the number of its best passage."""
-        store, total = self.snapshot.store, words.total or 1.0
-        rows = store.search_terms(words.words, words.lang, self.depth, columns=("id",), where=where)
+        store, total, query_words = self.snapshot.store, words.total or 1.0, words.for_bm25
+        rows = store.search_terms(query_words, words.lang, self.depth, columns=("id",), where=where)
         found = zip(rows["id"].to_pylist(), rows["bm25"].to_pylist(), strict=True)
         shares = {document_id: (bm25 / total, 0) for document_id, bm25 in found}
         if with_passages:
-            for passage in search_passage_terms(self.snapshot, words.words, words.lang, self.depth, where=where):
+            for passage in search_passage_terms(self.snapshot, query_words, words.lang, self.depth, where=where):
                 share = passage.bm25 / total
                 if share > shares.get(passage.document_id, (0.0, 0))[0]:
                     shares[passage.document_id] = share, passage.number
