@@ -15,10 +15,10 @@ beside the query itself with the weight w(q):
 
 where L is the share of the query that d matches literally, and R the mean relevance of the documents e and of the
 query, for which ``DENSE_LIMIT`` is taken. All weights add up to 1. With r = sum of w'(e) relevance(e), for weights w'
-proportional to exp(E / FEEDBACK_TEMPERATURE), and s = min(r / SURE_RELEVANCE, 1), they are
-proportional to w(e) = s w'(e) and w(q) = s QUERY_WEIGHT + (1 - s) UNSURE_QUERY_WEIGHT: the less relevant the documents
-are, the more the query's own vector counts. The sum is linear in the vectors, so that one search by their weighted mean
-finds its best documents.
+proportional to exp(E / FEEDBACK_TEMPERATURE), and s = min(r / SURE_RELEVANCE, 1), they are proportional to
+w(e) = s w'(e) and w(q) = s QUERY_WEIGHT + (1 - s) UNSURE_QUERY_WEIGHT: the less relevant the documents are, the more
+the query's own vector counts. The sum is linear in the vectors, so that one search by their weighted mean finds its
+best documents.
 """
 
 from collections.abc import Mapping, Sequence

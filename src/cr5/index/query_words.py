@@ -46,7 +46,7 @@ class MatchedWords:
     def effective_number(self) -> float:
         """The number of words of equal weight that would be as many as these: (sum of w)^2 / sum of w^2."""
         squares = sum(word.weight**2 for word in self.words)
-        return self.total**2 / squares if squares else 0.0
+        return sum(word.weight for word in self.words) ** 2 / squares if squares else 0.0
 
     @property
     def for_bm25(self) -> list[QueryWord]:

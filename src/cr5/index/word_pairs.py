@@ -7,6 +7,7 @@ Vietnamese word, whose tokens are syllables.
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from cr5.index.query_words import MatchedWords
@@ -27,8 +28,8 @@ def word_pairs(text: str, tokens: Sequence[str], words: MatchedWords) -> list[Wo
     if not 2 <= len(tokens) <= MAX_TOKENS:
         return []
     weight = dict(zip(dict.fromkeys(tokens), (word.weight for word in words.words), strict=True))
-    line, position, pairs = normalise(text), 0, {}
-    for first, second in zip(tokens, tokens[1:], strict=False):
+    line, position, pairs = normalise(text), 0, dict[frozenset[str], WordPair]()
+    for first, second in pairwise(tokens):
         begin = line.find(first, position)
         middle = line.find(second, begin + len(first)) if begin >= 0 else -1
         written = line[begin : middle + len(second)] if middle >= 0 else f"{first} {second}"
