@@ -59,7 +59,7 @@ def test_function_words_alone_are_found(index: Index) -> None:
 
 
 def test_a_long_query_prefers_a_document_with_all_its_words_to_one_that_repeats_some(index: Index) -> None:
-    words = "amber basalt coral dune ember fjord glacier harbour".split()
+    words = ["amber", "basalt", "coral", "dune", "ember", "fjord", "glacier", "harbour"]
     opening = " ".join(f"stone{i}" for i in range(20))  # in which words would count more
     once = " and ".join(words[::-1])  # not neighbours as in the query
     repeated = " and ".join(words[:5][::-1] * 6)
