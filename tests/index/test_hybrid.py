@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import madeup
@@ -15,7 +16,7 @@ from cr5._typing import Array
 from cr5.index import Index, SearchHit, hybrid
 from cr5.index.passages import PassageSettings, split
 from cr5.index.pipeline import MIN_SORTED_RELEVANCE, PREFERENCE, SURE_CONFIDENCE
-from cr5.index.query_words import MAX_WORDS_WITH_FORMS, match_forms
+from cr5.index.query_words import FEW_WORDS, MAX_WORDS_WITH_FORMS, match_forms
 from cr5.index.stores.base import Store
 from cr5.index.terms import QueryWord
 from cr5.retrieval.word_forms import Dictionary
@@ -64,6 +65,17 @@ def oracle(model: Cr5) -> "Dense":
 
 def logistic(z: float) -> float:
     return float(1 / (1 + np.exp(-(z - hybrid.CENTRE) / hybrid.WIDTH)))
+
+
+def bounded(value: float) -> float:
+    excess = max(value - hybrid.LINEAR_UP_TO, 0) / hybrid.CURVATURE
+    return float(min(value, hybrid.LINEAR_UP_TO) + (1 - hybrid.LINEAR_UP_TO) * (1 - np.exp(-excess)))
+
+
+def saturating(words: list[QueryWord]) -> list[QueryWord]:
+    weights = np.array([word.weight for word in words])
+    scale = max(1, weights.sum() ** 2 / (weights**2).sum() / FEW_WORDS)
+    return [QueryWord(word.weight, {term: scale * share for term, share in word.terms.items()}) for word in words]
 
 
 def mean_of_ten(cosines: Array) -> float:
@@ -120,29 +132,37 @@ class Dense:
                 reduced[f.word] = 1.0 if f.kind == "same" else share * min(1, idf[f.word] / idf[likely])
             query_words.append(QueryWord(idf[likely], reduced))
         total = sum(word.weight for word in query_words)
-        own, evidence = self.own_language(query_words, total, idf, query, lang)
+        own, evidence = self.own_language(text, query_words, total, idf, query, lang)
         words = dict(zip(tokens, query_words, strict=True))
         return own | self.other_languages(own, evidence, words, total, query, lang)
 
     def own_language(
-        self, words: list[QueryWord], total: float, idf: dict[str, float], query: Array, lang: str
+        self, text: str, words: list[QueryWord], total: float, idf: dict[str, float], query: Array, lang: str
     ) -> tuple[dict[str, float], dict[str, float]]:
-        by_document, by_passage = bm25(self.words, words, lang), bm25(self.passages, words, lang)
-        found, by_vectors, evidence = {}, {}, {}
+        scaled = saturating(words)
+        by_document, by_passage = bm25(self.words, scaled, lang), bm25(self.passages, scaled, lang)
+        scores, by_vectors, evidence = {}, {}, {}
         for name in [name for name, d in self.documents.items() if d.lang == lang]:
-            score = self.csls(query, lang, None, name) if query.any() else 0
+            scores[name] = self.csls(query, lang, None, name) if query.any() else 0
             W = max([by_document.get(name, 0), *(b for p, b in by_passage.items() if p.split()[0] == name)]) / total
             if W:
-                sum_ = W + hybrid.TITLE_BONUS * self.title_match(self.documents[name].title, words, total, idf)
-                evidence[name] = sum_
-                excess = max(sum_ - hybrid.LINEAR_UP_TO, 0) / hybrid.CURVATURE
-                bounded = min(sum_, hybrid.LINEAR_UP_TO) + (1 - hybrid.LINEAR_UP_TO) * (1 - np.exp(-excess))
-                found[name] = float(bounded) + hybrid.TIE_WEIGHT * score
+                title = self.title_match(self.documents[name].title, words, total, idf)
+                evidence[name] = W + hybrid.TITLE_BONUS * title**2
             elif query.any():
-                by_vectors[name] = hybrid.DENSE_LIMIT * logistic(score)
+                by_vectors[name] = hybrid.DENSE_LIMIT * logistic(scores[name])
+        for name in sorted(evidence, key=lambda name: (-evidence[name], name))[: hybrid.PAIR_DEPTH]:
+            evidence[name] += hybrid.PAIR_BONUS * self.share_of_pairs(text, words, name)
+        found = {name: bounded(value + hybrid.TIE_WEIGHT * scores[name]) for name, value in evidence.items()}
         if sum(value >= hybrid.ENOUGH_RELEVANCE for value in found.values()) >= 10:
             return found, evidence
         return found | by_vectors, evidence | by_vectors
+
+    def share_of_pairs(self, text: str, words: list[QueryWord], name: str) -> float:
+        d, tokens = self.documents[name], text.lower().split()
+        weight = dict(zip(dict.fromkeys(tokens), (word.weight for word in words), strict=True))
+        pairs = {(a, b): min(weight[a], weight[b]) for a, b in pairwise(tokens)}
+        present = sum(value for (a, b), value in pairs.items() if f"{a} {b}" in f"{d.title} {d.text}".lower())
+        return present / sum(pairs.values()) if pairs else 0
 
     def title_match(self, title: str, words: list[QueryWord], total: float, idf: dict[str, float]) -> float:
         title_words = set(title.lower().split())
@@ -173,7 +193,7 @@ class Dense:
                 continue
             idf = inverse_document_frequencies(self.words, words, d.lang)
             same = [QueryWord(min(idf[token], word.weight), {token: 1.0}) for token, word in words.items()]
-            L = bm25({name: self.words[name]} | self.words, same, d.lang).get(name, 0) / total
+            L = bm25({name: self.words[name]} | self.words, saturating(same), d.lang).get(name, 0) / total
             found[name] = hybrid.LITERAL_LIMIT * L
             if whole:
                 z = sum(

@@ -1,12 +1,13 @@
 """Hybrid search: documents by their words and by their vectors, with one relevance from 0 to 1.
 
 In the language of the query, words decide. With W, the share of the query that the words of a document match (BM25
-of the document, or of its best passage, divided by the total weight of the query), and T, how well its title matches,
+of the document, or of its best passage, divided by the total weight of the query), T, how well its title matches, and
+A, the share of the neighbouring words of the query that are neighbours in the document, too,
 
-    relevance = bounded(W + TITLE_BONUS T) + TIE_WEIGHT csls(q, d)
+    E = W + TITLE_BONUS T^2 + PAIR_BONUS A,    relevance = bounded(E + TIE_WEIGHT csls(q, d))
 
 and a document that vectors alone find has at most ``DENSE_LIMIT``. In other languages, the best documents e in the
-language of the query serve as the query (pseudo-relevance feedback), each with a weight w(e) that grows with W and T,
+language of the query serve as the query (pseudo-relevance feedback), each with a weight w(e) that grows with E,
 beside the query itself with the weight w(q):
 
     z = sum of w(e) csls(e, d) + w(q) csls(q, d) + LITERAL_WEIGHT L
@@ -14,10 +15,10 @@ beside the query itself with the weight w(q):
 
 where L is the share of the query that d matches literally, and R the mean relevance of the documents e and of the
 query, for which ``DENSE_LIMIT`` is taken. All weights add up to 1. With r = sum of w'(e) relevance(e), for weights w'
-proportional to exp((W + TITLE_BONUS T) / FEEDBACK_TEMPERATURE), and s = min(r / SURE_RELEVANCE, 1), they are
-proportional to w(e) = s w'(e) and w(q) = s QUERY_WEIGHT + (1 - s) UNSURE_QUERY_WEIGHT: the less relevant the documents
-are, the more the query's own vector counts. The sum is linear in the vectors, so that one search by their weighted mean
-finds its best documents.
+proportional to exp(E / FEEDBACK_TEMPERATURE), and s = min(r / SURE_RELEVANCE, 1), they are proportional to
+w(e) = s w'(e) and w(q) = s QUERY_WEIGHT + (1 - s) UNSURE_QUERY_WEIGHT: the less relevant the documents are, the more
+the query's own vector counts. The sum is linear in the vectors, so that one search by their weighted mean finds its
+best documents.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,14 +32,16 @@ from cr5.index.passages import search_passage_terms
 from cr5.index.query import Query
 from cr5.index.query_words import MatchedWords, match_forms, match_literally
 from cr5.index.snapshot import Snapshot
+from cr5.index.word_pairs import share_of_pairs, word_pairs
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
 
 MIN_DEPTH = 100  # candidates of each kind, in each language
 TITLE_SHARE = 0.5  # of the candidates by words: titles are compared only for the best of them
 DEPTH_PER_LANGUAGE = 30  # candidates by vectors, for each language that is searched
-TITLE_BONUS = 0.3
-TIE_WEIGHT = 0.005  # of the vectors, among documents that words find
+TITLE_BONUS = 0.4
+PAIR_BONUS, PAIR_DEPTH = 0.3, 10  # of neighbouring words, and the number of documents that are read for them
+TIE_WEIGHT = 0.02  # of the vectors, among documents that words find
 DENSE_LIMIT = 0.2
 ENOUGH_RELEVANCE = 0.3  # if words find enough documents with it, vectors are not searched in their language
 LINEAR_UP_TO, CURVATURE = 0.9, 0.3  # a sum of 1 or more is bounded by 1
@@ -55,8 +58,8 @@ TITLE_COLUMNS = ("concept", "title")  # these take longer to read
 class Candidate:
     """A document that may be a hit, with its score broken down into parts that add up to its relevance.
 
-    ``passage`` is the number of the passage whose words match best, 0 for none. ``evidence`` is W + TITLE_BONUS T,
-    which may be above 1, or the relevance of a document that vectors alone find.
+    ``passage`` is the number of the passage whose words match best, 0 for none. ``evidence`` is E, which may be
+    above 1, or the relevance of a document that vectors alone find.
     """
 
     id: str
@@ -133,23 +136,34 @@ class HybridSearch:
         titles = self.title_matches(candidates, words)
         for candidate, title in zip(candidates, titles, strict=True):
             share, candidate.passage = shares[candidate.id]
-            candidate.evidence = total = share + TITLE_BONUS * title
-            scale = bounded(total) / total if total else 0.0
-            candidate.parts["words"] = scale * share
-            if title:
-                candidate.parts["title"] = scale * TITLE_BONUS * title
+            candidate.parts = {"words": share, "title": TITLE_BONUS * title**2}
+            candidate.evidence = sum(candidate.parts.values())
+        self.add_pairs(candidates, words)
+        for candidate in candidates:
+            scale = bounded(candidate.evidence) / candidate.evidence if candidate.evidence else 0.0
+            candidate.parts = {name: scale * value for name, value in candidate.parts.items() if value}
         return candidates
+
+    def add_pairs(self, candidates: Sequence[Candidate], words: MatchedWords) -> None:
+        """Add to the words of the best candidates the neighbouring words of the query that are neighbours there."""
+        pairs = word_pairs(self.query.text, self.query.tokens, words)
+        best = {c.id: c for c in sorted(candidates, key=lambda c: (-c.evidence, c.id))[:PAIR_DEPTH]} if pairs else {}
+        for row in self.snapshot.store.get(list(best), ("id", "text")).to_pylist() if len(best) > 1 else []:
+            candidate = best[row["id"]]
+            bonus = PAIR_BONUS * share_of_pairs(pairs, f"{candidate.title}\n{row['text']}")
+            candidate.parts["words"] += bonus
+            candidate.evidence += bonus
 
     def word_shares(
         self, words: MatchedWords, where: Where | None, *, with_passages: bool
     ) -> dict[str, tuple[float, int]]:
         """For each document with words of the query, the share that it matches, and the number of its best passage."""
-        store, total = self.snapshot.store, words.total or 1.0
-        rows = store.search_terms(words.words, words.lang, self.depth, columns=("id",), where=where)
+        store, total, query_words = self.snapshot.store, words.total or 1.0, words.for_bm25
+        rows = store.search_terms(query_words, words.lang, self.depth, columns=("id",), where=where)
         found = zip(rows["id"].to_pylist(), rows["bm25"].to_pylist(), strict=True)
         shares = {document_id: (bm25 / total, 0) for document_id, bm25 in found}
         if with_passages:
-            for passage in search_passage_terms(self.snapshot, words.words, words.lang, self.depth, where=where):
+            for passage in search_passage_terms(self.snapshot, query_words, words.lang, self.depth, where=where):
                 share = passage.bm25 / total
                 if share > shares.get(passage.document_id, (0.0, 0))[0]:
                     shares[passage.document_id] = share, passage.number
@@ -165,7 +179,8 @@ class HybridSearch:
     def with_vectors(self, candidates: list[Candidate], limit: float, where: Where | None) -> list[Candidate]:
         """Break ties by vectors; where words find too little, add the documents that vectors find, up to a limit."""
         for candidate, score in zip(candidates, self.scores(candidates), strict=True):
-            candidate.parts["vectors"] = TIE_WEIGHT * float(score)
+            total = candidate.evidence + TIE_WEIGHT * float(score)
+            candidate.parts["vectors"] = bounded(total) - bounded(candidate.evidence)
         if sum(candidate.relevance >= ENOUGH_RELEVANCE for candidate in candidates) >= self.depth // 10:
             return candidates
         known = {candidate.id for candidate in candidates}

@@ -1,8 +1,8 @@
 """The words of a query, matched against the documents in one language: the weight of each, and the terms it matches.
 
-The weight of a word is its inverse document frequency in the index, so that words in most documents hardly count. In
-the language of the query it matches its forms (see ``word_forms``); in other languages only itself, as names, numbers
-and codes do.
+The weight of a word is its inverse document frequency in the index, so that words in most documents hardly count;
+that of a function word, such as "why", is reduced to ``FUNCTION_WORD_SHARE`` of it. In the language of the query a word
+matches its forms (see ``word_forms``); in other languages only itself, as names, numbers and codes do.
 """
 
 import re
@@ -12,8 +12,11 @@ from functools import cached_property
 
 from cr5.index.stores.base import Store
 from cr5.index.terms import QueryWord
+from cr5.retrieval.function_words import is_function_word
 from cr5.retrieval.word_forms import Form, best_forms
 
+FUNCTION_WORD_SHARE = 0.3  # of its inverse document frequency
+FEW_WORDS = 3  # in a query of more words, it counts more how many a document has than how often
 MAX_WORDS_WITH_FORMS = 32  # of a query; looking up the forms of more words would take too long
 MIN_TELLING_SHARE = 0.25  # of the largest weight of any word, which a word needs to be shown as a match
 MIN_SUGGESTED_SHARE = 0.3  # of a form that is offered instead of a word
@@ -39,6 +42,24 @@ class MatchedWords:
             for term, share in word.terms.items():
                 found[term] = max(found.get(term, 0.0), share)
         return found
+
+    @property
+    def effective_number(self) -> float:
+        """The number of words of equal weight that would be as many as these: (sum of w)^2 / sum of w^2."""
+        squares = sum(word.weight**2 for word in self.words)
+        return sum(word.weight for word in self.words) ** 2 / squares if squares else 0.0
+
+    @cached_property
+    def for_bm25(self) -> list[QueryWord]:
+        """The words with the shares of their terms scaled, so that a word of a long query saturates earlier.
+
+        tf c / (tf c + saturation) = tf / (tf + saturation / c): in a query of more than ``FEW_WORDS`` effective words,
+        a document with all of them once is preferred to one that repeats some.
+        """
+        scale = self.effective_number / FEW_WORDS
+        if scale <= 1:
+            return self.words
+        return [QueryWord(word.weight, {t: scale * share for t, share in word.terms.items()}) for word in self.words]
 
     @cached_property
     def telling_terms(self) -> set[str]:
@@ -87,7 +108,7 @@ def match_forms(store: Store, tokens: Sequence[str], lang: str) -> MatchedWords:
             for form in found
         }
         matched[word].setdefault(word, 1.0)  # dictionaries leave out very long words
-        weights.append(weight)
+        weights.append(weight * FUNCTION_WORD_SHARE if is_function_word(word, lang) else weight)
     query_words = [QueryWord(weight, matched[word]) for word, weight in zip(words, weights, strict=True)]
     return MatchedWords(lang, query_words, sum(weights), forms)
 

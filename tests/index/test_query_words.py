@@ -1,0 +1,90 @@
+"""The weights of the words of a query, and how early they saturate, by searches in small indexes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import madeup
+import pytest
+
+from cr5 import Cr5, Document
+from cr5.index import Index
+from cr5.index.query_words import FEW_WORDS, FUNCTION_WORD_SHARE, MatchedWords, match_forms
+from cr5.index.terms import QueryWord
+
+FILLER = {f"filler{i}": f"nothing about {'abcdefgh'[i]}{i} in particular here" for i in range(6)}
+
+
+@pytest.fixture(scope="module")
+def english(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    codes = dict(zip(madeup.LANGS, ("en", "it", "da"), strict=True))
+    documents = [replace(document, lang=codes[document.lang]) for document in madeup.corpus(concepts=60)]
+    folder = tmp_path_factory.mktemp("english") / "model"
+    Cr5(rank=20).fit(documents).save(folder)
+    return folder
+
+
+@pytest.fixture
+def index(tmp_path: Path, english: Path) -> Iterator[Index]:
+    with Index.create(tmp_path / "index", english) as made:
+        yield made
+
+
+def add(index: Index, **texts: str) -> None:
+    """Add texts as documents; a document needs a word that the model knows."""
+    known = madeup.word(madeup.LANGS[0], 0)
+    index.add([Document(concept, "en", f"{text} {known}") for concept, text in (FILLER | texts).items()])
+
+
+def first(index: Index, query: str) -> str:
+    return index.search(query, "en", langs="en", k=1).hits[0].concept
+
+
+def test_a_question_finds_its_subject_rather_than_a_text_with_its_rare_question_words(index: Index) -> None:
+    add(index, quake="the ground trembles when plates move", bohr="why does an atom stay whole, he asked")
+    assert first(index, "why does ground shake") == "quake"
+
+
+def test_the_weight_of_a_function_word_is_a_share_of_its_inverse_document_frequency(index: Index) -> None:
+    add(index, quake="why plates move", other="other words")
+    store = index._active.store
+    words = match_forms(store, ["why", "plates"], "en").words
+    idf = store.inverse_document_frequencies(["why", "plates"], "en")
+    assert [word.weight for word in words] == pytest.approx([FUNCTION_WORD_SHARE * idf["why"], idf["plates"]])
+
+
+def test_function_words_alone_are_found(index: Index) -> None:
+    add(index, band="who sing whole evenings", other="other words")
+    assert first(index, "who") == "band"
+
+
+def test_a_long_query_prefers_a_document_with_all_its_words_to_one_that_repeats_some(index: Index) -> None:
+    words = ["amber", "basalt", "coral", "dune", "ember", "fjord", "glacier", "harbour"]
+    opening = " ".join(f"stone{i}" for i in range(20))  # in which words would count more
+    once = " and ".join(words[::-1])  # not neighbours as in the query
+    repeated = " and ".join(words[:5][::-1] * 6)
+    add(index, once=f"{opening} {once} {opening} {opening}", repeated=f"{opening} {repeated}")
+    assert first(index, " ".join(words)) == "once"
+    assert first(index, " ".join(words[:3])) == "repeated"
+
+
+def test_words_of_few_effective_words_are_unchanged_and_those_of_more_saturate_in_proportion() -> None:
+    def matched(*weights: float) -> MatchedWords:
+        words = [QueryWord(weight, {f"w{i}": 1.0, f"v{i}": 0.5}) for i, weight in enumerate(weights)]
+        return MatchedWords("en", words, sum(weights), {})
+
+    few, uneven, many = matched(1, 1, 1), matched(5, 0.1, 0.1, 0.1), matched(*[2.0] * 6)
+    assert few.for_bm25 == few.words
+    assert uneven.for_bm25 == uneven.words
+    assert many.effective_number == pytest.approx(6)
+    assert [word.terms for word in many.for_bm25] == [
+        pytest.approx({term: 6 / FEW_WORDS * share for term, share in word.terms.items()}) for word in many.words
+    ]
+    assert matched().for_bm25 == []
+
+
+def test_a_document_that_has_the_words_as_neighbours_comes_first(index: Index) -> None:
+    add(index, apart="time is money, and real work pays", together="money pays in real time, is work")
+    hits = index.search("real time", "en", langs="en", k=2).hits
+    assert [hit.concept for hit in hits] == ["together", "apart"]
+    assert hits[0].score > hits[1].score + 0.1
