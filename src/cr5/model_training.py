@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cr5.corpus.inputs import Documents
-from cr5.errors import Cr5Error, Interrupted, ModelFileError
+from cr5.errors import ClusterError, Cr5Error, Interrupted, ModelFileError
 from cr5.model import Cr5
 from cr5.progress import stop_on_interrupt
 from cr5.storage.model_files import check_model_folder, has_model, open_model
@@ -44,17 +44,18 @@ def train_model(
     output.parent.mkdir(parents=True, exist_ok=True)
     options: dict[str, Any] = {"scratch_folder": output.parent, "threads": fit_options.get("threads")}
     options |= engine_options or {}
-    with open_engine(engine, **options) as opened:
-        model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
-        return _save_trained(model, output, checkpoint)
+    try:
+        with open_engine(engine, **options) as opened:
+            model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
+            return _save_trained(model, output, checkpoint)
+    except ClusterError as error:
+        raise ClusterError(error.problem, f"then {_how_to_continue(checkpoint, unfinished=True)}") from error
 
 
 def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
     """Save a model and remove its checkpoint, or say where an interrupted one is and how it is continued."""
-    again = "continue with `resume=True`" if checkpoint.exists() else "run it again from the beginning"
     interrupted = model.report["interrupted"]
-    if interrupted and not checkpoint.exists():
-        again += ", because there is no checkpoint before the ridge is chosen"
+    again = _how_to_continue(checkpoint, interrupted)
     if interrupted and _holds_finished_model(output):
         message = f"{output} still has the finished model of an earlier run; the interrupted one is not saved: {again}"
         warnings.warn(message, Interrupted, stacklevel=3)
@@ -72,6 +73,14 @@ def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
     else:
         checkpoint.unlink(missing_ok=True)
     return True
+
+
+def _how_to_continue(checkpoint: Path, unfinished: bool) -> str:
+    """What to do after a fit that was not finished, or a model that was not saved."""
+    if checkpoint.exists():
+        return "continue with `resume=True`"
+    reason = ", because there is no checkpoint before the ridge is chosen" if unfinished else ""
+    return f"run it again from the beginning{reason}"
 
 
 def _holds_finished_model(output: Path) -> bool:
