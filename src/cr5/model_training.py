@@ -49,13 +49,18 @@ def train_model(
             model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
             return _save_trained(model, output, checkpoint)
     except ClusterError as error:
-        raise ClusterError(error.problem, f"then {_how_to_continue(checkpoint, unfinished=True)}") from error
+        advice = f"then {_how_to_continue(checkpoint)}"
+        if not checkpoint.exists():
+            advice += ", because there is no checkpoint yet"
+        raise ClusterError(error.problem, advice) from error
 
 
 def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
     """Save a model and remove its checkpoint, or say where an interrupted one is and how it is continued."""
+    again = _how_to_continue(checkpoint)
     interrupted = model.report["interrupted"]
-    again = _how_to_continue(checkpoint, interrupted)
+    if interrupted and not checkpoint.exists():
+        again += ", because there is no checkpoint before the ridge is chosen"
     if interrupted and _holds_finished_model(output):
         message = f"{output} still has the finished model of an earlier run; the interrupted one is not saved: {again}"
         warnings.warn(message, Interrupted, stacklevel=3)
@@ -75,12 +80,8 @@ def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
     return True
 
 
-def _how_to_continue(checkpoint: Path, unfinished: bool) -> str:
-    """What to do after a fit that was not finished, or a model that was not saved."""
-    if checkpoint.exists():
-        return "continue with `resume=True`"
-    reason = ", because there is no checkpoint before the ridge is chosen" if unfinished else ""
-    return f"run it again from the beginning{reason}"
+def _how_to_continue(checkpoint: Path) -> str:
+    return "continue with `resume=True`" if checkpoint.exists() else "run it again from the beginning"
 
 
 def _holds_finished_model(output: Path) -> bool:

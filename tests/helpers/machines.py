@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 CLIENT, SCHEDULER, FIRST_WORKER = "10.77.0.1", "10.77.0.2", 11
-SCHEDULER_PORT, WORKER_PORT = 8786, 8800
+SCHEDULER_PORT = 8786
 MTU = 9000  # bytes of a packet: with 1,500, the switch would need a processor for itself
 CLONE_NEWNET = 0x40000000
 START_SECONDS = 200.0  # for the scheduler and the workers to start, on a busy machine
@@ -56,12 +56,18 @@ def _ip(*arguments: str) -> str:
     return done.stdout
 
 
+def namespaces() -> list[str]:
+    """The network namespaces of this machine that have a name."""
+    return [line.split()[0] for line in _ip("netns", "list").splitlines()]
+
+
 def delete_left_over_namespaces() -> None:
     """Delete the namespaces of test processes that were killed before they could."""
-    for line in _ip("netns", "list").splitlines():
-        match = NAME.fullmatch(line.split()[0])
+    for name in namespaces():
+        match = NAME.fullmatch(name)
         if match and not Path(f"/proc/{match[1]}").exists():
-            _ip("netns", "delete", match[0])
+            with suppress(RuntimeError):  # another test process has just done it
+                _ip("netns", "delete", name)
 
 
 class Machines:
@@ -85,6 +91,7 @@ class Machines:
         self.delay_seconds, self.bytes_per_second = delay_seconds, bits_per_second / 8
         self.namespaces: dict[str, str] = {}  # by address
         self.processes: dict[str, subprocess.Popen[bytes]] = {}  # by address
+        self.were_cut: set[str] = set()
         self.stack = ExitStack()
 
     def __enter__(self) -> "Machines":
@@ -95,7 +102,7 @@ class Machines:
             self.start(SCHEDULER)
             for address in self.workers:
                 self.start(address)
-            self.wait_for_workers(self.workers)
+            self.wait_for_workers()
             self.stack = stack.pop_all()
         return self
 
@@ -129,15 +136,13 @@ class Machines:
             _ip("-n", name, "link", "set", "dev", links[address], "mtu", str(MTU), "up")
 
     def start(self, address: str) -> None:
-        """Start the scheduler or a worker, unless it is running."""
-        if address in self.processes and self.processes[address].poll() is None:
-            return
+        """Start the scheduler or a worker."""
         options = ["--host", address, "--no-dashboard"]
         if address == SCHEDULER:
             command = ["distributed.cli.dask_scheduler", "--port", str(SCHEDULER_PORT), *options]
         else:
             command = ["distributed.cli.dask_worker", self.scheduler, "--nthreads", "1", "--no-nanny", *options]
-            command += ["--worker-port", str(WORKER_PORT), "--local-directory", str(self.folder)]
+            command += ["--local-directory", str(self.folder)]
         with (self.folder / f"{address}.log").open("ab") as log:
             where = ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", self.namespaces[address]]
             self.processes[address] = subprocess.Popen(
@@ -145,7 +150,7 @@ class Machines:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **self.settings},
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), **self.settings},
                 cwd=self.folder,
             )
 
@@ -155,16 +160,11 @@ class Machines:
         for process in self.processes.values():
             process.wait()
 
-    def stop(self, address: str) -> None:
-        """Kill the process of a machine."""
-        self.processes[address].kill()
-        self.processes[address].wait()
-
     @contextmanager
-    def inside(self) -> Iterator[None]:
-        """This thread, and all threads and processes that it starts meanwhile, are on the client's machine."""
+    def inside(self, address: str = CLIENT) -> Iterator[None]:
+        """This thread, and all threads and processes that it starts meanwhile, are on this machine."""
         before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        there = os.open(f"/run/netns/{self.namespaces[CLIENT]}", os.O_RDONLY)
+        there = os.open(f"/run/netns/{self.namespaces[address]}", os.O_RDONLY)
         try:
             _enter(there)
             yield
@@ -173,32 +173,37 @@ class Machines:
             os.close(there)
             os.close(before)
 
-    def known_workers(self) -> set[str]:
+    def known_workers(self) -> list[str]:
         """The addresses of the workers that the scheduler knows."""
         from distributed import Client
 
         with self.inside(), Client(self.scheduler, timeout=START_SECONDS, set_as_default=False) as client:
-            return {re.sub(r"tcp://(.*):\d+", r"\1", name) for name in client.nthreads()}
+            return sorted(re.sub(r"tcp://(.*):\d+", r"\1", name) for name in client.nthreads())
 
-    def wait_for_workers(self, addresses: list[str]) -> None:
-        """Wait until the scheduler knows exactly these workers."""
+    def wait_for_workers(self) -> None:
+        """Wait until the scheduler knows all workers, and no others."""
         end = time.monotonic() + START_SECONDS
-        while self.known_workers() != set(addresses):
+        while self.known_workers() != sorted(self.workers):
             ended = [address for address, process in self.processes.items() if process.poll() is not None]
-            if time.monotonic() > end or set(ended) & {SCHEDULER, *addresses}:
+            if ended or time.monotonic() > end:
                 logs = "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
-                raise RuntimeError(f"no cluster of {addresses}; ended: {ended}\n{logs}")
+                raise RuntimeError(f"the cluster does not start; ended: {ended}\n{logs}")
             time.sleep(0.2)
 
     def repair(self) -> None:
-        """Restore all links, start whatever has ended, and wait until the cluster is whole again."""
+        """Restore all links, start workers again that were cut off or have ended, and wait for them."""
         self._command("restore", *self.namespaces)
-        for address in (SCHEDULER, *self.workers):
-            self.start(address)
-        self.wait_for_workers(self.workers)
+        for address in self.workers:
+            if address in self.were_cut or self.processes[address].poll() is not None:
+                self.processes[address].kill()
+                self.processes[address].wait()
+                self.start(address)
+        self.were_cut.clear()
+        self.wait_for_workers()
 
     def cut(self, *addresses: str) -> None:
         """Let every packet to and from these machines disappear."""
+        self.were_cut.update(addresses)
         self._command("cut", *addresses)
 
     def received_bytes(self) -> dict[str, int]:

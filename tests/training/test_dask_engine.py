@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ from scipy.linalg import subspace_angles
 pytest.importorskip("distributed")
 
 import dask
-from dask_traffic import bytes_per_step, received_rows
+from dask_traffic import StepTraffic
 from distributed.diagnostics.plugin import SchedulerPlugin
 from problems import Problem, problem, random_subwords
 
@@ -273,24 +272,13 @@ def test_the_shards_of_dead_workers_go_to_the_workers_with_the_fewest(places: st
 def test_rows_moved_in_a_step_are_those_of_the_formula(pair: DaskEngine) -> None:
     pair.shard_bytes = 60_000
     data = problem(3, 700, 300, 500, dtype=np.float32)
-    seen: list[tuple[tuple[int, int, int], list[int]]] = []
-
-    def count(progress: Progress) -> None:
-        received = pair.workers.client.run(_received)
-        types = pair.words.types
-        columns = types["Z"][0], types["W"][0], types.get("P", (0,))[0]
-        seen.append((columns, [received[worker] for worker in pair.workers.slots]))
-
-    reduced_rank_ridge(*data, engine=pair, rank=30, ridge=1.0, tol=0, max_steps=4, progress=count)
+    traffic = StepTraffic(pair)
+    reduced_rank_ridge(*data, engine=pair, rank=30, ridge=1.0, tol=0, max_steps=4, progress=traffic)
     assert len({shard.info.language for shard in pair.shards if shard.slot == 0}) == 2
-    for ((columns, active, older), before), (_, after) in pairwise(seen[1:]):
-        for place, moved in enumerate(received_rows(pair)):
-            expected = bytes_per_step(moved, columns, active, older, itemsize=4, matrices=place > 0)
-            assert after[place] - before[place] == pytest.approx(expected, rel=0.01)
-
-
-def _received(dask_worker: Any) -> int:
-    return int(sum(entry["total"] for entry in dask_worker.transfer_incoming_log))
+    steps = traffic.steps(itemsize=4)
+    assert steps
+    for _, predicted, reported in steps:
+        np.testing.assert_allclose(reported, predicted, rtol=0.01)
 
 
 @pytest.mark.parametrize("has_subwords", [False, True])
