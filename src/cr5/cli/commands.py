@@ -78,7 +78,7 @@ def train(
             min=0.1,
             help="With --engine dask: how long to wait if no worker is left or the scheduler does not answer.",
             metavar="SECONDS",
-            show_default="30",
+            show_default="25",
         ),
     ] = None,
     json: Json = False,

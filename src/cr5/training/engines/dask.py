@@ -53,7 +53,7 @@ class DaskEngine:
         self,
         scheduler: str | None = None,
         workers: int | None = None,
-        timeout_seconds: float = 30.0,
+        timeout_seconds: float = 25.0,
         shard_bytes: int = 256_000_000,
     ) -> None:
         self.workers = Workers(scheduler, workers, timeout_seconds)

@@ -187,7 +187,7 @@ class Workers:
             with suppress(TimeoutError):
                 return outcome.result(limit / 3)
             if not outcome.done():
-                self._warn(f"the scheduler at {self.address} has not answered for {limit / 3:g} s", limit)
+                self._warn(f"the scheduler at {self.address} has not answered for {limit / 3:.0f} s", limit)
             return outcome.result(limit * 2 / 3)
         except TimeoutError as error:
             if outcome.done():  # the client itself has given up
@@ -212,11 +212,11 @@ class Workers:
             raise ClusterError(f"{self._no_worker(workers, limit)}; start workers, or restore their network")
         silent = {name for name in workers if beats.silent_seconds(name) >= limit / 3}
         if len(silent) == len(workers):  # also if there are none
-            silent, message = {""}, self._no_worker(workers, limit / 3 if workers else 0)
+            silent, message = {""}, self._no_worker(workers, round(limit / 3) if workers else 0)
         else:
             message = (
                 f"{plural(len(silent), 'worker')} of the cluster at {self.address} ({', '.join(sorted(silent))}) sent "
-                f"no heartbeat for {limit / 3:g} s; the others take over once the scheduler stops waiting"
+                f"no heartbeat for {limit / 3:.0f} s; the others take over once the scheduler stops waiting"
             )
         if silent - self.warned:
             self._warn(message, limit if "" in silent else None)
