@@ -4,6 +4,12 @@ python benchmarks/cluster.py --europarl ../shared/data/europarl-speeches --speec
 
 Processes on this machine stand for machines. The last line is an estimate, not a measurement: the
 formula of bytes_per_step for 28 Wikipedias, whose size and network are options.
+
+python benchmarks/cluster.py --namespaces 3
+
+One fit on so many machines that network namespaces imitate, as root on Linux, beside the same fit on as many processes
+that are connected by the loopback device, and nothing else. Each machine has an address and a link of its own, 1 Gbit/s
+and 1 ms (--link-gigabits, --link-milliseconds); all share the processors and the memory of this one.
 """
 
 import argparse
@@ -11,8 +17,8 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +32,13 @@ from cr5.training.solver import Fit, memory_needed, reduced_rank_ridge
 from data import europarl, say, synthetic
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
-from dask_traffic import ReceivedRows, bytes_per_step, received_rows
+from dask_traffic import ReceivedRows, StepTraffic, bytes_per_step
+from machines import Machines, reason_not_to_run
 
-
-def received(dask_worker: Any) -> int:
-    """The bytes that a worker has received from others, as Dask counts them."""
-    return int(sum(entry["total"] for entry in dask_worker.transfer_incoming_log))
+FIXED_PLACEMENT = {  # of the scheduler, as in a cluster that the engine starts by itself
+    "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False",
+    "DASK_DISTRIBUTED__SCHEDULER__ACTIVE_MEMORY_MANAGER__START": "False",
+}
 
 
 def angle(one: Fit, other: Fit) -> float:
@@ -47,15 +54,9 @@ def show(part: str, **figures: Any) -> None:
 def agreement(problem: Any, expected: Fit, workers: int, shard_bytes: int, options: dict[str, Any]) -> Fit:
     """A fit on so many workers, against that of one machine, and what each step has moved."""
     with DaskEngine(workers=workers, shard_bytes=shard_bytes) as engine:
-        steps: list[dict[str, Any]] = []
-
-        def count(progress: Progress) -> None:
-            types, totals = engine.words.types, engine.workers.client.run(received)
-            columns = {"columns": types["Z"][0], "active": types["W"][0], "older": types.get("P", (0,))[0]}
-            steps.append({**columns, "total": [totals[worker] for worker in engine.workers.slots]})
-
-        fit = reduced_rank_ridge(*problem, engine=engine, progress=count, **options)
-        moved, shards = received_rows(engine), len(engine.shards)
+        traffic = StepTraffic(engine)
+        fit = reduced_rank_ridge(*problem, engine=engine, progress=traffic, **options)
+        steps, shards = traffic.steps(itemsize=4), len(engine.shards)
     show(
         "agreement",
         workers=workers,
@@ -66,12 +67,8 @@ def agreement(problem: Any, expected: Fit, workers: int, shard_bytes: int, optio
         seconds=fit.seconds,
         seconds_of_one_machine=expected.seconds,
     )
-    for step, (one, other) in enumerate(pairwise(steps)):
-        if step and step + 1 < 12:  # the first step has no P; with the twelfth, a restart comes on top
-            sizes = {name: one[name] for name in ("columns", "active", "older")}
-            predicted = [bytes_per_step(rows, **sizes, itemsize=4, matrices=i > 0) for i, rows in enumerate(moved)]
-            reported = [after - before for before, after in zip(one["total"], other["total"], strict=True)]
-            show("bytes", workers=workers, step=step + 1, **sizes, predicted=predicted, reported=reported)
+    for step, (columns, predicted, reported) in enumerate(steps, start=2):
+        show("bytes", workers=workers, step=step, **columns, predicted=predicted, reported=reported)
     return fit
 
 
@@ -98,6 +95,45 @@ def kill(problem: Any, undisturbed: Fit, shard_bytes: int, step: int, options: d
         seconds_of_the_step_before=times[step] - times[step - 1],
         seconds_of_the_step_after=times[step + 1] - times[step],
     )
+
+
+def on_machines(
+    problem: Any, expected: Fit, number: int, gigabits: float, milliseconds: float, shard_bytes: int, options: Any
+) -> None:
+    """The same fit on machines that network namespaces imitate, and on as many processes on the loopback device."""
+    if reason := reason_not_to_run():
+        sys.exit(f"machines cannot be imitated here: {reason}")
+    link = {"bits_per_second": gigabits * 1e9, "delay_seconds": milliseconds / 1e3, "settings": FIXED_PLACEMENT}
+    with DaskEngine(workers=number, shard_bytes=shard_bytes) as engine:
+        reduced_rank_ridge(*problem, engine=engine, **options)  # in the first fit, workers load compiled code
+        with DaskEngine(engine.workers.address, shard_bytes=shard_bytes) as warm:
+            loopback = reduced_rank_ridge(*problem, engine=warm, **options)
+    with tempfile.TemporaryDirectory() as folder, Machines(number, Path(folder), **link) as machines, machines.inside():
+        with DaskEngine(machines.scheduler, shard_bytes=shard_bytes) as engine:
+            traffic = StepTraffic(engine)
+            reduced_rank_ridge(*problem, engine=engine, progress=traffic, **options)
+            steps = traffic.steps(itemsize=4)
+        before = machines.received_bytes()
+        with DaskEngine(machines.scheduler, shard_bytes=shard_bytes) as engine:
+            fit = reduced_rank_ridge(*problem, engine=engine, **options)
+        after = machines.received_bytes()
+    show(
+        "machines",
+        machines=number,
+        link_gigabits=gigabits,
+        link_milliseconds=milliseconds,
+        steps=fit.steps,
+        same_bits_as_loopback=all(np.array_equal(fit.maps[lang], loopback.maps[lang]) for lang in fit.maps),
+        eigenvalues_off=float(np.abs(fit.eigenvalues / expected.eigenvalues - 1).max()),
+        angle=angle(fit, expected),
+        seconds=fit.seconds,
+        seconds_on_loopback=loopback.seconds,
+        seconds_of_one_machine=expected.seconds,
+        bytes_on_links={address: after[address] - before[address] for address in after},
+        load_average=os.getloadavg()[0],
+    )
+    for step, (columns, predicted, reported) in enumerate(steps, start=2):
+        show("bytes", machines=number, step=step, **columns, predicted=predicted, reported=reported)
 
 
 def estimate(
@@ -152,6 +188,9 @@ def main() -> None:
     parser.add_argument("--shard-megabytes", type=float, default=2.0)
     parser.add_argument("--workers", default="1,2,4")
     parser.add_argument("--kill-at", type=int, default=3)
+    parser.add_argument("--namespaces", type=int, help="machines to imitate; nothing else is measured then")
+    parser.add_argument("--link-gigabits", type=float, default=1.0, help="a second, of an imitated machine")
+    parser.add_argument("--link-milliseconds", type=float, default=1.0, help="from one imitated machine to another")
     parser.add_argument("--documents", type=int, default=25_000_000, help="of the estimate, as all that follow")
     parser.add_argument("--languages", type=int, default=28)
     parser.add_argument("--words", type=int, default=200_000, help="of every language")
@@ -170,6 +209,9 @@ def main() -> None:
     say({lang: X.shape for lang, X in problem[0].items()})
     expected = reduced_rank_ridge(*problem, **options)
     size = int(given.shard_megabytes * 1e6)
+    if given.namespaces:
+        on_machines(problem, expected, given.namespaces, given.link_gigabits, given.link_milliseconds, size, options)
+        return
     fits = {int(n): agreement(problem, expected, int(n), size, options) for n in given.workers.split(",")}
     if 2 in fits:
         kill(problem, fits[2], size, given.kill_at, options)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         RankLowered,
         RepeatedDocuments,
         SeveralCodes,
+        WorkersLost,
     )
     from cr5.index.index import Index
     from cr5.model import Cr5
@@ -65,6 +66,7 @@ _MODULES = {
     "RepeatedDocuments": "cr5.errors",
     "SeveralCodes": "cr5.errors",
     "Skipped": "cr5.corpus.skipped",
+    "WorkersLost": "cr5.errors",
     "read": "cr5.corpus.reading",
     "read_batches": "cr5.corpus.reading",
     "reduced_rank_ridge": "cr5.training.solver",
@@ -75,7 +77,7 @@ __all__ = [
     "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "Document", "DocumentsLeftOut",
     "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted", "LanguageLeftOut", "Lexicon",
     "ModelFileError", "NotConverged", "NotFittedError", "OutputWarning", "RankLowered", "RepeatedDocuments",
-    "SeveralCodes", "Skipped",
+    "SeveralCodes", "Skipped", "WorkersLost",
     "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 

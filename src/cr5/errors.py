@@ -36,6 +36,19 @@ class NotFittedError(Cr5Error, AttributeError):
         super().__init__(message)
 
 
+class ClusterError(Cr5Error):
+    """A cluster cannot go on: its scheduler or all of its workers are lost, or out of memory.
+
+    ``problem`` says what has happened and what to do about the cluster, ``advice`` how the fit is continued after that.
+    """
+
+    def __init__(
+        self, problem: str, advice: str = "then run the fit again with the same `checkpoint` to continue"
+    ) -> None:
+        super().__init__(f"{problem}, {advice}")
+        self.problem, self.advice = problem, advice
+
+
 class MissingPackageError(Cr5Error, ImportError):
     """An optional package is not installed; the message names the extra that installs it."""
 
@@ -74,6 +87,10 @@ class SeveralCodes(Cr5Warning):
 
 class DocumentsLeftOut(Cr5Warning):
     """The limits on document length (``min_unique``, ``max_unique``) leave out most documents of the corpus."""
+
+
+class WorkersLost(Cr5Warning):
+    """Workers or the scheduler of a cluster do not answer; the fit waits for them, and ends if none comes back."""
 
 
 class OutputWarning(Cr5Warning):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cr5.corpus.inputs import Documents
-from cr5.errors import Cr5Error, Interrupted, ModelFileError
+from cr5.errors import ClusterError, Cr5Error, Interrupted, ModelFileError
 from cr5.model import Cr5
 from cr5.progress import stop_on_interrupt
 from cr5.storage.model_files import check_model_folder, has_model, open_model
@@ -44,14 +44,20 @@ def train_model(
     output.parent.mkdir(parents=True, exist_ok=True)
     options: dict[str, Any] = {"scratch_folder": output.parent, "threads": fit_options.get("threads")}
     options |= engine_options or {}
-    with open_engine(engine, **options) as opened:
-        model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
-        return _save_trained(model, output, checkpoint)
+    try:
+        with open_engine(engine, **options) as opened:
+            model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
+            return _save_trained(model, output, checkpoint)
+    except ClusterError as error:
+        advice = f"then {_how_to_continue(checkpoint)}"
+        if not checkpoint.exists():
+            advice += ", because there is no checkpoint yet"
+        raise ClusterError(error.problem, advice) from error
 
 
 def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
     """Save a model and remove its checkpoint, or say where an interrupted one is and how it is continued."""
-    again = "continue with `resume=True`" if checkpoint.exists() else "run it again from the beginning"
+    again = _how_to_continue(checkpoint)
     interrupted = model.report["interrupted"]
     if interrupted and not checkpoint.exists():
         again += ", because there is no checkpoint before the ridge is chosen"
@@ -72,6 +78,10 @@ def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
     else:
         checkpoint.unlink(missing_ok=True)
     return True
+
+
+def _how_to_continue(checkpoint: Path) -> str:
+    return "continue with `resume=True`" if checkpoint.exists() else "run it again from the beginning"
 
 
 def _holds_finished_model(output: Path) -> bool:

@@ -1,6 +1,6 @@
 """The bytes that Dask workers send each other in a step of the solver, by a formula."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cr5.training.engines.dask import DaskEngine
 
@@ -45,3 +45,37 @@ def bytes_per_step(
     """
     rows = columns * (received.concepts + received.products) + active * (received.sums + received.words)
     return itemsize * (rows + matrices * columns * (columns + older + active + 1))
+
+
+def received_bytes(dask_worker: Any) -> int:
+    """The bytes that a worker has received from others, as Dask counts them; run on the worker."""
+    return int(sum(entry["total"] for entry in dask_worker.transfer_incoming_log))
+
+
+class StepTraffic:
+    """A progress callback of a fit: after every step, the columns of its arrays and what each worker has received."""
+
+    def __init__(self, engine: DaskEngine) -> None:
+        self.engine = engine
+        self.columns: list[dict[str, int]] = []
+        self.totals: list[list[int]] = []
+
+    def __call__(self, progress: Any) -> None:
+        types, totals = self.engine.words.types, self.engine.workers.client.run(received_bytes)
+        older = types.get("P", (0,))[0]
+        self.columns.append({"columns": types["Z"][0], "active": types["W"][0], "older": older})
+        self.totals.append([totals[worker] for worker in self.engine.workers.slots])
+
+    def steps(self, itemsize: int, last: int = 12) -> list[tuple[dict[str, int], list[int], list[int]]]:
+        """Columns, predicted and reported bytes by worker, from the second step on.
+
+        The first step has no P; with step ``last``, a restart comes on top.
+        """
+        moved, result = received_rows(self.engine), []
+        for step in range(1, min(len(self.totals), last) - 1):
+            before, after, sizes = self.totals[step], self.totals[step + 1], self.columns[step]
+            predicted = [
+                bytes_per_step(rows, **sizes, itemsize=itemsize, matrices=i > 0) for i, rows in enumerate(moved)
+            ]
+            result.append((sizes, predicted, [new - old for old, new in zip(before, after, strict=True)]))
+        return result

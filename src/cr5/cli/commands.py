@@ -72,6 +72,15 @@ def train(
         int | None,
         typer.Option(min=1, help="With --engine dask: worker processes to start here.", show_default="one per core"),
     ] = None,
+    timeout_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            help="With --engine dask: how long to wait if no worker is left or the scheduler does not answer.",
+            metavar="SECONDS",
+            show_default="25",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Learn a model from documents in several languages.
@@ -103,7 +112,12 @@ def train(
                 output,
                 resume=resume,
                 engine=engine,
-                engine_options={"memory": budget, "scheduler": scheduler, "workers": workers},
+                engine_options={
+                    "memory": budget,
+                    "scheduler": scheduler,
+                    "workers": workers,
+                    "timeout_seconds": timeout_seconds,
+                },
                 on_error=on_error,
                 skipped=skipped,
                 threads=threads,

@@ -45,14 +45,15 @@ class DaskEngine:
     """Shards on the workers of a scheduler, or of a cluster of processes on this machine.
 
     ``workers`` is the number of processes to start where no scheduler is given. Shards have at most
-    ``shard_bytes`` of CSR. When no worker is left, the engine waits ``timeout_seconds`` for one.
+    ``shard_bytes`` of CSR. When no worker is left, or the scheduler does not answer, the engine warns
+    (``WorkersLost``), waits ``timeout_seconds`` and raises a ``ClusterError``.
     """
 
     def __init__(
         self,
         scheduler: str | None = None,
         workers: int | None = None,
-        timeout_seconds: float = 60.0,
+        timeout_seconds: float = 25.0,
         shard_bytes: int = 256_000_000,
     ) -> None:
         self.workers = Workers(scheduler, workers, timeout_seconds)

@@ -228,7 +228,3 @@ def _aligned(value: Any) -> Any:
 
 def memory_limit(dask_worker: Any) -> int:
     return int(dask_worker.memory_manager.memory_limit or available_memory())
-
-
-def worker_status(dask_worker: Any) -> str:
-    return str(dask_worker.status.name)

@@ -5,15 +5,17 @@ import logging
 import threading
 import time
 import uuid
+import warnings
 from asyncio import CancelledError as Cancelled
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as Outcome
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
 from cr5.cluster import connect_to_scheduler
-from cr5.errors import Cr5Error, MissingPackageError
+from cr5.errors import ClusterError, MissingPackageError, WorkersLost, plural
 from cr5.machine import available_cores
 from cr5.training.engines import dask_tasks
 
@@ -23,8 +25,11 @@ FIXED_PLACEMENT = {  # arrays stay where this engine puts them: Dask neither mov
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.active-memory-manager.start": False,  # ... nor drops one of two copies
 }
-RESUME_ADVICE = "then run the fit again with the same `checkpoint` to continue"
-MEMORY_ADVICE = f"give the workers more memory, or start more of them; {RESUME_ADVICE}"
+HEARTBEAT_POLL_SECONDS = 1.0  # between two looks at the heartbeats, which workers send every 0.5 s or, if many, 2 s
+MIN_ANSWER_SECONDS = 5.0  # that a scheduler has for its answer, however short the timeout is
+MIN_SILENT_SECONDS = 5.0  # after which a worker counts as silent, however short the timeout is
+CLOSE_SECONDS = 5.0  # that a connection has to be closed in; one that is cut cannot be
+MEMORY_ADVICE = "give the workers more memory, or start more of them"
 
 Future: TypeAlias = Any
 
@@ -58,24 +63,27 @@ class Workers:
         self.client = connect_to_scheduler(self.address, timeout_seconds=min(timeout_seconds, 10))
         self.slots: list[str] = []
         self.replicas: list[tuple[Future, str]] = []  # copies of arrays, and the workers that hold them
-        self.no_workers_since: float | None = None
+        self.heartbeats = Heartbeats()
+        self.warned: set[str] = set()  # workers that a warning was given about; "" stands for all of them
         self.paused_since: dict[str, float] = {}  # by worker: for lack of memory it takes no tasks
-        self.memory_checked = 0.0
         self.run_id, self.tasks = uuid.uuid4().hex, itertools.count()
         self.last_shared: tuple[Any, Any] = None, None
 
     def close(self) -> None:
         """Disconnect; a cluster that was started here is stopped."""
         self.replicas, self.last_shared = [], (None, None)
-        self.client.close()
+        with suppress(OSError, TimeoutError, Cancelled, CancelledError):
+            _start(self.client.close).result(CLOSE_SECONDS)
         if self.local_cluster:
             self.local_cluster.close()
 
     def wait_for_workers(self) -> int:
         """Give every worker a slot, once there is one; returns their number."""
+        self.heartbeats.restart()
         while not self.slots:
             self.refresh()
             if not self.slots:
+                self._check_workers()
                 time.sleep(POLL_SECONDS)
         return len(self.slots)
 
@@ -141,12 +149,13 @@ class Workers:
         from distributed.comm import CommClosedError
 
         outcome = _start(function, *arguments)
+        self.heartbeats.restart()
         while True:
             try:
                 return outcome.result(POLL_SECONDS)
             except KilledWorker as error:
                 times = error.allowed_failures + 1
-                raise Cr5Error(
+                raise ClusterError(
                     f"a task has lost its worker {times} times in a row, probably for lack of memory; {MEMORY_ADVICE}"
                 ) from error
             except (Cancelled, CancelledError, CommClosedError) as error:
@@ -155,51 +164,115 @@ class Workers:
                 if outcome.done() and isinstance(outcome.exception(), TimeoutError):
                     raise
             self.refresh()
-            self._check_memory()
+            self._check_workers()
 
     def refresh(self) -> None:
         """Find out which workers are alive, and give the slots of lost ones to others."""
-        try:
-            alive = sorted(_start(self.client.nthreads).result(max(self.timeout_seconds, 5)))
-        except (OSError, TimeoutError, Cancelled, CancelledError) as error:
-            raise self._scheduler_lost() from error
+        alive = sorted(self._ask_scheduler(self.client.nthreads))
         if self.local_cluster and len(alive) < len(self.local_cluster.worker_spec):
             # Dask gives up a worker whose process takes longer than 15 s to start again; this starts another.
             self.local_cluster.scale(len(self.local_cluster.worker_spec))
-        if not alive:
-            self.no_workers_since = self.no_workers_since or time.monotonic()
-            if time.monotonic() - self.no_workers_since > self.timeout_seconds:
-                raise Cr5Error(
-                    f"the cluster at {self.address} has had no worker for {self.timeout_seconds:g} s; "
-                    f"start workers, {RESUME_ADVICE}"
-                )
-            return
-        self.no_workers_since = None
-        self.slots = reassigned(self.slots or alive, alive)
-        # A lost copy need not be computed again: its original still exists.
-        self.replicas = [(copy, worker) for copy, worker in self.replicas if worker in alive]
+        if alive:
+            self.slots = reassigned(self.slots or alive, alive)
+            # A lost copy need not be computed again: its original still exists.
+            self.replicas = [(copy, worker) for copy, worker in self.replicas if worker in alive]
 
-    def _check_memory(self) -> None:
+    def _ask_scheduler(self, function: Callable[[], Any]) -> Any:
+        """The result of a function of the client that needs only the scheduler.
+
+        A connection whose network is cut does not end: there is just no answer.
+        """
+        outcome, limit = _start(function), max(self.timeout_seconds, MIN_ANSWER_SECONDS)
+        try:
+            with suppress(TimeoutError):
+                return outcome.result(limit / 3)
+            if not outcome.done():
+                self._warn(f"the scheduler at {self.address} has not answered for {limit / 3:.0f} s", limit)
+            return outcome.result(limit * 2 / 3)
+        except TimeoutError as error:
+            if outcome.done():  # the client itself has given up
+                raise self._scheduler_lost() from error
+            raise ClusterError(
+                f"the scheduler at {self.address} has not answered for {limit:g} s; check that it is running and that "
+                "the network reaches it"
+            ) from error
+        except (OSError, Cancelled, CancelledError) as error:
+            raise self._scheduler_lost() from error
+
+    def _check_workers(self) -> None:
+        """Warn about workers that are silent; raise if all of them stay so, or if one stays out of memory."""
+        now, limit, beats = time.monotonic(), self.timeout_seconds, self.heartbeats
+        if now - beats.checked < min(HEARTBEAT_POLL_SECONDS, limit / 4):
+            return
+        workers = self._ask_scheduler(partial(self.client.sync, self.client.scheduler.identity))["workers"]
+        beats.note({name: about["last_seen"] for name, about in workers.items()})
+        if workers:
+            limit = max(limit, MIN_SILENT_SECONDS)
+        if beats.silent_seconds() >= limit:
+            raise ClusterError(f"{self._no_worker(workers, limit)}; start workers, or restore their network")
+        silent = {name for name in workers if beats.silent_seconds(name) >= limit / 3}
+        if len(silent) == len(workers):  # also if there are none
+            silent, message = {""}, self._no_worker(workers, round(limit / 3) if workers else 0)
+        else:
+            message = (
+                f"{plural(len(silent), 'worker')} of the cluster at {self.address} ({', '.join(sorted(silent))}) sent "
+                f"no heartbeat for {limit / 3:.0f} s; the others take over once the scheduler stops waiting"
+            )
+        if silent - self.warned:
+            self._warn(message, limit if "" in silent else None)
+        self.warned = silent
+        self._check_memory({name for name, about in workers.items() if about["status"] == "paused"})
+
+    def _check_memory(self, paused: set[str]) -> None:
         """Raise if a worker stays paused, as Dask does to workers that are nearly out of memory."""
         now = time.monotonic()
-        if now - self.memory_checked < self.timeout_seconds / 4:
-            return
-        self.memory_checked = now
-        try:
-            states = _start(partial(self.client.run, dask_tasks.worker_status, on_error="ignore")).result(
-                self.timeout_seconds
-            )
-        except (OSError, TimeoutError, Cancelled, CancelledError):
-            return  # busy, or lost: ``refresh`` finds out
-        self.paused_since = {w: self.paused_since.get(w, now) for w, state in states.items() if state == "paused"}
+        self.paused_since = {worker: self.paused_since.get(worker, now) for worker in paused}
         for worker, since in self.paused_since.items():
             if now - since >= self.timeout_seconds:
-                raise Cr5Error(
+                raise ClusterError(
                     f"worker {worker} has been out of memory for {self.timeout_seconds:g} s; {MEMORY_ADVICE}"
                 )
 
-    def _scheduler_lost(self) -> Cr5Error:
-        return Cr5Error(f"the scheduler at {self.address} is lost; start it and its workers, {RESUME_ADVICE}")
+    def _no_worker(self, workers: Collection[str], seconds: float) -> str:
+        if workers:
+            return f"no worker of the cluster at {self.address} has sent a heartbeat for {seconds:g} s"
+        return f"the cluster at {self.address} has " + (f"had no worker for {seconds:g} s" if seconds else "no worker")
+
+    def _warn(self, state: str, limit: float | None) -> None:
+        wait = "" if limit is None else f"; the fit ends if that stays so for {limit:g} s (`timeout_seconds`)"
+        warnings.warn(state + wait, WorkersLost, stacklevel=2)
+
+    def _scheduler_lost(self) -> ClusterError:
+        return ClusterError(f"the scheduler at {self.address} is lost; start it and its workers")
+
+
+class Heartbeats:
+    """When each worker last sent its scheduler a heartbeat, by the clock of this process.
+
+    The times of the scheduler's clock are only compared with each other.
+    """
+
+    def __init__(self) -> None:
+        self.last_seen: dict[str, float] = {}  # by the scheduler's clock
+        self.heard: dict[str, float] = {}  # by this process's
+        self.restart()
+
+    def restart(self) -> None:
+        """Silence counts from now on: before, nobody has listened."""
+        self.since, self.checked = time.monotonic(), 0.0
+
+    def note(self, last_seen: dict[str, float]) -> None:
+        """Note what the scheduler says about its workers now."""
+        self.checked = time.monotonic()
+        for worker, seen in last_seen.items():
+            if self.last_seen.get(worker) != seen:
+                self.heard[worker] = self.checked
+        self.last_seen = last_seen
+
+    def silent_seconds(self, worker: str | None = None) -> float:
+        """For how long a worker, or every worker, also those that are lost, has been silent."""
+        heard = list(self.heard.values()) if worker is None else [self.heard.get(worker, 0.0)]
+        return self.checked - max([self.since, *heard])
 
 
 def reassigned(slots: list[str], alive: list[str]) -> list[str]:

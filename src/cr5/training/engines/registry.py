@@ -16,7 +16,7 @@ EngineName: TypeAlias = Literal["cpu", "gpu", "dask"]
 ENGINE_OPTIONS: dict[EngineName, tuple[str, ...]] = {
     "cpu": ("memory", "scratch_folder", "threads"),
     "gpu": (),
-    "dask": ("scheduler", "workers"),
+    "dask": ("scheduler", "workers", "timeout_seconds"),
 }
 
 
@@ -27,6 +27,7 @@ def open_engine(
     memory: int | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
+    timeout_seconds: float | None = None,
     scratch_folder: Path | None = None,
     threads: int | None = None,
 ) -> Iterator[Engine]:
@@ -34,7 +35,8 @@ def open_engine(
 
     An option of another engine is an error, except for ``scratch_folder`` and ``threads``, which the others ignore.
     """
-    options: dict[str, Any] = {"memory": memory, "scheduler": scheduler, "workers": workers}
+    cluster: dict[str, Any] = {"scheduler": scheduler, "workers": workers, "timeout_seconds": timeout_seconds}
+    options: dict[str, Any] = {"memory": memory, **cluster}
     given = {option: value for option, value in options.items() if value is not None}
     for option in given:
         if option not in ENGINE_OPTIONS[name]:
