@@ -76,10 +76,12 @@ def test_all_examples_may_come_from_one_language(serve: Serve, documents: list[D
 
 
 def test_examples_are_chosen_once_and_without_reading_all_documents(
-    serve: Serve, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+    model_folder: Path, tmp_path: Path, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    large = LanceLimits(in_memory_bytes=-1)  # texts are not held in memory, as those of a large index
-    client, looked = serve(titled(documents, first_word), large), list[int]()
+    index, looked = Index.create(tmp_path / "index", model_folder), list[int]()
+    index.add(titled(documents, first_word))
+    # Texts are not held in memory, as those of a large index.
+    cast(LanceStore, index._active.store).limits = LanceLimits(in_memory_bytes=-1)
     nearest = LanceStore.nearest
 
     def counted(self: LanceStore, vectors: Any, *arguments: Any, **options: Any) -> Any:
@@ -88,8 +90,8 @@ def test_examples_are_chosen_once_and_without_reading_all_documents(
 
     monkeypatch.setattr(LanceStore, "nearest", counted)
     monkeypatch.setattr(LanceStore, "scan", lambda *_, **__: pytest.fail("all documents are read"))
-    first = examples(client)
-    assert examples(client) == first
+    first = index.example_queries()
+    assert index.example_queries() == first
     assert looked == [CANDIDATES_PER_LANGUAGE] * 3
 
 
