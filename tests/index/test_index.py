@@ -342,6 +342,19 @@ def test_one_vector_is_one_query_and_a_wrong_shape_is_named(full: Index, model: 
         assert refused(partial(full.nearest, wrong, "aa")) == expected
 
 
+def test_an_open_index_follows_one_that_was_built_anew_with_another_model(
+    index: Index, documents: list[Document]
+) -> None:
+    index.add(FEW)
+    assert index.search(FEW[0].text, FEW[0].lang, k=1, mode="dense").hits[0].cosine == pytest.approx(1, abs=1e-3)
+    for path in index.folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with Index.create(index.folder, Cr5(rank=7, ridge=1.0).fit(documents), store=index._address) as other:
+        other.add(FEW)
+        again = index.search(FEW[0].text, FEW[0].lang, k=1, mode="dense").hits[0]
+        assert (index.model.rank, again.cosine) == (7, pytest.approx(1, abs=1e-3))
+
+
 def test_a_closed_index_says_so(index: Index) -> None:
     index.close()
     index.close()

@@ -11,6 +11,7 @@ from cr5 import Cr5, Document
 from cr5.index import Index
 from cr5.index.query_words import FEW_WORDS, FUNCTION_WORD_SHARE, MatchedWords, match_forms
 from cr5.index.terms import QueryWord
+from cr5.retrieval.word_forms import ACCENT_SHARE
 
 FILLER = {f"filler{i}": f"nothing about {'abcdefgh'[i]}{i} in particular here" for i in range(6)}
 
@@ -88,3 +89,29 @@ def test_a_document_that_has_the_words_as_neighbours_comes_first(index: Index) -
     hits = index.search("real time", "en", langs="en", k=2).hits
     assert [hit.concept for hit in hits] == ["together", "apart"]
     assert hits[0].score > hits[1].score + 0.1
+
+
+def test_a_query_without_accents_finds_words_with_them_where_most_words_have_some(index: Index) -> None:
+    accented = {f"d{i}": f"cã{i} phõ{i} mũ{i} tẽ{i} sĩ{i} lạ{i} xế{i}" for i in range(4)}
+    add(index, coffee="cà phê", other="ca các phe phép", **accented)
+    assert match_forms(index._active.store, ["ca", "phe"], "en").words[0].terms["cà"] == ACCENT_SHARE
+    add(index, plain="all of these are plain words of the language, as are many of the others and more of that kind")
+    terms = match_forms(index._active.store, ["cà", "phe"], "en").words[1].terms  # typed with an accent
+    assert terms["phê"] < ACCENT_SHARE
+
+
+def test_a_misspelt_word_of_an_uncertain_language_is_read_in_the_language_that_has_the_most_similar_word(
+    index: Index,
+) -> None:
+    known = {lang: madeup.word(own, 0) for own, lang in zip(madeup.LANGS, ("en", "it", "da"), strict=True)}
+    index.add([Document(f"{lang}{i}", lang, f"text {known[lang]}") for lang in known for i in range(3)])
+    index.add([Document("volcano", "it", f"vulcano {known['it']}")])
+    result = index.search("vulcanno")
+    assert (result.query.lang, result.hits[0].id, result.suggestion) == ("it", "it:volcano", "vulcano")
+
+
+def test_a_word_of_another_language_is_not_corrected(index: Index) -> None:
+    index.add([Document("dog", "en", f"canal {madeup.word(madeup.LANGS[0], 0)}")])
+    assert index.search("canel", "en").suggestion == "canal"
+    index.add([Document("cinnamon", "it", f"canel {madeup.word(madeup.LANGS[1], 0)}")])
+    assert index.search("canel", "en").suggestion is None

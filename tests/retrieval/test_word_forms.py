@@ -96,6 +96,21 @@ def test_only_a_missing_word_has_typos_one_in_a_short_word_and_two_in_a_long_one
     assert words.forms("rpinetr")[0].share == pytest.approx(TYPO_SHARE * (5 / 7) ** 2)
 
 
+def test_a_missing_word_that_is_inflected_and_a_typo_of_another_stands_for_that_first() -> None:
+    both = Dictionary(["vulcani", "vulcano"]).forms("vulcanno")
+    assert [form.word for form in both] == ["vulcano", "vulcani"]  # one edit, and two
+    inflected, typo = FORM_SHARE * (12 / 15) ** 2, TYPO_SHARE * (1 - 1 / 8) ** 2
+    assert both[0].share == pytest.approx(1 - (1 - inflected) * (1 - typo))
+
+
+def test_other_accents_count_fully_if_the_query_was_typed_without_them() -> None:
+    words = Dictionary(["ca", "cà", "cá", "phê", "dog"])
+    assert words.is_accented
+    assert not Dictionary(["cane", "caffè"]).is_accented
+    shares = {form.word: form.share for form in words.forms("ca", is_unaccented=True)}
+    assert shares == {"ca": 1.0, "cà": ACCENT_SHARE, "cá": ACCENT_SHARE}
+
+
 @pytest.mark.parametrize(
     ("word", "other"),
     [("молкоо", "молоко"), ("ελαδα", "ελλάδα"), ("한국어을", "한국어는"), ("कितावें", "किताबें"), ("می‌خواهم", "می‌خواهد")],

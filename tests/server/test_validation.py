@@ -31,6 +31,8 @@ def expect_facts(message: str, facts: str) -> None:
         ("q=a&in=aa,zz", "the index has no language 'zz'|aa, bb, cc"),
         ("q=a&in=%0d%0aSet-Cookie:x", "the index has no language 'Set-Cookie:x'|aa, bb, cc"),
         ("q=a&language=aa", "'language' is not a known name here"),
+        ("q=a&sort=-", "sort"),
+        ("q=a&sort=", "sort"),
         ("q=a&offset=-1", "offset is -1|at least 0"),
         ("q=a&k=100&offset=901", "k + offset is 1,001|at most 1,000"),
         ("q=a&mode=fuzzy", "mode is 'fuzzy'|'hybrid', 'dense' or 'lexical'"),

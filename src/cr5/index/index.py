@@ -117,10 +117,11 @@ class Index:
 
     def close(self) -> None:
         """Release files and connections; the end of a ``with`` block does so as well."""
-        self._closed = True
-        for store in [*self._old_stores, *self._active.stores]:
-            store.close()
-        self._old_stores.clear()
+        with self._reload_lock:
+            self._closed = True
+            for store in [*self._old_stores, *self._active.stores]:
+                store.close()
+            self._old_stores.clear()
 
     def __len__(self) -> int:
         """The number of documents."""
@@ -373,8 +374,7 @@ class Index:
         measure
             How vectors are compared: "csls", which corrects for hubs, or "cosine".
         group
-            "concept": one hit for each concept, with the others in its ``versions``. Nearly identical documents also
-            share one hit.
+            "concept": one hit for each concept; its ``versions`` are the others, and nearly identical documents.
         prefer
             A language that comes first among nearly equal hits, and among the versions of a concept.
         min_score
@@ -476,9 +476,9 @@ class Index:
 
     def _reload(self) -> None:
         """Open the snapshot that ``index.json`` names now, if it has changed."""
-        if self._closed:
-            raise Cr5Error("the index is closed; open it again")
         with self._reload_lock:
+            if self._closed:
+                raise Cr5Error("the index is closed; open it again")
             previous = self._active
             if snapshot.index_stamp(self.folder) == self._stamp:
                 return

@@ -16,7 +16,7 @@ from cr5.index.filters import Where, field_value
 from cr5.index.grouping import group_versions
 from cr5.index.hybrid import Candidate, Found, HybridSearch, read_titles
 from cr5.index.query import Query
-from cr5.index.query_words import suggest
+from cr5.index.query_words import closeness, suggest
 from cr5.index.results import DOCUMENT_COLUMNS, SearchHit, SearchResult, Version
 from cr5.index.search import encode_query, index_language, nearest
 from cr5.index.snapshot import Snapshot
@@ -80,13 +80,19 @@ def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: Se
     page = groups[options.offset : wanted]
     versions = _versions(snapshot, page, options.where) if options.group else {}
     hits = _read_hits(snapshot, encoded, found, page, versions)
-    return SearchResult(encoded, hits, snapshot.background, suggest(encoded.text, found.words[encoded.lang]))
+
+    def is_known(word: str) -> bool:
+        return any(snapshot.store.document_frequencies([word], other)[word] for other in snapshot.model.langs)
+
+    suggestion = suggest(encoded.text, found.words[encoded.lang], is_known)
+    return SearchResult(encoded, hits, snapshot.background, suggestion)
 
 
 def understand(snapshot: Snapshot, query: str | Query, lang: str | None) -> Query:
     """A text as a query: its language, tokens and vector.
 
-    If the guess of its language is uncertain, the language whose documents contain most of its words is taken.
+    If the guess of its language is uncertain, the language whose documents contain most of its words is taken or, if
+    none contains any, the one that has the most similar words.
     """
     encoded = encode_query(snapshot, query, lang)
     if not encoded.guessed or encoded.confidence >= SURE_CONFIDENCE or not encoded.tokens:
@@ -96,6 +102,8 @@ def understand(snapshot: Snapshot, query: str | Query, lang: str | None) -> Quer
         words = snapshot.model.settings.tokeniser.words(encoded.text, other)
         found = snapshot.store.document_frequencies(words, other)
         present[other] = sum(found[word] > 0 for word in words) / max(len(words), 1)
+    if not any(present.values()):
+        present = {other: closeness(snapshot.store, encoded.tokens, other) for other in present}
     best = max(present.values())
     if present[encoded.lang] == best:
         return encoded

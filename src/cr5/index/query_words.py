@@ -6,7 +6,7 @@ matches its forms (see ``word_forms``); in other languages only itself, as names
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -90,10 +90,15 @@ def match_forms(store: Store, tokens: Sequence[str], lang: str) -> MatchedWords:
     If the index has a word itself, its other forms count less the more words the query has: a long query is specific
     enough without them, and one of more than ``MAX_WORDS_WITH_FORMS`` words uses none. A form that is more common
     than the word counts less, in proportion to its inverse document frequency: "the" hardly stands for "there".
+    In a language where most words have accents, a query without any matches words with them fully.
     """
     words = list(dict.fromkeys(tokens))
     dictionaries = store.dictionaries(lang) if len(words) <= MAX_WORDS_WITH_FORMS else []
-    forms = {word: best_forms([form for part in dictionaries for form in part.forms(word)]) for word in words}
+    is_unaccented = all(map(str.isascii, words)) and any(part.is_accented for part in dictionaries)
+    forms = {
+        word: best_forms([form for part in dictionaries for form in part.forms(word, is_unaccented=is_unaccented)])
+        for word in words
+    }
     terms = {form.word for found in forms.values() for form in found} | set(words)
     idf = store.inverse_document_frequencies(terms, lang)
     matched, weights = {}, []
@@ -103,8 +108,9 @@ def match_forms(store: Store, tokens: Sequence[str], lang: str) -> MatchedWords:
         # A word that the index does not have gets the weight of the form that counts most.
         likely = word if is_present or not found else max(found, key=lambda form: form.share * idf[form.word]).word
         weight, reduction = idf[likely], 1 / len(words) if is_present else 1.0
+        full = {"same", "accents"} if is_unaccented else {"same"}
         matched[word] = {
-            form.word: 1.0 if form.kind == "same" else reduction * form.share * min(1.0, idf[form.word] / weight)
+            form.word: form.share * (1.0 if form.kind in full else reduction * min(1.0, idf[form.word] / weight))
             for form in found
         }
         matched[word].setdefault(word, 1.0)  # dictionaries leave out very long words
@@ -125,10 +131,20 @@ def match_literally(store: Store, own: MatchedWords, tokens: Sequence[str], lang
     return MatchedWords(lang, matched, own.total, {})
 
 
-def suggest(text: str, matched: MatchedWords) -> str | None:
-    """The text of a query with words that the index does not have corrected; None if nothing is corrected."""
+def closeness(store: Store, tokens: Sequence[str], lang: str) -> float:
+    """How well the words of a language match those of a query that it does not have: the sum of the best shares."""
+    parts = store.dictionaries(lang) if len(tokens) <= MAX_WORDS_WITH_FORMS else []
+    return sum(max((form.share for part in parts for form in part.forms(word)), default=0.0) for word in tokens)
+
+
+def suggest(text: str, matched: MatchedWords, is_known: Callable[[str], bool]) -> str | None:
+    """The text of a query with words that the index does not have corrected; None if nothing is corrected.
+
+    ``is_known`` tells whether another language of the index has a word.
+    """
     corrected = text
     for word, forms in matched.forms.items():
-        if forms and all(form.kind in ("form", "typo") for form in forms) and forms[0].share >= MIN_SUGGESTED_SHARE:
+        is_unknown = forms and all(form.kind in ("form", "typo") for form in forms)
+        if is_unknown and forms[0].share >= MIN_SUGGESTED_SHARE and not is_known(word):
             corrected = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", forms[0].word, corrected, flags=re.IGNORECASE)
     return corrected if corrected != text else None

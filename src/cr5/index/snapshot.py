@@ -36,6 +36,7 @@ LOCK_FILE = "lock"
 FOLDER_PREFIX = "generation-"
 STORE_FOLDER, PASSAGES_FOLDER = "documents", "passages"
 COMPLETE_FILE = "about.json"  # the record, written once a snapshot has its store and model
+IDENTITY = ("generation", "model", "rank", "store", "table")  # of a snapshot: what its record never changes
 STARTED_FILE = "begun.json"  # the record, written before the store is created, so that it can be dropped after a crash
 
 
@@ -174,7 +175,7 @@ def open_active(index_folder: Path, address: str | None, previous: Snapshot | No
         stamp = index_stamp(index_folder)
         try:
             record = read_index_file(index_folder)
-            if previous is None or record["generation"] != previous.number:
+            if previous is None or any(record[name] != previous.record[name] for name in IDENTITY):
                 return stamp, open_snapshot(index_folder, record, address)
             background = _load_background(previous.folder, record, previous.model)
             passages = previous.passages or _open_passages(previous.folder, record, address)

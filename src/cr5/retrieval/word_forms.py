@@ -1,15 +1,18 @@
 """Word forms: words of a dictionary that a word of a query may stand for, with how much a match with each counts.
 
 From the most to the least reliable: the word itself (1); the same word with other accents (``ACCENT_SHARE``, or
-``OTHER_ACCENT_SHARE`` if the dictionary has the word itself, because then it is probably another word); words with a
+``OTHER_ACCENT_SHARE`` if the dictionary has the word itself, because then it is probably another word, unless the query
+was typed without accents in a language where most words have some, such as Vietnamese); words with a
 long common prefix, which are mostly inflected forms (``FORM_SHARE`` s^2, where s = 2 common / (length + length));
 and, only for a word that the dictionary does not have, words within an edit distance of 1 or 2, which are mostly what
-was meant (``TYPO_SHARE`` s^2, where s = 1 - distance / length). Words are compared without accents, in lower case.
+was meant (``TYPO_SHARE`` s^2, where s = 1 - distance / length). A word of which two of these are true with the shares
+a and b has 1 - (1 - a) (1 - b). Words are compared without accents, in lower case.
 """
 
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -51,17 +54,24 @@ class Dictionary:
     def __len__(self) -> int:
         return len(self.words)
 
-    def forms(self, word: str) -> list[Form]:
-        """The words that a word may stand for, those that count most first."""
+    @cached_property
+    def is_accented(self) -> bool:
+        """Whether most words have accents, so that a text without any was probably typed without them."""
+        return 2 * sum(map(str.__ne__, self.words, self._folded)) > len(self.words)
+
+    def forms(self, word: str, *, is_unaccented: bool = False) -> list[Form]:
+        """The words that a word may stand for, those that count most first.
+
+        ``is_unaccented`` says that the word was typed without its accents.
+        """
         folded = fold(word)
         first, last = bisect_left(self._folded, folded), bisect_right(self._folded, folded)
         alike = self.words[first:last]
-        share = OTHER_ACCENT_SHARE if word in alike else ACCENT_SHARE
+        share = OTHER_ACCENT_SHARE if word in alike and not is_unaccented else ACCENT_SHARE
         found = [Form(other, "same", 1.0) if other == word else Form(other, "accents", share) for other in alike]
         if len(folded) >= MIN_LETTERS and _is_of_letters(folded):
-            found += self._inflected(folded, first, last)
-            if first == last:
-                found += self._similar(folded)
+            inflected = self._inflected(folded, first, last)
+            found += _combined(inflected, self._similar(folded)) if first == last else inflected
         return best_forms(found)
 
     def _inflected(self, folded: str, first: int, last: int) -> list[Form]:
@@ -91,11 +101,19 @@ class Dictionary:
 
 
 def best_forms(forms: Sequence[Form]) -> list[Form]:
-    """The forms that count most, each word once."""
+    """The forms that count most, each word once, of the kind that counts most."""
     by_word: dict[str, Form] = {}
     for form in sorted(forms, key=lambda form: (-form.share, form.word)):
         by_word.setdefault(form.word, form)
     return list(by_word.values())[:MAX_FORMS]
+
+
+def _combined(inflected: Sequence[Form], typos: Sequence[Form]) -> list[Form]:
+    """Both kinds of forms; a word that is of both kinds counts more than one that is of either."""
+    share_of = {form.word: form.share for form in typos}
+    shares = [1 - (1 - form.share) * (1 - share_of.pop(form.word, 0.0)) for form in inflected]
+    both = [form._replace(share=share) for form, share in zip(inflected, shares, strict=True)]
+    return both + [form for form in typos if form.word in share_of]
 
 
 def is_listed(word: str) -> bool:

@@ -65,6 +65,7 @@ class SearchOptions(StrictRequest):
         str | None,
         Field(
             max_length=limits.MAX_QUERY_CHARS,
+            pattern="^-?[^-]|^--.",
             description="A field to sort the hits by, -year for the largest first; by score if missing.",
         ),
     ] = None
