@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ import pytest
 import running
 
 from cr5.index import Index
+from cr5.server.http_server import drop_new_connections
 from cr5.server.process import WORKER_START_SECONDS
 
 pytestmark = [pytest.mark.services, pytest.mark.slow]
@@ -264,6 +266,18 @@ print(libc.mallinfo2().hblkhd - before >= 2**20)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.split() == [str(returned)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="filters of sockets are a feature of Linux")
+def test_a_socket_that_drops_new_connections_still_has_those_that_wait() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as early:
+        early.connect(listening.getsockname())
+        drop_new_connections(listening)
+        with pytest.raises(TimeoutError):
+            socket.create_connection(listening.getsockname(), timeout=0.2)
+        with closing(listening.accept()[0]) as accepted:
+            accepted.sendall(b"answer")
+            assert early.recv(10) == b"answer"
 
 
 @pytest.mark.parametrize("workers", [1, WORKERS])

@@ -1,9 +1,11 @@
 """A server process: it accepts connections within the limits, and stops without losing a request."""
 
 import asyncio
+import ctypes
 import errno
 import logging
 import socket
+import struct
 import sys
 from contextlib import suppress
 
@@ -17,6 +19,7 @@ from cr5.server.state import Readiness
 MAX_OPEN_FILES = 65_536
 WINDOWS_SOCKETS = 512  # that Python can wait for there
 ACCEPTS_AT_ONCE = 16
+SO_ATTACH_FILTER = 26  # of Linux
 ACCEPT_PAUSE_SECONDS = 0.1  # after the system could not accept a connection
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 log = logging.getLogger("cr5.server")
@@ -31,18 +34,25 @@ class HttpServer(uvicorn.Server):
     ``accept`` and one of ``close``.
 
     With ``warm_first`` connections are accepted when the search has been tried: other workers answer meanwhile.
+    ``shares_socket`` says that other processes listen on the same socket, and may go on when this one stops.
     """
 
     def __init__(
-        self, config: uvicorn.Config, settings: ServerSettings, readiness: Readiness, *, warm_first: bool = False
+        self,
+        config: uvicorn.Config,
+        settings: ServerSettings,
+        readiness: Readiness,
+        *,
+        warm_first: bool = False,
+        shares_socket: bool = False,
     ) -> None:
         super().__init__(config)
-        self._settings, self._readiness, self._warm_first = settings, readiness, warm_first
+        self._settings, self._readiness = settings, readiness
+        self._warm_first, self._shares_socket = warm_first, shares_socket
         trust = ProxyTrust(settings.trusted_proxies)
         self.table = ConnectionTable(ConnectionLimits.of(settings, raise_open_files()), trust)
-        self._starting: set[asyncio.Task[None]] = (
-            set()
-        )  # connections that have been accepted, but have no transport yet
+        # Connections that have been accepted, but have no transport yet.
+        self._starting: set[asyncio.Task[None]] = set()
         self._accepted, self._closing = 0, False
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
@@ -66,6 +76,8 @@ class HttpServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept what has arrived, answer it, and stop."""
         self._readiness.stopping.set()
+        for listening in [] if self._shares_socket else sockets or []:
+            drop_new_connections(listening)
         self.server_state.default_headers = [*self.server_state.default_headers, CLOSE]
         for connection in list(self.server_state.connections):
             connection.shutdown()
@@ -127,6 +139,20 @@ class HttpServer(uvicorn.Server):
     def _create_connection(self) -> Connection:
         loop = asyncio.get_running_loop()
         return Connection(self.config, self.server_state, self.lifespan.state, self.table, self._settings, loop)
+
+
+def drop_new_connections(listening: socket.socket) -> None:
+    """Let the system complete no further connection on a socket, on Linux: then those that wait are the last ones.
+
+    Otherwise a client might connect just after the last one was accepted, and see a reset when the socket is closed.
+    Its packets are dropped by a filter of one instruction, "return 0"; it tries again, and is refused or finds another
+    server.
+    """
+    if sys.platform == "linux":
+        instruction = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
+        program = struct.pack("HP", 1, ctypes.addressof(instruction))
+        with suppress(OSError):  # a system that forbids filters
+            listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
 def raise_open_files() -> int:

@@ -146,7 +146,8 @@ class ServerProcess:
             loop="asyncio", h11_max_incomplete_event_size=MAX_HEADER_BYTES,
             timeout_graceful_shutdown=int(settings.timeout_seconds) + 1,
         )  # fmt: skip
-        server = HttpServer(config, settings, readiness, warm_first=warm_first)
+        is_worker = multiprocessing.parent_process() is not None
+        server = HttpServer(config, settings, readiness, warm_first=warm_first, shares_socket=is_worker)
 
         def stop(number: int, frame: FrameType | None) -> None:
             server.should_exit = True

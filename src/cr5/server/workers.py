@@ -16,6 +16,8 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any
 
+from cr5.server.http_server import drop_new_connections
+
 log = logging.getLogger("cr5.server")
 
 WAKE_SECONDS = 0.2  # how long the supervisor sleeps at most before it looks at the signals
@@ -68,6 +70,7 @@ class Supervisor:
                 self._hangups = 0
                 self._replace_all()
         # The socket is open in the workers only: each accepts what has arrived before it closes its own copy.
+        drop_new_connections(self._listening)
         self._listening.close()
         for worker in self._workers:
             worker.stop()
