@@ -23,6 +23,7 @@ best documents.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from cr5.index.filters import Where
 from cr5.index.passages import search_passage_terms
 from cr5.index.query import Query
 from cr5.index.query_words import MatchedWords, match_forms, match_literally
+from cr5.index.results import DOCUMENT_COLUMNS
 from cr5.index.snapshot import Snapshot
 from cr5.index.word_pairs import share_of_pairs, word_pairs
 from cr5.retrieval.csls import csls
@@ -80,11 +82,15 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Found:
-    """The candidates of a search, and the words (by language) and the vector (in other languages) that found them."""
+    """The candidates of a search, and the words (by language) and the vector (in other languages) that found them.
+
+    ``rows`` has the documents, by id, that have been read already.
+    """
 
     candidates: list[Candidate]
     words: dict[str, MatchedWords]
     vector: Array
+    rows: dict[str, dict[str, Any]]
 
 
 class HybridSearch:
@@ -94,7 +100,7 @@ class HybridSearch:
         self, snapshot: Snapshot, query: Query, langs: Sequence[str], depth: int, where: Where | None, measure: Measure
     ) -> None:
         self.snapshot, self.query, self.where, self.measure = snapshot, query, where, measure
-        self.depth = max(depth, MIN_DEPTH)
+        self.depth, self.rows = max(depth, MIN_DEPTH), dict[str, dict[str, Any]]()
         self.own = query.lang
         self.others = [lang for lang in langs if lang != self.own]
         self.is_own_wanted = self.own in langs
@@ -106,7 +112,7 @@ class HybridSearch:
         words = {self.own: match_forms(self.snapshot.store, self.query.tokens, self.own)}
         if only_words:
             own = self.by_words(words[self.own], self.where) if self.is_own_wanted else []
-            return Found(own, words, self.query.vector)
+            return Found(own, words, self.query.vector, self.rows)
         has_words = self.own in self.snapshot.store.text_stats()  # not if an earlier version wrote it
         dense_limit = DENSE_LIMIT if has_words else LONE_QUERY_RELEVANCE
         own = self.in_own_language(words[self.own], dense_limit, self.where)
@@ -118,7 +124,7 @@ class HybridSearch:
             # The filter restricts what is shown, but not which documents serve as feedback.
             alike = own if self.where is None else self.in_own_language(words[self.own], dense_limit, None)
             others, vector = self.in_other_languages(alike if has_words else [], words)
-        return Found((own if self.is_own_wanted else []) + others, words, vector)
+        return Found((own if self.is_own_wanted else []) + others, words, vector, self.rows)
 
     # In the language of the query
 
@@ -148,8 +154,8 @@ class HybridSearch:
         """Add to the words of the best candidates the neighbouring words of the query that are neighbours there."""
         pairs = word_pairs(self.query.text, self.query.tokens, words)
         best = {c.id: c for c in sorted(candidates, key=lambda c: (-c.evidence, c.id))[:PAIR_DEPTH]} if pairs else {}
-        for row in self.snapshot.store.get(list(best), ("id", "text")).to_pylist() if len(best) > 1 else []:
-            candidate = best[row["id"]]
+        for row in self.snapshot.store.get(list(best), DOCUMENT_COLUMNS).to_pylist() if len(best) > 1 else []:
+            candidate, self.rows[row["id"]] = best[row["id"]], row
             bonus = PAIR_BONUS * share_of_pairs(pairs, f"{candidate.title}\n{row['text']}")
             candidate.parts["words"] += bonus
             candidate.evidence += bonus

@@ -169,14 +169,16 @@ def _read_hits(
     versions: Mapping[str, Sequence[Version]],
 ) -> list[SearchHit]:
     """The hits of one page, with their texts; documents deleted in the meantime are left out."""
-    rows = snapshot.store.get([group[0].id for group in groups], DOCUMENT_COLUMNS).to_pylist()
-    row_of = {row["id"]: row for row in rows}
+    unread = [group[0].id for group in groups if group[0].id not in found.rows]
+    row_of = found.rows | {row["id"]: row for row in snapshot.store.get(unread, DOCUMENT_COLUMNS).to_pylist()}
+    shown_documents = [(group[0], row_of[group[0].id]["text"]) for group in groups if group[0].id in row_of]
+    passage_of = _best_passages(snapshot, query, found, shown_documents)
     hits = []
     for group in groups:
         shown = group[0]
         if shown.id in row_of:
             row, best = row_of[shown.id], max(group, key=lambda candidate: candidate.relevance)
-            begin, end = _passage(snapshot, query, found, shown, row["text"])
+            begin, end = passage_of[shown.id]
             hits.append(
                 SearchHit(
                     **row,
@@ -215,25 +217,38 @@ def _versions(
     return versions
 
 
-def _passage(snapshot: Snapshot, query: Query, found: Found, candidate: Candidate, text: str) -> tuple[int, int]:
-    """Start and end of the passage that matches best: by its words, or else by its vector."""
-    settings = snapshot.passage_settings
-    if settings is None:
-        return 0, len(text)
-    spans = passages.split(text, settings)
-    if not spans:
-        return 0, len(text)
-    if 1 <= candidate.passage <= len(spans):
-        return spans[candidate.passage - 1]
-    texts = [text[begin:end] for begin, end in spans]
-    if "words" in candidate.parts:
-        words, tokeniser = found.words[candidate.lang], snapshot.model.settings.tokeniser
-        shares = [words.share_in(tokeniser.words(part, candidate.lang)) for part in texts]
-        if max(shares) > 0:  # otherwise only the title or the concept has words of the query
-            return spans[int(np.argmax(shares))]
-    vector = query.vector if candidate.lang == query.lang else found.vector
-    vectors = snapshot.model.encode(texts, candidate.lang)
-    return spans[int(np.argmax(vectors @ vector))]
+def _best_passages(
+    snapshot: Snapshot, query: Query, found: Found, shown: Sequence[tuple[Candidate, str]]
+) -> dict[str, tuple[int, int]]:
+    """For each document, start and end of the passage that matches best: by its words, or else by its vector."""
+    best, undecided = dict[str, tuple[int, int]](), list[tuple[Candidate, list[tuple[int, int]]]]()
+    for candidate, text in shown:
+        spans = passages.split(text, snapshot.passage_settings) if snapshot.passage_settings else []
+        number = _passage_with_words(snapshot, found, candidate, [text[begin:end] for begin, end in spans])
+        best[candidate.id] = spans[number] if spans else (0, len(text))
+        if spans and number < 0:
+            best[candidate.id] = spans[0]
+            undecided.append((candidate, spans))
+    ids = [passages.passage_id(candidate.id, i + 1) for candidate, spans in undecided for i in range(len(spans))]
+    rows = snapshot.passages.candidates(ids) if snapshot.passages and ids else None
+    vector_of = dict(zip(rows.ids, rows.vectors, strict=True)) if rows else {}
+    for candidate, spans in undecided:
+        vector = query.vector if candidate.lang == query.lang else found.vector
+        keys = [passages.passage_id(candidate.id, i + 1) for i in range(len(spans))]
+        cosines = [float(vector_of[key] @ vector) if key in vector_of else -np.inf for key in keys]
+        best[candidate.id] = spans[int(np.argmax(cosines))]
+    return best
+
+
+def _passage_with_words(snapshot: Snapshot, found: Found, candidate: Candidate, texts: Sequence[str]) -> int:
+    """The number, from 0, of the passage of a document whose words match best; -1 if none has any."""
+    if 1 <= candidate.passage <= len(texts):
+        return candidate.passage - 1
+    if "words" not in candidate.parts or not texts:
+        return -1
+    words, tokeniser = found.words[candidate.lang], snapshot.model.settings.tokeniser
+    shares = [words.share_in(tokeniser.words(text, candidate.lang)) for text in texts]
+    return int(np.argmax(shares)) if max(shares) > 0 else -1  # only the title or the concept has words of the query
 
 
 def _matching_words(snapshot: Snapshot, found: Found, lang: str, text: str) -> tuple[str, ...]:
