@@ -93,7 +93,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_lost(index_folder: Path, sma
     with TestClient(create_app(Index.open(folder)), raise_server_exceptions=False) as client:
         filling = fill(small_disk)
         message = error_message(client.post("/documents", json=body("new", QUERY * 500)), 507)
-        assert message == "the disk of the index is full, and nothing was changed; free some space, then try again"
+        assert message == "the disk of the index is full, and no document was changed; free some space, then try again"
         assert client.get("/search", params={"q": QUERY}).status_code == 200
         assert client.get("/documents/aa:new").status_code == 404
         filling.unlink()

@@ -11,7 +11,7 @@ import { isWeak, relevance, result } from "./search.js";
 import { HIT_COUNTS, MAX_PAGE, hasNoQuery, navigate, searchKey, similarState, state, urlOf } from "./state.js";
 import { chooseVersion, hitOf, shownVersion, versionSwitch, versionsOf } from "./versions.js";
 
-const PARTS = { words: "the same words", title: "title", vectors: "meaning", strings: "spelling" }; // of a score
+const PARTS = { words: "the same words", title: "title", vectors: "meaning" }; // of a score
 
 export function showLoading(loading) {
   byId("progress").hidden = !loading;
@@ -35,7 +35,9 @@ export function showHits() {
   const items = hits.map(hitItem);
   const focusedId = document.activeElement?.closest(".hit")?.dataset.id;
   byId("hits").replaceChildren(...items);
-  const weak = state.like ? -1 : hits.findIndex(isWeak);
+  // After the last hit that is not weak: a preferred language may come first with a slightly lower score.
+  const firstWeak = hits.findLastIndex((hit) => !isWeak(hit)) + 1;
+  const weak = state.like || firstWeak >= hits.length ? -1 : firstWeak;
   const divider = weak > 0 ? "Less relevant" : `Nothing matches well. ${result ? understood(result) : ""}`;
   if (weak >= 0) items[weak].before(make("li", { class: "divider" }, divider));
   byId("hits").hidden = !items.length;
@@ -56,7 +58,7 @@ function summary({ hits, milliseconds, known, by_subword: byParts }) {
   if (hits.length === 0) parts[0] = "No documents";
   else if (documents.length > hits.length) parts[0] = `${pluralise(hits.length, "subject")}, ${parts[0]}`;
   const someUnknown = typeof known === "number" && known < 0.995;
-  const others = byParts >= 0.005 ? `, ${formatPercent(byParts)} by parts of them` : "";
+  const others = byParts >= 0.005 ? `, ${formatPercent(byParts)} by their character n-grams` : "";
   if (someUnknown && state.q) parts.push(`${formatPercent(known)} of the words are known${others}`);
   if (typeof milliseconds === "number") parts.push(`${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`);
   return parts.join(" · ");
