@@ -1,8 +1,10 @@
 """The store in a folder: compaction, and the IVF index beside the table."""
 
+import gc
 import shutil
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -269,6 +271,16 @@ def test_a_pinned_store_sees_one_version_and_asks_for_no_newer_one(
             assert ids(store.get(["d1", "d2", "d5"])) == store.candidates(["d1", "d2", "d5"]).ids == existing
             assert len(ids(store.nearest(unit(6)[:1], 9)[0])) == 5
     assert reader.pinned() is later
+
+
+def test_a_pinned_store_does_not_keep_earlier_ones(tmp_path: Path) -> None:
+    writer, reader = create(tmp_path), LanceStore.open(Location(tmp_path))
+    pinned = []
+    for number in range(4):
+        writer.upsert(rows([number]))
+        pinned.append(weakref.ref(reader.pinned()))
+    gc.collect()
+    assert [each() is None for each in pinned] == [True, True, True, False]
 
 
 def test_rows_with_and_without_refreshed_hubness_can_be_scanned_together(tmp_path: Path) -> None:

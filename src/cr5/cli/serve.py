@@ -14,7 +14,9 @@ from cr5.index import Index
 
 def serve(
     index: Annotated[Path, typer.Argument(help="The folder of an index, made by cr5 index.", metavar="INDEX")],
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 8000,
     api_key: Annotated[
         str | None,

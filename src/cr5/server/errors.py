@@ -59,10 +59,14 @@ def system_error(error: BaseException) -> HttpError | None:
     number = int(quoted_number[1]) if quoted_number else error.errno if isinstance(error, OSError) else None
     number = errno.ENOMEM if isinstance(error, MemoryError) else number
     if number in _DISK_FULL:
-        return HttpError(507, "the disk of the index is full, and no document was changed; free some space, then try again")
+        return HttpError(
+            507, "the disk of the index is full, and no document was changed; free some space, then try again"
+        )
     if number in _NOT_WRITABLE:
         reason = os.strerror(number).lower()
-        return HttpError(503, f"the index cannot be written ({reason}), and no document was changed", {"Retry-After": "60"})
+        return HttpError(
+            503, f"the index cannot be written ({reason}), and no document was changed", {"Retry-After": "60"}
+        )
     if number in _EXHAUSTED:
         return HttpError(503, f"{_EXHAUSTED[number]}; try again later", {"Retry-After": "5"})
     return None

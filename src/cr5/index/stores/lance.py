@@ -386,14 +386,14 @@ class LanceStore(Store):
                 reader, words = self._newest_reader(), self._newest_words()
                 if reader[1] == words[1] == state.version:  # otherwise a writer has just written
                     pinned = copy(self)
-                    pinned._table, pinned._view = self._open_version(state.version), (reader, words)
+                    pinned._pinned, pinned._view = (None, None), (reader, words)  # not holding the one before it
+                    pinned._table = self._open_version(state.version)
                     self._pinned = state, pinned
                 else:
                     state = self._state()
             return self._pinned[1]
 
     def _state(self) -> _State:
-        """The newest version and the files beside it, as of now."""
         return _State(self._version.get(), *map(file_stamp, self._files))
 
     def _newest_reader(self) -> tuple[TableReader | None, int]:

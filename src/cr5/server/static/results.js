@@ -58,7 +58,7 @@ function summary({ hits, milliseconds, known, by_subword: byParts }) {
   if (hits.length === 0) parts[0] = "No documents";
   else if (documents.length > hits.length) parts[0] = `${pluralise(hits.length, "subject")}, ${parts[0]}`;
   const someUnknown = typeof known === "number" && known < 0.995;
-  const others = byParts >= 0.005 ? `, ${formatPercent(byParts)} by their character n-grams` : "";
+  const others = byParts >= 0.005 ? `, ${formatPercent(byParts)} by their n-grams` : "";
   if (someUnknown && state.q) parts.push(`${formatPercent(known)} of the words are known${others}`);
   if (typeof milliseconds === "number") parts.push(`${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`);
   return parts.join(" · ");
