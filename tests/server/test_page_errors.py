@@ -39,13 +39,9 @@ def test_words_that_are_encoded_by_their_parts_are_not_called_unknown(visit: Vis
     page = visit("?q=lunatico&lang=it")
     expect(page.locator("#notice")).to_contain_text("Nothing found.")
     expect(page.locator("#notice")).not_to_contain_text("knows none")
-    expect(page.locator("#status")).to_contain_text(
-        "0\u00a0% of the words are known, 100\u00a0% by their n-grams"
-    )
+    expect(page.locator("#status")).to_contain_text("0\u00a0% of the words are known, 100\u00a0% by their n-grams")
     page.goto(page.url.replace("lunatico", "lunatico%20luna%20zzz%20zzzz"))
-    expect(page.locator("#status")).to_contain_text(
-        "25\u00a0% of the words are known, 25\u00a0% by their n-grams"
-    )
+    expect(page.locator("#status")).to_contain_text("25\u00a0% of the words are known, 25\u00a0% by their n-grams")
     expect(page.locator("#notice")).to_be_hidden()
 
 

@@ -116,9 +116,7 @@ def test_a_word_outside_the_vocabulary_is_found_by_its_parts(visit: Visit, get: 
     page = visit(f"?q={word}&lang=aa")
     expect_hits(page, 10)
     expect(page.locator("#notice")).to_be_hidden()
-    expect(page.locator("#status")).to_contain_text(
-        "0\u00a0% of the words are known, 100\u00a0% by their n-grams"
-    )
+    expect(page.locator("#status")).to_contain_text("0\u00a0% of the words are known, 100\u00a0% by their n-grams")
 
 
 @pytest.fixture(scope="module")
