@@ -23,10 +23,10 @@ from cr5 import CorpusError, Cr5, Document, Interrupted, ModelFileError, read_ba
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.features.counts import FEW_TEXTS
-from cr5.model import CHUNK_TEXTS
 from cr5.progress import Progress
 from cr5.retrieval.top_k import counterpart_ranks
 from cr5.storage import model_files
+from cr5.text_encoder import CHUNK_TEXTS
 from cr5.training.engines.cpu import CpuEngine
 
 TIGHT = SETTINGS | {"tol": 4e-4, "max_steps": 300}
