@@ -23,7 +23,7 @@ LAYERS = [
     ["text_encoder"],
     ["model"],
     ["model_training", "index"],
-    ["evaluate", "server", "integrations"],
+    ["evaluate", "server", "integrations", "compat"],
     ["demo"],
     ["cli"],
     ["__main__"],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self
 import numpy as np
 
 from cr5._typing import Intercept
-from cr5.corpus.languages import find_language
+from cr5.corpus.languages import find_text_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Interrupted, NotFittedError, one_of
@@ -208,8 +208,11 @@ class Cr5(TextEncoder):
 
     @classmethod
     def load(cls, path: str | Path, langs: str | Sequence[str] | None = None) -> Self:
-        """Open a saved model; a language's files are mapped into memory when it is first used."""
-        folder = open_model(Path(path), None if langs is None else one_or_several(langs), find_language)
+        """Open a saved model; a language's files are mapped into memory when it is first used.
+
+        ``langs`` may name a language that the model encodes by a close one, see ``encode``.
+        """
+        folder = open_model(Path(path), None if langs is None else one_or_several(langs), find_text_language)
         return cls._of(Settings.from_json(folder.metadata["settings"]), folder, folder.metadata["report"])
 
     @classmethod
