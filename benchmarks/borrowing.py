@@ -1,6 +1,6 @@
 """How well texts in a language that a model lacks are encoded by a close one. Prints one JSON object per direction.
 
-python benchmarks/borrowing.py ../shared/data/msdocs id-ms no-da cs-sk hr-sr
+python benchmarks/borrowing.py ../shared/data/msdocs id-ms no-da cs-sk fi-hu
 
 For every pair, in both directions, a model of English and the lender is trained, and one that has the borrower too.
 Held-out documents in the borrower's language look for the English document of the same concept: as texts in the
@@ -46,8 +46,8 @@ def measure(folder: Path, borrower: str, lender: str, query_set: str) -> dict[st
     limits = (0, HELD_OUT_SHARE / 2) if query_set == "validation" else (HELD_OUT_SHARE / 2, HELD_OUT_SHARE)
     held_out = [concept for concept in concepts if limits[0] <= number[concept] < limits[1]]
 
-    def fit(*langs: str) -> Cr5:
-        return Cr5(ridge=3.0).fit(every[lang][concept] for lang in langs for concept in training)
+    def fit(*langs: str, subwords: bool = True) -> Cr5:
+        return Cr5(ridge=3.0, subwords=subwords).fit(every[lang][concept] for lang in langs for concept in training)
 
     words = Tokeniser().words
     english = [every[ENGLISH][concept].text for concept in held_out]
@@ -56,6 +56,7 @@ def measure(folder: Path, borrower: str, lender: str, query_set: str) -> dict[st
     for lang in (borrower, lender):
         pairs = zip((words(every[lang][concept].text, lang) for concept in held_out), shared_words, strict=True)
         texts[lang] = [" ".join(word for word in own if word not in shared) for own, shared in pairs]
+    no_ngrams = fit(ENGLISH, lender, subwords=False)
     without, with_both = fit(ENGLISH, lender), fit(ENGLISH, lender, borrower)
     return {
         "borrower": borrower,
@@ -66,6 +67,7 @@ def measure(folder: Path, borrower: str, lender: str, query_set: str) -> dict[st
         "P@1 of the lender": precision(without, texts[lender], lender, texts[ENGLISH]),
         "P@1 of the borrower, trained": precision(with_both, texts[borrower], borrower, texts[ENGLISH]),
         "P@1 of the borrower, borrowed": precision(without, texts[borrower], lender, texts[ENGLISH]),
+        "P@1 of the borrower, borrowed, no n-grams": precision(no_ngrams, texts[borrower], lender, english),
         "known words": round(100 * float(np.mean(without.coverage(texts[borrower], lender))), 1),
         "known words of the lender": round(100 * float(np.mean(without.coverage(texts[lender], lender))), 1),
     }
