@@ -65,10 +65,10 @@ class TrainedLanguages:
     def find_for_text(self, lang: str) -> str:
         """The language by which texts in a language are encoded: itself or, with a warning, a close one."""
         self.require()
-        if find_language(lang, self.codes) is None and (close := find_text_language(lang, self.codes)) is not None:
-            warn_of_borrowing(lang, close)
-            return close
-        return self.find(lang)
+        found = find_language(lang, self.codes)
+        if found is None and (found := find_text_language(lang, self.codes)) is not None:
+            warn_of_borrowing(lang, found)
+        return self.find(lang) if found is None else found
 
     def sizes(self) -> dict[str, LanguageSize]:
         """How large each language is."""

@@ -1,6 +1,7 @@
 """The models that the paper's authors published: read, converted, encoded, indexed."""
 
 import gzip
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -186,6 +187,20 @@ def test_progress_goes_from_file_to_file_until_all_bytes_are_read(folder: Path) 
     total = sum(path.stat().st_size for path in folder.iterdir())
     assert [p.done for p in seen] == sorted(p.done for p in seen)
     assert (seen[-1].done, seen[-1].total) == (total, total)
+
+
+def test_neither_the_text_nor_all_vectors_are_in_memory_during_a_conversion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vectors = random_vectors([f"word{i}" for i in range(1000)], 600)
+    write_published(tmp_path / "files", "joint_4", {"en": vectors, "it": vectors})
+    monkeypatch.setattr(published, "BLOCK_BYTES", 2**15)
+    published.read_published(tmp_path / "files", "joint_4", "en")  # imports what it needs
+    tracemalloc.start()
+    published.read_published(tmp_path / "files", "joint_4", scratch=tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1000 * 600 * 4  # the float32 vectors of one of the languages, whose text is five times as large
 
 
 def test_a_conversion_that_fails_leaves_an_earlier_model_and_nothing_else(folder: Path, tmp_path: Path) -> None:
