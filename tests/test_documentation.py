@@ -3,10 +3,12 @@
 import doctest
 import re
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
 from documentation import ROOT, commands, run, same
+from published_files import random_vectors, write_published
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +48,16 @@ def test_python_sessions_of_the_guide_to_frameworks_print_what_it_shows(
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     monkeypatch.chdir(tmp_path)
     assert failed_examples("docs/how-to/frameworks.md") == 0
+
+
+def test_python_sessions_of_the_guide_to_published_models_print_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = {"it": ["il", "cane", "abbaia", "una", "birra"], "en": ["the", "dog"]}
+    write_published(tmp_path / "downloads", "joint_4", {lang: random_vectors(of, 300) for lang, of in words.items()})
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():  # the page changes the filter
+        assert failed_examples("docs/how-to/old-models.md") == 0
 
 
 def test_commands_of_the_tutorial_print_what_the_page_shows(folder: Path) -> None:

@@ -17,9 +17,11 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         CorpusError,
         Cr5Error,
         Cr5Warning,
+        DeprecatedInterface,
         DocumentsLeftOut,
         FewDocuments,
         Interrupted,
+        LanguageBorrowed,
         LanguageLeftOut,
         ModelFileError,
         NotConverged,
@@ -48,6 +50,7 @@ _MODULES = {
     "Cr5Error": "cr5.errors",
     "Cr5Warning": "cr5.errors",
     "DaskEngine": "cr5.training.engines.dask",
+    "DeprecatedInterface": "cr5.errors",
     "Document": "cr5.corpus.documents",
     "DocumentsLeftOut": "cr5.errors",
     "FewDocuments": "cr5.errors",
@@ -56,6 +59,7 @@ _MODULES = {
     "GpuEngine": "cr5.training.engines.gpu",
     "Index": "cr5.index.index",
     "Interrupted": "cr5.errors",
+    "LanguageBorrowed": "cr5.errors",
     "LanguageLeftOut": "cr5.errors",
     "Lexicon": "cr5.retrieval.lexicon",
     "ModelFileError": "cr5.errors",
@@ -74,10 +78,10 @@ _MODULES = {
 }  # the module of every public name
 
 __all__ = [
-    "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "Document", "DocumentsLeftOut",
-    "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted", "LanguageLeftOut", "Lexicon",
-    "ModelFileError", "NotConverged", "NotFittedError", "OutputWarning", "RankLowered", "RepeatedDocuments",
-    "SeveralCodes", "Skipped", "WorkersLost",
+    "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "DeprecatedInterface", "Document",
+    "DocumentsLeftOut", "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted", "LanguageBorrowed",
+    "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged", "NotFittedError", "OutputWarning", "RankLowered",
+    "RepeatedDocuments", "SeveralCodes", "Skipped", "WorkersLost",
     "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 

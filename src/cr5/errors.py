@@ -85,6 +85,14 @@ class SeveralCodes(Cr5Warning):
     """A corpus has one language under several codes, such as en and en-US."""
 
 
+class LanguageBorrowed(Cr5Warning):
+    """The model does not have the language of a text, and encodes it by a close language that it has."""
+
+
+class DeprecatedInterface(Cr5Warning):
+    """A name of the paper's authors' libraries is used; the message has the name of today."""
+
+
 class DocumentsLeftOut(Cr5Warning):
     """The limits on document length (``min_unique``, ``max_unique``) leave out most documents of the corpus."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self
 import numpy as np
 
 from cr5._typing import Intercept
-from cr5.corpus.languages import find_language
+from cr5.corpus.languages import find_text_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Interrupted, NotFittedError, one_of
@@ -208,11 +208,42 @@ class Cr5(TextEncoder):
 
     @classmethod
     def load(cls, path: str | Path, langs: str | Sequence[str] | None = None) -> Self:
-        """Open a saved model; a language's files are mapped into memory when it is first used."""
-        folder = open_model(Path(path), None if langs is None else one_or_several(langs), find_language)
-        model, settings = cls(), Settings.from_json(folder.metadata["settings"])
+        """Open a saved model; a language's files are mapped into memory when it is first used.
+
+        ``langs`` may name a language that the model encodes by a close one, see ``encode``.
+        """
+        folder = open_model(Path(path), None if langs is None else one_or_several(langs), find_text_language)
+        return cls._of(Settings.from_json(folder.metadata["settings"]), folder, folder.metadata["report"])
+
+    @classmethod
+    def load_published(
+        cls,
+        folder: str | Path,
+        name: str,
+        langs: str | Sequence[str] | None = None,
+        *,
+        on_error: OnError = "raise",
+        skipped: Skipped | None = None,
+        progress: ProgressCallback = no_progress,
+    ) -> Self:
+        """Read a model that the paper's authors published, such as "joint_4", from files like joint_4_en.txt.gz.
+
+        Only the files of ``langs`` are read, by default all of the model. A vector of ``encode`` is the sum of the
+        vectors of a text's words, as in the authors' libraries, at length 1. Words with white space are left out and
+        counted in ``skipped``; with ``on_error="skip"``, so are lines that cannot be used, otherwise an error. To read
+        the files only once, ``save`` the model, or use ``cr5 convert``.
+        """
+        from cr5.exchange.published import read_published
+
+        return cls._of(*read_published(folder, name, langs, on_error=on_error, skipped=skipped, progress=progress))
+
+    @classmethod
+    def _of(
+        cls, settings: Settings, languages: Mapping[str, LanguageMap] | ModelFolder, report: dict[str, Any]
+    ) -> Self:
+        model = cls()
         model._start(settings, {"preset": settings.preset} | changed_settings(settings))
-        model._set_trained(folder, folder.metadata["report"])
+        model._set_trained(languages, report)
         return model
 
 

@@ -61,6 +61,8 @@ class TextEncoder:
 
         ``texts`` may be any sequence of strings, an array of NumPy or Arrow, or a column of a DataFrame. ``lang`` is
         the language of all texts, or one for each; where it is None, it is guessed (see ``guess_languages``).
+        A language that the model does not have is encoded by a close one if there is such, nn by nb, with the warning
+        ``LanguageBorrowed``; see ``cr5.corpus.languages.CLOSE_LANGUAGES``.
         Texts of any length are encoded in full. Words outside the vocabulary are encoded by their n-grams; the vector
         of a text without a known word or n-gram is zero.
         """
@@ -68,7 +70,7 @@ class TextEncoder:
             return self.encode([texts], lang)[0]  # type: ignore[no-any-return]
         texts = text_list(texts)
         if isinstance(lang, str):
-            return self._encode(texts, [self.find_language(lang)] * len(texts))
+            return self._encode(texts, [self._languages.find_for_text(lang)] * len(texts))
         result, codes = np.empty((len(texts), self.rank), np.float32), self._codes(texts, lang)
         rules = [None if code is None else self.settings.tokeniser.same_rules(code) for code in codes]
         for rows in positions(rules).values():
@@ -111,7 +113,7 @@ class TextEncoder:
 
     def encode_text(self, text: str, lang: str) -> EncodedText:
         """Tokenise a text once, for its vector as in ``encode`` and its coverage as in ``coverage_parts``."""
-        lang = self.find_language(lang)
+        lang = self._languages.find_for_text(lang)
         return self._languages.encoder(lang).encode_text(self.settings.tokeniser.words(one_text(text), lang))
 
     def sizes(self) -> dict[str, LanguageSize]:
@@ -242,28 +244,28 @@ class TextEncoder:
         return explanation._replace(views=explain_views(self._languages.scorer(), *a, *b, k))
 
     def _counts(self, texts: list[str], lang: str) -> tuple[WordCounts, str]:
-        lang = self.find_language(lang)
+        lang = self._languages.find_for_text(lang)
         return count_words(texts, lang, self.settings.tokeniser), lang
 
     def _language(self, lang: str) -> LanguageMap:
         return self._languages.map(self.find_language(lang))
 
     def _parts(self, text: str, lang: str) -> VectorParts:
-        lang = self.find_language(lang)
+        lang = self._languages.find_for_text(lang)
         return self._languages.encoder(lang).parts(self.settings.tokeniser.words(text, lang))
 
     def _codes(self, texts: list[str], langs: Langs, name: str = "lang") -> list[str | None]:
         """The given language of each text, None where it is to be guessed."""
         self._languages.require()
         if isinstance(langs, str):
-            return [self.find_language(langs)] * len(texts)
+            return [self._languages.find_for_text(langs)] * len(texts)
         codes = code_list([None] * len(texts) if langs is None else langs, name)
         if len(codes) != len(texts):
             raise Cr5Error(
                 f"`{name}` has {len(codes):,} codes for {len(texts):,} texts; give one for all texts, or one for each, "
                 "None where it is to be guessed"
             )
-        known = {code: self.find_language(code) for code in set(codes) if code is not None}
+        known = {code: self._languages.find_for_text(code) for code in set(codes) if code is not None}
         return [None if code is None else known[code] for code in codes]
 
     def _rows_by_language(self, texts: list[str], langs: Langs, name: str = "lang") -> dict[str, Ints]:

@@ -1,5 +1,6 @@
 """The languages that a model knows: their words and maps, and what is made of them when it is first asked for."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from types import MappingProxyType
@@ -8,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cr5._typing import Array
-from cr5.corpus.languages import find_language
+from cr5.corpus.languages import find_language, find_text_language
 from cr5.corpus.texts import one_or_several
-from cr5.errors import Cr5Error, NotFittedError
+from cr5.errors import Cr5Error, LanguageBorrowed, NotFittedError
 from cr5.features.language_guess import GuesserCache, LanguageGuesser
 from cr5.language_encoder import LanguageEncoder
 from cr5.language_map import LanguageMap
@@ -60,6 +61,14 @@ class TrainedLanguages:
         if found is None:
             raise Cr5Error(f"the model has no language {lang!r}; its languages are {', '.join(self.codes)}")
         return found
+
+    def find_for_text(self, lang: str) -> str:
+        """The language by which texts in a language are encoded: itself or, with a warning, a close one."""
+        self.require()
+        found = find_language(lang, self.codes)
+        if found is None and (found := find_text_language(lang, self.codes)) is not None:
+            warn_of_borrowing(lang, found)
+        return self.find(lang) if found is None else found
 
     def sizes(self) -> dict[str, LanguageSize]:
         """How large each language is."""
@@ -128,3 +137,9 @@ class TrainedLanguages:
             if name not in self.view_weights:
                 raise Cr5Error(f"there is no view {name!r}; the views are {', '.join(self.view_weights)}")
         return self._make_scorer({**self.view_weights, **weights})
+
+
+def warn_of_borrowing(lang: str, close: str) -> None:
+    """Warn that texts in a language which a model does not have are encoded by a close one."""
+    message = f"the model has no language {lang!r}; its texts are encoded by {close}, which is close to it in writing"
+    warnings.warn(message, LanguageBorrowed, stacklevel=3)

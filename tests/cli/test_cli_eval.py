@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from html_tree import parse
 from miniature import write_miniature
+from published_files import word_vectors, write_published
 
 from cr5 import Cr5, Document, evaluate, read, write
 from cr5.cli import evaluation, run
@@ -231,6 +232,30 @@ def test_the_paper_is_reproduced_on_a_miniature(tmp_path: Path, done: Callable[.
     assert figures[:3] == [f"{score['precision'][k]:.1f}" for k in ("1", "5", "10")]
     assert "21.6" in section  # the paper's own
     assert "37.7" in printed[: printed.index("(b) joint")]
+
+
+@pytest.mark.slow
+def test_published_vectors_are_measured_beside_the_paper(
+    tmp_path: Path, done: Callable[..., str], fails: Callable[..., str]
+) -> None:
+    names = {"aa": "da", "bb": "en"}
+    documents = [d for d in madeup.corpus(concepts=300) if d.lang in names]
+    write_miniature(tmp_path / "data", [Document(d.concept, names[d.lang], d.text) for d in documents], Tokeniser())
+    model = Cr5("wsdm19", rank=30, ridge=1.0, idf_power=0.0, min_documents=2, min_unique=5).fit(documents)
+    write_published(tmp_path / "files", "joint_4", word_vectors(model, names))
+    (tmp_path / "da-en.tsv").write_text(f"{madeup.word('aa', 1)}\t{madeup.word('bb', 1)}\n", encoding="utf-8")
+    given = [
+        "reproduce", "wsdm19", tmp_path / "data", "--document-words", "5", "1000", "--query-words", "5", "1000",
+        "--published", tmp_path / "files", "--model-name", "joint_4", "--words", tmp_path / "da-en.tsv",
+    ]  # fmt: skip
+    printed = done(*given, "-o", tmp_path / "out")
+    assert "ours" in printed[printed.index("(b) joint") : printed.index("(c) pairwise")]
+    assert "ours" not in printed[printed.index("(c) pairwise") : printed.index("(e) transitive")]
+    assert "cr5 as published puts the right translation first" in " ".join(printed.split())
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"documents", "words"}
+    assert set(json.loads(done(*given, "--json"))) == {"documents", "words"}
+    assert "--model-name" in fails("reproduce", "wsdm19", tmp_path, "--published", tmp_path / "files")
+    assert "leave them out with --published" in fails(*given, "--rank", "30")
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(

@@ -6,12 +6,14 @@ import madeup
 import numpy as np
 import pytest
 from miniature import write_miniature
+from published_files import word_vectors, write_published
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
 from cr5.evaluate.runs import REGIMES, Run
-from cr5.evaluate.tasks.reproduce import reproduce
+from cr5.evaluate.tasks.reproduce import reproduce, reproduce_published
 from cr5.features.tokeniser import Tokeniser
+from cr5.model import Cr5
 
 pytestmark = pytest.mark.slow
 
@@ -94,3 +96,57 @@ def test_one_language_is_refused(tmp_path: Path) -> None:
     write_miniature(tmp_path, madeup.corpus(("bb",), concepts=20), Tokeniser())
     with pytest.raises(CorpusError, match="only one language"):
         reproduce(tmp_path, langs=["aa"])
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Word vectors of the same languages, learned from other documents, in the authors' format."""
+    trained = Cr5("wsdm19", rank=30, ridge=1.0, idf_power=0.0, min_documents=2, min_unique=5)
+    vectors = word_vectors(trained.fit(madeup.corpus(concepts=300, seed=1)), NAMES)
+    return write_published(tmp_path_factory.mktemp("models"), "joint_4", vectors)
+
+
+def test_published_vectors_are_measured_on_documents_sentences_and_words(
+    folder: Path, published: Path, tmp_path: Path
+) -> None:
+    model = Cr5.load_published(published, "joint_4")
+    meanings = range(0, 240, 8)
+    for lang, code in (("aa", "da"), ("bb", "en")):
+        sentences = [madeup.text(lang, range(i, i + 8)) for i in meanings]
+        (tmp_path / f"sentences.{code}").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+    pairs = [f"{madeup.word('aa', i)}\t{madeup.word('bb', i)}\n" for i in meanings]
+    (tmp_path / "da-en.tsv").write_text("".join(pairs), encoding="utf-8")
+    limits = {name: value for name, value in SMALL.items() if name != "low_resource"}
+    runs = reproduce_published(
+        folder,
+        model,
+        sentences=[tmp_path / "sentences.da", tmp_path / "sentences.en"],
+        words=[tmp_path / "da-en.tsv"],
+        **limits,  # type: ignore[arg-type]
+    )
+    assert runs.sentences
+    assert runs.words
+    for run, least in ((runs.documents, 60), (runs.sentences, 60), (runs.words, 60)):
+        assert {score.system for score in run.scores} == {"cr5 as published"}
+        assert run.role("cr5 as published") == "own"
+        assert min(mean.precision[1] for mean in run.means()) > least
+    assert {score.regime for score in runs.documents.scores} == {"joint"}
+    assert {score.shared for score in runs.documents.scores} == {None}
+    assert any("may be among them" in note for note in runs.documents.notes)
+    # The control: vectors that belong to other words find nothing.
+    rng, shuffled = np.random.default_rng(0), word_vectors(model, {code: code for code in NAMES.values()})
+    for lang, vectors in shuffled.items():
+        order = rng.permutation(len(vectors))
+        shuffled[lang] = dict(zip(vectors, [list(vectors.values())[i] for i in order], strict=True))
+    control = Cr5.load_published(write_published(tmp_path / "control", "joint_4", shuffled), "joint_4")
+    for mean in reproduce_published(folder, control, **limits).documents.means():  # type: ignore[arg-type]
+        assert mean.precision[1] < 15
+
+
+def test_pairwise_models_are_in_the_section_of_pairwise_training(folder: Path, published: Path, tmp_path: Path) -> None:
+    for lang in ("da", "en"):
+        (tmp_path / f"pairwise_2_da-en_{lang}.txt.gz").write_bytes((published / f"joint_4_{lang}.txt.gz").read_bytes())
+    model = Cr5.load_published(tmp_path, "pairwise_2_da-en")
+    limits = {name: value for name, value in SMALL.items() if name != "low_resource"}
+    run = reproduce_published(folder, model, **limits).documents  # type: ignore[arg-type]
+    assert {(s.regime, s.source, s.target) for s in run.scores} == {("pairwise", "da", "en"), ("pairwise", "en", "da")}

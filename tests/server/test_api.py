@@ -182,7 +182,7 @@ def test_documents_can_be_added_replaced_found_and_deleted(
     new = {"concept": "new/one ?#", "lang": "aa", "text": text, "title": "<b>New</b>", "url": "https://x.test/?a=b",
            "fields": {"year": 2019, "tags": ["a", None], "author": {"name": "Ø"}}}  # fmt: skip
     url = "/documents/aa%3Anew%2Fone%20%3F%23"
-    counts = {"new": 0, "renewed": 0, "unchanged": 0, "blank": {}, "unknown": {}}
+    counts = {"new": 0, "renewed": 0, "unchanged": 0, "blank": {}, "unknown": {}, "borrowed": {}}
     assert client.post("/documents", json={"documents": [new]}).json() == counts | {"new": 1}
     assert client.get(url).json() == new | {"id": "aa:new/one ?#"}
     assert client.post("/documents", json={"documents": [new]}).json() == counts | {"unchanged": 1}

@@ -50,6 +50,9 @@ COMMANDS = {
         "cr5.cli.serve", "serve",
         "Serve an index over HTTP: a search page for people, and an API for programs, described at /docs.",
     ),
+    "convert": Target(
+        "cr5.cli.exchange", "convert", "Convert word vectors that the paper's authors published into a model."
+    ),
     "reproduce": Target(
         "cr5.cli.reproduction", "reproduce",
         "Repeat the paper's document retrieval on the authors' data, and print the results next to its Table 1.",

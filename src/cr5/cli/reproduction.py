@@ -11,10 +11,18 @@ from cr5.cli.evaluation import Output, check_own_systems, written
 from cr5.cli.options import Json, Langs, OnError, Rank, SettingChanges, comma_separated, parse_changes, parse_rank
 from cr5.cli.render import console, scores
 from cr5.corpus.skipped import Skipped
+from cr5.errors import Cr5Error
 from cr5.evaluate.preparation import check_output
 from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES
-from cr5.evaluate.tasks.reproduce import DOCUMENT_WORDS, LOW_RESOURCE_CONCEPTS, QUERY_WORDS
+from cr5.evaluate.tasks.reproduce import (
+    DOCUMENT_WORDS,
+    LOW_RESOURCE_CONCEPTS,
+    QUERY_WORDS,
+    PublishedRuns,
+    reproduce_published,
+)
 from cr5.evaluate.tasks.reproduce import reproduce as reproduce_table
+from cr5.model import Cr5
 
 
 def reproduce(
@@ -65,18 +73,65 @@ def reproduce(
         int, typer.Option(min=2, help="Training concepts of the low-resource section.", metavar="N")
     ] = LOW_RESOURCE_CONCEPTS,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
+    published: Annotated[
+        Path | None,
+        typer.Option(
+            help="Train nothing, and measure the word vectors in this folder that the authors published.",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    model_name: Annotated[
+        str | None, typer.Option(help="With --published: the model, e.g. joint_4.", metavar="MODEL_NAME")
+    ] = None,
+    sentences: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --published: aligned sentences, as for cr5 eval sentences; may be repeated."),
+    ] = None,
+    words: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --published: a dictionary, as for cr5 eval words; may be repeated."),
+    ] = None,
     on_error: OnError = "raise",
     json: Json = False,
 ) -> None:
     """Repeat the paper's document retrieval on the authors' data, and print the results next to its Table 1.
 
-    Example:
+    Examples:
 
         cr5 reproduce wsdm19 data/ -o results
+
+        cr5 reproduce wsdm19 data/ --published downloads/ --model-name joint_4
     """
     check_output(output)
     skipped = Skipped()
     started = time.perf_counter()
+    if published is not None or model_name or sentences or words:
+        if published is None or not model_name:
+            raise Cr5Error("published vectors need both --published FOLDER and --model-name, e.g. joint_4")
+        if rank or setting or candidates_train:
+            raise Cr5Error("--rank, --set and --candidates-train are for training; leave them out with --published")
+        with console.progress_bars(json) as progress:
+            chosen = comma_separated(langs)
+            model = Cr5.load_published(
+                published, model_name, chosen, on_error=on_error, skipped=skipped, progress=progress
+            )
+            runs = reproduce_published(
+                data,
+                model,
+                sentences=sentences or (),
+                words=words or (),
+                langs=chosen,
+                document_words=document_words,
+                query_words=query_words,
+                queries=queries,
+                candidates=candidates,
+                seed=seed,
+                on_error=on_error,
+                skipped=skipped,
+                progress=progress,
+            )
+        _show_published(runs, output, json, skipped)
+        return
     with console.progress_bars(json) as progress:
         run, split = reproduce_table(
             data,
@@ -104,3 +159,22 @@ def reproduce(
         scores.reproduction_table(run)
         written(output)
     check_own_systems(run)
+
+
+def _show_published(runs: PublishedRuns, output: Path | None, json: bool, skipped: Skipped) -> None:
+    tasks = {"documents": runs.documents, "sentences": runs.sentences, "words": runs.words}
+    measured = {task: run for task, run in tasks.items() if run is not None}
+    if output:
+        for task, run in measured.items():
+            evaluate.write_reports(run, output / task)
+        runs.split.save(output / "documents" / "split.json")
+    if json:
+        console.as_json({task: run.to_json() for task, run in measured.items()})
+        return
+    console.skipped_lines(skipped)
+    scores.reproduction_table(runs.documents)
+    for task, run in measured.items():
+        if task != "documents":
+            console.out.print()
+            scores.run_tables(run, has_files=output is not None)
+        written(output and output / task)

@@ -2,7 +2,7 @@
 
 Corpora use the conventions of gettext, Microsoft, Android, Wikipedia and ISO 639; ``normalise`` maps them all to one
 spelling. ``canonical_code`` is the same for users' own names too, and ``find_language`` finds a code, in any spelling,
-among the languages of a model.
+among the languages of a model; ``find_text_language`` finds one by which texts in that language can be encoded.
 """
 
 import re
@@ -13,8 +13,10 @@ from cr5.corpus.texts import not_a_code
 from cr5.errors import CorpusError
 
 __all__ = [
+    "CLOSE_LANGUAGES",
     "canonical_code",
     "find_language",
+    "find_text_language",
     "is_registered",
     "normalise",
     "primary_subtag",
@@ -61,6 +63,14 @@ _MACROLANGUAGES = {
     "pes": "fa", "plt": "mg", "swh": "sw", "uzn": "uz", "ydd": "yi", "zsm": "ms",
 }  # fmt: skip
 _SYNONYMS = {"nb": "no", "no": "nb"}  # codes that corpora use for the same language
+
+
+_MUTUALLY_INTELLIGIBLE = (("nb", "no", "nn"), ("hr", "bs", "sh", "sr-Latn"), ("id", "ms"), ("fil", "tl"), ("fa", "prs"))
+CLOSE_LANGUAGES = {
+    code: tuple(other for other in group if other != code) for group in _MUTUALLY_INTELLIGIBLE for code in group
+}
+"""The languages whose written standards, in the same script, are so close to that of a language that a model without it
+can encode its texts by theirs, the first of them that the model has."""
 
 
 def normalise(code: str) -> str:
@@ -135,6 +145,20 @@ def find_language(code: str, langs: Collection[str]) -> str | None:
                 return spellings[same]
     variants = [tag for tag in spellings if _are_variants(tag, wanted)]
     return spellings[variants[0]] if len(variants) == 1 else None
+
+
+def find_text_language(code: str, langs: Collection[str]) -> str | None:
+    """The one of ``langs`` by which texts in a language can be encoded: that of ``find_language``, or a close one.
+
+    A close language is taken only under exactly the code that ``CLOSE_LANGUAGES`` has, in any spelling: hr or sr-Latn
+    for bs, never sr, which is usually in another script.
+    """
+    if (found := find_language(code, langs)) is not None:
+        return found
+    spellings = {canonical_code(lang): lang for lang in langs}
+    tags = _less_and_less_specific(canonical_code(code))
+    close = (other for tag in tags for other in CLOSE_LANGUAGES.get(tag, ()) if other in spellings)
+    return next((spellings[other] for other in close), None)
 
 
 def regional_codes(langs: Iterable[str]) -> list[list[str]]:

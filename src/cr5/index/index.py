@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from cr5._typing import Array
 from cr5.corpus.inputs import Documents, in_batches
-from cr5.corpus.languages import find_language
+from cr5.corpus.languages import find_text_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several, one_text
 from cr5.errors import Cr5Error, IndexBusyError, whole_number
@@ -231,7 +231,7 @@ class Index:
             checked = in_batches(documents, on_error=on_error, skipped=skipped, fields=True)
             batches = (batch.rows if given is None else ingest.with_ids(batch, given) for batch in checked)
             for merged in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
-                rows = ingest.in_model_languages(merged, active.model.langs)
+                rows = ingest.in_model_languages(merged, active.model.langs, result.borrowed)
                 row_ids = ingest.assign_ids(rows, taken) if given is None else rows["id"].to_pylist()
                 counts.update(ingest.write_documents(active, rows, row_ids, result))
                 note = f"{result.unchanged:,} unchanged" if result.unchanged else ""
@@ -287,7 +287,7 @@ class Index:
             try:
                 batches = active.store.scan(DOCUMENT_COLUMNS, batch_rows=settings.batch_rows)
                 for merged in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
-                    rows = ingest.in_model_languages(merged, new_snapshot.model.langs)
+                    rows = ingest.in_model_languages(merged, new_snapshot.model.langs, result.borrowed)
                     ingest.write_documents(new_snapshot, rows, rows["id"].to_pylist(), result)
                     progress(Progress("reindex", result.total, total))
                 new_snapshot = ingest.refresh_background(new_snapshot, settings, progress)
@@ -385,7 +385,7 @@ class Index:
             A field to sort the relevant hits by instead of their score; "-date" is the latest first.
         """
         query = query if isinstance(query, Query) else one_text(query)
-        if isinstance(query, Query) and lang is not None and find_language(lang, self.langs) != query.lang:
+        if isinstance(query, Query) and lang is not None and find_text_language(lang, self.langs) != query.lang:
             raise Cr5Error(f"`lang={lang!r}` contradicts the query, which is in {query.lang!r}; leave it out")
         options = SearchOptions(
             whole_number("k", k), whole_number("offset", offset), langs, mode, measure, group, prefer, min_score,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from cr5.corpus.documents import DOCUMENTS, ROWS, Batch, has_control_character
 from cr5.corpus.fields import FIELDS, NO_FIELDS
 from cr5.corpus.inputs import Documents
-from cr5.corpus.languages import find_language
+from cr5.corpus.languages import find_language, find_text_language
 from cr5.corpus.texts import is_table, text_list
 from cr5.errors import Cr5Error, quoted
 from cr5.index.background import Background
@@ -25,6 +25,7 @@ from cr5.index.stores.base import to_lists, to_matrix
 from cr5.index.terms import TermCounts, count_terms
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback
+from cr5.trained_languages import warn_of_borrowing
 
 BULK_ROWS = 2**15  # rows that are read at a time when all documents are read, without their texts
 TERM_ROWS = 1024  # and with their texts, which may be long
@@ -51,7 +52,8 @@ class IngestCounts:
     """What became of documents: ``new``, ``renewed`` (replaced by another version), ``unchanged``, or left out.
 
     Left out, by language: ``blank`` documents without a word that the model knows, and documents in languages
-    ``unknown`` to the model.
+    ``unknown`` to the model. ``borrowed``: the languages that the model does not have, and the close ones by which it
+    has encoded them.
     """
 
     new: int = 0
@@ -59,6 +61,7 @@ class IngestCounts:
     unchanged: int = 0
     blank: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
+    borrowed: dict[str, str] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -80,10 +83,17 @@ def merge_batches(
         yield pa.Table.from_batches(pending)
 
 
-def in_model_languages(rows: pa.Table, langs: Sequence[str]) -> pa.Table:
-    """Rows with the codes by which a model of ``langs`` knows their languages; other codes stay."""
+def in_model_languages(rows: pa.Table, langs: Sequence[str], borrowed: dict[str, str]) -> pa.Table:
+    """Rows with the codes by which a model of ``langs`` knows their languages or close ones; other codes stay.
+
+    The first rows in a language that is encoded by a close one give a warning, and add both to ``borrowed``.
+    """
     codes = rows["lang"].combine_chunks().dictionary_encode()
-    known = [find_language(code, langs) or code for code in codes.dictionary.to_pylist()]
+    known = [find_text_language(code, langs) or code for code in codes.dictionary.to_pylist()]
+    for code, found in zip(codes.dictionary.to_pylist(), known, strict=True):
+        if found != code and code not in borrowed and find_language(code, langs) is None:
+            borrowed[code] = found
+            warn_of_borrowing(code, found)
     column = pa.array(known, pa.string()).take(codes.indices)
     return rows.set_column(rows.schema.get_field_index("lang"), "lang", column)
 

@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 
 from cr5._typing import Array
-from cr5.corpus.languages import find_language
+from cr5.corpus.languages import find_language, find_text_language
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, one_of, quoted
 from cr5.index.filters import Where
@@ -20,13 +20,16 @@ from cr5.index.stores.base import to_matrix
 from cr5.index.terms import QueryWord
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
+from cr5.trained_languages import warn_of_borrowing
 
 RERANK_FACTOR, MIN_RERANK_DEPTH = 8, 100  # CSLS reranks max(RERANK_FACTOR * k, MIN_RERANK_DEPTH) candidates by cosine
 
 
 def index_language(snapshot: Snapshot, lang: str) -> str:
-    """The language of the index that a code in any spelling means; an error if there is none."""
+    """The language of the index that a code in any spelling means or, with a warning, a close one; else an error."""
     found = find_language(lang, snapshot.model.langs)
+    if found is None and (found := find_text_language(lang, snapshot.model.langs)) is not None:
+        warn_of_borrowing(lang, found)
     if found is None:
         known = ", ".join(snapshot.model.langs)
         raise Cr5Error(f"the index has no language {quoted(lang)}; its languages are {known}")

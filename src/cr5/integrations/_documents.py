@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from cr5.corpus.languages import find_language
+from cr5.corpus.languages import find_text_language
 from cr5.corpus.skipped import OnError, check_on_error
 from cr5.corpus.texts import describe, one_or_several
 from cr5.errors import Cr5Error, Cr5TypeError, one_of, quoted
@@ -57,7 +57,7 @@ def write(index: Index, entries: Sequence[Entry], on_error: OnError = "raise") -
     _guess_languages(index, records)
     if on_error == "raise":
         for document_id, record in zip(last, records, strict=True):
-            if isinstance(record["lang"], str) and find_language(record["lang"], index.langs) is None:
+            if isinstance(record["lang"], str) and find_text_language(record["lang"], index.langs) is None:
                 known = ", ".join(index.langs)
                 raise Cr5Error(
                     f"document {quoted(document_id)} is in {quoted(record['lang'])}; the languages of the index are "
@@ -121,7 +121,9 @@ def split_conditions(
     if langs is None and not chosen.conditions:
         return None, where
     given = (
-        index.langs if langs is None else [find_language(lang, index.langs) or lang for lang in one_or_several(langs)]
+        index.langs
+        if langs is None
+        else [find_text_language(lang, index.langs) or lang for lang in one_or_several(langs)]
     )
     return [lang for lang in given if chosen.matches({"lang": lang})], where
 

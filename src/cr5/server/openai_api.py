@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array
-from cr5.corpus.languages import find_language
+from cr5.corpus.languages import find_text_language
 from cr5.errors import quoted
 from cr5.index import Index
 from cr5.index.snapshot import INDEX_FILE
@@ -93,7 +93,7 @@ def _model_names(index: Index) -> list[str]:
 def _language(index: Index, name: str) -> str | None:
     """The language that the name of a model fixes, in any spelling; None for the model that guesses it."""
     prefix, colon, code = name.partition(":")
-    lang = find_language(code, index.langs) if colon else None
+    lang = find_text_language(code, index.langs) if colon else None
     if prefix != MODEL or (colon and lang is None):
         listed = ", ".join(_model_names(index))
         message = f"there is no model {quoted(name)}; the models are {listed}"

@@ -282,7 +282,7 @@ class AddResponse(BaseModel):
     """The number of documents that were new, replaced an older version (``renewed``) or were the same as before.
 
     By language, documents that were left out: ``blank`` have no word in the vocabulary, ``unknown`` are in a language
-    that the model does not know.
+    that the model does not know. ``borrowed``: languages that it does not have, and the close ones that it used.
     """
 
     new: int
@@ -290,6 +290,7 @@ class AddResponse(BaseModel):
     unchanged: int
     blank: dict[str, int]
     unknown: dict[str, int]
+    borrowed: dict[str, str]
 
 
 class DeleteResponse(BaseModel):

@@ -57,6 +57,9 @@ def path_explanation(report: dict[str, Any]) -> str:
 def training_report(model: Cr5, path: Path | None, seconds: float | None) -> None:
     """Print what a model was trained on and how its fit ended; ``path`` is None if it is not saved."""
     report, chosen = model.report, model.settings
+    if "published" in report:
+        _published_report(model, str(path), seconds)
+        return
     usage = report.get("corpus") or _older_usage(report)
     sizes = model.sizes()
     columns = ("lang", "read", *usage_columns(usage), "used", "nonzeros", "words", "n-grams", "size")
@@ -90,7 +93,32 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
         f"the relative error of the solution; the fit ends when it is below {chosen.tol:g} (--set tol)",
         style="dim",
     )
-    if path is not None and seconds is not None:
+    if path is not None:
+        _written(model, str(path), seconds)
+
+
+def _published_report(model: Cr5, path: str, seconds: float | None) -> None:
+    """Print what a model has whose word vectors the paper's authors published."""
+    name, sizes = model.report["published"], model.sizes()
+    table = plain_table(f"Model {path}", "lang", "words", "not tokens", "left out", "size", left=("lang",))
+    for lang in sizes:
+        facts = model.report["languages"][lang]
+        figures = (facts["words"], facts["not_tokens"], sum(facts["skipped"].values()))
+        table.add_row(lang, *(f"{figure:,}" for figure in figures), format_bytes(sizes[lang].bytes))
+    out.print(table)
+    out.print(
+        f"published word vectors {name}, rank {model.rank}; the vector of a text is the sum of those of its words, at "
+        "length 1"
+    )
+    out.print(
+        "not tokens: words that the tokeniser never makes of a text, such as those with an apostrophe or a capital",
+        style="dim",
+    )
+    _written(model, path, seconds)
+
+
+def _written(model: Cr5, path: str, seconds: float | None) -> None:
+    if seconds is not None:
         out.print(f"written to {path} in {seconds:.1f} s; try: cr5 similar {path} WORD --lang {model.langs[0]}")
 
 

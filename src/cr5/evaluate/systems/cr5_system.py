@@ -116,10 +116,10 @@ def model_space(model: Cr5, langs: Sequence[str] | None = None) -> Cr5Space:
     languages = {lang: model._language(lang) for lang in langs or model.langs}
     identity = [
         model.settings.to_json() | {"rank": model.rank},
-        *(model.report[key] for key in ("languages", "concepts", "energy", "eigenvalues")),
+        *(model.report.get(key) for key in ("languages", "concepts", "energy", "eigenvalues")),
     ]
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
-    signature = f"model {digest}|{_describe(model.settings, model.rank, float(model.report['ridge']))}"
+    signature = f"model {digest}|{_describe(model.settings, model.rank, model.report.get('ridge'))}"
     return Cr5Space(languages, model.settings, _plain(model.report) | {"signature": signature})
 
 
@@ -128,8 +128,8 @@ def _plain(report: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in report.items() if name != "eigenvalues"}
 
 
-def _describe(settings: Settings, rank: int, ridge: float) -> str:
-    """The settings in a few words: the preset, what differs from it, the rank and the ridge that was used."""
+def _describe(settings: Settings, rank: int, ridge: float | None) -> str:
+    """The settings in a few words: the preset, what differs from it, the rank and, if it is known, the ridge."""
     names = ("intercept", "metric", "tol", "max_steps", "seed")
 
     def flat(values: dict[str, dict[str, object]]) -> dict[str, object]:
@@ -137,4 +137,5 @@ def _describe(settings: Settings, rank: int, ridge: float) -> str:
 
     preset, actual = flat(PRESETS[settings.preset].to_json()), flat(settings.to_json())
     changed = [f"{name}={value}" for name, value in actual.items() if value != preset[name]]
-    return "|".join([f"preset {settings.preset}", *changed, f"rank {rank}", f"ridge {ridge:g}"])
+    known_ridge = [] if ridge is None else [f"ridge {float(ridge):g}"]
+    return "|".join([f"preset {settings.preset}", *changed, f"rank {rank}", *known_ridge])

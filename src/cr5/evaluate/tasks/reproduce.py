@@ -1,27 +1,34 @@
 """The reproduction of the paper's Table 1, sections b to e, on the data that its authors published.
 
 Documents have 50 to 1,000 frequent words, queries 100 to 700, as in the authors' scripts. Candidates are held out
-from training, as the paper says; the scripts train on them, and so does ``candidates_train``.
+from training, as the paper says; the scripts train on them, and so does ``candidates_train``. The models that the
+authors published can be measured on the same documents, and on sentences and words.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import CorpusError
+from cr5.evaluate.aligned import read_aligned
 from cr5.evaluate.published.reader import CountedTexts, languages, read
 from cr5.evaluate.published.table1 import PUBLISHED, RIDGE
 from cr5.evaluate.runs import REGIMES, LanguagePair, Regime, Run, merge
 from cr5.evaluate.splits import MAX_CANDIDATE_SHARE, MAX_CANDIDATES, MAX_QUERIES, Split, make_split
-from cr5.evaluate.systems.cr5_system import cr5_system
+from cr5.evaluate.systems.cr5_system import Cr5Space, cr5_system, model_space
+from cr5.evaluate.systems.precomputed import pretrained
 from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, hold_out
+from cr5.evaluate.tasks.sentences import evaluate_sentences
+from cr5.evaluate.tasks.words import evaluate_words
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
 from cr5.features.tokeniser import Tokeniser
+from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
 from cr5.settings import make_settings
 
@@ -53,28 +60,12 @@ def reproduce(
     queries have ``document_words`` and ``query_words`` frequent words, from the fewest to the most. ``overrides`` are
     settings that differ from the paper's.
     """
-    available = languages(folder)
-    chosen = [find_language(lang, available) or lang for lang in langs or ()] or [
-        lang for lang in PAPER_LANGS if lang in available
-    ]
-    if langs is None and len(chosen) < 2:
-        chosen = available
-    if len(chosen) < 2:
-        raise CorpusError(f"there is only one language ({', '.join(chosen)}); at least two are needed")
-    names, texts = read(folder, chosen, on_error=on_error, skipped=skipped, progress=progress)
-    digest = _digest(texts)
-    corpus, query_corpus = (_corpus(names, texts, limits, digest) for limits in (document_words, query_words))
-    split = make_split(
-        corpus,
-        seed=seed,
-        queries=queries,
-        candidates=candidates,
-        query_corpus=query_corpus,
-        candidate_share=1.0 if candidates_train else MAX_CANDIDATE_SHARE,
-        candidates_train=candidates_train,
-    )
-    held_out = hold_out(corpus, split)
-    title = f"{Path(folder).name}: {', '.join(chosen)}"
+    chosen = _chosen_languages(languages(folder), langs)
+    held_out = _hold_out(
+        folder, chosen, document_words, query_words, queries, candidates, candidates_train, seed, on_error, skipped,
+        progress,
+    )  # fmt: skip
+    title = _title(folder, chosen)
 
     def evaluate_part(regime: Regime, pair: LanguagePair | None) -> Run:
         # The documents have been chosen by their frequent words; no other limit may apply.
@@ -104,7 +95,120 @@ def reproduce(
             "changes": dict(overrides or {}),
         }
     )
-    return run, split
+    return run, held_out.split
+
+
+class PublishedRuns(NamedTuple):
+    """What a published model reaches on documents, and on sentences and words if there are files of these."""
+
+    documents: Run
+    split: Split
+    sentences: Run | None
+    words: Run | None
+
+
+def reproduce_published(
+    folder: Path,
+    model: Cr5,
+    *,
+    sentences: Sequence[Path] = (),
+    words: Sequence[Path] = (),
+    langs: list[str] | None = None,
+    document_words: tuple[int, int] = DOCUMENT_WORDS,
+    query_words: tuple[int, int] = QUERY_WORDS,
+    queries: int = MAX_QUERIES,
+    candidates: int = MAX_CANDIDATES,
+    seed: int = 0,
+    on_error: OnError = "raise",
+    skipped: Skipped | None = None,
+    progress: ProgressCallback = no_progress,
+) -> PublishedRuns:
+    """Measure a model that ``Cr5.load_published`` read, by its vectors alone, on the documents of ``reproduce``.
+
+    ``sentences`` are line-aligned files, ``words`` dictionaries, as ``evaluate.sentences`` and ``evaluate.words`` take
+    them. The model may have been trained on documents that are queries or candidates here: which ones its authors held
+    out is not known, and a note says so.
+    """
+    known = [lang for lang in languages(folder) if find_language(lang, model.langs) is not None]
+    chosen, name = _chosen_languages(known, langs), "cr5 as published"
+    held_out = _hold_out(
+        folder, chosen, document_words, query_words, queries, candidates, False, seed, on_error, skipped, progress
+    )
+    space = _published_space(model, chosen)
+    run = evaluate_documents(
+        held_out,
+        {name: pretrained(space)},
+        title=_title(folder, chosen),
+        regimes=["pairwise" if model.report["published"].startswith("pairwise") else "joint"],
+        rank=model.rank,
+        seed=seed,
+        progress=progress,
+    )
+    run.notes.append(
+        f"{model.report['published']} was trained on documents of this data, and its authors have not said on which: "
+        "queries and candidates may be among them"
+    )
+    # How many concepts two languages share here says nothing about the training of the model.
+    run = replace(run, scores=[replace(score, shared=None) for score in run.scores])
+    run.facts.update({"documents": list(document_words), "asked": list(query_words), "model": model.report})
+    everything, tokeniser = {name: _published_space(model, model.langs)}, model.settings.tokeniser
+    return PublishedRuns(
+        run,
+        held_out.split,
+        evaluate_sentences(everything, read_aligned(sentences, model.langs), tokeniser=tokeniser, progress=progress)
+        if sentences
+        else None,
+        evaluate_words(everything, words, tokeniser=tokeniser, progress=progress) if words else None,
+    )
+
+
+def _published_space(model: Cr5, langs: Sequence[str]) -> Cr5Space:
+    space = model_space(model, [model.find_language(lang) for lang in langs])
+    space.replaceable_idf = False  # published vectors are not weighted by IDF
+    return space
+
+
+def _chosen_languages(available: list[str], langs: list[str] | None) -> list[str]:
+    chosen = [find_language(lang, available) or lang for lang in langs or ()] or [
+        lang for lang in PAPER_LANGS if lang in available
+    ]
+    if langs is None and len(chosen) < 2:
+        chosen = available
+    if len(chosen) < 2:
+        raise CorpusError(f"there is only one language ({', '.join(chosen)}); at least two are needed")
+    return chosen
+
+
+def _title(folder: Path, langs: list[str]) -> str:
+    return f"{Path(folder).name}: {', '.join(langs)}"
+
+
+def _hold_out(
+    folder: Path,
+    langs: list[str],
+    document_words: tuple[int, int],
+    query_words: tuple[int, int],
+    queries: int,
+    candidates: int,
+    candidates_train: bool,
+    seed: int,
+    on_error: OnError,
+    skipped: Skipped | None,
+    progress: ProgressCallback,
+) -> HeldOutDocuments:
+    names, texts = read(folder, langs, on_error=on_error, skipped=skipped, progress=progress)
+    digest = _digest(texts)
+    corpus, query_corpus = (_corpus(names, texts, limits, digest) for limits in (document_words, query_words))
+    split = make_split(
+        corpus,
+        seed=seed,
+        queries=queries,
+        candidates=candidates,
+        query_corpus=query_corpus,
+        candidate_share=1.0 if candidates_train else MAX_CANDIDATE_SHARE,
+        candidates_train=candidates_train,
+    )
+    return hold_out(corpus, split)
 
 
 def _pairs(regime: str, held_out: HeldOutDocuments) -> list[LanguagePair | None]:

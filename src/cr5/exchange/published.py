@@ -1,0 +1,296 @@
+"""The published models: word vectors that the paper's authors offer for download, as languages of a model.
+
+A file ``MODEL_LANG.txt.gz``, or the same without compression, has one line for each word: the word, which may contain
+spaces, and as many numbers as the vectors have dimensions, all separated by single spaces. The vector of a document is
+the sum of the vectors of its words, each as often as it occurs: no IDF, no offset. (``cr5.evaluate.published`` reads
+the word counts of documents that the authors published, not these vectors.)
+"""
+
+import hashlib
+import re
+from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from cr5._typing import Array
+from cr5.corpus.documents import location
+from cr5.corpus.languages import find_language
+from cr5.corpus.skipped import OnError, Skipped, check_on_error
+from cr5.corpus.texts import one_or_several
+from cr5.errors import ModelFileError, plural, quoted
+from cr5.features.tokeniser import Tokeniser
+from cr5.language_map import LanguageMap
+from cr5.machine import versions
+from cr5.progress import Progress, ProgressCallback, no_progress
+from cr5.settings import Settings, make_settings
+from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed, split_suffix
+from cr5.storage.model_files import check_model_folder, save
+from cr5.storage.text_encodings import marked_encoding
+
+BLOCK_BYTES = 2**24  # of decompressed lines that are parsed at a time
+WHITE_SPACE = "words with white space, which no token has"
+"""The reason under which words are counted that no token of a text can be equal to."""
+
+_FILE = re.compile(r"(?P<model>.+)_(?P<lang>[A-Za-z][A-Za-z0-9-]*)\.txt(?:\.gz)?")
+_NUMBER = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_ADVICE = 'download the file again, or leave out such lines with `on_error="skip"`'
+
+
+class PublishedModel(NamedTuple):
+    """The parts of a model: settings by which texts are encoded, languages, and a report of what was read.
+
+    ``report["languages"]`` has for each language its words, the lines that were left out by reason ("skipped"), and
+    how many of its words the tokeniser never makes of a text ("not_tokens"). Nothing is known about the training:
+    the number of documents is 0.
+    """
+
+    settings: Settings
+    languages: dict[str, LanguageMap]
+    report: dict[str, Any]
+
+
+def published_models(folder: str | Path) -> dict[str, dict[str, Path]]:
+    """The published models in a folder: by name, and by language, their files."""
+    folder, models = Path(folder), dict[str, dict[str, Path]]()
+    if not folder.is_dir():
+        raise ModelFileError(f"there is no folder {folder}; name the one with files such as joint_4_en.txt.gz")
+    for path in sorted(folder.iterdir()):  # .txt comes before .txt.gz, which replaces it
+        if (match := _FILE.fullmatch(path.name)) and path.is_file():
+            models.setdefault(match["model"], {})[match["lang"]] = path
+    return models
+
+
+def read_published(
+    folder: str | Path,
+    name: str,
+    langs: str | Sequence[str] | None = None,
+    *,
+    on_error: OnError = "raise",
+    skipped: Skipped | None = None,
+    progress: ProgressCallback = no_progress,
+    scratch: Path | None = None,
+) -> PublishedModel:
+    """Read some languages of a published model, by default all that are in the folder, and no other file.
+
+    Words with white space are left out and counted in ``skipped`` and in the report. Any other line that cannot be
+    used is an error that names file and line, unless ``on_error="skip"``: then it is left out and counted as well. Of a
+    word that occurs twice, the last line is used then, as in the authors' libraries. The arrays are in memory, or, with
+    ``scratch``, in files of that folder.
+    """
+    check_on_error(on_error)
+    counted = Skipped() if skipped is None else skipped
+    files = _chosen_files(folder, name, langs)
+    sizes = {lang: path.stat().st_size for lang, path in files.items()}
+    languages, facts, rank, before = dict[str, LanguageMap](), dict[str, dict[str, Any]](), 0, 0
+    for lang, path in files.items():
+        reader, memory = _Reader(path, on_error), bytearray()
+        with (scratch / lang).open("wb") if scratch else nullcontext() as file:
+            for vectors, done in reader.read():
+                file.write(vectors.tobytes()) if file else memory.extend(vectors.tobytes())
+                progress(Progress("read", before + done, sum(sizes.values()), f"{lang}: {len(reader.rows):,} words"))
+        if rank and reader.rank != rank:
+            first = next(iter(files.values()))
+            raise ModelFileError(f"{path} has {reader.rank} numbers for a word, {first} {rank}; use files of one model")
+        before, rank, words = before + sizes[lang], reader.rank, list(reader.rows)
+        flat = np.asarray(np.memmap(scratch / lang, np.float32, "r+")) if scratch else np.frombuffer(memory, np.float32)
+        Z = flat.reshape(len(words), rank)
+        for row, vector in reader.replaced.items():
+            Z[row] = vector
+        languages[lang] = LanguageMap(words, np.ones(len(words), np.float32), Z, np.zeros(rank, np.float32))
+        facts[lang] = {
+            "documents": 0,
+            "words": len(words),
+            "not_tokens": _count_not_tokens(words, lang),
+            "skipped": reader.skipped.counts,
+            "file": path.name,
+            "sha256": _digest(words, Z),
+        }
+        for reason, count in reader.skipped.counts.items():
+            counted.add(reason, reader.skipped.examples[reason], count)
+    settings = make_settings("wsdm19", rank=rank, idf_power=0.0)  # idf^0 = 1
+    report = {"published": name, "rank": rank, "languages": facts, "versions": versions()}
+    return PublishedModel(settings, languages, report)
+
+
+def convert_published(
+    folder: str | Path,
+    name: str,
+    output: str | Path,
+    langs: str | Sequence[str] | None = None,
+    *,
+    on_error: OnError = "raise",
+    skipped: Skipped | None = None,
+    progress: ProgressCallback = no_progress,
+) -> dict[str, Any]:
+    """Write a published model in cr5's own format, which opens at once, and return its report; see ``read_published``.
+
+    The arrays are written to scratch files beside ``output`` first, so that memory holds only a part of them; a
+    model in the folder ``output`` is replaced when the new one is complete.
+    """
+    output = Path(output).resolve()
+    check_model_folder(output)
+    beside = next(parent for parent in output.parents if parent.exists())
+    with TemporaryDirectory(prefix=f".{output.name}-", dir=beside) as scratch:
+        model = read_published(
+            folder, name, langs, on_error=on_error, skipped=skipped, progress=progress, scratch=Path(scratch)
+        )
+        save(output, {"settings": model.settings.to_json(), "report": model.report}, model.languages)
+        report = model.report
+        del model  # Windows cannot remove files that are mapped into memory
+    return report
+
+
+def _chosen_files(folder: str | Path, name: str, langs: str | Sequence[str] | None) -> dict[str, Path]:
+    models = published_models(folder)
+    if name not in models:
+        there = f"those in {folder} are {', '.join(models)}" if models else f"{folder} has no file of one"
+        raise ModelFileError(f"there is no published model {name!r}; {there} (files are named MODEL_LANG.txt.gz)")
+    files = models[name]
+    if langs is None:
+        return files
+    chosen = {}
+    for lang in one_or_several(langs):
+        if (found := find_language(lang, files)) is None:
+            known = ", ".join(files)
+            raise ModelFileError(f"{folder} has no {name}_{lang}.txt.gz; the languages of {name} there are {known}")
+        chosen[found] = files[found]
+    if not chosen:
+        raise ModelFileError(f"`langs` is empty; name languages of {name}: {', '.join(files)}")
+    return chosen
+
+
+class _Reader:
+    """Reads one file: ``rows`` are the words and their rows, ``skipped`` the lines that were left out.
+
+    ``rank`` is that of most lines in the first block. ``replaced`` has the vectors of rows whose word occurs again.
+    """
+
+    def __init__(self, path: Path, on_error: OnError) -> None:
+        self.path, self.on_error = path, on_error
+        self.rank, self.rows, self.skipped = 0, dict[str, int](), Skipped()
+        self.replaced: dict[int, Array] = {}
+        self._lines = 0  # before the next block
+
+    def read(self) -> Iterator[tuple[Array, int]]:
+        """Blocks of vectors, new words x rank, and how many bytes of the file have been read so far."""
+        try:
+            with self.path.open("rb") as raw, open_decompressed(raw, split_suffix(self.path.name)[1]) as stream:
+                for block in _line_blocks(stream):
+                    if not self._lines:
+                        block = self._checked_start(block)
+                    yield self._parse(block), raw.tell()
+        except READ_ERRORS as error:
+            raise ModelFileError(f"{self.path}: {describe_error(error)}") from error
+        if not self.rows:
+            raise ModelFileError(f"{self.path} has no words that can be used; download it again")
+
+    def _checked_start(self, block: bytes) -> bytes:
+        """The first block without a byte order mark; sets the rank."""
+        if encoding := marked_encoding(block):
+            if encoding != "utf-8-sig":
+                raise ModelFileError(f"{self.path} is encoded in {encoding}; convert it to UTF-8")
+            block = block.removeprefix(BOM_UTF8)
+        spaces = Counter(line.count(b" ") for line in block.splitlines())
+        self.rank = min(spaces, key=lambda count: (-spaces[count], count))
+        if not self.rank:
+            raise ModelFileError(f"{location(str(self.path), 1)}: no numbers after the word; download the file again")
+        return block
+
+    def _parse(self, block: bytes) -> Array:
+        """The vectors of the words that are new in these lines."""
+        view = np.frombuffer(block, np.uint8)
+        ends, spaces = np.flatnonzero(view == ord("\n")), np.append(np.flatnonzero(view == ord(" ")), len(view))
+        starts = np.concatenate([[0], ends[:-1] + 1])
+        spaces_before = np.searchsorted(spaces, ends)
+        numbers = spaces_before - np.searchsorted(spaces, starts)
+        # The space after the word is the last but rank - 1 of its line.
+        cuts = np.where(numbers >= self.rank, spaces.take(spaces_before - self.rank, mode="clip"), ends)
+        faults: dict[int, tuple[str, str]] = {}
+        words: dict[int, str] = {}
+        for i, (start, cut) in enumerate(zip(starts.tolist(), cuts.tolist(), strict=True)):
+            if numbers[i] < self.rank:
+                problem = f"{plural(int(numbers[i]), 'number')} instead of {self.rank}"
+                faults[i] = ("lines with too few numbers", problem)
+            elif start == cut:
+                faults[i] = ("lines without a word", "no word before the numbers")
+            else:
+                try:
+                    words[i] = block[start:cut].decode()
+                except UnicodeDecodeError:
+                    faults[i] = ("lines that are not UTF-8", f"{quoted(repr(block[start:cut]))} is not UTF-8")
+        for i in [i for i, word in words.items() if word.split() != [word]]:
+            faults[i] = (WHITE_SPACE, f"the word {quoted(words.pop(i))} contains white space")
+        parts = {i: block[cuts[i] + 1 : ends[i]] for i in words}
+        vectors = _parse_numbers(list(parts.values()), self.rank)
+        if vectors is None:
+            for i in [i for i, part in parts.items() if _not_a_number(part) is not None]:
+                faults[i] = ("lines with something else than numbers", f"{_not_a_number(parts.pop(i))} is no number")
+            vectors = np.array([part.split(b" ") for part in parts.values()], np.float32).reshape(-1, self.rank)
+        new = []
+        for row, i in enumerate(parts):
+            if words[i] in self.rows:
+                faults[i] = ("words that occur again", f"the word {quoted(words[i])} is in an earlier line, too")
+                self.replaced[self.rows[words[i]]] = vectors[row]
+            else:
+                self.rows[words[i]] = len(self.rows)
+                new.append(row)
+        for i, (reason, problem) in sorted(faults.items()):
+            message = f"{location(str(self.path), self._lines + i + 1)}: {problem}"
+            if self.on_error == "raise" and reason != WHITE_SPACE:
+                raise ModelFileError(f"{message}; {_ADVICE}")
+            self.skipped.add(reason, message)
+        self._lines += len(ends)
+        return vectors if len(new) == len(vectors) else vectors[new]
+
+
+def _line_blocks(stream: IO[bytes]) -> Iterator[bytes]:
+    """Whole lines, about ``BLOCK_BYTES`` at a time, each with a line feed at its end."""
+    rest = b""
+    while data := stream.read(BLOCK_BYTES):
+        lines, _, rest = (rest + data).rpartition(b"\n")
+        if lines:
+            yield (lines + b"\n").replace(b"\r\n", b"\n")
+    if rest:
+        yield rest + b"\n"
+
+
+def _parse_numbers(parts: list[bytes], rank: int) -> Array | None:
+    """Numbers separated by spaces, one row for each part; None if one of them is not a finite number."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    data = b"".join(part + b" " for part in parts)
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord(" "))
+    offsets = np.concatenate([[0], ends + 1])
+    fields = pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
+    try:
+        numbers = pc.cast(pc.utf8_slice_codeunits(fields, 0, -1), pa.float32()).to_numpy()
+    except pa.ArrowInvalid:
+        return None
+    return numbers.reshape(len(parts), rank) if np.isfinite(numbers).all() else None
+
+
+def _not_a_number(part: bytes) -> str | None:
+    """The first of the fields that is not a finite number."""
+    with np.errstate(over="ignore"):
+        wrong = (f for f in part.split(b" ") if not _NUMBER.fullmatch(f) or not np.isfinite(np.float32(f)))
+        return next((quoted(field.decode(errors="replace")) for field in wrong), None)
+
+
+def _count_not_tokens(words: list[str], lang: str) -> int:
+    """How many words the tokeniser does not take as they are, such as those with a hyphen or a capital letter."""
+    tokens, ids, offsets = Tokeniser()(words, lang)
+    alone = np.flatnonzero(np.diff(offsets) == 1)
+    return len(words) - sum(bool(tokens[ids[offsets[i]]] == words[i]) for i in alone.tolist())
+
+
+def _digest(words: list[str], Z: Array) -> str:
+    digest = hashlib.sha256("\n".join([*words, ""]).encode())
+    digest.update(Z.data)
+    return digest.hexdigest()[:16]
