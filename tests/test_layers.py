@@ -19,7 +19,7 @@ LAYERS = [
     ["features"],
     ["settings", "sources", "retrieval"],
     ["training", "language_encoder"],
-    ["trained_languages"],
+    ["trained_languages", "model_shapes", "exchange"],
     ["text_encoder"],
     ["model"],
     ["model_training", "index"],

@@ -77,7 +77,7 @@ class TrainedLanguages:
 
     def word_vectors(self, lang: str) -> Array:
         """words x rank: the vector of every word; the array cannot be written to."""
-        view = np.asarray(self.map(lang).map).view()
+        view = np.asarray(self.map(lang).vectors()).view()
         view.flags.writeable = False
         return view
 
