@@ -15,6 +15,7 @@ from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, Cr5TypeError, Interrupted, NotFittedError, one_of
+from cr5.exchange.export import ExportedLanguage, ExportFormat, check_target, export
 from cr5.features.tfidf import Idf, Tf
 from cr5.language_map import LanguageMap
 from cr5.machine import versions
@@ -229,6 +230,20 @@ class Cr5(TextEncoder):
         have as few bits already stay as they are.
         """
         return self._made(quantise(self._trained(self.langs), bits))
+
+    def export(self, path: str | Path, *, format: ExportFormat, lang: str) -> None:  # noqa: A002
+        """Write the words of a language and their vectors in a format of other libraries.
+
+        "word2vec", "word2vec-binary" and "fasttext" (.vec) are read by gensim and many others, "npz" by NumPy,
+        "parquet" by pandas, polars and DuckDB; "sentence-transformers" and "model2vec" are folders of models that
+        encode texts on their own, nearly as this one does. A file is replaced, a folder has to be new or empty.
+        """
+        path = Path(path)
+        check_target(path, format)
+        lang = self.find_language(lang)
+        vocabulary, documents = self._languages.encoder(lang).vocabulary, self._languages.documents(lang)
+        shares = vocabulary.document_frequency(documents) / max(documents, 1)
+        export(path, format, ExportedLanguage(lang, self._language(lang), self.settings.tokeniser, shares))
 
     def _trained(self, langs: Iterable[str]) -> Trained:
         self._languages.require()

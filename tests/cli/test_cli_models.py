@@ -1,8 +1,8 @@
-"""``cr5 model``: what the commands write and print, and how they end with wrong input."""
+"""``cr5 model`` and ``cr5 export``: what the commands write and print, and how they end with wrong input."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import madeup
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 
 from cr5 import Cr5, Document
 from cr5.cli import run
+from cr5.exchange.export import ExportFormat
 
 
 @pytest.fixture
@@ -80,6 +81,35 @@ def test_wrong_input_is_one_line_and_nothing_is_written(
         assert not out.exists()
 
 
-@pytest.mark.parametrize("command", ["subset", "merge", "quantise", "sizes"])
+@pytest.mark.parametrize("command", ["model subset", "model merge", "model quantise", "model sizes", "export"])
 def test_help_has_an_example(command: str, printed: Any) -> None:
-    assert f"cr5 model {command} " in printed("model", command, "--help").split("Example")[1]
+    shown = printed(*command.split(), "--help")
+    assert f"cr5 {command} " in shown.split("Example")[1]
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_a_language_is_exported(model: Cr5, model_folder: Path, tmp_path: Path, printed: Any) -> None:
+    target = tmp_path / "aa.npz"
+    shown = printed("export", model_folder, "--format", "npz", "--lang", "AA", "-o", target)
+    words = len(model.words("aa"))
+    assert shown == f"written to {target}: {words:,} words of aa, vectors of {model.rank} dimensions\n"
+    np.testing.assert_array_equal(np.load(target)["vectors"], model.word_vectors("aa"))
+
+
+def test_wrong_exports_are_one_line_and_nothing_is_written(model_folder: Path, tmp_path: Path, printed: Any) -> None:
+    arguments = ["--lang", "aa", "-o", tmp_path / "x"]
+    usage = printed("export", model_folder, "--format", "glove", *arguments, code=2)
+    assert all(name in usage for name in get_args(ExportFormat))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    for options, message in [
+        (["npz", "--lang", "xx", "-o", tmp_path / "x"], "has no language 'xx'; it has aa, bb, cc"),
+        (["npz", "--lang", "aa", "-o", tmp_path / "none" / "x"], "there is no folder"),
+        (["npz", "--lang", "aa", "-o", tmp_path / "full"], "it is a folder; name a file in it"),
+        (["model2vec", "--lang", "aa", "-o", tmp_path / "full"], "exists already"),
+    ]:
+        error = printed("export", model_folder, "--format", *options, code=1)
+        assert error.startswith("error: ")
+        assert message in error
+        assert error.count("\n") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"full"}

@@ -1,4 +1,4 @@
-"""``cr5 model``: the commands that make models of trained ones, and show how large they are."""
+"""``cr5 model``: the commands that make models of trained ones, and show how large they are; and ``cr5 export``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +8,7 @@ import typer
 from cr5.cli.options import Json, Model, comma_separated
 from cr5.cli.render import console
 from cr5.cli.render import models as rendering
+from cr5.exchange.export import ExportFormat, check_target
 from cr5.model import Cr5
 from cr5.storage.model_files import check_model_folder
 
@@ -76,6 +77,34 @@ def sizes(model: Model, json: Json = False) -> None:
         cr5 model sizes model
     """
     _show(Cr5.load(model), model, json)
+
+
+def export(
+    model: Model,
+    format: Annotated[  # noqa: A002
+        ExportFormat, typer.Option(help="Format to write, see above.", metavar="FORMAT")
+    ],
+    lang: Annotated[str, typer.Option(help="Language to export, e.g. it.", metavar="CODE")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File or new folder to write.", metavar="FILE")],
+) -> None:
+    """Write the words of a language and their vectors in a format of other libraries.
+
+    Formats: word2vec (text), word2vec-binary and fasttext (.vec) for gensim and
+    others; npz for NumPy; parquet for pandas, polars and DuckDB. The formats
+    sentence-transformers and model2vec are folders, with models that encode texts
+    without cr5, nearly as it does. Examples:
+
+        cr5 export model --format word2vec --lang it -o it.vec
+
+        cr5 export model --format model2vec --lang en -o en-model2vec
+    """
+    check_target(output, format)
+    loaded = Cr5.load(model, langs=[lang])
+    loaded.export(output, format=format, lang=lang)
+    [(code, size)] = loaded.sizes().items()
+    console.out.print(
+        f"written to {output}: {size.words:,} words of {code}, vectors of {loaded.rank} dimensions", soft_wrap=True
+    )
 
 
 def _save(made: Cr5, output: Path, json: bool) -> None:
