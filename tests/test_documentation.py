@@ -60,6 +60,20 @@ def test_python_sessions_of_the_guide_to_published_models_print_what_it_shows(
         assert failed_examples("docs/how-to/old-models.md") == 0
 
 
+@pytest.mark.parametrize("page", ["docs/how-to/models.md", "docs/how-to/export.md"])
+def test_commands_and_python_sessions_of_guides_to_models_print_what_they_show(
+    page: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if page.endswith("export.md"):
+        pytest.importorskip("gensim")
+    shutil.copytree(folder / "model", tmp_path / "model")
+    for line, output in commands((ROOT / page).read_text(encoding="utf-8")):
+        printed = run(line, tmp_path)
+        assert same(output, printed), f"$ {line}\n{printed}"
+    monkeypatch.chdir(tmp_path)
+    assert failed_examples(page) == 0
+
+
 def test_commands_of_the_tutorial_print_what_the_page_shows(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"model", "index"}
 

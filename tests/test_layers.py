@@ -19,7 +19,7 @@ LAYERS = [
     ["features"],
     ["settings", "sources", "retrieval"],
     ["training", "language_encoder"],
-    ["trained_languages", "exchange"],
+    ["trained_languages", "exchange", "model_shapes"],
     ["text_encoder"],
     ["model"],
     ["model_training", "index"],

@@ -13,10 +13,10 @@ from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.features.tokeniser import Tokens
 from cr5.language_map import LanguageMap
 from cr5.retrieval.explanations import VectorParts
-from cr5.retrieval.vectors import document_vectors
+from cr5.retrieval.vectors import document_vectors, times_quantised
 
 RECENT_WORDS = 4096  # outside the vocabulary whose vectors are kept
-BLOCK_TEXTS = 1024  # whose words outside the vocabulary have vectors at a time
+BLOCK_TEXTS = 1024  # whose words outside the vocabulary, or of a quantised map, have vectors in memory at a time
 
 
 Share = TypeVar("Share", float, Array)
@@ -68,12 +68,13 @@ class LanguageEncoder:
         """Word counts -> unit vectors, texts x rank; zero for a text without a word that has a vector."""
         columns = self.vocabulary.columns(counts.words)  # which is most of the work for known words, and done once
         unknown = [counts.words[i] for i in np.flatnonzero(columns < 0).tolist()] if self.language.subwords else []
-        if unknown and len(counts.matrix.indptr) - 1 > BLOCK_TEXTS:
+        is_converted = bool(unknown) or self.language.unit is not None
+        if is_converted and len(counts.matrix.indptr) - 1 > BLOCK_TEXTS:
             blocks = np.array_split(np.arange(counts.matrix.shape[0]), -(-counts.matrix.shape[0] // BLOCK_TEXTS))
             return np.vstack([self.vectors(counts.select_rows(rows).drop_unused_words()) for rows in blocks])
         outside = self._outside(unknown)
         X = self.vocabulary.transform(counts, outside.weights, columns)
-        return document_vectors(X, self.language.map, self.language.offset, outside.vectors)
+        return self._document_vectors(X, outside)
 
     def vector(self, words: Sequence[str]) -> Array:
         """The tokens of one text -> what ``vectors`` computes for it in a batch."""
@@ -94,7 +95,7 @@ class LanguageEncoder:
         X = self.vocabulary.transform_words(words, outside.weights)
         known = X.indices[X.indices < len(language.words)]
         names = [*(language.words[i] for i in known), *outside.weights]
-        summands = X.data[:, None] * np.vstack([language.map[known], outside.vectors])
+        summands = X.data[:, None] * np.vstack([language.vectors(known), outside.vectors])
         vector = summands.sum(axis=0) - language.offset if X.nnz else np.zeros_like(language.offset)
         norm = float(np.linalg.norm(vector)) or 1.0
         return VectorParts(names, summands / norm, vector / norm)
@@ -115,7 +116,11 @@ class LanguageEncoder:
 
     def _vector(self, words: Sequence[str], outside: OutsideWords) -> Array:
         X = self.vocabulary.transform_words(words, outside.weights)
-        return np.asarray(document_vectors(X, self.language.map, self.language.offset, outside.vectors)[0])
+        return np.asarray(self._document_vectors(X, outside)[0])
+
+    def _document_vectors(self, X: Sparse, outside: OutsideWords) -> Array:
+        language = self.language
+        return document_vectors(X, language.map, language.offset, outside.vectors, language.unit)
 
     def _unknown(self, words: Iterable[str]) -> list[str]:
         """The words outside the vocabulary, if they may have vectors."""
@@ -144,7 +149,7 @@ class LanguageEncoder:
             return {}
         lengths, rows = subwords.unit_rows(words)
         vectors = np.zeros((len(words), len(self.language.offset)), np.float32)
-        vectors[lengths > 0] = _times_half_precision(rows, own.map) * own.unit
+        vectors[lengths > 0] = times_quantised(rows, own.map, own.unit)
         return {
             word: (length, vector.copy())  # a view would keep all of them in memory
             for word, length, vector in zip(words, lengths.tolist(), vectors, strict=True)
@@ -153,15 +158,3 @@ class LanguageEncoder:
     @cached_property
     def _nothing(self) -> OutsideWords:
         return OutsideWords({}, np.zeros((0, self.language.offset.size), np.float32))
-
-
-def _times_half_precision(rows: Sparse, values: Array) -> Array:
-    """rows @ values, in single precision."""
-    from scipy.sparse import csr_array
-
-    is_used = np.zeros(values.shape[0], bool)
-    is_used[rows.indices] = True
-    used = np.flatnonzero(is_used)
-    columns = np.searchsorted(used, rows.indices).astype(np.int32)
-    compact = csr_array((rows.data, columns, rows.indptr), shape=(rows.shape[0], len(used)))
-    return np.asarray(compact @ values[used].astype(np.float32))

@@ -1,19 +1,21 @@
 """One language of a model: its vocabulary, idf weights, map and offset, and the n-grams of its words."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cr5._typing import Array, Ints
+
+BLOCK_ROWS = 8192  # of a quantised map that are converted at a time
 
 
 @dataclass(frozen=True)
 class SubwordMap:
     """The n-grams that words outside the vocabulary are encoded by: g of them, for p words and rank r.
 
-    ngrams: most frequent first. weights: g. map: g x r in half precision, to be multiplied by ``unit`` (1 number).
-    squares: p, the squared length of every word's n-grams, of which the model may not keep all.
+    ngrams: most frequent first. weights: g. map: g x r in 16 or 8 bits, to be multiplied by ``unit``: 1 number, or g,
+    one for each row. squares: p, the squared length of every word's n-grams, of which the model may not keep all.
     All arrays but the map are float32.
     """
 
@@ -30,7 +32,8 @@ class LanguageMap:
 
     words: the vocabulary, most frequent word first. idf: p weights. map: p x r, a row for every word, which includes
     what its n-grams contribute. offset: r, the vector of the mean document, which embedding subtracts. All arrays are
-    float32. subwords: None in a model without n-grams.
+    float32. subwords: None in a model without n-grams. unit: None, or in a quantised model, whose map is float16 or
+    int8, what its rows have to be multiplied by: 1 number, or p, one for each row.
     """
 
     words: list[str]
@@ -38,13 +41,58 @@ class LanguageMap:
     map: Array
     offset: Array
     subwords: SubwordMap | None = None
+    unit: Array | None = None
+
+    @property
+    def bits(self) -> int:
+        """Of each number of the map: 32, 16 or 8."""
+        return 32 if self.unit is None else 8 * self.map.dtype.itemsize
+
+    def vectors(self, rows: "slice | Ints" = slice(None)) -> Array:
+        """words x rank: the vectors of some words or all in float32; a view of the map if it is not quantised."""
+        return self.map[rows] if self.unit is None else in_single_precision(self.map, self.unit, rows)
+
+    def vector_blocks(self) -> "Iterator[Array]":
+        """The vectors of all words, in blocks if they are quantised, so that they are never in memory together."""
+        step = len(self.map) if self.unit is None else BLOCK_ROWS
+        return (self.vectors(slice(i, i + step)) for i in range(0, len(self.map), step))
+
+    def quantised(self, bits: int) -> "LanguageMap":
+        """The same with maps of 16 bits, or of 8 bits with a unit for each row; one as small stays as it is."""
+        if self.bits <= bits:
+            return self
+        own, (values, unit) = self.subwords, _quantised(self.map, self.unit, bits)
+        if own and 8 * own.map.dtype.itemsize > bits:
+            small, units = _quantised(own.map, own.unit, bits)
+            own = replace(own, map=small, unit=units)
+        return replace(self, map=values, unit=unit, subwords=own)
 
     def in_memory(self) -> "LanguageMap":
         """The same with plain arrays, which may have been mapped from a file."""
         own = self.subwords
         plain = own and SubwordMap(own.ngrams, *map(np.asarray, (own.weights, own.map, own.unit, own.squares)))
         idf, own_map, offset = map(np.asarray, (self.idf, self.map, self.offset))
-        return LanguageMap(self.words, idf, own_map, offset, plain)
+        unit = None if self.unit is None else np.asarray(self.unit)
+        return LanguageMap(self.words, idf, own_map, offset, plain, unit)
+
+
+def in_single_precision(values: Array, unit: Array, rows: "slice | Ints") -> Array:
+    """unit x values of some rows, in float32."""
+    return np.multiply(values[rows], unit if len(unit) == 1 else unit[rows, None], dtype=np.float32)
+
+
+def _quantised(values: Array, unit: Array | None, bits: int) -> tuple[Array, Array]:
+    """A map in fewer bits, and its units."""
+    if bits == 16:
+        return half_precision(values)
+    small, units = np.empty(values.shape, np.int8), np.ones(len(values), np.float32)
+    for i in range(0, len(values), BLOCK_ROWS):
+        block = slice(i, i + BLOCK_ROWS)
+        exact = values[block] if unit is None else in_single_precision(values, unit, block)
+        largest = np.abs(exact).max(axis=1)
+        units[block][largest > 0] = largest[largest > 0] / np.float32(127)
+        np.rint(exact / units[block, None], out=small[block], casting="unsafe")
+    return small, units
 
 
 def half_precision(values: Array) -> tuple[Array, Array]:

@@ -1,9 +1,9 @@
 """The model, Cr5: turns texts in any language into vectors of one space."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from copy import deepcopy
+from copy import copy, deepcopy
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Literal, Never, Self
@@ -14,10 +14,12 @@ from cr5._typing import Intercept
 from cr5.corpus.languages import find_text_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
-from cr5.errors import Interrupted, NotFittedError, one_of
+from cr5.errors import Cr5Error, Cr5TypeError, Interrupted, NotFittedError, one_of
+from cr5.exchange.export import ExportedLanguage, ExportFormat, check_target, export
 from cr5.features.tfidf import Idf, Tf
 from cr5.language_map import LanguageMap
 from cr5.machine import versions
+from cr5.model_shapes import Trained, merge, quantise, space_digest, subset
 from cr5.progress import ProgressCallback, describe_interruption, no_progress, stop_on_interrupt
 from cr5.settings import (
     Metric,
@@ -194,17 +196,68 @@ class Cr5(TextEncoder):
                 progress=progress,
                 should_stop=should_stop,
             )
-        self._set_trained(languages, report | {"versions": versions()})
+        report |= {"space": space_digest(self.settings, report), "versions": versions()}
+        self._set_trained(languages, report)
         if report["interrupted"]:
             warnings.warn(describe_interruption(report, self.settings.tol), Interrupted, stacklevel=2)
         return self
 
+    # Models made of this one
+
+    def subset(self, langs: str | Sequence[str]) -> Self:
+        """A model with some of the languages; their vectors do not change."""
+        codes = {self.find_language(lang) for lang in one_or_several(langs)}
+        if not codes:
+            raise Cr5Error("`langs` is empty; name a language")
+        return self._made(subset(self._trained(codes), codes))
+
+    def merge(self, other: "Cr5") -> Self:
+        """A model with the languages of two models of the same space, which means that both were made of one fit.
+
+        Of a language that both have, it takes that of this model. Vectors of models that were trained separately
+        cannot be compared: these are an error.
+        """
+        if not isinstance(other, Cr5):
+            raise Cr5TypeError(f"`other={other!r}` must be a model; load it with Cr5.load first")
+        return self._made(
+            merge(self._trained(self.langs), other._trained(other.langs), (self.settings, other.settings))
+        )
+
+    def quantise(self, bits: Literal[16, 8]) -> Self:
+        """A smaller model: word vectors and n-grams in float16, or in int8 with a scale for every word and n-gram.
+
+        It is used like any other, and encodes without converting more than the words of the texts. Languages that
+        have as few bits already stay as they are.
+        """
+        return self._made(quantise(self._trained(self.langs), bits))
+
+    def export(self, path: str | Path, *, format: ExportFormat, lang: str) -> None:  # noqa: A002
+        """Write the words of a language and their vectors in a format of other libraries.
+
+        "word2vec", "word2vec-binary" and "fasttext" (.vec) are read by gensim and many others, "npz" by NumPy,
+        "parquet" by pandas, polars and DuckDB; "sentence-transformers" and "model2vec" are folders of models that
+        encode texts on their own, nearly as this one does. A file is replaced, a folder has to be new or empty.
+        """
+        path = Path(path)
+        check_target(path, format)
+        lang = self.find_language(lang)
+        vocabulary, documents = self._languages.encoder(lang).vocabulary, self._languages.documents(lang)
+        shares = vocabulary.document_frequency(documents) / max(documents, 1)
+        export(path, format, ExportedLanguage(lang, self._language(lang), self.settings.tokeniser, shares))
+
+    def _trained(self, langs: Iterable[str]) -> Trained:
+        self._languages.require()
+        return Trained({lang: self._languages.map(lang) for lang in self.langs if lang in langs}, self._report)
+
+    def _made(self, trained: Trained) -> Self:
+        made = copy(self)
+        made._set_trained(*trained)
+        return made
+
     def save(self, path: str | Path) -> None:
         """Write the model to a folder; an earlier model in it is replaced atomically."""
-        self._languages.require()
-        languages = {lang: self._languages.map(lang) for lang in self.langs}
         settings = self.settings.to_json() | {"rank": self.rank}
-        save(Path(path), {"settings": settings, "report": self._report}, languages)
+        save(Path(path), {"settings": settings, "report": self._report}, self._trained(self.langs).languages)
 
     @classmethod
     def load(cls, path: str | Path, langs: str | Sequence[str] | None = None) -> Self:

@@ -125,7 +125,10 @@ class TextEncoder:
         return list(self._languages.words(self.find_language(lang)))
 
     def word_vectors(self, lang: str) -> Array:
-        """words x rank: the vector of every word of ``words``; the array cannot be written to."""
+        """words x rank: the vector of every word of ``words``, float32; the array cannot be written to.
+
+        It is the model's own array, or a new one of a quantised language.
+        """
         return self._languages.word_vectors(self.find_language(lang))
 
     def guess_languages(self, texts: Texts, langs: str | Iterable[str] | None = None) -> list[Guess]:
@@ -156,7 +159,8 @@ class TextEncoder:
                 f"{word!r} is not one of the {len(source.words):,} words known in {lang}; "
                 "try a more frequent word or another form of it"
             )
-        cosines = cosines_with(source.map[row], target.map)
+        vector = source.vectors(np.array([row]))[0]
+        cosines = np.concatenate([cosines_with(vector, block) for block in target.vector_blocks()])
         if lang == to:
             cosines[row] = -np.inf
         best = np.argsort(-cosines, kind="stable")[: min(k, len(cosines) - (lang == to))]

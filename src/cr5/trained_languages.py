@@ -84,9 +84,13 @@ class TrainedLanguages:
         """The words of a language and their vectors."""
         return self._maps.language(lang) if isinstance(self._maps, ModelFolder) else self._maps[lang]
 
+    def documents(self, lang: str) -> int:
+        """How many documents a language was trained on; 0 if that is not known."""
+        return self._documents.get(lang, 0)
+
     def word_vectors(self, lang: str) -> Array:
         """words x rank: the vector of every word; the array cannot be written to."""
-        view = np.asarray(self.map(lang).map).view()
+        view = np.asarray(self.map(lang).vectors()).view()
         view.flags.writeable = False
         return view
 

@@ -145,6 +145,33 @@ def test_a_model_of_format_1_opens(tmp_path: Path) -> None:
     assert_same(tmp_path / "model", (header, languages))
 
 
+@pytest.mark.parametrize(("bits", "kind", "units"), [(16, "float16", 1), (8, "int8", 7)])
+def test_quantised_languages_open_as_they_were_saved(tmp_path: Path, bits: int, kind: str, units: int) -> None:
+    small, exact = with_ngrams(1).quantised(bits), language(2)
+    save(tmp_path / "model", {}, {"de": small, "it": exact})
+    assert json.loads((tmp_path / "model" / "model.json").read_text())["format"] == 3
+    assert_same(tmp_path / "model", ({}, {"de": small, "it": exact}))
+    found = open_model(tmp_path / "model").language("de")
+    assert found.unit is not None
+    assert small.unit is not None
+    np.testing.assert_array_equal(found.unit, small.unit)
+    assert (str(found.map.dtype), found.unit.shape, open_model(tmp_path / "model").language("it").unit) == (
+        kind,
+        (units,),
+        None,
+    )
+    assert {lang: size.bits for lang, size in open_model(tmp_path / "model").sizes().items()} == {"de": bits, "it": 32}
+
+
+def test_a_quantised_language_whose_units_are_missing_is_refused(tmp_path: Path) -> None:
+    save(tmp_path / "model", {}, {"de": language(1).quantised(8)})
+    tensors = load_file(file_of(tmp_path / "model", "de", "tensors"))
+    save_file({name: array for name, array in tensors.items() if name != "unit"}, tmp_path / "other")
+    forge(tmp_path / "model", "tensors", (tmp_path / "other").read_bytes())
+    with pytest.raises(ModelFileError, match=r"does not hold the tensors .*map int8 \(5, 3\).*unit float32 \(5,\)"):
+        open_model(tmp_path / "model").language("de")
+
+
 def test_the_sizes_of_languages_are_known_without_reading_them(folder: Path) -> None:
     sizes = open_model(folder).sizes()
     counted = {lang: (size.words, size.ngrams) for lang, size in sizes.items()}
@@ -311,8 +338,8 @@ def test_another_kind_is_refused(folder: Path, content: str, kind: str) -> None:
 
 
 def test_a_newer_format_asks_for_an_upgrade(folder: Path) -> None:
-    edit(folder, lambda index: index.update(format=3, languages="of another shape"), sign=True)
-    with fails(f"{folder} was written by a newer cr5 (format 3, this version reads formats up to 2); upgrade cr5"):
+    edit(folder, lambda index: index.update(format=4, languages="of another shape"), sign=True)
+    with fails(f"{folder} was written by a newer cr5 (format 4, this version reads formats up to 3); upgrade cr5"):
         open_model(folder)
 
 
@@ -338,6 +365,7 @@ def test_an_edited_model_json_is_found(folder: Path, change: Callable[[Any], obj
         lambda index: index.pop("languages"),
         lambda index: index.update(languages=[]),
         lambda index: index["languages"]["de"].pop("rank"),
+        lambda index: index["languages"]["de"].update(bits=4),
         lambda index: index["languages"]["de"]["files"].pop("tensors"),
         lambda index: index["languages"]["de"]["files"]["words"].update(name="../../secret.txt"),
     ],
@@ -524,7 +552,7 @@ def test_a_folder_of_other_files_is_not_saved_over(tmp_path: Path) -> None:
     assert names(tmp_path) == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("content", ["pickle", '{"kind": "spacy"}', '{"kind": "cr5 model", "format": 3}'])
+@pytest.mark.parametrize("content", ["pickle", '{"kind": "spacy"}', '{"kind": "cr5 model", "format": 4}'])
 def test_a_model_json_of_others_is_not_saved_over(tmp_path: Path, content: str) -> None:
     (tmp_path / "model.json").write_text(content)
     with fails(f"cannot save over {tmp_path}, which this cr5 did not write; save elsewhere"):

@@ -36,6 +36,12 @@ COMMANDS = {
     "info": Target(
         "cr5.cli.commands", "info", "Show the languages and settings of a model, and how its training ended."
     ),
+    "model": Target(
+        "cr5.cli.models", "app", "Make a model of trained ones: fewer languages, more, or smaller numbers."
+    ),
+    "export": Target(
+        "cr5.cli.models", "export", "Write the words of a language and their vectors in a format of other libraries."
+    ),
     "index": Target(
         "cr5.cli.search", "index", "Build a search index of documents in any languages of a model, or update it."
     ),

@@ -5,20 +5,47 @@ import numpy as np
 from cr5._typing import Array, Sparse
 
 
-def document_vectors(X: Sparse, map: Array, offset: Array, further: Array | None = None) -> Array:  # noqa: A002
+def document_vectors(
+    X: Sparse,
+    map: Array,  # noqa: A002
+    offset: Array,
+    further: Array | None = None,
+    unit: Array | None = None,
+) -> Array:
     """X map - offset, every row at unit length; a document without words becomes 0.
 
-    X: documents x words; map: words x rank; further: the rows of the map for further columns of X, if it has any.
+    X: documents x words; map: words x rank; further: the rows of the map for further columns of X, if it has any;
+    unit: what the rows of the map are to be multiplied by, if it is quantised.
     """
-    if further is None or not len(further):
-        vectors = np.asarray(X @ map)
-    else:
-        vectors = np.asarray(X[:, : len(map)] @ map)
+    of_words = X[:, : len(map)] if further is not None and len(further) else X
+    vectors = np.asarray(of_words @ map) if unit is None else times_quantised(of_words, map, unit)
+    if of_words is not X:
         vectors += X[:, len(map) :] @ further
     vectors -= offset
     vectors[X.indptr[1:] == X.indptr[:-1]] = 0
     vectors /= _lengths(vectors)
     return vectors
+
+
+def times_quantised(X: Sparse, values: Array, unit: Array) -> Array:
+    """X (unit values) in single precision, of which only the rows that X uses are converted.
+
+    unit: 1 number, or one for each row of the values, which are float16 or int8.
+    """
+    from scipy.sparse import csr_array
+
+    if X.shape[0] == 1:  # no column occurs twice
+        used, columns = X.indices, np.arange(len(X.indices), dtype=np.int32)
+    else:
+        is_used = np.zeros(len(values), bool)
+        is_used[X.indices] = True
+        used = np.flatnonzero(is_used)
+        number = np.empty(len(values), np.int32)
+        number[used] = np.arange(len(used), dtype=np.int32)
+        columns = number[X.indices]
+    data = X.data * (unit if len(unit) == 1 else unit[X.indices])
+    compact = csr_array((data, columns, X.indptr), shape=(X.shape[0], len(used)))
+    return np.asarray(compact @ values[used].astype(np.float32))
 
 
 def unit_rows(vectors: Array) -> Array:

@@ -60,6 +60,31 @@ def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
     sync(path.parent)  # the rename must survive a power failure, too
 
 
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """The same for a folder, which must not exist or be empty: the block fills a temporary one next to ``path``."""
+    path = path.resolve()
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary.mkdir()
+    try:
+        yield temporary
+        for inside in (*temporary.rglob("*"), temporary):
+            sync(inside)
+        if path.exists():
+            path.rmdir()  # it is empty, and Windows does not rename over a folder
+        replace(temporary, path)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if (
+            isinstance(error, OSError)
+            and error.filename
+            and temporary in (Path(error.filename), *Path(error.filename).parents)
+        ):
+            error.filename = str(path)
+        raise
+    sync(path.parent)
+
+
 def _name(error: OSError, path: Path, temporary: Path) -> None:
     """Let an error about the temporary file name the target."""
     if error.filename == str(temporary) or (error.filename is None and error.errno in REFUSALS):

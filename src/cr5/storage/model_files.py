@@ -27,8 +27,9 @@ from cr5.storage.locks import locked
 from cr5.storage.targets import check_writable
 from cr5.storage.tensor_files import map_tensors, write_tensors
 
-FORMAT = 2
-"""The version of the layout that is written; format 1, which had no n-grams, is read too."""
+FORMAT = 3
+"""The version of the layout: format 3 has quantised maps, format 1 had no n-grams. All are read; a model without
+quantised maps is written in format 2, which earlier versions of cr5 can read."""
 
 _KIND = "cr5 model"
 _MANIFEST = "model.json"
@@ -55,6 +56,7 @@ class _Entry(NamedTuple):
     vocabulary: _File
     ngram_count: int = 0
     ngrams: _File | None = None
+    bits: int = 32
 
     @property
     def files(self) -> list[_File]:
@@ -62,11 +64,12 @@ class _Entry(NamedTuple):
 
 
 class LanguageSize(NamedTuple):
-    """The words and n-grams of a language in a model, and the bytes of its files."""
+    """The words and n-grams of a language in a model, the bytes of its files, and the bits of a number of its map."""
 
     words: int
     ngrams: int
     bytes: int
+    bits: int = 32
 
 
 class ModelFolder:
@@ -86,7 +89,7 @@ class ModelFolder:
     def sizes(self) -> dict[str, LanguageSize]:
         """How large each language is."""
         return {
-            lang: LanguageSize(entry.word_count, entry.ngram_count, sum(file.bytes for file in entry.files))
+            lang: LanguageSize(entry.word_count, entry.ngram_count, sum(file.bytes for file in entry.files), entry.bits)
             for lang, entry in self._entries.items()
         }
 
@@ -190,6 +193,7 @@ def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, Languag
     entries: dict[str, dict[str, Any]] = {}
     for lang, language in languages.items():
         files, entry = {}, {"words": len(language.words), "rank": language.offset.size}
+        entry |= {} if language.unit is None else {"bits": language.bits}
         lists = {"words": language.words} | ({"ngrams": language.subwords.ngrams} if language.subwords else {})
         for name, items in lists.items():
             strings.write_bytes("".join(f"{item}\n" for item in items).encode())
@@ -201,7 +205,8 @@ def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, Languag
         tensors.chmod(mode)
         files["tensors"] = _move_to_content_name(tensors, path, lang)._asdict()
         entries[lang] = entry | {"files": files}
-    content = {"format": FORMAT, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": metadata}
+    number = 2 if all(language.unit is None for language in languages.values()) else FORMAT
+    content = {"format": number, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": metadata}
     sync(path)  # the names of the other files must survive a power failure before model.json refers to them
     with atomic_path(path / _MANIFEST, temporary=saving / _MANIFEST) as file:  # replaces the old model
         file.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
@@ -272,7 +277,7 @@ def language_size(language: LanguageMap) -> LanguageSize:
     ngrams = language.subwords.ngrams if language.subwords else []
     strings = sum(len(string.encode()) + 1 for string in [*language.words, *ngrams])
     arrays = sum(array.nbytes for array in _arrays(language).values())
-    return LanguageSize(len(language.words), len(ngrams), strings + arrays)
+    return LanguageSize(len(language.words), len(ngrams), strings + arrays, language.bits)
 
 
 def _check_language(lang: str, language: LanguageMap) -> None:
@@ -281,7 +286,7 @@ def _check_language(lang: str, language: LanguageMap) -> None:
     if not words or not rank:
         raise ModelFileError(f"language {lang} has {len(words)} words and rank {rank}; both must be at least 1")
     arrays, ngrams = _arrays(language), language.subwords.ngrams if language.subwords else []
-    for name, (kind, shape) in _tensors(len(words), rank, len(ngrams)).items():
+    for name, (kind, shape) in _tensors(len(words), rank, len(ngrams), language.bits).items():
         array = arrays[name]
         if array.dtype != kind or array.shape != shape:
             raise ModelFileError(f"{name} of {lang} is {array.dtype} {array.shape}; make it {kind} {shape}")
@@ -304,21 +309,25 @@ def _check_strings(kind: str, strings: list[str], lang: str) -> None:
 def _arrays(language: LanguageMap) -> dict[str, Array]:
     """The tensors of a language by their names in the file."""
     arrays = {"idf": language.idf, "map": language.map, "offset": language.offset}
+    arrays |= {} if language.unit is None else {"unit": language.unit}
     if (own := language.subwords) is None:
         return arrays
     further = {"weights": own.weights, "map": own.map, "unit": own.unit, "squares": own.squares}
     return arrays | {f"subword_{name}": array for name, array in further.items()}
 
 
-def _tensors(words: int, rank: int, ngrams: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+def _tensors(words: int, rank: int, ngrams: int, bits: int) -> dict[str, tuple[str, tuple[int, ...]]]:
     """The type and shape of each tensor of a language."""
-    tensors = {"idf": ("float32", (words,)), "map": ("float32", (words, rank)), "offset": ("float32", (rank,))}
+    kind = {16: "float16", 8: "int8"}.get(bits, "float32")
+    tensors = {"idf": ("float32", (words,)), "map": (kind, (words, rank)), "offset": ("float32", (rank,))}
+    if bits < 32:
+        tensors["unit"] = ("float32", (words if bits == 8 else 1,))
     if not ngrams:
         return tensors
     return tensors | {
         "subword_weights": ("float32", (ngrams,)),
-        "subword_map": ("float16", (ngrams, rank)),
-        "subword_unit": ("float32", (1,)),
+        "subword_map": ("int8" if bits == 8 else "float16", (ngrams, rank)),
+        "subword_unit": ("float32", (ngrams if bits == 8 else 1,)),
         "subword_squares": ("float32", (words,)),
     }
 
@@ -363,18 +372,20 @@ def _check_manifest(path: Path, manifest: bytes) -> tuple[dict[str, Any], dict[s
     """model.json -> metadata and languages, verified by the digest."""
     content = _parse_manifest(path, manifest)
     try:
-        if content.pop("sha256") != _digest(content) or content["format"] not in (1, FORMAT):
+        if content.pop("sha256") != _digest(content) or content["format"] not in range(1, FORMAT + 1):
             raise ValueError("sha256")
         return content["header"], {lang: _entry(**entry) for lang, entry in content["languages"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{path / _MANIFEST} has been edited or damaged; {_REMEDY}") from error
 
 
-def _entry(words: int, rank: int, files: dict[str, dict[str, Any]], ngrams: int = 0) -> _Entry:
+def _entry(words: int, rank: int, files: dict[str, dict[str, Any]], ngrams: int = 0, bits: int = 32) -> _Entry:
     parts = {name: _File(**file) for name, file in files.items()}
+    if bits not in (32, 16, 8):
+        raise ValueError("bits")
     if not all(_FILE_PATTERN.fullmatch(file.name) for file in parts.values()):
         raise ValueError("name")  # it could point outside the folder
-    return _Entry(words, rank, parts["tensors"], parts["words"], ngrams, parts["ngrams"] if ngrams else None)
+    return _Entry(words, rank, parts["tensors"], parts["words"], ngrams, parts["ngrams"] if ngrams else None, bits)
 
 
 def _check_size(path: Path, file: _File) -> None:
@@ -409,7 +420,7 @@ def _read_strings(path: Path, file: _File, count: int, kind: str) -> list[str]:
 
 def _read_language(path: Path, entry: _Entry, words: list[str]) -> LanguageMap:
     with _open_checked(path, entry.tensors) as file:
-        arrays = _map_tensors(file, _tensors(entry.word_count, entry.rank, entry.ngram_count))
+        arrays = _map_tensors(file, _tensors(entry.word_count, entry.rank, entry.ngram_count, entry.bits))
     for name in arrays.keys() - _MAPS:
         if not np.isfinite(arrays[name]).all():
             raise ModelFileError(f"{name} in {path / entry.tensors.name} is not finite; {_REMEDY}")
@@ -418,7 +429,7 @@ def _read_language(path: Path, entry: _Entry, words: list[str]) -> LanguageMap:
         ngrams = _read_strings(path, entry.ngrams, entry.ngram_count, "n-grams")
         names = ("weights", "map", "unit", "squares")
         subwords = SubwordMap(ngrams, **{name: arrays[f"subword_{name}"] for name in names})
-    return LanguageMap(words, arrays["idf"], arrays["map"], arrays["offset"], subwords)
+    return LanguageMap(words, arrays["idf"], arrays["map"], arrays["offset"], subwords, arrays.get("unit"))
 
 
 def _map_tensors(file: BinaryIO, expected: dict[str, tuple[str, tuple[int, ...]]]) -> dict[str, Array]:

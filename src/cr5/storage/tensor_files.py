@@ -10,7 +10,7 @@ import numpy as np
 from cr5._typing import Array
 from cr5.storage.targets import naming_os_errors
 
-_DTYPES = {"U64": "<u8", "I64": "<i8", "I32": "<i4", "U16": "<u2", "U8": "|u1", "F32": "<f4", "F16": "<f2"}
+_DTYPES = {"U64": "<u8", "I64": "<i8", "I32": "<i4", "U16": "<u2", "U8": "|u1", "I8": "|i1", "F32": "<f4", "F16": "<f2"}
 
 
 def write_tensors(arrays: Mapping[str, Array], path: Path, metadata: dict[str, str] | None = None) -> None:

@@ -65,11 +65,19 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
     columns = ("lang", "read", *usage_columns(usage), "used", "nonzeros", "words", "n-grams", "size")
     title = "Interrupted model, not saved" if path is None else f"Model {path}"
     table = plain_table(title, *columns, left=("lang",))
+    absent = [lang for lang, documents in usage["languages"].items() if documents["used"] and lang not in sizes]
     for lang, documents in usage["languages"].items():
+        if lang in absent:
+            continue
         facts, size = report["languages"].get(lang, {"nonzeros": 0}), sizes.get(lang, LanguageSize(0, 0, 0))
         figures = (documents["read"], *usage_figures(usage, lang), facts["nonzeros"], size.words, size.ngrams)
         table.add_row(lang, *(f"{figure:,}" for figure in figures), format_bytes(size.bytes))
     out.print(table)
+    if absent:
+        out.print(f"trained together with {', '.join(absent)}, which this model does not have")
+    if any(size.bits < 32 for size in sizes.values()):
+        bits = ", ".join(f"{lang} {size.bits}" for lang, size in sizes.items())
+        out.print(f"quantised, bits of each number: {bits}")
     if report["ridge_path"]:
         path_table(report)
     if report.get("ridge_note"):
@@ -120,6 +128,20 @@ def _published_report(model: Cr5, path: str, seconds: float | None) -> None:
 def _written(model: Cr5, path: str, seconds: float | None) -> None:
     if seconds is not None:
         out.print(f"written to {path} in {seconds:.1f} s; try: cr5 similar {path} WORD --lang {model.langs[0]}")
+
+
+def model_sizes(model: Cr5, path: Path) -> None:
+    """Print how large each language of a model is, and all together."""
+    sizes = model.sizes()
+    out.print(f"Model {path}", style="bold", soft_wrap=True)  # a title would be as narrow as the table
+    table = plain_table("", "lang", "words", "n-grams", "bits", "size", left=("lang",))
+    for lang, size in sizes.items():
+        table.add_row(lang, f"{size.words:,}", f"{size.ngrams:,}", str(size.bits), format_bytes(size.bytes))
+    table.add_section()
+    totals = (sum(counts) for counts in zip(*((s.words, s.ngrams, s.bytes) for s in sizes.values()), strict=True))
+    words, ngrams, count = totals
+    table.add_row("all", f"{words:,}", f"{ngrams:,}", "", format_bytes(count))
+    out.print(table)
 
 
 def view_weights_line(model: Cr5) -> str:

@@ -56,7 +56,7 @@ class Cr5Space(Space):
         return self.languages[lang].words
 
     def word_vectors(self, lang: str) -> Array:
-        return self.languages[lang].map
+        return self.languages[lang].vectors()
 
     def coverage(self, texts: TokenisedTexts, lang: str) -> Array:
         index = self.encoders[lang].vocabulary.index

@@ -1,0 +1,119 @@
+"""``cr5 model``: the commands that make models of trained ones, and show how large they are; and ``cr5 export``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cr5.cli.options import Json, Model, comma_separated
+from cr5.cli.render import console
+from cr5.cli.render import models as rendering
+from cr5.exchange.export import ExportFormat, check_target
+from cr5.model import Cr5
+from cr5.storage.model_files import check_model_folder
+
+app = typer.Typer(help="Make a model of trained ones: fewer languages, more, or smaller numbers.", no_args_is_help=True)
+
+Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write the model to.", metavar="MODEL")]
+
+
+@app.command()
+def subset(
+    model: Model,
+    langs: Annotated[str, typer.Option(help="Languages to keep, e.g. en,it.", metavar="CODES")],
+    output: Output,
+    json: Json = False,
+) -> None:
+    """Write a model with some of the languages of another; their vectors stay the same.
+
+    Example:
+
+        cr5 model subset model --langs en,it -o small
+    """
+    check_model_folder(output)
+    _save(Cr5.load(model).subset(comma_separated(langs) or []), output, json)
+
+
+@app.command()
+def merge(
+    model: Model,
+    other: Annotated[Path, typer.Argument(help="Another folder, of a model of the same space.", metavar="OTHER")],
+    output: Output,
+    json: Json = False,
+) -> None:
+    """Write a model with the languages of two models that were made of one.
+
+    Models that were trained separately cannot be merged, because their vectors cannot be compared. Example:
+
+        cr5 model merge small more -o both
+    """
+    check_model_folder(output)
+    _save(Cr5.load(model).merge(Cr5.load(other)), output, json)
+
+
+@app.command()
+def quantise(
+    model: Model,
+    output: Output,
+    bits: Annotated[int, typer.Option(help="Bits of each number of the word vectors: 16 or 8.", metavar="16|8")],
+    json: Json = False,
+) -> None:
+    """Write a smaller model, with word vectors in numbers of 16 or 8 bits instead of 32.
+
+    Example:
+
+        cr5 model quantise model -o small --bits 8
+    """
+    check_model_folder(output)
+    _save(Cr5.load(model).quantise(bits), output, json)  # type: ignore[arg-type]
+
+
+@app.command()
+def sizes(model: Model, json: Json = False) -> None:
+    """Show how large each language of a model is.
+
+    Example:
+
+        cr5 model sizes model
+    """
+    _show(Cr5.load(model), model, json)
+
+
+def export(
+    model: Model,
+    format: Annotated[  # noqa: A002
+        ExportFormat, typer.Option(help="Format to write, see above.", metavar="FORMAT")
+    ],
+    lang: Annotated[str, typer.Option(help="Language to export, e.g. it.", metavar="CODE")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File or new folder to write.", metavar="FILE")],
+) -> None:
+    """Write the words of a language and their vectors in a format of other libraries.
+
+    Formats: word2vec (text), word2vec-binary and fasttext (.vec) for gensim and
+    others; npz for NumPy; parquet for pandas, polars and DuckDB. The formats
+    sentence-transformers and model2vec are folders, with models that encode texts
+    without cr5, nearly as it does. Examples:
+
+        cr5 export model --format word2vec --lang it -o it.vec
+
+        cr5 export model --format model2vec --lang en -o en-model2vec
+    """
+    check_target(output, format)
+    loaded = Cr5.load(model, langs=[lang])
+    loaded.export(output, format=format, lang=lang)
+    [(code, size)] = loaded.sizes().items()
+    console.out.print(
+        f"written to {output}: {size.words:,} words of {code}, vectors of {loaded.rank} dimensions", soft_wrap=True
+    )
+
+
+def _save(made: Cr5, output: Path, json: bool) -> None:
+    made.save(output)
+    _show(Cr5.load(output), output, json)
+
+
+def _show(model: Cr5, path: Path, json: bool) -> None:
+    if json:
+        console.as_json({"model": str(path), "sizes": {lang: size._asdict() for lang, size in model.sizes().items()}})
+    else:
+        rendering.model_sizes(model, path)
