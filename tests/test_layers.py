@@ -20,7 +20,7 @@ LAYERS = [
     ["settings", "sources", "retrieval"],
     ["training", "language_encoder"],
     ["trained_languages"],
-    ["text_encoder"],
+    ["text_encoder", "exchange"],
     ["model"],
     ["model_training", "index"],
     ["evaluate", "server", "integrations"],

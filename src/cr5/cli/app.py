@@ -36,6 +36,10 @@ COMMANDS = {
     "info": Target(
         "cr5.cli.commands", "info", "Show the languages and settings of a model, and how its training ended."
     ),
+    "pull": Target(
+        "cr5.cli.sharing", "pull", "Download a model from the Hugging Face hub, or only some of its languages."
+    ),
+    "push": Target("cr5.cli.sharing", "push", "Upload a model to the Hugging Face hub, with a model card."),
     "index": Target(
         "cr5.cli.search", "index", "Build a search index of documents in any languages of a model, or update it."
     ),

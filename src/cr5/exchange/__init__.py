@@ -1,0 +1,1 @@
+"""Models in other places and formats than a folder of this machine."""
