@@ -39,6 +39,7 @@ COMMANDS = {
     "info": "cr5 info",
     "pull": "cr5 pull",
     "push": "cr5 push",
+    "pretrain": "cr5 pretrain",
     "corpus inspect": "cr5 corpus inspect",
     "corpus convert": "cr5 corpus convert",
 }

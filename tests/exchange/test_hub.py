@@ -6,14 +6,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
 from fake_hub import TOKEN, FakeHub, Repo
+from hub_fixtures import NAME, files_of
 from madeup import text
 from mirror import Fault
 
@@ -23,37 +22,7 @@ from cr5.errors import MissingPackageError
 from cr5.exchange.hub import fetch, push
 from cr5.storage.model_files import language_files
 
-NAME = "owner/madeup"
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # in the hub's library
-
-
-@pytest.fixture
-def hub(model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    """A hub with the model of the made-up languages, which the library of the hub uses, with an empty cache."""
-    from huggingface_hub import constants
-
-    with FakeHub() as server:
-        template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
-        for name, value in {
-            "ENDPOINT": server.url,
-            "HUGGINGFACE_CO_URL_TEMPLATE": template,
-            "HF_HUB_CACHE": str(tmp_path / "cache"),
-            "HF_TOKEN_PATH": str(tmp_path / "token"),
-            "HF_HUB_DISABLE_XET": True,
-            "HF_HUB_OFFLINE": False,
-            "DOWNLOAD_CHUNK_SIZE": 100,
-        }.items():
-            monkeypatch.setattr(constants, name, value)
-        monkeypatch.delenv("HF_TOKEN", raising=False)
-        # The library waits a second before it continues a download.
-        monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda seconds: None))
-        server.repos[NAME] = Repo()
-        server.repos[NAME].commit("main", _content(model_folder))
-        yield server
-
-
-def _content(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name != ".lock"}
 
 
 def tensors(folder: Path, lang: str) -> tuple[str, bytes]:
@@ -147,7 +116,7 @@ def test_a_file_that_was_cut_off_in_the_cache_is_downloaded_again(hub: FakeHub, 
 
 
 def test_a_damaged_manifest_is_an_error_and_does_not_stay(hub: FakeHub, model_folder: Path, tmp_path: Path) -> None:
-    good = _content(model_folder)
+    good = files_of(model_folder)
     hub.repos[NAME].commit("main", good | {"model.json": good["model.json"].replace(b'"rank"', b'"rang"', 1)})
     assert "model.json" in message()
     assert not list((tmp_path / "cache").rglob("model.json"))
@@ -155,7 +124,7 @@ def test_a_damaged_manifest_is_an_error_and_does_not_stay(hub: FakeHub, model_fo
 
 def test_a_new_revision_downloads_only_what_changed(hub: FakeHub, model: Cr5, model_folder: Path) -> None:
     first = Cr5.from_pretrained(NAME)
-    hub.repos[NAME].commit("main", _content(model_folder) | {"README.md": b"new"})
+    hub.repos[NAME].commit("main", files_of(model_folder) | {"README.md": b"new"})
     hub.requests.clear()
     assert Cr5.from_pretrained(NAME).langs == first.langs
     assert hub.requests_for("/", "GET") == []  # what has the ETag of a file in the cache is not sent again
@@ -163,7 +132,7 @@ def test_a_new_revision_downloads_only_what_changed(hub: FakeHub, model: Cr5, mo
 
 def test_a_revision_may_be_a_branch_or_a_commit(hub: FakeHub, model_folder: Path, model: Cr5) -> None:
     old = hub.repos[NAME].branches["main"]
-    hub.repos[NAME].commit("other", _content(model_folder))
+    hub.repos[NAME].commit("other", files_of(model_folder))
     hub.repos[NAME].commit("main", {"README.md": b"empty"})
     assert Cr5.from_pretrained(NAME, revision=old).langs == model.langs
     assert Cr5.from_pretrained(NAME, revision="other").langs == model.langs
@@ -220,7 +189,7 @@ def test_a_pushed_model_has_its_files_and_a_card(
     assert url == f"{hub.url}/me/new/commit/{repo.branches['main']}"
     assert repo.private
     card = repo.files["README.md"].decode()
-    assert set(repo.files) == {*_content(model_folder), "README.md"}
+    assert set(repo.files) == {*files_of(model_folder), "README.md"}
     metadata = yaml.safe_load(card.split("---")[1])
     assert metadata["language"] == model.langs
     assert metadata["license"] == "cc-by-sa-4.0"
@@ -282,7 +251,7 @@ def test_a_damaged_model_and_a_wrong_licence_are_not_pushed(
         push(model_folder, "me/new", licence="My own")
     copy = tmp_path / "copy"
     copy.mkdir()
-    for name, content in _content(model_folder).items():
+    for name, content in files_of(model_folder).items():
         (copy / name).write_bytes(content)
     name, content = tensors(model_folder, Cr5.load(model_folder).langs[0])
     (copy / name).write_bytes(content[:-1] + b"?")

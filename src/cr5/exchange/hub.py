@@ -235,6 +235,11 @@ def _import_hub(repo: str) -> Any:
     return huggingface_hub
 
 
+def check_repo(repo: str) -> None:
+    """Raise an error, before any work is done, unless the hub's library is there and the name can be one of a model."""
+    _import_hub(repo)
+
+
 @contextmanager
 def _quietly(hub: Any) -> Iterator[None]:
     """Keep progress bars and warnings of the hub's library off the terminal, unless its variables ask for them."""

@@ -131,10 +131,10 @@ def _figures(run: Mapping[str, Any] | None) -> str:
         for mean in sorted(run["means"], key=lambda mean: -mean["precision"]["1"])[:_MAX_SYSTEMS]
     ]
     header = ["| system | trained | measure | P@1 | MRR |", "|---|---|---|--:|--:|"]
+    directions = max(mean["directions"] for mean in run["means"])
     return (
-        f"## Figures\n\nRetrieval of {run['task']} across languages, {run['title']}, in percent, means over "
-        f"{max(mean['directions'] for mean in run['means'])} directions; held-out texts, which the measured systems "
-        "were not trained on. The model that is published has the same settings.\n\n" + "\n".join([*header, *rows])
+        f"## Figures\n\nRetrieval across languages, {run['title']}: in percent, means over {directions} "
+        "directions.\n\n" + "\n".join([*header, *rows])
     )
 
 
