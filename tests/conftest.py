@@ -15,7 +15,14 @@ from properties import QUICK_EXAMPLES
 
 from cr5 import Cr5, Document
 
-pytest_plugins = ["browser_fixtures", "framework_fixtures", "server_fixtures", "store_fixtures", "watchdog"]
+pytest_plugins = [
+    "browser_fixtures",
+    "framework_fixtures",
+    "hub_fixtures",
+    "server_fixtures",
+    "store_fixtures",
+    "watchdog",
+]
 
 # A job in the background begins with Ctrl-C ignored, and so would every process that a test starts to interrupt it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -24,7 +24,7 @@ LAYERS = [
     ["model"],
     ["model_training", "index"],
     ["evaluate", "server", "integrations", "compat"],
-    ["demo"],
+    ["demo", "pretraining"],
     ["cli"],
     ["__main__"],
 ]

@@ -299,6 +299,54 @@ class Cr5(TextEncoder):
         model._set_trained(languages, report)
         return model
 
+    @classmethod
+    def from_pretrained(
+        cls,
+        repo: str,
+        langs: str | Sequence[str] | None = None,
+        *,
+        revision: str | None = None,
+        cache_dir: str | Path | None = None,
+        progress: ProgressCallback = no_progress,
+    ) -> Self:
+        """Open a model of the Hugging Face hub, ``owner/name``; only the files of ``langs`` are downloaded.
+
+        ``revision`` is a branch, a tag or a commit. The files are in the hub's cache, or in ``cache_dir``, and are not
+        downloaded twice; an interrupted download is continued. The hub's library decides where the hub is
+        (``HF_ENDPOINT``), who asks (``HF_TOKEN``) and whether only the cache is used (``HF_HUB_OFFLINE``).
+        """
+        from cr5.exchange.hub import fetch
+
+        chosen = None if langs is None else one_or_several(langs)
+        return cls.load(fetch(repo, chosen, revision=revision, cache_dir=cache_dir, progress=progress), chosen)
+
+    def push_to_hub(
+        self,
+        repo: str,
+        *,
+        private: bool | None = None,
+        licence: str | None = None,
+        evaluation: str | Path | None = None,
+        revision: str | None = None,
+        progress: ProgressCallback = no_progress,
+    ) -> str:
+        """Upload the model to the Hugging Face hub as ``owner/name``, in one commit; return the commit's address.
+
+        The repository is created unless it exists, with the visibility of ``private``. A model card is made of the
+        training report; ``licence`` is an identifier such as "cc-by-sa-4.0", and ``evaluation`` the folder of a run
+        whose figures it shows.
+        """
+        from tempfile import TemporaryDirectory
+
+        from cr5.exchange.hub import push
+
+        with TemporaryDirectory(prefix="cr5-") as folder:
+            self.save(folder)
+            return push(
+                Path(folder), repo, private=private, licence=licence, evaluation=evaluation, revision=revision,
+                progress=progress,
+            )  # fmt: skip
+
 
 _SETTING_NAMES = [row.name for row in setting_rows()]
 Cr5.__doc__ = f"{Cr5.__doc__}\n{indent(settings_docstring(), '    ')}\n"

@@ -37,6 +37,9 @@ COMMANDS = {
     "lexicon": "cr5 lexicon",
     "explain": "cr5 explain",
     "info": "cr5 info",
+    "pull": "cr5 pull",
+    "push": "cr5 push",
+    "pretrain": "cr5 pretrain",
     "corpus inspect": "cr5 corpus inspect",
     "corpus convert": "cr5 corpus convert",
 }

@@ -42,6 +42,14 @@ COMMANDS = {
     "export": Target(
         "cr5.cli.models", "export", "Write the words of a language and their vectors in a format of other libraries."
     ),
+    "pull": Target(
+        "cr5.cli.sharing", "pull", "Download a model from the Hugging Face hub, or only some of its languages."
+    ),
+    "push": Target("cr5.cli.sharing", "push", "Upload a model to the Hugging Face hub, with a model card."),
+    "pretrain": Target(
+        "cr5.cli.pretraining", "pretrain",
+        "Make a model of Wikipedia in one command: download, train, evaluate, write its card, and publish it.",
+    ),
     "index": Target(
         "cr5.cli.search", "index", "Build a search index of documents in any languages of a model, or update it."
     ),

@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import RLock
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,7 +32,7 @@ FORMAT = 3
 quantised maps is written in format 2, which earlier versions of cr5 can read."""
 
 _KIND = "cr5 model"
-_MANIFEST = "model.json"
+MANIFEST = "model.json"
 _LOCK = ".lock"
 _SAVING = ".saving"
 _CODE_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
@@ -41,7 +41,9 @@ _MAPS = {"map", "subword_map"}
 _REMEDY = "restore it or save the model again"
 
 
-class _File(NamedTuple):
+class ModelFile(NamedTuple):
+    """A file of a language as model.json names it."""
+
     name: str
     bytes: int
     sha256: str
@@ -52,14 +54,14 @@ class _Entry(NamedTuple):
 
     word_count: int
     rank: int
-    tensors: _File
-    vocabulary: _File
+    tensors: ModelFile
+    vocabulary: ModelFile
     ngram_count: int = 0
-    ngrams: _File | None = None
+    ngrams: ModelFile | None = None
     bits: int = 32
 
     @property
-    def files(self) -> list[_File]:
+    def files(self) -> list[ModelFile]:
         return [file for file in (self.tensors, self.vocabulary, self.ngrams) if file]
 
 
@@ -113,10 +115,35 @@ class ModelFolder:
         return _digest({lang: [file.sha256 for file in self._entries[lang].files] for lang in langs})
 
 
+FindLanguage: TypeAlias = Callable[[str, Collection[str]], str | None]
+
+
+def _find_exactly(lang: str, langs: Collection[str]) -> str | None:
+    return lang if lang in langs else None
+
+
+def language_files(
+    path: Path, langs: Sequence[str] | None = None, find: FindLanguage = _find_exactly
+) -> list[ModelFile]:
+    """The files that model.json names, of all languages or of some; only model.json has to be there."""
+    entries = _choose(path, _check_manifest(path, _read_manifest(path))[1], langs, find)
+    return [file for entry in entries.values() for file in entry.files]
+
+
+def check_file(path: Path, file: ModelFile) -> None:
+    """Raise an error unless a file of the model in a folder has its size and digest."""
+    _open_checked(path, file).close()
+
+
+def is_language_file(name: str) -> bool:
+    """Whether a file is named like that of a language, of this model or of an earlier one."""
+    return _FILE_PATTERN.fullmatch(name) is not None
+
+
 def open_model(
     path: Path,
     langs: Sequence[str] | None = None,
-    find: Callable[[str, Collection[str]], str | None] = lambda lang, langs: lang if lang in langs else None,
+    find: FindLanguage = _find_exactly,
 ) -> ModelFolder:
     """Open a model, or some of its languages; the files of the others may be missing.
 
@@ -126,13 +153,7 @@ def open_model(
     while True:
         manifest = _read_manifest(path)
         metadata, entries = _check_manifest(path, manifest)
-        if langs is not None:
-            wanted = {}
-            for lang in langs:
-                if (found := find(lang, entries)) is None:
-                    raise ModelFileError(f"{path} has no language {lang!r}; it has {', '.join(entries)}")
-                wanted[found] = entries[found]
-            entries = wanted
+        entries = _choose(path, entries, langs, find)
         try:
             for entry in entries.values():
                 for file in entry.files:
@@ -142,6 +163,20 @@ def open_model(
                 raise
             continue  # another process saved in the meantime and removed the old files
         return ModelFolder(path, metadata, entries)
+
+
+def _choose(
+    path: Path, entries: dict[str, _Entry], langs: Sequence[str] | None, find: FindLanguage
+) -> dict[str, _Entry]:
+    """The entries of some languages, or of all."""
+    if langs is None:
+        return entries
+    wanted = {}
+    for lang in langs:
+        if (found := find(lang, entries)) is None:
+            raise ModelFileError(f"{path} has no language {lang!r}; it has {', '.join(entries)}")
+        wanted[found] = entries[found]
+    return wanted
 
 
 def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
@@ -208,22 +243,23 @@ def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, Languag
     number = 2 if all(language.unit is None for language in languages.values()) else FORMAT
     content = {"format": number, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": metadata}
     sync(path)  # the names of the other files must survive a power failure before model.json refers to them
-    with atomic_path(path / _MANIFEST, temporary=saving / _MANIFEST) as file:  # replaces the old model
+    with atomic_path(path / MANIFEST, temporary=saving / MANIFEST) as file:  # replaces the old model
         file.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
 
 
-def _move_to_content_name(part: Path, path: Path, lang: str) -> _File:
-    digest = _file_digest(part)
+def _move_to_content_name(part: Path, path: Path, lang: str) -> ModelFile:
+    digest = file_digest(part)
     sync(part)
-    result = _File(f"{lang}-{digest[:12]}{part.suffix}", part.stat().st_size, digest)
+    result = ModelFile(f"{lang}-{digest[:12]}{part.suffix}", part.stat().st_size, digest)
     target = path / result.name
     # A file with this content may be that of the model which is being saved: mapped, so that Windows keeps it.
-    if not target.exists() or _file_digest(target) != digest:
+    if not target.exists() or file_digest(target) != digest:
         replace(part, target)
     return result
 
 
-def _file_digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -234,7 +270,7 @@ def _remove_stale_files(path: Path) -> None:
         shutil.rmtree(path / _SAVING)
     sync(path)  # a file is removed only after the model.json that no longer mentions it is on disk
     try:
-        entries = _check_manifest(path, _read_manifest(path))[1] if (path / _MANIFEST).is_file() else {}
+        entries = _check_manifest(path, _read_manifest(path))[1] if (path / MANIFEST).is_file() else {}
     except ModelFileError:
         return  # a damaged model.json may still be repaired by hand, as long as its files exist
     mentioned = {file.name for entry in entries.values() for file in entry.files}
@@ -248,7 +284,7 @@ def check_model_folder(path: Path) -> None:
     path = path.resolve()
     if path.exists() and not path.is_dir():
         raise ModelFileError(f"{path} is a file; save the model to a new or empty folder")
-    if (path / _MANIFEST).is_file():
+    if (path / MANIFEST).is_file():
         try:
             _parse_manifest(path, _read_manifest(path))
         except ModelFileError as error:
@@ -263,7 +299,7 @@ def check_model_folder(path: Path) -> None:
 
 def has_model(path: Path) -> bool:
     """Whether a folder has a model, complete or damaged."""
-    return (path / _MANIFEST).exists()
+    return (path / MANIFEST).exists()
 
 
 def check_code(lang: str) -> None:
@@ -347,9 +383,9 @@ def _read_manifest(path: Path) -> bytes:
     advice = "name the folder that a model was saved to"
     if not path.is_dir():
         raise ModelFileError(f"{path} is a file, not a folder; {advice}")
-    if not (path / _MANIFEST).is_file():
-        raise ModelFileError(f"{path} is not a cr5 model: it holds no {_MANIFEST}; {advice}")
-    return (path / _MANIFEST).read_bytes()
+    if not (path / MANIFEST).is_file():
+        raise ModelFileError(f"{path} is not a cr5 model: it holds no {MANIFEST}; {advice}")
+    return (path / MANIFEST).read_bytes()
 
 
 def _parse_manifest(path: Path, manifest: bytes) -> dict[str, Any]:
@@ -357,11 +393,11 @@ def _parse_manifest(path: Path, manifest: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(manifest.decode())
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path / _MANIFEST} is not JSON: {error}; {_REMEDY}") from error
+        raise ModelFileError(f"{path / MANIFEST} is not JSON: {error}; {_REMEDY}") from error
     content: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
     kind, number = content.get("kind"), content.get("format")
     if kind != _KIND:
-        raise ModelFileError(f"{path / _MANIFEST} is of kind {kind!r}, not {_KIND!r}; name a folder that cr5 saved")
+        raise ModelFileError(f"{path / MANIFEST} is of kind {kind!r}, not {_KIND!r}; name a folder that cr5 saved")
     if isinstance(number, int) and number > FORMAT:
         versions = f"format {number}, this version reads formats up to {FORMAT}"
         raise ModelFileError(f"{path} was written by a newer cr5 ({versions}); upgrade cr5")
@@ -376,11 +412,11 @@ def _check_manifest(path: Path, manifest: bytes) -> tuple[dict[str, Any], dict[s
             raise ValueError("sha256")
         return content["header"], {lang: _entry(**entry) for lang, entry in content["languages"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"{path / _MANIFEST} has been edited or damaged; {_REMEDY}") from error
+        raise ModelFileError(f"{path / MANIFEST} has been edited or damaged; {_REMEDY}") from error
 
 
 def _entry(words: int, rank: int, files: dict[str, dict[str, Any]], ngrams: int = 0, bits: int = 32) -> _Entry:
-    parts = {name: _File(**file) for name, file in files.items()}
+    parts = {name: ModelFile(**file) for name, file in files.items()}
     if bits not in (32, 16, 8):
         raise ValueError("bits")
     if not all(_FILE_PATTERN.fullmatch(file.name) for file in parts.values()):
@@ -388,7 +424,7 @@ def _entry(words: int, rank: int, files: dict[str, dict[str, Any]], ngrams: int 
     return _Entry(words, rank, parts["tensors"], parts["words"], ngrams, parts["ngrams"] if ngrams else None, bits)
 
 
-def _check_size(path: Path, file: _File) -> None:
+def _check_size(path: Path, file: ModelFile) -> None:
     try:
         size = (path / file.name).stat().st_size
     except FileNotFoundError:
@@ -398,7 +434,7 @@ def _check_size(path: Path, file: _File) -> None:
         raise ModelFileError(f"{path / file.name} has {size} bytes instead of {file.bytes}; {_REMEDY}")
 
 
-def _open_checked(path: Path, file: _File) -> BinaryIO:
+def _open_checked(path: Path, file: ModelFile) -> BinaryIO:
     _check_size(path, file)
     opened = (path / file.name).open("rb")
     # Memory-mapped, because reading the bytes into a buffer first takes a fifth longer.
@@ -410,7 +446,7 @@ def _open_checked(path: Path, file: _File) -> BinaryIO:
     return opened
 
 
-def _read_strings(path: Path, file: _File, count: int, kind: str) -> list[str]:
+def _read_strings(path: Path, file: ModelFile, count: int, kind: str) -> list[str]:
     with _open_checked(path, file) as opened:
         strings = opened.read().decode(errors="replace").split("\n")
     if strings.pop() or len(strings) != count:

@@ -1,0 +1,263 @@
+"""A local server that speaks the part of the Hugging Face hub's protocol that downloads and pushes of models use.
+
+Repositories are in memory, with every commit; large files are at another host name, as they are on the hub. A
+``Fault`` of ``mirror`` makes one answer go wrong.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import threading
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+
+import yaml
+from mirror import Fault, Request
+
+TOKEN = "hf_" + "x" * 34
+LFS_SUFFIXES = (".safetensors",)
+
+
+@dataclass
+class Repo:
+    """A repository: its commits by their names, the newest commit of each branch, and whether it needs a token."""
+
+    private: bool = False
+    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.commit("main", {})
+
+    def commit(self, branch: str, files: Mapping[str, bytes]) -> str:
+        """Make these the files of a branch."""
+        name = hashlib.sha1(f"{len(self.commits)}".encode()).hexdigest()
+        self.commits[name] = dict(files)
+        self.branches[branch] = name
+        return name
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The files on the branch main."""
+        return self.commits[self.branches["main"]]
+
+
+class FakeHub:
+    """A server on 127.0.0.1 during its block, with ``repos`` by name and ``faults`` by path, one for each request."""
+
+    def __init__(self) -> None:
+        self.repos: dict[str, Repo] = {}
+        self.stored: dict[str, bytes] = {}  # large files by their SHA-256
+        self.faults: dict[str, list[Fault]] = {}
+        self.requests: list[Request] = []
+        self._lock = threading.Lock()
+        self._server = _Server(self)
+        self.port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    def __enter__(self) -> "FakeHub":
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def fail(self, path: str, *faults: Fault) -> None:
+        """Answer the next requests for this path, or for the large file with this SHA-256, with these faults."""
+        self.faults.setdefault(path, []).extend(faults)
+
+    def requests_for(self, part: str, method: str = "GET") -> list[Request]:
+        """The requests whose path contains this part."""
+        return [request for request in self.requests if part in request.path and request.method == method]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, hub: FakeHub) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.hub = hub
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # the client closed the connection
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        pass
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def do_PUT(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        hub = self.server.hub
+        path = urllib.parse.unquote(self.path.partition("?")[0])
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        with hub._lock:
+            hub.requests.append(Request(self.command, self.path, headers))
+            key = path.rsplit("/", 1)[-1] if path.startswith("/lfs/") else path
+            planned = hub.faults.get(key) if self.command != "HEAD" else None
+            self.fault = planned.pop(0) if planned else Fault()
+            if self.fault.status:
+                self.send(self.fault.status, self.fault.headers, b"")
+            else:
+                self.reply(path, headers, body)
+
+    def reply(self, path: str, headers: dict[str, str], body: bytes) -> None:
+        hub = self.server.hub
+        if match := re.fullmatch(r"/lfs/(\w+)", path):
+            if self.command == "PUT":
+                if hashlib.sha256(body).hexdigest() != match[1]:
+                    return self.send(400, {}, b"")
+                hub.stored[match[1]] = body
+                return self.send(200, {}, b"")
+            return self.file(hub.stored[match[1]], headers, {"ETag": f'"{match[1]}"'})
+        authorization = headers.get("authorization")
+        if authorization not in (None, f"Bearer {TOKEN}"):
+            return self.send(401, {"X-Error-Message": "Invalid credentials in Authorization header"}, b"")
+        if path == "/api/validate-yaml":
+            wrong = [] if yaml.safe_load(json.loads(body)["content"].split("---")[1]) else ["empty"]
+            return self.json({"errors": [{"message": text} for text in wrong], "warnings": []})
+        if path == "/api/repos/create":
+            return self.create(json.loads(body), authorization)
+        match = re.match(r"/(?:api/models/)?([\w.-]+/[\w.-]+?)(?:\.git)?(?=/|$)", path)
+        repo = hub.repos.get(match[1]) if match else None
+        if match is None or repo is None or (repo.private and not authorization):
+            return self.send(404 if authorization else 401, {"X-Error-Code": "RepoNotFound"}, b"")
+        if self.command in ("POST", "PUT") and not authorization:
+            return self.send(403, {"X-Error-Message": "You need a token"}, b"")
+        return self.repository(match[1], repo, path[match.end() :], headers, body)
+
+    def create(self, given: dict[str, Any], authorization: str | None) -> None:
+        if not authorization:
+            return self.send(401, {"X-Error-Message": "Invalid username or password."}, b"")
+        name = f"{given['organization']}/{given['name']}"
+        answer = json.dumps({"url": f"{self.server.hub.url}/{name}", "id": name}).encode()
+        if name in self.server.hub.repos:
+            return self.send(409, {}, answer)
+        self.server.hub.repos[name] = Repo(given.get("visibility") == "private" or bool(given.get("private")))
+        return self.send(200, {}, answer)
+
+    def repository(self, name: str, repo: Repo, action: str, headers: dict[str, str], body: bytes) -> None:
+        kind, _, rest = action.lstrip("/").partition("/")
+        if kind == "resolve":
+            revision, _, file = rest.partition("/")
+            return self.resolve(repo, revision, file, headers)
+        if action == "/info/lfs/objects/batch":
+            return self.batch(json.loads(body))
+        revision = rest.split("/")[0] or "main"
+        if kind == "branch":
+            repo.branches.setdefault(rest, repo.branches["main"])
+            return self.send(200, {}, b"")
+        if revision not in repo.branches and revision not in repo.commits:
+            return self.send(404, {"X-Error-Code": "RevisionNotFound"}, b"")
+        commit = repo.branches.get(revision, revision)
+        if kind in ("", "revision"):
+            siblings = [{"rfilename": file} for file in repo.commits[commit]]
+            return self.json({"id": name, "sha": commit, "private": repo.private, "siblings": siblings})
+        if kind == "tree":
+            return self.json([_entry(file, content) for file, content in repo.commits[commit].items()])
+        if kind == "preupload":
+            return self.json(
+                {"files": [_upload_mode(file, repo.commits[commit]) for file in json.loads(body)["files"]]}
+            )
+        if kind == "commit":
+            return self.commit(name, repo, revision, body)
+        return self.send(404, {}, b"")
+
+    def resolve(self, repo: Repo, revision: str, file: str, headers: dict[str, str]) -> None:
+        if revision not in repo.branches and revision not in repo.commits:
+            return self.send(404, {"X-Error-Code": "RevisionNotFound"}, b"")
+        commit = repo.branches.get(revision, revision)
+        sent = {"X-Repo-Commit": commit}
+        if file not in repo.commits[commit]:
+            return self.send(404, sent | {"X-Error-Code": "EntryNotFound"}, b"")
+        content = repo.commits[commit][file]
+        if not file.endswith(LFS_SUFFIXES):
+            return self.file(content, headers, sent | {"ETag": f'"{_git_name(content)}"'})
+        digest = hashlib.sha256(content).hexdigest()
+        self.server.hub.stored[digest] = content
+        location = f"http://localhost:{self.server.hub.port}/lfs/{digest}"
+        linked = {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content)), "Location": location}
+        return self.send(302, sent | linked, b"")
+
+    def batch(self, given: dict[str, Any]) -> None:
+        objects = []
+        for item in given["objects"]:
+            action = {"upload": {"href": f"{self.server.hub.url}/lfs/{item['oid']}", "header": {}}}
+            objects.append(item if item["oid"] in self.server.hub.stored else item | {"actions": action})
+        self.json({"transfer": "basic", "objects": objects}, "application/vnd.git-lfs+json")
+
+    def commit(self, name: str, repo: Repo, branch: str, body: bytes) -> None:
+        files = dict(repo.commits[repo.branches[branch]])
+        for line in map(json.loads, body.splitlines()):
+            value = line["value"]
+            if line["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif line["key"] == "lfsFile":
+                files[value["path"]] = self.server.hub.stored[value["oid"]]
+            elif line["key"] == "deletedFile":
+                del files[value["path"]]
+        oid = repo.commit(branch, files)
+        self.json({"commitUrl": f"{self.server.hub.url}/{name}/commit/{oid}", "commitOid": oid, "success": True})
+
+    def file(self, content: bytes, headers: dict[str, str], sent: dict[str, str]) -> None:
+        content = content if self.fault.body is None else self.fault.body
+        status, wanted = 200, re.fullmatch(r"bytes=([0-9]+)-", headers.get("range", ""))
+        if wanted and self.fault.ranges:
+            start = int(wanted[1])
+            if start >= len(content):
+                return self.send(416, {}, b"")
+            sent |= {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"}
+            content, status = content[start:], 206
+        return self.send(status, sent, content)
+
+    def json(self, values: Any, kind: str = "application/json") -> None:
+        self.send(200, {"Content-Type": kind}, json.dumps(values).encode())
+
+    def send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.close_connection = True
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body)), "Connection": "close"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body[: self.fault.drop])
+
+
+def _git_name(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def _entry(file: str, content: bytes) -> dict[str, Any]:
+    entry = {"type": "file", "path": file, "size": len(content), "oid": _git_name(content)}
+    if file.endswith(LFS_SUFFIXES):
+        entry["lfs"] = {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
+    return entry
+
+
+def _upload_mode(file: dict[str, Any], there: Mapping[str, bytes]) -> dict[str, Any]:
+    large = file["path"].endswith(LFS_SUFFIXES)
+    answer = {"path": file["path"], "uploadMode": "lfs" if large else "regular", "shouldIgnore": False}
+    if file["path"] in there:
+        content = there[file["path"]]
+        answer["oid"] = hashlib.sha256(content).hexdigest() if large else _git_name(content)
+    return answer
