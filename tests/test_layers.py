@@ -22,6 +22,7 @@ LAYERS = [
     ["trained_languages"],
     ["model"],
     ["model_training", "index"],
+    ["alignment"],
     ["evaluate", "server", "integrations"],
     ["demo"],
     ["cli"],
