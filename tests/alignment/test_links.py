@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 
 import madeup
 import numpy as np
@@ -65,7 +65,7 @@ def test_the_longest_chain_is_as_long_as_that_of_an_exhaustive_search() -> None:
         chain = _longest_chain(pairs)
         assert len(chain) == max(map(longest, range(8)))
         assert set(chain) <= set(pairs)
-        assert all(a < c and b < d for (a, b), (c, d) in zip(chain, chain[1:], strict=False))
+        assert all(a < c and b < d for (a, b), (c, d) in pairwise(chain))
 
 
 # Made-up languages

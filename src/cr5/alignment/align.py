@@ -49,7 +49,7 @@ def align(
     """
     found = [
         split_text(text, text_language(model, text, lang, name), name)
-        for text, lang, name in zip((text_a, text_b), _two(langs), names, strict=True)
+        for text, lang, name in zip((text_a, text_b), two_languages(langs), names, strict=True)
     ]
     return _align(model, found[0], found[1], free)
 
@@ -69,7 +69,7 @@ def align_files(
     text, HTML, Markdown or reStructuredText, compressed or not.
     """
     pairs, unpaired = pair_files(Path(a), Path(b))
-    codes, aligned = _two(langs), []
+    codes, aligned = two_languages(langs), []
     for number, paths in enumerate(pairs):
         progress(Progress("align", number, len(pairs), paths[0].name))
         x, y = (read_split(model, path, lang) for path, lang in zip(paths, codes, strict=True))
@@ -77,7 +77,8 @@ def align_files(
     return AlignedFiles(aligned, unpaired)
 
 
-def _two(langs: Sequence[str | None] | None) -> Sequence[str | None]:
+def two_languages(langs: Sequence[str | None] | None) -> Sequence[str | None]:
+    """Two codes, None for languages that are guessed."""
     langs = (None, None) if langs is None else langs
     if isinstance(langs, str) or len(langs) != 2:
         raise Cr5Error(f"`langs={langs!r}` does not name two languages; give one for each text, such as en,it")

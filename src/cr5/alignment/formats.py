@@ -13,7 +13,11 @@ from cr5 import __version__
 from cr5.alignment.align import AlignedTexts
 from cr5.alignment.documents import SplitText
 from cr5.alignment.links import Link
+from cr5.alignment.mining import ParallelSentences
+from cr5.alignment.plagiarism import Passage, Suspect
+from cr5.alignment.sources import Sentences
 from cr5.errors import Cr5Error, one_of, plural
+from cr5.index import IndexedDocument
 from cr5.storage.atomic import atomic_write
 from cr5.storage.targets import check_file
 
@@ -80,6 +84,66 @@ def alignment_text(texts: Sequence[AlignedTexts], form: str, *, level: Level = "
                 score = f"{link.score:.3f}" if link.a and link.b else ""
                 cells = _joined(text.a, link.a, level), _joined(text.b, link.b, level)
                 yield tsv_line([*[text.a.name] * several, *numbers, score, *cells])
+
+
+def mined_text(
+    pairs: Sequence[ParallelSentences], a: Sentences, b: Sentences, form: str, *, first: int = 1
+) -> Iterator[str]:
+    """Parallel sentences as "tsv", with their numbers from ``first`` on, or as "tmx", in parts."""
+    texts = [ParallelTexts(a.texts[x].strip(), a.lang, b.texts[y].strip(), b.lang, score) for x, y, score in pairs]
+    if form == "tmx":
+        yield from tmx(texts)
+        return
+    yield tsv_line(["score", "a", "b", "text_a", "text_b"])
+    for pair, text in zip(pairs, texts, strict=True):
+        yield tsv_line([f"{pair.score:.3f}", str(pair.a + first), str(pair.b + first), text.text_a, text.text_b])
+
+
+def match_page(suspect: Suspect) -> str:
+    """A page of the matches of a suspect text, with the words that contributed marked."""
+
+    def parts(passage: Passage) -> Iterator[tuple[str, bool]]:
+        end = 0
+        for begin, stop in passage.words:
+            yield passage.text[end:begin], False
+            yield passage.text[begin:stop], True
+            end = stop
+        yield passage.text[end:], False
+
+    matches = [
+        {"match": match, "suspect": list(parts(match.suspect)), "passage": list(parts(match.passage))}
+        for match in suspect.matches
+    ]
+    return page("matches.html.jinja", suspect=suspect, matches=matches)
+
+
+def match_json(suspect: Suspect) -> dict[str, Any]:
+    """The matches of a suspect text as plain values; numbers of sentences are from 1."""
+
+    def passage(each: Passage) -> dict[str, Any]:
+        numbers = [number + 1 for number in each.sentences]
+        return {"sentences": numbers, "text": each.text, "words": [each.text[a:b] for a, b in each.words]}
+
+    def source(each: IndexedDocument) -> dict[str, str]:
+        return {name: getattr(each, name) for name in ("id", "concept", "lang", "title", "url")}
+
+    return {
+        "suspect": suspect.text.name,
+        "lang": suspect.text.lang,
+        "sentences": len(suspect.text.sentences),
+        "documents_compared": suspect.documents,
+        "matched_share": suspect.matched_share,
+        "matches": [
+            {
+                "score": match.score,
+                "suspect": passage(match.suspect),
+                "source": source(match.source) | passage(match.passage),
+                "pairs": [pair._asdict() for pair in match.pairs],
+                "others": [source(other) | {"score": score} for other, score in match.others],
+            }
+            for match in suspect.matches
+        ],
+    }
 
 
 def tsv_line(cells: Iterable[str]) -> str:

@@ -81,6 +81,24 @@ def passage(
     return _cut(text, begin, size)
 
 
+def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where a text has any of some lower-case words, in order; places that overlap are joined."""
+    lower, positions = _lower(text)
+    places = {
+        (positions[match.start()], positions[match.end() - 1] + 1)
+        for word in words
+        if word
+        for match in re.finditer(_whole(word), lower)
+    }
+    spans: list[tuple[int, int]] = []
+    for begin, end in sorted(places):
+        if spans and begin < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        else:
+            spans.append((begin, end))
+    return spans
+
+
 def _lower(text: str) -> tuple[str, Sequence[int]]:
     """A text in lower case, and the position in the text of each of its characters, of which there may be more."""
     lower = text.lower()
