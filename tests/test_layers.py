@@ -23,6 +23,7 @@ LAYERS = [
     ["text_encoder"],
     ["model"],
     ["model_training", "index"],
+    ["alignment"],
     ["evaluate", "server", "integrations", "compat"],
     ["demo", "pretraining"],
     ["cli"],

@@ -20,6 +20,7 @@ from cr5.trained_languages import TrainedLanguages
 
 if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.retrieval.lexicon import Lexicon
+    from cr5.retrieval.scorer import Scorer
 
 CHUNK_TEXTS = 1024  # encoded at a time, to bound the memory for their tokens and counts
 Langs: TypeAlias = str | Iterable[str | None] | None
@@ -195,6 +196,10 @@ class TextEncoder:
         k, source, lexicon = whole_number("k", k), self.find_language(source), self.lexicon(source, target)
         tokens = [" ".join(self.settings.tokeniser.words(word, source)) for word in text_list(words, "words")]
         return [lexicon.translations(token, k) if token in lexicon.index else [] for token in tokens]
+
+    def scorer(self, weights: Weights = None) -> "Scorer":
+        """What compares the word counts of texts by all views (``cr5.retrieval.scorer``); see ``similarity``."""
+        return self._languages.scorer(weights)
 
     @overload
     def similarity(  # type: ignore[overload-overlap]

@@ -60,6 +60,15 @@ COMMANDS = {
         "cr5.cli.search", "pairs",
         "List the closest pairs of documents in two languages: translations, duplicates, borrowed texts.",
     ),
+    "align": Target(
+        "cr5.cli.alignment", "align", "Align the sentences and sections of two documents in two languages."
+    ),
+    "mine": Target(
+        "cr5.cli.alignment", "mine", "Find parallel sentences in two collections that are not aligned."
+    ),
+    "plagiarism": Target(
+        "cr5.cli.alignment", "plagiarism", "List passages of a document that other documents have in other languages."
+    ),
     "serve": Target(
         "cr5.cli.serve", "serve",
         "Serve an index over HTTP: a search page for people, and an API for programs, described at /docs.",

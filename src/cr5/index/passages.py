@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cr5._typing import Array
 from cr5.errors import Cr5Error, whole_number
+from cr5.features.sentences import SENTENCE_END
 from cr5.features.tokeniser import EAST_ASIAN, SOUTHEAST_ASIAN
 from cr5.index.filters import Where
 from cr5.index.stores.base import PASSAGE_SEPARATOR, to_matrix
@@ -31,8 +32,7 @@ MAX_SHIFT_SHARE = 1 / 6  # of the words between two cuts, by which a cut moves t
 _SPACED_WORD = rf"[^\s{EAST_ASIAN}{SOUTHEAST_ASIAN}]{{1,{MAX_WORD_CHARACTERS}}}"
 _WORD = re.compile(rf"[{EAST_ASIAN}]{{1,2}}|[{SOUTHEAST_ASIAN}]{{1,4}}|{_SPACED_WORD}")
 _UNSPACED = re.compile(rf"[{EAST_ASIAN}{SOUTHEAST_ASIAN}]")
-_SENTENCE_END = r"[.!?؟।][\"'”’»)\]]{0,3}\s+|[。！？][”’」』）]?\s*|\n\s*"
-_CUTS = [re.compile(pattern) for pattern in (r"\n\s*\n\s*", _SENTENCE_END, r"\s+")]  # the best first
+_CUTS = [re.compile(r"\n\s*\n\s*"), SENTENCE_END, re.compile(r"\s+")]  # the best first
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cr5._typing import Array
+from cr5.features.sentences import SENTENCE_END
 from cr5.features.tokeniser import UNSPACED_RUN
 from cr5.retrieval.explanations import Contribution, Explainer, WordPairContribution
 
@@ -16,7 +17,6 @@ MAX_SENTENCE_CHARACTERS = 300  # a longer sentence is cut
 MAX_SHIFT_CHARACTERS = 60  # by which the ends of a part move to those of a sentence or a word
 
 _UNSPACED = re.compile(UNSPACED_RUN)
-_SENTENCE_END = re.compile(r"[.!?؟]\s+|[。！？]\s*|\n\s*")
 
 
 class LongTextExplanation(NamedTuple):
@@ -81,6 +81,24 @@ def passage(
     return _cut(text, begin, size)
 
 
+def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where a text has any of some lower-case words, in order; places that overlap are joined."""
+    lower, positions = _lower(text)
+    places = {
+        (positions[match.start()], positions[match.end() - 1] + 1)
+        for word in words
+        if word
+        for match in re.finditer(_whole(word), lower)
+    }
+    spans: list[tuple[int, int]] = []
+    for begin, end in sorted(places):
+        if spans and begin < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        else:
+            spans.append((begin, end))
+    return spans
+
+
 def _lower(text: str) -> tuple[str, Sequence[int]]:
     """A text in lower case, and the position in the text of each of its characters, of which there may be more."""
     lower = text.lower()
@@ -110,7 +128,7 @@ def _nearest(model: Explainer, text: str, lang: str, vector: Array) -> tuple[int
 def _sentences(text: str) -> list[tuple[int, int]]:
     """The start and end of every sentence; the parts of a long one overlap by half."""
     sentences, begin = [], 0
-    for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
+    for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
         while end - begin > MAX_SENTENCE_CHARACTERS:
             sentences.append((begin, begin + MAX_SENTENCE_CHARACTERS))
             begin += MAX_SENTENCE_CHARACTERS // 2
@@ -131,7 +149,7 @@ def _start(text: str, position: int, before: int) -> int:
     earliest = max(position - before, 0)
     if not earliest:
         return 0
-    sentences = [match.end() for match in _SENTENCE_END.finditer(text[earliest:position])]
+    sentences = [match.end() for match in SENTENCE_END.finditer(text[earliest:position])]
     words = [match.end() for match in re.finditer(r"\s+", text[earliest:position])]
     return earliest + next(iter([*sentences, *words]), position - earliest)
 

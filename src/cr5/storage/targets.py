@@ -26,6 +26,17 @@ def check_writable(path: Path) -> None:
         ) from error
 
 
+def check_file(path: Path, example: str = "") -> None:
+    """Raise an error unless a file can be created or replaced; ``example`` is a name to advise in place of a folder."""
+    if not path.parent.is_dir():
+        raise Cr5Error(f"{path} cannot be written: there is no folder {path.parent}; create it first")
+    if path.is_dir():
+        raise Cr5Error(
+            f"{path} cannot be written: it is a folder; name a file in it{example and f', such as {example}'}"
+        )
+    check_writable(path.parent)
+
+
 def check_free_space(path: Path, needed_bytes: int, purpose: str) -> None:
     """Raise an error if the disk of a folder has less free space than ``purpose`` needs."""
     free = shutil.disk_usage(_existing(path)).free

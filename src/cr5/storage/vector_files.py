@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.storage.atomic import atomic_write
-from cr5.storage.targets import check_writable
+from cr5.storage.targets import check_file
 
 SUFFIXES = (".npy", ".parquet")
 
@@ -21,11 +21,7 @@ def check_vector_file(path: Path) -> None:
     """Raise an error for a path that vectors cannot be written to, before any work is done."""
     if path.suffix not in SUFFIXES:
         raise Cr5Error(f"{path} has the unknown suffix {path.suffix!r}; name it .npy or .parquet")
-    if not path.parent.is_dir():
-        raise Cr5Error(f"{path} cannot be written: there is no folder {path.parent}; create it first")
-    if path.is_dir():
-        raise Cr5Error(f"{path} cannot be written: it is a folder; name a file in it, such as vectors.npy")
-    check_writable(path.parent)
+    check_file(path, example="vectors.npy")
 
 
 def write_stream(stream: BinaryIO, vectors: Array) -> None:

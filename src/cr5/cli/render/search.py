@@ -99,7 +99,7 @@ def search_report(
         console.warn(f"none of these documents has a field {field!r}; they are sorted by their score")
     out.print(_hit_table(result.hits, reasons, scores, explain, first))
     if result.suggestion:
-        out.print(Text(f"did you mean: {_printable(result.suggestion)}"), soft_wrap=True)
+        out.print(Text(f"did you mean: {printable(result.suggestion)}"), soft_wrap=True)
     if query.guessed:
         language = f"{query.lang} (confidence {100 * query.confidence:.0f} %)"
         out.print(f"language of the query: {language}; set another with --lang", style="dim")
@@ -162,7 +162,7 @@ def _hit_table(
     width = min(SNIPPET_CHARACTERS, max(OTHER_COLUMNS, out.width - OTHER_COLUMNS))
     for rank, (hit, reason) in enumerate(zip(hits, reasons, strict=True), first):
         snippet = _one_line(_snippet(hit, reason, width))
-        title = [Text(_printable(hit.title))] if has_titles else []
+        title = [Text(printable(hit.title))] if has_titles else []
         table.add_row(str(rank), _id(hit), *title, f"{hit.score:.2f}", snippet)
         for line in _details(hit, reason if explain else None):
             table.add_row(*[""] * (len(columns)), Text(line, style="dim"))
@@ -173,7 +173,7 @@ def _details(hit: SearchHit, reason: LongTextExplanation | None) -> list[str]:
     """Lines below a hit: its other versions and, with a reason, the parts of its score and pairs of words."""
     lines = []
     if hit.versions:
-        titles = (_printable(version.title) or version.id for version in hit.versions)
+        titles = (printable(version.title) or version.id for version in hit.versions)
         others = (f"{version.lang} {title}" for version, title in zip(hit.versions, titles, strict=True))
         lines.append(f"also {', '.join(others)}")
     if reason is not None:
@@ -185,7 +185,7 @@ def _details(hit: SearchHit, reason: LongTextExplanation | None) -> list[str]:
 def _nothing_found(result: SearchResult, limits: Sequence[str]) -> str:
     """How a query without hits was read, and what to try."""
     query = result.query
-    words = [_printable(word) for word in query.tokens[:QUERY_WORDS]]
+    words = [printable(word) for word in query.tokens[:QUERY_WORDS]]
     more = ["…"] if len(query.tokens) > QUERY_WORDS else []
     guessed = f" (guessed, confidence {100 * query.confidence:.0f} %)" if query.guessed else ""
     known = "" if query.vector.any() else ", of which the model knows none"
@@ -195,7 +195,7 @@ def _nothing_found(result: SearchResult, limits: Sequence[str]) -> str:
     if query.phrases:
         advice = f"try it without the quotation marks, which ask for these words in this order; {advice}"
     if result.suggestion:
-        advice = f"did you mean: {_printable(result.suggestion)}"
+        advice = f"did you mean: {printable(result.suggestion)}"
     return f"nothing found; the query was read as {query.lang}{guessed}: {', '.join(words + more)}{known}; {advice}"
 
 
@@ -218,7 +218,7 @@ _MAX_WIDTHS = {"id": ID_COLUMNS, "title": TITLE_COLUMNS}
 
 def _id(document: IndexedDocument) -> Text:
     """A document's id, whole, so that it can be copied; it begins with the language."""
-    return Text(_printable(document.id), style="dim", no_wrap=False, overflow="fold")
+    return Text(printable(document.id), style="dim", no_wrap=False, overflow="fold")
 
 
 def _one_line(text: str) -> Text:
@@ -228,8 +228,8 @@ def _one_line(text: str) -> Text:
 
 def _title(document: IndexedDocument) -> Text:
     """A document's title, or its first words if it has none."""
-    words = _printable(document.text[:SNIPPET_CHARACTERS]).split()[:TITLE_WORDS]
-    return Text(_printable(document.title) or " ".join(words))
+    words = printable(document.text[:SNIPPET_CHARACTERS]).split()[:TITLE_WORDS]
+    return Text(printable(document.title) or " ".join(words))
 
 
 def _snippet(hit: SearchHit, reason: LongTextExplanation | None, size: int = SNIPPET_CHARACTERS) -> str:
@@ -238,9 +238,9 @@ def _snippet(hit: SearchHit, reason: LongTextExplanation | None, size: int = SNI
         part = passage(hit.text, [(word, 1.0) for word in hit.words], size, SNIPPET_LEAD, *hit.passage)
     else:
         part = passage(hit.text, reason.words_b, size, SNIPPET_LEAD, reason.begin, reason.end)
-    return _printable(part)
+    return printable(part)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """A text in one line without control characters, which could move the cursor or worse."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from cr5.corpus.languages import primary_subtag
 from cr5.evaluate.known_items.documents import LanguageDocuments
+from cr5.features.sentences import split_sentences
 
 Item = TypeVar("Item")
 SHORT_CHARACTERS, MEDIUM_CHARACTERS = 1500, 6000  # below: short documents; up to: medium ones; the others are long
@@ -33,18 +34,12 @@ QUESTIONS = {
 }
 """The same questions in each language, in the same order."""
 
-_SENTENCE_END = re.compile(r"(?<=[.!?؟])\s+|(?<=[。！？])|\s*\n\s*")
 # Runs of letters, digits and underscores whose parts single dots may separate: setup.exe, 0x80070005, foo_bar. Only of
 # alphabets with spaces between words; in other scripts, a code stands between words without a space.
 _LETTERS = "A-Za-z0-9_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f\u1e00-\u1eff"
 _CODE = re.compile(rf"(?<![{_LETTERS}.])[{_LETTERS}]+(?:\.[{_LETTERS}]+)*(?![{_LETTERS}])")
 _MISSING_SPACE = re.compile(r"[^\W\d_]+\.[^\W\d_]+")  # with a capital after the dot: the end of a sentence.The next one
 _WORD = re.compile(r"[^\W\d_]+")
-
-
-def split_sentences(text: str) -> list[str]:
-    """The sentences and lines of a text."""
-    return [sentence for part in _SENTENCE_END.split(text) if (sentence := part.strip())]
 
 
 def sentence(documents: LanguageDocuments, text: str, position: float) -> str | None:

@@ -1,0 +1,164 @@
+"""Documents to align: files of plain text, HTML, Markdown or reStructuredText, split into paragraphs and sentences."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from cr5.corpus.file_names import split_name
+from cr5.corpus.identification import find_foreign_language
+from cr5.errors import CorpusError, Cr5Error
+from cr5.features.sentences import split_sentences
+from cr5.model import Cr5
+from cr5.sources.files import open_source
+from cr5.sources.markup import decode, decode_western, html_text, markdown_text, rst_text
+from cr5.storage.compressed import split_suffix
+
+MIN_WRAPPED_CHARACTERS = 40  # a shorter line is a heading or an item of a list, and its break ends a sentence
+SAMPLE_CHARACTERS = 20_000  # of a text whose language is guessed
+_CONVERTERS = {
+    ".html": html_text, ".htm": html_text, ".xhtml": html_text, ".md": markdown_text, ".markdown": markdown_text,
+    ".mdx": markdown_text, ".rst": rst_text,
+}  # fmt: skip
+PAGE_SUFFIXES = (".txt", *_CONVERTERS)
+_BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
+_ENDS_SENTENCE = re.compile(r"[.!?؟।。！？:;…][\"'”’»)\]」』）]*\s*\Z")
+
+
+@dataclass(frozen=True)
+class SplitText:
+    """A text as its sentences; ``paragraphs`` has the number of the paragraph that each of them is in, from 0."""
+
+    name: str
+    lang: str
+    sentences: list[str]
+    paragraphs: list[int]
+
+    def paragraph_texts(self) -> list[str]:
+        """The sentences of every paragraph, joined."""
+        parts: list[list[str]] = [[] for _ in range(max(self.paragraphs, default=-1) + 1)]
+        for sentence, number in zip(self.sentences, self.paragraphs, strict=True):
+            parts[number].append(sentence)
+        return [" ".join(part) for part in parts]
+
+
+def split_text(text: str, lang: str, name: str = "") -> SplitText:
+    """The paragraphs and sentences of a text; an error if it has no letter or digit."""
+    sentences, numbers, number = [], [], 0
+    for paragraph in _paragraphs(text):
+        found = [sentence for sentence in split_sentences(paragraph) if any(map(str.isalnum, sentence))]
+        sentences += found
+        numbers += [number] * len(found)
+        number += bool(found)
+    if not sentences:
+        raise Cr5Error(f"{name or 'the text'} has no sentence, not even a letter or digit; give a text with words")
+    return SplitText(name, lang, sentences, numbers)
+
+
+def read_text(path: Path, lang: str | None = None) -> str:
+    """The plain text of a file by its suffix, also if it is compressed, in UTF-8 or an encoding that is evident."""
+    with open_source(path) as stream:
+        data = stream.read()
+    try:
+        text = decode(data)
+    except UnicodeDecodeError as error:
+        western = None if lang is None else decode_western(data, lang)
+        if western is None:
+            raise CorpusError(f"{path} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from None
+        text = western
+    if "\0" in text:
+        raise CorpusError(f"{path} is not a text file; give plain text, HTML, Markdown or reStructuredText")
+    convert = _CONVERTERS.get(Path(split_suffix(path.name)[0]).suffix.lower())
+    return convert(text)[1] if convert else text.replace("\r\n", "\n")
+
+
+def text_language(model: Cr5, text: str, lang: str | None, name: str) -> str:
+    """The language of the model that a code means or that is guessed; an error for a language it does not know."""
+    if lang is not None:
+        return model.find_language(lang)
+    sample = text[:SAMPLE_CHARACTERS]
+    guessed = model.guess_language(sample).lang
+    if foreign := find_foreign_language(sample, guessed):
+        raise Cr5Error(
+            f"{name or 'the text'} seems to be in {foreign.lang}, and the languages of the model are "
+            f"{', '.join(model.langs)}; if it is in one of these, name it with `langs`"
+        )
+    return guessed
+
+
+def read_split(model: Cr5, path: Path, lang: str | None = None) -> SplitText:
+    """A file as its sentences, in a language that is guessed by default."""
+    text = read_text(path, lang)
+    if not any(map(str.isalnum, text)):
+        raise Cr5Error(f"{path} has no sentence, not even a letter or digit; give a text with words")
+    return split_text(text, text_language(model, text, lang, str(path)), str(path))
+
+
+def text_files(folder: Path) -> list[Path]:
+    """The files below a folder whose suffix is that of text, HTML, Markdown or reStructuredText, sorted."""
+    found = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if Path(split_suffix(path.name)[0]).suffix.lower() in PAGE_SUFFIXES
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and path.is_file()
+    ]
+    if not found:
+        raise CorpusError(f"{folder}: no file in this folder ends in {', '.join(PAGE_SUFFIXES)}")
+    return found
+
+
+def pair_files(a: Path, b: Path) -> tuple[list[tuple[Path, Path]], list[Path]]:
+    """The files of two folders with the same name but for suffix and language, and those without a partner.
+
+    Two files are one pair, whatever their names are.
+    """
+    if a.is_dir() != b.is_dir():
+        folder, file = (a, b) if a.is_dir() else (b, a)
+        raise Cr5Error(f"{folder} is a folder and {file} is a file; give two files or two folders")
+    if not a.is_dir():
+        return [(a, b)], []
+    left, right = ({_stem(path, folder): path for path in text_files(folder)} for folder in (a, b))
+    shared = [name for name in left if name in right]
+    if not shared:
+        examples = ", ".join(sorted(left)[:1] + sorted(right)[:1])
+        raise CorpusError(f"{a} and {b} have no files of the same name, only names such as {examples}; rename them")
+    alone = [path for own, other in ((left, right), (right, left)) for name, path in own.items() if name not in other]
+    return [(left[name], right[name]) for name in shared], alone
+
+
+def _stem(path: Path, folder: Path) -> str:
+    """The name of a file below a folder without its suffixes and its language: guide.en.html.gz -> guide."""
+    inner = path.relative_to(folder)
+    name = split_suffix(inner.name)[0]
+    suffix = Path(name).suffix
+    name = name.removesuffix(suffix) if suffix.lower() in PAGE_SUFFIXES else name
+    return (inner.parent / split_name(name)[0]).as_posix()
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """The paragraphs of a text: between blank lines, or every line if there are none; wrapped lines are joined."""
+    blocks = _BLANK_LINE.split(text.strip())
+    has_blank_lines = len(blocks) > 1
+    for block in blocks:
+        joined = _unwrap([line.strip() for line in block.split("\n")], has_blank_lines)
+        if has_blank_lines:
+            yield "\n".join(joined)
+        else:
+            yield from joined
+
+
+def _unwrap(lines: Sequence[str], has_blank_lines: bool) -> list[str]:
+    """Lines, each joined with the next where the break is within a sentence.
+
+    It is before a lower-case letter; and where paragraphs are separated by blank lines, after a long line as well.
+    """
+    joined = list(lines[:1])
+    for before, line in pairwise(lines):
+        is_long = has_blank_lines and len(before) >= MIN_WRAPPED_CHARACTERS
+        if (is_long or line[:1].islower()) and before and not _ENDS_SENTENCE.search(before):
+            joined[-1] += f" {line}"
+        else:
+            joined.append(line)
+    return joined

@@ -1,0 +1,207 @@
+"""Mining: sentences of two unaligned collections that are translations of each other.
+
+Candidates are the ``NEIGHBOURS`` nearest sentences of every sentence, in both directions. The score of a pair is
+
+    s(a, b) - LENGTH_WEIGHT |ln(length of b / expected length)| - (r(a) + r(b)) / 2
+
+where s is the weighted sum of the cosines of all views, in units of the vectors' cosine, and r the mean of what
+precedes it over all candidates of a sentence. Pairs are kept whose sentences are each other's best. The score says how
+much closer a pair is than its neighbours, so that a sentence that is close to many has low scores.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from cr5._typing import Array, Ints
+from cr5.corpus.texts import text_list
+from cr5.errors import Cr5Error, one_of, whole_number
+from cr5.features.counts import count_words
+from cr5.model import Cr5
+from cr5.progress import Progress, ProgressCallback, no_progress
+from cr5.retrieval.block_products import WeightedRows, multiply_chosen
+from cr5.retrieval.scorer import Scorer
+from cr5.retrieval.text_similarity import TYPICAL_DEVIATIONS
+from cr5.retrieval.top_k import nearest, nearest_in_views
+
+Candidates: TypeAlias = Literal["vectors", "views"]
+NEIGHBOURS = 8
+MIN_SCORE = 0.4
+MAX_STRINGS_WEIGHT = 0.1  # single sentences share fewer strings than the documents that the weight was chosen for
+LENGTH_WEIGHT, LENGTH_PRIOR, MAX_LENGTH_RATIO = 0.3, 10, 1.5
+ENCODED_ROWS, SEARCHED_ROWS, SCORED_ROWS = 16_384, 65_536, 4_096  # sentences at a time
+VECTOR_TYPE = np.float16  # of stored vectors: those of a million sentences take 600 MB
+
+
+class ParallelSentences(NamedTuple):
+    """The numbers of two sentences, from 0, in the collections that were given, and the score of the pair."""
+
+    a: int
+    b: int
+    score: float
+
+
+class _Side(NamedTuple):
+    """Different sentences of a collection, where each of them is first, and their vectors."""
+
+    lang: str
+    texts: list[str]
+    first: Ints
+    vectors: Array
+
+
+class _Pairs(NamedTuple):
+    """Candidate pairs, ordered by a."""
+
+    a: Ints
+    b: Ints
+
+
+def mine(
+    model: Cr5,
+    sentences_a: Sequence[str],
+    lang_a: str,
+    sentences_b: Sequence[str],
+    lang_b: str,
+    *,
+    min_score: float = MIN_SCORE,
+    neighbours: int = NEIGHBOURS,
+    candidates: Candidates = "vectors",
+    rerank: bool = True,
+    progress: ProgressCallback = no_progress,
+) -> list[ParallelSentences]:
+    """The sentences of two collections in different languages that are translations of each other, best first.
+
+    A pair is kept if both sentences are each other's best and its score is at least ``min_score``; see the module. Of
+    equal sentences, the first one is used. ``candidates`` are found by exact search, by the vectors, or by all views of
+    the model, which takes several times as long and finds more with a model that knows few of the words.
+    ``rerank=False`` scores by the vectors alone. Every sentence is compared with every other, in blocks: memory holds
+    the sentences, two bytes for each number of their vectors, and the candidates.
+    """
+    lang_a, lang_b = model.find_language(lang_a), model.find_language(lang_b)
+    if lang_a == lang_b:
+        raise Cr5Error(f"both collections are in {lang_a}; give sentences in two languages, or name them with `langs`")
+    neighbours = whole_number("neighbours", neighbours, 1)
+    one_of("candidates", candidates, ("vectors", "views"))
+    a, b = (
+        _side(model, text_list(sentences, name), lang, progress)
+        for sentences, lang, name in ((sentences_a, lang_a, "sentences_a"), (sentences_b, lang_b, "sentences_b"))
+    )
+    if not a.texts or not b.texts:
+        return []
+    pairs = _candidates(model, a, b, neighbours, candidates, progress)
+    similarity = _similarities(model, a, b, pairs, rerank, progress)
+    scores = similarity - (_means(similarity, pairs.a) + _means(similarity, pairs.b)) / 2
+    chosen = _mutual_best(scores, pairs)
+    chosen = chosen[scores[chosen] >= min_score]
+    chosen = chosen[np.argsort(-scores[chosen], kind="stable")]
+    return [
+        ParallelSentences(int(a.first[pairs.a[i]]), int(b.first[pairs.b[i]]), float(scores[i])) for i in chosen.tolist()
+    ]
+
+
+def _side(model: Cr5, sentences: Sequence[str], lang: str, progress: ProgressCallback) -> _Side:
+    """The different sentences of a collection with a letter or digit; spaces do not make a difference."""
+    unique: dict[str, int] = {}
+    for number, sentence in enumerate(sentences):
+        unique.setdefault(" ".join(sentence.split()), number)
+    texts = [text for text in unique if any(map(str.isalnum, text))]
+    vectors = np.empty((len(texts), model.rank), VECTOR_TYPE)
+    for begin in range(0, len(texts), ENCODED_ROWS):
+        vectors[begin : begin + ENCODED_ROWS] = model.encode(texts[begin : begin + ENCODED_ROWS], lang)
+        progress(Progress(f"encode {lang}", min(begin + ENCODED_ROWS, len(texts)), len(texts)))
+    return _Side(lang, texts, np.array([unique[text] for text in texts], np.int64), vectors)
+
+
+# Candidates
+
+
+def _candidates(model: Cr5, a: _Side, b: _Side, neighbours: int, by: Candidates, progress: ProgressCallback) -> _Pairs:
+    """The nearest sentences of each, in both directions, except those without a known word."""
+    of_a = _nearest(model, a, b, neighbours, by, progress)
+    of_b = _nearest(model, b, a, neighbours, by, progress)
+    keys = [
+        np.arange(len(a.texts))[:, None] * len(b.texts) + of_a,
+        of_b * len(b.texts) + np.arange(len(b.texts))[:, None],
+    ]
+    rows, columns = np.divmod(np.unique(np.concatenate([each.ravel() for each in keys])), len(b.texts))
+    known = np.asarray(a.vectors.any(axis=1))[rows] & np.asarray(b.vectors.any(axis=1))[columns]
+    return _Pairs(rows[known], columns[known])
+
+
+def _nearest(model: Cr5, queries: _Side, others: _Side, k: int, by: Candidates, progress: ProgressCallback) -> Ints:
+    """queries x k: the numbers of the nearest other sentences."""
+    found = np.empty((len(queries.texts), min(k, len(others.texts))), np.int64)
+    counts = count_words(others.texts, others.lang, model.settings.tokeniser) if by == "views" else None
+    scorer = _scorer(model)
+    for begin in range(0, len(found), SEARCHED_ROWS):
+        rows = slice(begin, begin + SEARCHED_ROWS)
+        if counts is None:
+            found[rows] = nearest(queries.vectors[rows], others.vectors, k).indices
+        else:
+            own = count_words(queries.texts[rows], queries.lang, model.settings.tokeniser)
+            pairs = scorer.pairs(own, queries.lang, counts, others.lang)
+            scales = scorer.scales(TYPICAL_DEVIATIONS)
+            found[rows] = nearest_in_views([WeightedRows(*pairs[name], scales[name]) for name in pairs], k).indices
+        progress(
+            Progress(f"search {queries.lang} to {others.lang}", min(begin + SEARCHED_ROWS, len(found)), len(found))
+        )
+    return found
+
+
+# Scores
+
+
+def _similarities(model: Cr5, a: _Side, b: _Side, pairs: _Pairs, rerank: bool, progress: ProgressCallback) -> Array:
+    """s(a, b) less what the lengths cost, for every pair."""
+    total = np.empty(len(pairs.a), np.float32)
+    starts = np.searchsorted(pairs.a, np.arange(0, len(a.texts) + SCORED_ROWS, SCORED_ROWS))
+    logs = [np.log(np.array([len(text) for text in side.texts]) + LENGTH_PRIOR) for side in (a, b)]
+    ratio = logs[1].mean() - logs[0].mean()
+    for number, (begin, end) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
+        rows, columns = pairs.a[begin:end], pairs.b[begin:end]
+        vectors = a.vectors[rows].astype(np.float32), b.vectors[columns].astype(np.float32)
+        total[begin:end] = np.einsum("ij,ij->i", *vectors)
+        if rerank:
+            total[begin:end] += _other_views(_scorer(model), model, a, b, rows, columns)
+            lengths = np.abs(logs[1][columns] - logs[0][rows] - ratio)
+            total[begin:end] -= LENGTH_WEIGHT * np.minimum(lengths, MAX_LENGTH_RATIO)
+        progress(Progress("score", min((number + 1) * SCORED_ROWS, len(a.texts)), len(a.texts)))
+    return total
+
+
+def _other_views(scorer: Scorer, model: Cr5, a: _Side, b: _Side, rows: Ints, columns: Ints) -> Array:
+    """What the views beside the vectors add to s(a, b), for pairs that are ordered by their rows."""
+    total, scales = np.zeros(len(rows), np.float32), scorer.scales(TYPICAL_DEVIATIONS)
+    own, own_starts = np.unique(rows, return_index=True)
+    others, places = np.unique(columns, return_inverse=True)
+    counts = [
+        count_words([side.texts[i] for i in chosen.tolist()], side.lang, model.settings.tokeniser)
+        for side, chosen in ((a, own), (b, others))
+    ]
+    ends = [*own_starts[1:].tolist(), len(rows)]
+    for name, (left, right) in scorer.only("lexicon", "strings").pairs(counts[0], a.lang, counts[1], b.lang).items():
+        for row, (begin, end) in enumerate(zip(own_starts.tolist(), ends, strict=True)):
+            cosines = multiply_chosen(left[row : row + 1], right, places[None, begin:end])[0]
+            total[begin:end] += np.float32(scales[name]) * cosines
+    return total
+
+
+def _scorer(model: Cr5) -> Scorer:
+    return model.scorer({"strings": min(model.view_weights["strings"], MAX_STRINGS_WEIGHT)})
+
+
+def _means(values: Array, rows: Ints) -> Array:
+    """For every pair, the mean of the values of all pairs with the same row."""
+    return np.asarray((np.bincount(rows, values) / np.maximum(np.bincount(rows), 1))[rows])
+
+
+def _mutual_best(scores: Array, pairs: _Pairs) -> Ints:
+    """The pairs whose sentences are each other's best; of equal scores, the first counts."""
+    return np.asarray(np.intersect1d(_best_of_each(scores, pairs.a), _best_of_each(scores, pairs.b)))
+
+
+def _best_of_each(scores: Array, rows: Ints) -> Ints:
+    order = np.lexsort((np.arange(len(rows)), -scores, rows))
+    return np.asarray(order[np.flatnonzero(np.diff(rows[order], prepend=-1))])

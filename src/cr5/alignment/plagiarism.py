@@ -1,0 +1,203 @@
+"""Plagiarism detection: passages of a suspect text that are in other documents, in other languages.
+
+Groups of consecutive sentences are queries to an index of the sources. The sentences of the suspect are compared with
+those of every document that was found, by all views; sentences that are each other's best and stand out are linked,
+and links that follow each other on both sides make a match.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cr5.alignment.documents import SplitText, split_text, text_language
+from cr5.alignment.links import Link, Units, align_units, pair_similarities
+from cr5.corpus.texts import one_or_several
+from cr5.errors import Cr5Error, whole_number
+from cr5.index import Index, IndexedDocument, SearchHit
+from cr5.model import Cr5
+from cr5.progress import Progress, ProgressCallback, no_progress
+from cr5.retrieval.explanations import WordPairContribution
+from cr5.retrieval.passages import word_spans
+
+QUERY_SENTENCES = 3  # of a query, of which the next query repeats one
+QUERY_HITS = 5  # documents that are looked at for each query
+MAX_DOCUMENTS = 50  # the most that are compared with a text, those of most queries first
+MIN_SCORE = 0.25
+MIN_LINK_VALUE = 1.5  # of two sentences, see ``links``
+MAX_GAP = 2  # sentences without a counterpart between two links of a match
+MIN_MATCH_CHARACTERS = 40  # a shorter match, such as a heading, proves nothing
+EXPLAINED_WORDS = 12
+
+
+class Passage(NamedTuple):
+    """Consecutive sentences of a text, by their numbers, and their text with the places of words that matched."""
+
+    sentences: tuple[int, ...]
+    text: str
+    words: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Match:
+    """A passage of the suspect text and the passage of a source that says the same.
+
+    ``score`` is the similarity of both passages by all views; ``pairs`` are words that contribute most to that of their
+    vectors. ``others`` are further sources of the same sentences, with their scores, best first.
+    """
+
+    score: float
+    suspect: Passage
+    source: IndexedDocument
+    passage: Passage
+    pairs: list[WordPairContribution]
+    others: list[tuple[IndexedDocument, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A text with its matches, in the order of the text."""
+
+    text: SplitText
+    matches: list[Match]
+    documents: int
+
+    @property
+    def matched_share(self) -> float:
+        """The share of its characters that are in a match."""
+        matched = {i for match in self.matches for i in match.suspect.sentences}
+        lengths = [len(sentence) for sentence in self.text.sentences]
+        return sum(lengths[i] for i in matched) / sum(lengths)
+
+
+class _Candidate(NamedTuple):
+    """Sentences of the suspect and of a source that may be a match."""
+
+    score: float
+    own: tuple[int, ...]
+    other: tuple[int, ...]
+    document: IndexedDocument
+    text: SplitText
+
+
+def find_reused(
+    index: Index,
+    text: str,
+    *,
+    lang: str | None = None,
+    langs: str | Collection[str] | None = None,
+    min_score: float = MIN_SCORE,
+    hits: int = QUERY_HITS,
+    name: str = "",
+    progress: ProgressCallback = no_progress,
+) -> Suspect:
+    """The passages of a text that documents of an index say in other languages.
+
+    ``lang`` is the language of the text, guessed by default, and ``langs`` are those of the sources, by default all
+    others. A match has a similarity of at least ``min_score``. More ``hits`` for each query find more and take longer.
+    """
+    model = index.model
+    own = split_text(text, text_language(model, text, lang, name), name)
+    among = [code for code in model.langs if code != own.lang]
+    if langs is not None:
+        among = [model.find_language(code) for code in one_or_several(langs)]
+    if not among:
+        raise Cr5Error(f"the model has no other language than {own.lang}; name it in `langs` to look for copies in it")
+    documents = _find_documents(index, own, among, whole_number("hits", hits, 1), progress)
+    found: list[_Candidate] = []
+    for number, document in enumerate(documents):
+        found += _candidates(model, own, document, min_score)
+        progress(Progress("compare", number + 1, len(documents)))
+    found.sort(key=lambda each: (-each.score * sum(len(own.sentences[i]) for i in each.own) ** 0.5, each.own))
+    matches = [_match(model, own, *chosen) for chosen in _best(found)]
+    return Suspect(own, sorted(matches, key=lambda match: match.suspect.sentences), len(documents))
+
+
+def _find_documents(
+    index: Index, text: SplitText, langs: Sequence[str], hits: int, progress: ProgressCallback
+) -> list[SearchHit]:
+    """The documents that most queries find, each once."""
+    count: Counter[str] = Counter()
+    found: dict[str, SearchHit] = {}
+    starts = range(0, max(len(text.sentences) - 1, 1), QUERY_SENTENCES - 1)
+    for number, start in enumerate(starts):
+        query = " ".join(text.sentences[start : start + QUERY_SENTENCES])
+        for hit in index.search(query, text.lang, k=hits, langs=langs).hits:
+            count[hit.id] += 1
+            found.setdefault(hit.id, hit)
+        progress(Progress("search", number + 1, len(starts)))
+    return [found[document_id] for document_id, _ in count.most_common(MAX_DOCUMENTS)]
+
+
+def _candidates(model: Cr5, own: SplitText, document: IndexedDocument, min_score: float) -> Iterator[_Candidate]:
+    """The passages that a text and a document have in common."""
+    other = split_text(document.text, document.lang, document.id)
+    links = align_units(
+        model, own.sentences, own.lang, other.sentences, other.lang, free=True, min_value=MIN_LINK_VALUE
+    )
+    groups = _groups([link for link in links if link.a and link.b])
+    if not groups:
+        return
+    texts = [[_joined(text, group[side]) for group in groups] for side, text in enumerate((own, other))]
+    a, b = Units(texts[0], own.lang, model), Units(texts[1], other.lang, model)
+    scores = pair_similarities(model.scorer(), a.counts, own.lang, b.counts, other.lang)
+    for (x, y), score, text in zip(groups, scores.tolist(), texts[0], strict=True):
+        if score >= min_score and len(text) >= MIN_MATCH_CHARACTERS:
+            yield _Candidate(score, x, y, document, other)
+
+
+def _groups(links: Sequence[Link]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Links that follow each other on both sides, in either order, with gaps of at most ``MAX_GAP`` sentences."""
+    groups: list[tuple[list[int], list[int]]] = []
+    for link in sorted(links):
+        for own, other in groups:
+            near = min(link.a) - max(own) <= MAX_GAP + 1
+            gaps = min(link.b) - max(other), min(other) - max(link.b)
+            if near and max(gaps) <= MAX_GAP + 1:
+                own += link.a
+                other += link.b
+                break
+        else:
+            groups.append((list(link.a), list(link.b)))
+    return [(tuple(range(min(own), max(own) + 1)), tuple(range(min(other), max(other) + 1))) for own, other in groups]
+
+
+def _best(found: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, list[_Candidate]]]:
+    """The best matches that hardly overlap in the suspect text, each with the others of the same sentences."""
+    chosen: list[tuple[_Candidate, list[_Candidate]]] = []
+    for candidate in found:
+        for better, others in chosen:
+            if 2 * len(set(candidate.own) & set(better.own)) >= len(candidate.own):
+                others.append(candidate)
+                break
+        else:
+            taken = {i for better, _ in chosen for i in better.own}
+            if not taken & set(candidate.own):
+                chosen.append((candidate, []))
+    yield from chosen
+
+
+def _match(model: Cr5, own: SplitText, found: _Candidate, others: Sequence[_Candidate]) -> Match:
+    texts = _joined(own, found.own), _joined(found.text, found.other)
+    reason = model.explain(texts[0], own.lang, texts[1], found.text.lang, EXPLAINED_WORDS, views=True)
+    words_a, words_b = (
+        {word.word for word in words if word.value > 0}
+        | {word.word for view in reason.views for word in (view.words_a, view.words_b)[side]}
+        for side, words in enumerate((reason.words_a, reason.words_b))
+    )
+    best: dict[str, _Candidate] = {}
+    for other in others:
+        if other.document.id != found.document.id:
+            best.setdefault(other.document.id, other)
+    return Match(
+        found.score,
+        Passage(found.own, texts[0], word_spans(texts[0], sorted(words_a))),
+        found.document,
+        Passage(found.other, texts[1], word_spans(texts[1], sorted(words_b))),
+        [pair for pair in reason.pairs if pair.value > 0],
+        [(other.document, other.score) for other in best.values()],
+    )
+
+
+def _joined(text: SplitText, sentences: Sequence[int]) -> str:
+    return " ".join(text.sentences[i] for i in sentences)
