@@ -1,12 +1,18 @@
 """A server under load: clients send requests without a pause, and one of them may write. Prints one JSON object.
 
 python benchmarks/load.py INDEX [--clients 16] [--seconds 60] [--workers 1] [--write]
+    [--restart-interval 60] [--kill-interval 90]
 
 Starts ``cr5 serve`` on a copy of the index, warms it up, and then measures. Every response with a status other than 200
-is an error; latencies are measured by the clients. Memory is that of the server and its workers without mapped files,
-read every second: at the beginning, after each quarter, and its slope over the second half, where a leak shows and
-caches have filled. Queries are titles of the index. Clients are processes, so that they do not wait for each other; on
-few cores they compete with the server.
+is an error; latencies are measured by the clients. An answer is wrong if its first hit, apart from documents that are
+written meanwhile, is not among the first three that the server gave before the load. Memory is that of the server
+and its workers without mapped files, read every second: at the beginning, after each quarter, and its slope over the
+second half, where a leak shows and caches have filled. Queries are titles of the index. Clients are processes, so that
+they do not wait for each other; on few cores they compete with the server.
+
+``--restart-interval`` sends SIGHUP to the server, which replaces all workers one by one. ``--kill-interval`` kills one
+worker by SIGKILL: the requests that it was answering are lost with it. A client whose connection is closed without an
+answer sends the request once more, as proxies do, and counts it as dropped.
 """
 
 import argparse
@@ -21,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -34,48 +40,100 @@ from cr5.index import Index
 SERVE = "import typer; from cr5.cli.serve import serve; typer.run(serve)"
 WARM_UP_SECONDS = 10
 MEMORY_INTERVAL_SECONDS = 1.0
+PATHS = 500  # that are requested
+WRITTEN = ":load"  # the end of the ids of documents that are written during the load
 
 
-def send_requests(port: int, paths: list[str], span: float, seed: int, results: Any) -> None:
-    """Request random paths for ``span`` seconds; puts the errors and the seconds of each request in a queue."""
-    deadline = time.time() + span
-    rng, errors, seconds = np.random.default_rng(seed), [], []
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
-    while time.time() < deadline:
-        path = paths[rng.integers(len(paths))]
+class Client:
+    """A connection that counts what went wrong."""
+
+    def __init__(self, port: int) -> None:
+        self.connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        self.errors: list[str] = []
+        self.seconds: list[float] = []
+        self.dropped = 0
+
+    def send(self, method: str, path: str, body: str | None = None) -> Any:
+        """The content of the response, None after an error; a request whose connection is closed is sent once more."""
         started = time.perf_counter()
         try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            response.read()
-            if response.status != 200:
-                errors.append(f"{response.status} {path}")
-        except OSError as error:
-            errors.append(f"{error!r} {path}")
-            connection.close()
-        seconds.append(time.perf_counter() - started)
-    results.put((errors, seconds))
+            try:
+                return self._send(method, path, body)
+            except (ConnectionError, HTTPException):
+                self.dropped += 1
+                self.connection.close()
+                return self._send(method, path, body)
+        except (OSError, HTTPException) as error:
+            self.errors.append(f"{error!r} {path}")
+            self.connection.close()
+            return None
+        finally:
+            self.seconds.append(time.perf_counter() - started)
+
+    def _send(self, method: str, path: str, body: str | None) -> Any:
+        self.connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+        response = self.connection.getresponse()
+        content = response.read()
+        if response.status != 200:
+            self.errors.append(f"{response.status} {path}")
+            return None
+        return json.loads(content)
+
+
+def hits_of(answer: Any) -> list[str]:
+    """The ids of the hits, apart from documents that are written during the load."""
+    return [hit["id"] for hit in answer["hits"] if not hit["id"].endswith(WRITTEN)]
+
+
+def send_requests(port: int, expected: dict[str, list[str]], span: float, seed: int, results: Any) -> None:
+    """Request random paths for ``span`` seconds, and compare the first hit with those that are expected."""
+    deadline, paths = time.time() + span, list(expected)
+    rng, client, wrong = np.random.default_rng(seed), Client(port), []
+    while time.time() < deadline:
+        path = paths[rng.integers(len(paths))]
+        answer = client.send("GET", path)
+        hits = hits_of(answer) if answer else []
+        if answer and hits[:1] != expected[path][:1] and not {*hits[:1]} & {*expected[path]}:
+            wrong.append(path)
+    results.put((client.errors, client.seconds, client.dropped, wrong))
 
 
 def write(port: int, texts: list[tuple[str, str]], span: float, results: Any) -> None:
-    """Add and delete one document after another, with pauses."""
-    deadline = time.time() + span
-    errors, seconds = [], []
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    """Add and delete one document after another, with pauses; one that was added must be there, and then be gone."""
+    deadline, client, wrong = time.time() + span, Client(port), []
     for lang, text in cycle(texts):
         if time.time() > deadline:
             break
-        body = json.dumps({"documents": [{"concept": "load", "lang": lang, "text": text}]})
-        for method, path in [("POST", "/documents"), ("DELETE", f"/documents/{lang}:load")]:
-            started = time.perf_counter()
-            connection.request(method, path, body if method == "POST" else None, {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            response.read()
-            seconds.append(time.perf_counter() - started)
-            if response.status != 200:
-                errors.append(f"{response.status} {path}")
+        path = f"/documents/{lang}{WRITTEN}"
+        body = json.dumps({"documents": [{"concept": WRITTEN[1:], "lang": lang, "text": text}]})
+        if client.send("POST", "/documents", body) and (client.send("GET", path) or {}).get("text") != text:
+            wrong.append(f"after POST: {path}")
+        deleted = client.send("DELETE", path)
+        if not deleted or deleted["deleted"] != 1:
+            wrong.append(f"DELETE: {path}: {deleted}")
         time.sleep(0.5)
-    results.put((errors, seconds))
+    results.put((client.errors, client.seconds, client.dropped, wrong))
+
+
+def disturb(server: int, restart: float | None, kill: float | None, stopped: threading.Event, done: list[str]) -> None:
+    """Restart all workers, and kill one, at intervals, until ``stopped`` is set."""
+    began, turns = time.monotonic(), {"restart": 1, "kill": 1}
+    while not stopped.wait(0.5):
+        seconds = time.monotonic() - began
+        if restart and seconds >= restart * turns["restart"]:
+            turns["restart"] += 1
+            os.kill(server, signal.SIGHUP)
+            done.append("restart")
+        if kill and seconds >= kill * turns["kill"]:
+            turns["kill"] += 1
+            os.kill(workers_of(server)[0], signal.SIGKILL)
+            done.append("kill")
+
+
+def workers_of(server: int) -> list[int]:
+    """The worker processes of a server, oldest first; multiprocessing has one more child, which tracks resources."""
+    children = map(int, Path(f"/proc/{server}/task/{server}/children").read_text().split())
+    return [pid for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def memory(server: int) -> float:
@@ -111,11 +169,14 @@ def growth(samples: list[tuple[float, float]]) -> dict[str, Any]:
     }
 
 
-def load(port: int, paths: list[str], texts: list[tuple[str, str]], clients: int, seconds: float) -> dict[str, Any]:
+def load(
+    port: int, expected: dict[str, list[str]], texts: list[tuple[str, str]], clients: int, seconds: float
+) -> dict[str, Any]:
     """Latencies in milliseconds and errors of some clients; with ``texts``, one more client writes."""
     context = multiprocessing.get_context("forkserver")  # LanceDB does not support forking
     results: Any = context.Queue()
-    processes = [context.Process(target=send_requests, args=(port, paths, seconds, i, results)) for i in range(clients)]
+    arguments = [(port, expected, seconds, i, results) for i in range(clients)]
+    processes = [context.Process(target=send_requests, args=each) for each in arguments]
     if texts:
         processes.append(context.Process(target=write, args=(port, texts, seconds, results)))
     for process in processes:
@@ -123,14 +184,16 @@ def load(port: int, paths: list[str], texts: list[tuple[str, str]], clients: int
     measured = [results.get() for _ in processes]
     for process in processes:
         process.join()
-    errors = [error for client_errors, _ in measured for error in client_errors]
-    times = 1000 * np.concatenate([client_seconds for _, client_seconds in measured])
+    errors, wrong = ([text for client in measured for text in client[i]] for i in (0, 3))
+    times = 1000 * np.concatenate([client[1] for client in measured])
     p50, p95, p99 = np.percentile(times, [50, 95, 99])
     return {
         "requests": len(times),
         "requests_per_second": len(times) / seconds,
         "errors": len(errors),
-        "first_error": errors[0] if errors else None,
+        "wrong_answers": len(wrong),
+        "dropped_connections": sum(client[2] for client in measured),
+        "first_errors": errors[:3] + wrong[:3],
         "p50_ms": p50,
         "p95_ms": p95,
         "p99_ms": p99,
@@ -144,6 +207,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--write", action="store_true", help="let one more client add and delete documents")
+    parser.add_argument("--restart-interval", type=float, help="seconds; needs several workers")
+    parser.add_argument("--kill-interval", type=float, help="seconds; needs several workers")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "index"
@@ -163,14 +228,24 @@ def main() -> None:
         assert server.stderr is not None
         [port] = map(int, re.findall(r":(\d+)/", server.stderr.readline()))
         threading.Thread(target=sys.stderr.writelines, args=(server.stderr,)).start()  # its log
-        warm = load(port, paths, texts, arguments.clients, WARM_UP_SECONDS)
+        client, rng = Client(port), np.random.default_rng(0)
+        expected = {}
+        for path in rng.choice(paths, min(PATHS, len(paths)), replace=False).tolist():
+            expected[path] = hits_of(client.send("GET", path))[:3]
+        assert not client.errors, client.errors
+        warm = load(port, expected, texts, arguments.clients, WARM_UP_SECONDS)
         stopped, samples = threading.Event(), [(time.monotonic(), memory(server.pid))]
         recorder = threading.Thread(target=record_memory, args=(server.pid, stopped, samples))
         recorder.start()
-        figures = load(port, paths, texts, arguments.clients, arguments.seconds)
+        disturbances: list[str] = []
+        intervals = (arguments.restart_interval, arguments.kill_interval)
+        disturber = threading.Thread(target=disturb, args=(server.pid, *intervals, stopped, disturbances))
+        disturber.start()
+        figures = load(port, expected, texts, arguments.clients, arguments.seconds)
         stopped.set()
         recorder.join()
-        alone = load(port, paths, [], 1, 10)
+        disturber.join()
+        alone = load(port, expected, [], 1, 10)
         server.send_signal(signal.SIGTERM)
         code = server.wait(60)
     about = {
@@ -180,6 +255,8 @@ def main() -> None:
         "seconds": arguments.seconds,
         "workers": arguments.workers,
         "writing": arguments.write,
+        "restarts": disturbances.count("restart"),
+        "killed_workers": disturbances.count("kill"),
         "cores": os.cpu_count(),
     }
     after = {

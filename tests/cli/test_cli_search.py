@@ -355,6 +355,15 @@ def test_pairs_are_listed_with_their_words(folder: Path, printed: Any, run_json:
 # PostgreSQL
 
 
+def test_an_index_is_shown(folder: Path, run_json: Any, printed: Any) -> None:
+    about = Index.open(folder).about()
+    assert run_json("info", folder) == {"index": str(folder), "about": about}
+    text, _ = printed("info", folder)
+    assert f"{len(FEW)} documents, rank {about['rank']}" in text
+    for lang, count in about["documents"].items():
+        assert re.search(rf"{lang} +{count}\b", text)
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with private.server() as address:

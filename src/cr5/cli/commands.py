@@ -16,6 +16,7 @@ from cr5.cli.options import (
     Rank,
     Ridge,
     SettingChanges,
+    Store,
     comma_separated,
     decode_text,
     parse_bytes,
@@ -277,20 +278,41 @@ def explain(
     models.explanation(explanation, lang_a, lang_b)
 
 
-def info(model: Model, json: Json = False) -> None:
-    """Show the languages and settings of a model, and how its training ended.
+def info(
+    folder: Annotated[Path, typer.Argument(metavar="MODEL|INDEX", help="A folder that cr5 train or cr5 index wrote.")],
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Show what a model has learned, and how its training ended; or what an index holds.
 
-    Example:
+    Examples:
 
         cr5 info model
+
+        cr5 info index
     """
-    loaded = Cr5.load(model)
+    if (folder / "index.json").exists() and not (folder / "model.json").exists():
+        _index_info(folder, store, json)
+        return
+    loaded = Cr5.load(folder)
     if json:
         sizes = {lang: size._asdict() for lang, size in loaded.sizes().items()}
         settings = loaded.settings.to_json()
         console.as_json({"langs": loaded.langs, "sizes": sizes, "settings": settings, "report": loaded.report})
         return
-    models.training_report(loaded, model, None)
+    models.training_report(loaded, folder, None)
+
+
+def _index_info(folder: Path, store: str | None, json: bool) -> None:
+    from cr5.cli.render.search import index_report  # models are described without what a search needs
+    from cr5.index import Index
+
+    with Index.open(folder, store=store) as index:
+        about, store_label = index.about(), index.store_label
+    if json:
+        console.as_json({"index": str(folder), "about": about})
+    else:
+        index_report(folder, about, store_label)
 
 
 def _text(given: str, lang: str) -> str:

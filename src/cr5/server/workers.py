@@ -124,10 +124,11 @@ class Supervisor:
             while not (new.warm or self._stopping) and new.process.is_alive() and time.monotonic() < end:
                 self._wait(WAKE_SECONDS, new)
             if not new.warm:
+                problem = "was not ready in time" if new.process.is_alive() else "has ended before it was ready"
                 new.process.kill()
                 new.process.join()
                 if not self._stopping:
-                    log.error("a new worker was not ready in time; the old ones go on")
+                    log.error("a new worker %s; the old ones go on", problem)
                 return
             self._workers[number] = new
             old.stop()

@@ -36,7 +36,7 @@ QUERY_WORDS = 12  # that are listed if nothing was found
 MIN_PART = 0.005  # of a score, which is shown with two digits
 
 
-def index_report(folder: Path, about: dict[str, Any], store_label: str, seconds: float) -> None:
+def index_report(folder: Path, about: dict[str, Any], store_label: str, seconds: float | None = None) -> None:
     """Print the number of documents of each language, and the size of the index."""
     table = _table(f"Index {folder}", "lang", "documents", left=("lang",))
     for lang, count in about["documents"].items():
@@ -44,7 +44,8 @@ def index_report(folder: Path, about: dict[str, Any], store_label: str, seconds:
     out.print(table)
     size = f"{about['bytes'] / 1e6:,.1f} MB in {store_label}"
     passages = f", {plural(about['passages'], 'passage')}" if about["passages"] else ""
-    out.print(f"{plural(about['rows'], 'document')}{passages}, rank {about['rank']}, {size}; {seconds:.1f} s")
+    took = "" if seconds is None else f"; {seconds:.1f} s"
+    out.print(f"{plural(about['rows'], 'document')}{passages}, rank {about['rank']}, {size}{took}")
     if about["outdated"]:
         console.warn(about["outdated"].replace("`refresh`", f"cr5 index -o {folder} --refresh"))
 
