@@ -151,7 +151,8 @@ class Cr5Model:
 
 
 def _warn(old: str, new: str) -> None:
-    warnings.warn(f"{old} is of the authors' library; use {new} of cr5", DeprecatedInterface, stacklevel=3)
+    message = f"{old} is a name of the authors' library; use {new} of cr5 instead"
+    warnings.warn(message, DeprecatedInterface, stacklevel=3)
 
 
 def _load(folder: str | Path, name: str, langs: Sequence[str], on_error: OnError) -> Cr5:

@@ -10,6 +10,7 @@ from published_files import word_vectors, write_published
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
+from cr5.evaluate.api import words
 from cr5.evaluate.runs import REGIMES, Run
 from cr5.evaluate.tasks.reproduce import reproduce, reproduce_published
 from cr5.features.tokeniser import Tokeniser
@@ -133,6 +134,8 @@ def test_published_vectors_are_measured_on_documents_sentences_and_words(
     assert {score.regime for score in runs.documents.scores} == {"joint"}
     assert {score.shared for score in runs.documents.scores} == {None}
     assert any("may be among them" in note for note in runs.documents.notes)
+    with_views = words(model, [tmp_path / "da-en.tsv"], output=tmp_path / "report")  # as any other model
+    assert {score.system for score in with_views.scores} == {"cr5", "cr5-dense"}
     # The control: vectors that belong to other words find nothing.
     rng, shuffled = np.random.default_rng(0), word_vectors(model, {code: code for code in NAMES.values()})
     for lang, vectors in shuffled.items():

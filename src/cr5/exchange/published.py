@@ -255,7 +255,7 @@ def _line_blocks(stream: IO[bytes]) -> Iterator[bytes]:
     while data := stream.read(BLOCK_BYTES):
         lines, _, rest = (rest + data).rpartition(b"\n")
         if lines:
-            yield (lines + b"\n").replace(b"\r\n", b"\n")
+            yield (lines + b"\n").replace(b"\r\n", b"\n") if b"\r" in lines else lines + b"\n"
     if rest:
         yield rest + b"\n"
 
