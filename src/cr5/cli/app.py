@@ -34,7 +34,9 @@ COMMANDS = {
         "Show which words make two texts similar, and how much each word and each view contributes.",
     ),
     "info": Target(
-        "cr5.cli.commands", "info", "Show the languages and settings of a model, and how its training ended."
+        "cr5.cli.commands",
+        "info",
+        "Show what a model has learned, and how its training ended; or what an index holds.",
     ),
     "model": Target(
         "cr5.cli.models", "app", "Make a model of trained ones: fewer languages, more, or smaller numbers."
