@@ -242,7 +242,7 @@ class Cr5(TextEncoder):
         check_target(path, format)
         lang = self.find_language(lang)
         vocabulary, documents = self._languages.encoder(lang).vocabulary, self._languages.documents(lang)
-        shares = vocabulary.document_frequency(documents) / max(documents, 1)
+        shares = vocabulary.document_frequency(documents) / documents if documents else np.zeros(len(vocabulary.words))
         export(path, format, ExportedLanguage(lang, self._language(lang), self.settings.tokeniser, shares))
 
     def _trained(self, langs: Iterable[str]) -> Trained:

@@ -54,7 +54,7 @@ def test_text_formats_keep_the_rules_of_fasttext(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A header, and then tokens between spaces and line ends, as the streams of C++ read them."""
-    monkeypatch.setattr(exports, "BLOCK_ROWS", 100)  # the vocabulary takes several blocks
+    monkeypatch.setattr(exports, "TEXT_ROWS", 100)  # the vocabulary takes several blocks
     model.export(tmp_path / "aa.vec", format=format, lang="aa")
     content = (tmp_path / "aa.vec").read_bytes()
     lines = content.decode().split("\n")
@@ -190,6 +190,13 @@ def test_a_language_without_spaces_is_exported_with_a_warning() -> None:
     exported = ExportedLanguage("zh", small_language(["中国", "北京", "a"]), Tokeniser(), np.ones(3))
     with pytest.warns(Cr5Warning, match="zh is written without spaces"):
         tokenizer_json(exported)
+
+
+def test_a_language_of_which_the_report_says_nothing_can_be_exported(model: Cr5, tmp_path: Path) -> None:
+    part = model.subset("aa")
+    part._set_trained({"aa": model._language("aa")}, part.report | {"languages": {}})
+    part.export(tmp_path / "static", format="model2vec", lang="aa")
+    assert np.isfinite(read_static(tmp_path / "static")(TEXTS["aa"])).all()
 
 
 def test_without_document_frequencies_the_offset_is_left_out() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cr5.storage import atomic
-from cr5.storage.atomic import atomic_path, atomic_write, sync
+from cr5.storage.atomic import atomic_folder, atomic_path, atomic_write, sync
 
 
 @pytest.fixture(autouse=True)
@@ -250,3 +250,26 @@ def test_files_and_folders_are_synced_and_closed(monkeypatch: pytest.MonkeyPatch
             sync(path)
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(synced[-1])
+
+
+def test_a_folder_appears_when_it_is_complete() -> None:
+    Path("empty").mkdir()
+    for name in ("new", "empty"):
+        with atomic_folder(Path(name)) as folder:
+            (folder / "inner").mkdir()
+            (folder / "inner" / "file").write_text("content")
+            assert not list(Path(name).glob("*"))
+        assert [path.read_text() for path in Path(name).rglob("*") if path.is_file()] == ["content"]
+    assert sorted(path.name for path in Path().iterdir()) == ["empty", "new"]
+
+
+def test_a_folder_that_fails_leaves_nothing_and_the_error_names_it() -> None:
+    def write_too_much() -> None:
+        with atomic_folder(Path("new")) as folder:
+            (folder / "file").write_text("content")
+            raise OSError(28, "No space left on device", str(folder / "file"))
+
+    with pytest.raises(OSError, match=re.escape(str(Path("new").resolve()))) as error:
+        write_too_much()
+    assert error.value.filename == str(Path("new").resolve())
+    assert not list(Path().iterdir())

@@ -18,6 +18,7 @@ ExportFormat: TypeAlias = Literal[
 ]
 FOLDERS = ("sentence-transformers", "model2vec")
 """The formats that are folders; the others are files."""
+TEXT_ROWS = 1024  # that are text in memory at a time, which takes some 20 bytes a number
 
 
 class ExportedLanguage(NamedTuple):
@@ -61,7 +62,7 @@ def _write_text(file: BinaryIO, exported: ExportedLanguage) -> None:
     import pyarrow.compute as pc
 
     file.write(_header(exported.language))
-    for words, vectors in _blocks(exported.language):
+    for words, vectors in _blocks(exported.language, TEXT_ROWS):
         columns = [pc.cast(pa.array(column), pa.string()) for column in vectors.T]  # the shortest exact decimals
         lines = pc.binary_join_element_wise(pa.array(words), *columns, " ")
         file.write("".join(f"{line}\n" for line in lines.to_pylist()).encode())
@@ -111,7 +112,8 @@ def _header(language: LanguageMap) -> bytes:
     return f"{len(language.words)} {language.offset.size}\n".encode()
 
 
-def _blocks(language: LanguageMap) -> Iterator[tuple[list[str], Array]]:
-    for i in range(0, len(language.words), BLOCK_ROWS):
-        block = slice(i, i + BLOCK_ROWS)
+def _blocks(language: LanguageMap, rows: int | None = None) -> Iterator[tuple[list[str], Array]]:
+    step = rows or BLOCK_ROWS
+    for i in range(0, len(language.words), step):
+        block = slice(i, i + step)
         yield language.words[block], language.vectors(block)

@@ -75,19 +75,16 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         replace(temporary, path)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        if (
-            isinstance(error, OSError)
-            and error.filename
-            and temporary in (Path(error.filename), *Path(error.filename).parents)
-        ):
-            error.filename = str(path)
+        if isinstance(error, OSError):
+            _name(error, path, temporary)
         raise
     sync(path.parent)
 
 
 def _name(error: OSError, path: Path, temporary: Path) -> None:
     """Let an error about the temporary file name the target."""
-    if error.filename == str(temporary) or (error.filename is None and error.errno in REFUSALS):
+    is_inside = error.filename is not None and Path(error.filename).is_relative_to(temporary)
+    if is_inside or (error.filename is None and error.errno in REFUSALS):
         error.filename = str(path)
 
 
