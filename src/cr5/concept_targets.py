@@ -15,8 +15,7 @@ class ConceptTargets:
     """The targets of c concepts, rank r.
 
     hashes: c hashes of the concepts' names, ascending, uint64. values: c x r in half precision, to be multiplied by
-    ``unit`` (1 number, float32). intercept: r, float32, what the documents of all languages have in common; zero unless the
-    languages share their intercept.
+    ``unit`` (1 number, float32). intercept: r, float32, that of all languages; zero if each has its own.
     """
 
     hashes: Ints

@@ -55,6 +55,29 @@ def train_model(
         raise ClusterError(error.problem, advice) from error
 
 
+def add_language_to_model(
+    model: Cr5,
+    documents: Documents,
+    lang: str,
+    output: Path,
+    *,
+    engine: EngineName = "cpu",
+    engine_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> str:
+    """``Cr5.add_language`` on the named engine; the model is saved to a folder. Returns the code of the language.
+
+    ``engine_options`` are those of ``open_engine``, ``options`` those of ``Cr5.add_language``.
+    """
+    check_model_folder(output)
+    defaults: dict[str, Any] = {"scratch_folder": output.resolve().parent, "threads": options.get("threads")}
+    with open_engine(engine, **(defaults | dict(engine_options or {}))) as opened:
+        model.add_language(documents, lang, engine=opened, **options)
+    with stop_on_interrupt():
+        model.save(output)
+    return model.find_language(lang)
+
+
 def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
     """Save a model and remove its checkpoint, or say where an interrupted one is and how it is continued."""
     again = _how_to_continue(checkpoint)

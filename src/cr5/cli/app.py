@@ -36,6 +36,7 @@ COMMANDS = {
     "info": Target(
         "cr5.cli.commands", "info", "Show the languages and settings of a model, and how its training ended."
     ),
+    "model": Target("cr5.cli.models", "app", "Change a trained model: add a language."),
     "index": Target(
         "cr5.cli.search", "index", "Build a search index of documents in any languages of a model, or update it."
     ),

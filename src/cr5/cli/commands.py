@@ -81,6 +81,13 @@ def train(
             show_default="25",
         ),
     ] = None,
+    extendable: Annotated[
+        bool | None,
+        typer.Option(
+            help="Save the concept targets that cr5 model add-language needs.",
+            show_default="if they add at most 20 % to the size of the model",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Learn a model from documents in several languages.
@@ -123,6 +130,7 @@ def train(
                 threads=threads,
                 progress=progress,
                 on_interrupt="return",
+                extendable=extendable,
             )
     except KeyboardInterrupt:
         resumable = checkpoint_path(output).exists()

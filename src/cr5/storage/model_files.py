@@ -1,5 +1,5 @@
 """A model on disk: a folder with ``model.json`` and, for each language, a safetensors file, a list of words and, if the
-model has them, a list of n-grams.
+model has them, a list of n-grams. A model that can be extended has one more safetensors file, with concept targets.
 
 Every file except ``model.json`` is named after its content, so saving changes nothing until it replaces ``model.json``
 in one step: after a crash before that, the old model is there, and after a crash later, the new one.
@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from cr5._typing import Array
+from cr5.concept_targets import ConceptTargets
 from cr5.errors import ModelFileError, NotFittedError, format_bytes, reason
 from cr5.language_map import LanguageMap, SubwordMap
 from cr5.storage.atomic import atomic_path, discard, remove_new_folders, replace, sync
@@ -61,6 +62,14 @@ class _Entry(NamedTuple):
         return [file for file in (self.tensors, self.vocabulary, self.ngrams) if file]
 
 
+class _TargetsEntry(NamedTuple):
+    """The entry of the concept targets in model.json."""
+
+    concepts: int
+    rank: int
+    tensors: _File
+
+
 class LanguageSize(NamedTuple):
     """The words and n-grams of a language in a model, and the bytes of its files."""
 
@@ -72,8 +81,10 @@ class LanguageSize(NamedTuple):
 class ModelFolder:
     """An open model: ``metadata`` as it was saved, and languages, which are read on first use."""
 
-    def __init__(self, path: Path, metadata: dict[str, Any], entries: dict[str, _Entry]) -> None:
-        self.path, self.metadata, self._entries = path, metadata, entries
+    def __init__(
+        self, path: Path, metadata: dict[str, Any], entries: dict[str, _Entry], targets: "_TargetsEntry | None" = None
+    ) -> None:
+        self.path, self.metadata, self._entries, self._targets = path, metadata, entries, targets
         self._words: dict[str, list[str]] = {}
         self._languages: dict[str, LanguageMap] = {}
         self._locks = {lang: RLock() for lang in entries}
@@ -105,6 +116,13 @@ class ModelFolder:
                 self._words[lang] = _read_strings(self.path, entry.vocabulary, entry.word_count, "words")
             return self._words[lang]
 
+    def targets(self) -> ConceptTargets | None:
+        """The concept targets, read and checked; None if the model was saved without them."""
+        if self._targets is None:
+            return None
+        with _open_checked(self.path, self._targets.tensors) as file:
+            return ConceptTargets(**_map_tensors(file, _target_tensors(self._targets.concepts, self._targets.rank)))
+
     def digest(self, *langs: str) -> str:
         """A digest of the files of some languages."""
         return _digest({lang: [file.sha256 for file in self._entries[lang].files] for lang in langs})
@@ -122,7 +140,7 @@ def open_model(
     path = path.resolve()  # reading later must survive a change of directory and of symbolic links
     while True:
         manifest = _read_manifest(path)
-        metadata, entries = _check_manifest(path, manifest)
+        metadata, entries, targets = _check_manifest(path, manifest)
         if langs is not None:
             wanted = {}
             for lang in langs:
@@ -138,10 +156,15 @@ def open_model(
             if _read_manifest(path) == manifest:
                 raise
             continue  # another process saved in the meantime and removed the old files
-        return ModelFolder(path, metadata, entries)
+        return ModelFolder(path, metadata, entries, targets)
 
 
-def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
+def save(
+    path: Path,
+    metadata: dict[str, Any],
+    languages: Mapping[str, LanguageMap],
+    targets: ConceptTargets | None = None,
+) -> None:
     """Write a model to a new folder, or replace the model in it; concurrent saves wait for each other.
 
     ``metadata`` may hold anything that JSON can. If the disk is full or read-only, an earlier model stays, and nothing
@@ -165,7 +188,7 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
         with locked(path / _LOCK):
             _remove_stale_files(path)
             try:
-                _write(path, metadata, languages)
+                _write(path, metadata, languages, targets)
                 shutil.rmtree(path / LEXICONS, ignore_errors=True)  # of the model that was replaced
             finally:
                 _remove_stale_files(path)
@@ -181,7 +204,9 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
         ) from error
 
 
-def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
+def _write(
+    path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap], targets: ConceptTargets | None
+) -> None:
     from importlib.metadata import version
 
     saving = path / _SAVING  # a folder, because the safetensors library creates temporary files itself
@@ -202,6 +227,12 @@ def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, Languag
         files["tensors"] = _move_to_content_name(tensors, path, lang)._asdict()
         entries[lang] = entry | {"files": files}
     content = {"format": FORMAT, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": metadata}
+    if targets is not None:
+        count, rank = targets.values.shape
+        write_tensors({name: np.ascontiguousarray(getattr(targets, name)) for name in _target_tensors(0, 0)}, tensors)
+        tensors.chmod(mode)
+        files = {"tensors": _move_to_content_name(tensors, path, "concepts")._asdict()}
+        content["targets"] = {"concepts": count, "rank": rank, "files": files}
     sync(path)  # the names of the other files must survive a power failure before model.json refers to them
     with atomic_path(path / _MANIFEST, temporary=saving / _MANIFEST) as file:  # replaces the old model
         file.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
@@ -228,11 +259,14 @@ def _remove_stale_files(path: Path) -> None:
     if (path / _SAVING).exists():
         shutil.rmtree(path / _SAVING)
     sync(path)  # a file is removed only after the model.json that no longer mentions it is on disk
-    try:
-        entries = _check_manifest(path, _read_manifest(path))[1] if (path / _MANIFEST).is_file() else {}
-    except ModelFileError:
-        return  # a damaged model.json may still be repaired by hand, as long as its files exist
-    mentioned = {file.name for entry in entries.values() for file in entry.files}
+    mentioned: set[str] = set()
+    if (path / _MANIFEST).is_file():
+        try:
+            _, entries, targets = _check_manifest(path, _read_manifest(path))
+        except ModelFileError:
+            return  # a damaged model.json may still be repaired by hand, as long as its files exist
+        mentioned = {file.name for entry in entries.values() for file in entry.files}
+        mentioned |= {targets.tensors.name} if targets else set()
     for file in list(path.iterdir()):
         if _FILE_PATTERN.fullmatch(file.name) and file.name not in mentioned and file.is_file():
             discard(file)
@@ -359,13 +393,15 @@ def _parse_manifest(path: Path, manifest: bytes) -> dict[str, Any]:
     return content
 
 
-def _check_manifest(path: Path, manifest: bytes) -> tuple[dict[str, Any], dict[str, _Entry]]:
-    """model.json -> metadata and languages, verified by the digest."""
+def _check_manifest(path: Path, manifest: bytes) -> tuple[dict[str, Any], dict[str, _Entry], _TargetsEntry | None]:
+    """model.json -> metadata, languages and concept targets, verified by the digest."""
     content = _parse_manifest(path, manifest)
     try:
         if content.pop("sha256") != _digest(content) or content["format"] not in (1, FORMAT):
             raise ValueError("sha256")
-        return content["header"], {lang: _entry(**entry) for lang, entry in content["languages"].items()}
+        entries = {lang: _entry(**entry) for lang, entry in content["languages"].items()}
+        targets = _targets_entry(**content["targets"]) if "targets" in content else None
+        return content["header"], entries, targets
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{path / _MANIFEST} has been edited or damaged; {_REMEDY}") from error
 
@@ -375,6 +411,23 @@ def _entry(words: int, rank: int, files: dict[str, dict[str, Any]], ngrams: int 
     if not all(_FILE_PATTERN.fullmatch(file.name) for file in parts.values()):
         raise ValueError("name")  # it could point outside the folder
     return _Entry(words, rank, parts["tensors"], parts["words"], ngrams, parts["ngrams"] if ngrams else None)
+
+
+def _targets_entry(concepts: int, rank: int, files: dict[str, dict[str, Any]]) -> _TargetsEntry:
+    tensors = _File(**files["tensors"])
+    if not _FILE_PATTERN.fullmatch(tensors.name):
+        raise ValueError("name")
+    return _TargetsEntry(concepts, rank, tensors)
+
+
+def _target_tensors(concepts: int, rank: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The type and shape of each tensor of the concept targets."""
+    return {
+        "hashes": ("uint64", (concepts,)),
+        "values": ("float16", (concepts, rank)),
+        "unit": ("float32", (1,)),
+        "intercept": ("float32", (rank,)),
+    }
 
 
 def _check_size(path: Path, file: _File) -> None:

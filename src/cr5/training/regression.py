@@ -6,9 +6,9 @@ X: documents x words of one language, T: the target of every document, which is 
 
 solves  B Z = X'C T,  B = X'C X + ridge I: a system for every column, solved by conjugate gradients with the Jacobi
 preconditioner of the solver, all columns at the same time. A step takes one product with X and one with X'. Subwords
-are treated as in the solver: Z stands for E'Z, and inner products are Z'K Z. The preconditioner does not commute with K, so
-that the textbook's formulas for the step do not hold: every column takes the best combination of its last
-step P and its preconditioned residual W, from inner products of both. Without subwords it is the same.
+are treated as in the solver: Z stands for E'Z, and inner products are Z'K Z. The preconditioner does not commute with
+K, so that the usual formulas for the step do not hold: every column takes the best combination of its last step P and
+its preconditioned residual W, from the inner products of both. Without subwords that is the same.
 """
 
 import time
@@ -82,7 +82,7 @@ def regress(
 
 
 class _Regression(Problem):
-    """Z, its step P, K P and the residual W are over words; documents have C X K P and what is left, "rest" = C(T - X K Z)."""
+    """Words have Z, its last step P, K P and the residual W; documents have "rest" = C(T - X K Z) and C X K P."""
 
     def begin(self, *, continued: bool) -> None:
         self.has_step = False
@@ -110,7 +110,7 @@ class _Regression(Problem):
         return folded
 
     def residual_length(self) -> float:
-        """W = T R, R = X'C(T - X K Z) - ridge Z: one product with X'. Returns its length in the preconditioner's norm."""
+        """W = T R, R = X'C(T - X K Z) - ridge Z: one product with X'. The length of R in the preconditioner's norm."""
         self.engine.documents.map(_copy_rest)
         self.engine.multiply_transposed("U", "W")
         self.products += len(self.targets_squared)
@@ -144,7 +144,7 @@ class _Regression(Problem):
         self.engine.documents.map(_delete_arrays)
         self.engine.words.map(_as_map)
         self._fold("map")
-        return 1 - total(rest)[0] / np.where(self.targets_squared > 0, self.targets_squared, 1)
+        return np.asarray(1 - total(rest)[0] / np.where(self.targets_squared > 0, self.targets_squared, 1))
 
 
 def _best_step(lengths: Array, slopes: Array) -> tuple[Array, Array]:
