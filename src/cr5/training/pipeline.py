@@ -129,7 +129,7 @@ def train_with_targets(
     share = of_targets / sum(language_size(language).bytes for language in languages.values())
     if extendable or (extendable is None and share <= MAX_TARGETS_SHARE):
         names = sorted(chosen.concepts[concept] for concept in used.tolist())
-        targets = ConceptTargets.make(names, *_concept_targets(fit, concepts, scale, settings))
+        targets = ConceptTargets.make(names, *concept_targets(fit, concepts, scale, settings))
     report = {
         "corpus": usage.to_json(),
         "rank": rank,
@@ -225,7 +225,7 @@ def _fit(
     return fit, ridge_path, strings_weight
 
 
-def _concept_targets(
+def concept_targets(
     fit: Fit, concepts: Mapping[str, Ints], scale: Array | None, settings: Settings
 ) -> tuple[Array, Array]:
     """The targets T for which the maps solve B Z = X'C Y T, concepts x rank, and the intercept of all languages.
