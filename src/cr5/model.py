@@ -231,9 +231,9 @@ class Cr5(TextEncoder):
         concepts in languages of the model as well: the mean of their vectors is then the vector of a concept.
         Documents of other concepts and in other languages are left out.
 
-        ``ridge``: by default chosen as the setting of the model says. ``replace``: whether the language may be one of
-        the model, which is then learned anew. Other arguments are those of ``fit``; ``report["added_languages"]`` says
-        how it went.
+        ``ridge``: by default that of the model; "auto" chooses it by retrieval of the targets of held-out concepts.
+        ``replace``: whether the language may be one of the model, which is then learned anew. Other arguments are those
+        of ``fit``; ``report["added_languages"]`` says how it went.
         """
         from cr5.corpus.inputs import in_batches
         from cr5.training import added_language
@@ -243,7 +243,7 @@ class Cr5(TextEncoder):
         code, targets = canonical_code(lang), self._targets()
         if (known := find_language(code, self.langs)) and not replace:
             raise Cr5Error(f"the model already has the language {known}; pass `replace=True` to learn it anew")
-        ridge = make_settings(ridge=self.settings.ridge if ridge is None else ridge).ridge  # checks it
+        ridge = make_settings(ridge=self._report["ridge"] if ridge is None else ridge).ridge  # checks it
         code, others = known or code, [other for other in self.langs if other != known]
         engine = engine or CpuEngine(threads=threads)
         langs = [code] if targets else [code, *others]

@@ -117,13 +117,15 @@ def test_a_language_fitted_to_the_targets_of_its_own_model_has_the_map_that_it_h
     blocks, concepts = problem(3)
     concepts["l1"][-1] = CONCEPTS - 1
     settings = make_settings(metric=metric, intercept=intercept)
-    options: dict[str, Any] = {"intercept": intercept, "tol": 1e-9, "max_steps": 300, "concept_sums": True}
-    joint = reduced_rank_ridge(blocks, concepts, random_subwords(blocks), rank=RANK, ridge=RIDGE, **options)
+    options: dict[str, Any] = {"intercept": intercept, "tol": 1e-9, "max_steps": 500}
+    joint = reduced_rank_ridge(
+        blocks, concepts, random_subwords(blocks), rank=RANK, ridge=RIDGE, concept_sums=True, **options
+    )
     scale = metric_scale(joint, settings, max_documents_per_concept(concepts))
     vectors, shared_intercept = concept_targets(joint, concepts, scale, settings)
     engine = CpuEngine()
     engine.put("l1", blocks["l1"], concepts["l1"])
     set_targets(engine, vectors - shared_intercept)
-    alone = regress(engine, ridge=RIDGE, intercept=intercept, tol=1e-9, max_steps=500)
+    alone = regress(engine, ridge=RIDGE, **options)
     own = joint.maps["l1"] if scale is None else joint.maps["l1"] @ scale
     np.testing.assert_allclose(alone.maps["l1"], own, atol=1e-4 * np.abs(own).max())

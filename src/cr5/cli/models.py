@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cr5.cli.options import Corpora, Json, Model, Ridge, parse_bytes, parse_ridge
+from cr5.cli.options import Corpora, Json, Model, parse_bytes, parse_ridge
 from cr5.cli.render import console, models
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.model import Cr5
@@ -27,7 +27,10 @@ def add_language(
     corpora: Corpora,
     lang: Annotated[str, typer.Option(help="The language to add, e.g. vi.", metavar="CODE")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the model to.", metavar="MODEL")],
-    ridge: Ridge = None,
+    ridge: Annotated[
+        str | None,
+        typer.Option(help="Strength of the ridge penalty.", show_default="that of the model", metavar="NUMBER|auto"),
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Learn a language of the model anew.")] = False,
     on_error: Annotated[
         OnError | None, typer.Option(help="What to do with unusable input: stop with an error, or skip and count it.")

@@ -91,6 +91,8 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
         out.print(str(few))
     if "corpus" in report:
         usage_lines(usage, chosen.weighting)
+    for lang, fit in report.get("added_languages", {}).items():
+        out.print(f"added: {lang}, {plural(fit['concepts'], 'concept')}, ridge {fit['ridge']:g}")
     out.print(view_weights_line(model))
     unfinished = "interrupted" if report.get("interrupted") else "not converged"
     state = "converged" if report["converged"] else unfinished
