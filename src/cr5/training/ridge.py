@@ -120,7 +120,7 @@ def select_ridge(
     ridges: tuple[float, ...] = RIDGES,
     progress: ProgressCallback = no_progress,
     should_stop: Callable[[], bool] = lambda: False,
-    solver: Callable[..., Fit] = solve,
+    solver: Callable[..., Fit] | None = None,
     default: float = DEFAULT_RIDGE,
     **options: Any,
 ) -> RidgePath:
@@ -163,7 +163,7 @@ def select_ridge(
         progress(Progress("choose the ridge", len(tried), max(len(ridges), len(tried) + 1), note))
         close = bool(tried) and ridge < tried[-1].point.ridge  # the Z of the last fit is a good start
         few_steps: dict[str, Any] = options | {"tol": 0.0, "max_steps": NEXT_STEPS if close else FIRST_STEPS}
-        fit = solver(
+        fit = (solver or solve)(
             training,
             rank=rank,
             ridge=ridge,
