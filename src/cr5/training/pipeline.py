@@ -30,6 +30,7 @@ from cr5.training.ridge import RIDGES, HeldOut, RidgePath, held_out_count, selec
 from cr5.training.selection import NO_COUNTERPART, CorpusUsage, list_reasons, select_documents
 from cr5.training.solver import OVERSAMPLING, Fit, fetch_Z, memory_needed, solve
 from cr5.training.view_weights import StringsWeight, choose_strings_weight
+from cr5.training.warm_start import folded_start
 
 MAX_TARGETS_SHARE = 0.2  # of the size of a model: the concept targets are saved unless they take more
 
@@ -51,6 +52,7 @@ def train_with_targets(
     settings: Settings,
     *,
     extendable: bool | None = None,
+    earlier: Mapping[str, LanguageMap] | None = None,
     engine: Engine | None = None,
     checkpoint: Path | None = None,
     progress: ProgressCallback = no_progress,
@@ -61,6 +63,7 @@ def train_with_targets(
     """Learn every language's map; returns the maps, a report, and the concept targets that a further language needs.
 
     There are targets if the model is ``extendable``; None decides by what they add to the size of the model.
+    The fit starts from the languages of an ``earlier`` model, with the ridge that the settings give.
     ``engine`` decides where to compute, by default on this machine. ``checkpoint`` names a file from which an
     interrupted run continues; the caller removes it once the model is saved. ``ridges`` are tried for ridge "auto".
     """
@@ -104,7 +107,7 @@ def train_with_targets(
         extendable = False
     fit, ridge_path, strings_weight = _fit(
         engine, concepts, subwords, settings, lower_rank, choose_weight, saved, ridges, progress, should_stop,
-        concept_sums=extendable is not False,
+        concept_sums=extendable is not False, warm=folded_start(vocabularies, earlier) if earlier else None,
     )  # fmt: skip
     interrupted = should_stop() and not fit.converged
     rank = len(fit.eigenvalues)
@@ -181,6 +184,7 @@ def _fit(
     progress: ProgressCallback,
     should_stop: Callable[[], bool],
     concept_sums: bool,
+    warm: Mapping[str, Array] | None,
 ) -> tuple[Fit, RidgePath | None, StringsWeight]:
     """Select the ridge if it is "auto", and the weight of the strings view, then fit; continue from a checkpoint.
 
@@ -195,7 +199,7 @@ def _fit(
         "lower_rank": lower_rank,
     }
     loaded = checkpoint.load() if checkpoint else None
-    start: Mapping[str, Array] | Literal["engine"] | None = loaded[0] if loaded else None
+    start: Mapping[str, Array] | Literal["engine"] | None = loaded[0] if loaded else warm
     ridge_path = None
     if loaded and settings.ridge == "auto":
         ridge_path = RidgePath.from_json(loaded[1]["path"])
@@ -219,7 +223,9 @@ def _fit(
     save = (lambda fetch: checkpoint.save(fetch, state)) if checkpoint else None
     ridge = ridge_path.ridge if ridge_path else float(settings.ridge)
     callbacks: dict[str, Any] = {"save_checkpoint": save, "progress": progress, "should_stop": should_stop}
-    fit = solve(engine, ridge=ridge, start=start, concept_sums=concept_sums, **callbacks, **options)
+    is_folded = not loaded and warm is not None
+    options |= {"start": start, "start_is_folded": is_folded, "concept_sums": concept_sums}
+    fit = solve(engine, ridge=ridge, **callbacks, **options)
     if checkpoint and is_resumable and should_stop():
         checkpoint.save(partial(fetch_Z, engine), state, force=True)
     return fit, ridge_path, strings_weight

@@ -22,7 +22,8 @@ from cr5._typing import Array, Intercept
 from cr5.machine import one_blas_thread
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.training.engines import Engine
-from cr5.training.solver import Fit, NamedArrays, Problem, column_products, subtract_rows, total
+from cr5.training.row_functions import NamedArrays, column_products, total
+from cr5.training.solver import Fit, Problem, subtract_rows
 
 TARGET = "target"  # the name of the concepts' targets in an engine
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import eigh
@@ -34,12 +34,12 @@ from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.training.engines import BlockInfo, Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.rayleigh_ritz import rayleigh_ritz, ritz_step
+from cr5.training.row_functions import NamedArrays, sums, total
+from cr5.training.unfolding import unfold
 
 OVERSAMPLING = 20  # columns beyond the rank: without them, the last eigenvectors of the rank converge slowly
 RESTART_STEPS = 12  # between two restarts from fresh products: updates accumulate rounding errors
 LOCK_FRACTION = 0.3  # of a column's share of ``tol``; soft locking: a smaller residual is not corrected
-
-NamedArrays: TypeAlias = dict[str, Array]
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,7 @@ def solve(
     seed: int = 0,
     progress: ProgressCallback = no_progress,
     start: Mapping[str, Array] | Literal["engine"] | None = None,
+    start_is_folded: bool = False,
     save_checkpoint: Callable[[Callable[[], dict[str, Array]]], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     oversampling: int = OVERSAMPLING,
@@ -113,9 +114,9 @@ def solve(
     """Fit one map per language from the documents that an engine holds.
 
     A rank beyond the dimensions that the documents span is refused, or lowered with ``lower_rank``.
-    ``start`` gives the maps of an earlier fit, or "engine" to continue from the Z that the engine holds. After every
-    step ``save_checkpoint`` is called with a function that fetches Z in the form of ``start``, and before every step
-    ``should_stop``. ``concept_sums`` asks for those of the maps.
+    ``start`` gives the maps of an earlier fit, or the folded ones with ``start_is_folded``, or "engine" to continue
+    from the Z that the engine holds. After every step ``save_checkpoint`` is called with a function that fetches Z in
+    the form of ``start``, and before every step ``should_stop``. ``concept_sums`` asks for those of the maps.
     """
     with one_blas_thread():
         began = time.perf_counter()
@@ -124,7 +125,7 @@ def solve(
         if start is None:
             problem.start_randomly(width, seed)
         elif start != "engine":
-            problem.start_from([start[lang] for lang in engine.langs], width, seed)
+            problem.start_from([start[lang] for lang in engine.langs], width, seed, folded=start_is_folded)
         theta = problem.restart()
         steps, last, best = 0, np.inf, (np.inf, 0)
         while True:
@@ -273,14 +274,19 @@ class Problem:
         self.compute_residual(None, width, 0)
         self.engine.words.map(_correction_as_Z)
 
-    def start_from(self, Z: list[Array], width: int, seed: int) -> None:
-        """Z = the columns of an earlier fit, and random ones up to ``width``."""
+    def start_from(self, Z: list[Array], width: int, seed: int, *, folded: bool) -> None:
+        """Z = the columns of an earlier fit, or of K Z if they are ``folded``, and random ones up to ``width``."""
         for lang, rows, words in zip(self.engine.langs, Z, self.words, strict=True):
             if len(rows) != words:
                 raise Cr5Error(
                     f"`start` has {len(rows):,} rows for the {words:,} words of language {lang}; start without it, or "
                     "delete the checkpoint that it comes from"
                 )
+        Z = [rows[:, :width] for rows in Z]
+        if folded and self.has_subwords:
+            self.engine.words.set("Z", [rows.astype(self.dtype) for rows in Z])
+            unfold(self.engine)
+            Z = list(fetch_Z(self.engine).values())
         more = width - Z[0].shape[1]
         if more > 0:
             self.start_randomly(more, seed)
@@ -392,22 +398,12 @@ def _random_signs(rows: NamedArrays, columns: Array, bits: Array, width: int, dt
     rows["Z"] = signs.reshape(len(hashed), -1)[:, :width].astype(dtype) * 2 - 1
 
 
-def _sums(V: Array) -> Array:
-    """1'V, as a product, which is the fastest way to sum columns on every device."""
-    return (np.ones_like(V, shape=len(V)) @ V).astype("float64")
-
-
 def _column_sums(rows: NamedArrays, name: str) -> Any:
-    return _sums(rows[name])
-
-
-def column_products(rows: NamedArrays, pairs: Sequence[tuple[str, str]]) -> Array:
-    """pairs x columns: the inner products of the columns of two arrays."""
-    return np.stack([_sums(rows[a] * rows[b]) for a, b in pairs])
+    return sums(rows[name])
 
 
 def _squares(rows: NamedArrays) -> Any:
-    return _sums(rows["Z"] ** 2)
+    return sums(rows["Z"] ** 2)
 
 
 def _divide(rows: NamedArrays, scale: Array) -> None:
@@ -433,7 +429,7 @@ def _precondition(rows: NamedArrays, theta: Array | None, ridge: float) -> Any:
     if theta is not None:
         R = R - rows["Z"] * (ridge * theta).astype(R.dtype)
     rows["W"] = R * (inverse / weight).astype(R.dtype)
-    return _sums(R * rows["W"] * weight.astype(R.dtype))
+    return sums(R * rows["W"] * weight.astype(R.dtype))
 
 
 def _choose(rows: NamedArrays, active: Mask) -> None:
@@ -473,8 +469,3 @@ def _correction_as_Z(rows: NamedArrays) -> None:
 def _delete_work_arrays(rows: NamedArrays) -> None:
     for name in {*rows} & {"P", "W", "map", "folded"}:
         del rows[name]
-
-
-def total(parts: Sequence[Array]) -> Array:
-    """The sum over the blocks of a partition."""
-    return np.asarray(sum(parts[1:], start=parts[0]))
