@@ -1,5 +1,6 @@
 """The model, Cr5: turns texts in any language into vectors of one space."""
 
+import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -15,7 +16,7 @@ from cr5.concept_targets import ConceptTargets
 from cr5.corpus.languages import canonical_code, find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
-from cr5.errors import CorpusError, Cr5Error, Interrupted, NotFittedError, one_of
+from cr5.errors import CorpusError, Cr5Error, FewDocuments, Interrupted, NotFittedError, one_of
 from cr5.features.tfidf import Idf, Tf
 from cr5.language_map import LanguageMap
 from cr5.machine import versions
@@ -184,31 +185,92 @@ class Cr5(TextEncoder):
         ``extendable`` keeps a vector of every concept, to which ``add_language`` fits a further language. None does so
         if that adds at most a fifth to the size of the model; ``report["concept_targets"]`` says what was decided.
         """
+        options = {"checkpoint": checkpoint, "extendable": extendable}
+        reading: dict[str, Any] = {"on_error": on_error, "skipped": skipped, "threads": threads}
+        return self._fit(documents, self.settings, reading, engine, progress, on_interrupt, options)
+
+    def update(
+        self,
+        documents: "Documents",
+        *,
+        on_error: OnError | None = None,
+        skipped: Skipped | None = None,
+        engine: "Engine | None" = None,
+        checkpoint: Path | None = None,
+        threads: int | None = None,
+        progress: ProgressCallback = no_progress,
+        on_interrupt: Literal["raise", "return"] = "raise",
+        extendable: bool | None = None,
+    ) -> Self:
+        """Fit a fitted model again to an enlarged corpus, starting from what it has learned; arguments as in ``fit``.
+
+        ``documents`` are all of them, old and new: the solution depends on how all documents use words, and the model
+        does not keep that. The vocabulary is that of all documents, and there may be further languages. The ridge and
+        the weight of the strings view stay those of the model, so that nothing is held out to choose them. The result
+        is that of a fresh fit with this ridge, within the tolerance ``tol``, after fewer products; all vectors change.
+        ``report["updated"]`` has what the model was before. To add a language without changing vectors, see
+        ``add_language``.
+        """
+        self._languages.require()
+        kept = {"ridge": self._report["ridge"], "strings_weight": self.view_weights["strings"]}
+        options = {"checkpoint": checkpoint, "extendable": extendable, "earlier": self._maps()}
+        reading: dict[str, Any] = {"on_error": on_error, "skipped": skipped, "threads": threads}
+        before, settings = self._report, dataclasses.replace(self.settings, **kept)
+        self._fit(documents, settings, reading, engine, progress, on_interrupt, options)
+        names = ("ridge_path", "ridge_queries", "ridge_shares", "ridge_note", "strings_weight_path")
+        self._report |= {name: before[name] for name in names if name in before}
+        self._report["updated"] = {name: before.get(name) for name in ("concepts", "energy", "languages")}
+        return self
+
+    def _fit(
+        self,
+        documents: "Documents",
+        settings: Settings,
+        reading: dict[str, Any],
+        engine: "Engine | None",
+        progress: ProgressCallback,
+        on_interrupt: Literal["raise", "return"],
+        options: dict[str, Any],
+    ) -> Self:
+        """``fit`` with other settings than those of the model, and further options of training."""
         from cr5.corpus.inputs import in_batches
         from cr5.training.engines.cpu import CpuEngine
         from cr5.training.pipeline import train_with_targets
 
         one_of("on_interrupt", on_interrupt, ("raise", "return"))
+        on_error, threads = reading["on_error"], reading["threads"]
         engine = engine or CpuEngine(threads=threads)
-        batches = in_batches(documents, on_error="raise" if on_error is None else on_error, skipped=skipped)
-        corpus = engine.count_words(batches, self.settings.tokeniser, threads=threads, progress=progress)
+        batches = in_batches(documents, on_error=on_error or "raise", skipped=reading["skipped"])
+        corpus = engine.count_words(batches, settings.tokeniser, threads=threads, progress=progress)
         if on_error == "raise":
             corpus.require_shared()
+        if "earlier" in options:
+            self._check_enlarged({lang: len(own) for lang, own in corpus.languages.items()})
         handler = stop_on_interrupt(progress) if on_interrupt == "return" else nullcontext(lambda: False)
         with handler as should_stop:
             (languages, report), targets = train_with_targets(
-                corpus,
-                self.settings,
-                extendable=extendable,
-                engine=engine,
-                checkpoint=checkpoint,
-                progress=progress,
-                should_stop=should_stop,
+                corpus, settings, engine=engine, progress=progress, should_stop=should_stop, **options
             )
         self._set_trained(languages, report | {"versions": versions()}, targets)
         if report["interrupted"]:
-            warnings.warn(describe_interruption(report, self.settings.tol), Interrupted, stacklevel=2)
+            warnings.warn(describe_interruption(report, self.settings.tol), Interrupted, stacklevel=3)
         return self
+
+    def _check_enlarged(self, documents: Mapping[str, int]) -> None:
+        """Raise an error if a language of the model has no documents; warn if it has fewer than before."""
+        facts = self._report["languages"]  # those of older models do not have what was read
+        before = {lang: facts[lang].get("documents_read", facts[lang]["documents"]) for lang in self.langs}
+        missing = [lang for lang in before if lang not in documents]
+        if missing:
+            raise CorpusError(
+                f"there are no documents in {', '.join(missing)}, which the model was trained on; give all documents, "
+                "old and new"
+            )
+        fewer = [f"{lang} {documents[lang]:,} instead of {read:,}" for lang, read in before.items()
+                 if documents[lang] < read]  # fmt: skip
+        if fewer:
+            message = f"there are fewer documents than the model was trained on ({', '.join(fewer)})"
+            warnings.warn(f"{message}; give all documents, old and new", FewDocuments, stacklevel=4)
 
     def add_language(
         self,

@@ -24,12 +24,14 @@ def train_model(
     output: Path,
     *,
     resume: bool = False,
+    update: bool = False,
     engine: EngineName = "cpu",
     engine_options: Mapping[str, Any] | None = None,
     **fit_options: Any,
 ) -> bool:
     """Fit a model on the named engine, and save it to a folder; return whether it was saved.
 
+    With ``update``, a fitted model is continued with all documents, old and new, by ``Cr5.update``.
     During the fit a checkpoint is written beside the folder; ``resume`` continues from that of an interrupted run.
     ``engine_options`` are those of ``open_engine``, ``fit_options`` those of ``Cr5.fit``. A fit that was interrupted
     (``on_interrupt="return"``) keeps its checkpoint, and is not saved in place of a finished model. Ctrl-C does not
@@ -46,7 +48,8 @@ def train_model(
     options |= engine_options or {}
     try:
         with open_engine(engine, **options) as opened:
-            model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
+            fit = model.update if update else model.fit
+            fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
             return _save_trained(model, output, checkpoint)
     except ClusterError as error:
         advice = f"then {_how_to_continue(checkpoint)}"

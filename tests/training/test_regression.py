@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_stand_in import SMALL, stand_in
 from oracle import dense_regression
 from problems import problem, random_subwords
-from test_gpu_engine import SMALL, stand_in
 
 from cr5._typing import Array
 from cr5.settings import make_settings

@@ -76,7 +76,7 @@ def train_with_targets(
     rank = choose_rank(settings, usage.concepts.used, sum(len(v.words) for v in vocabularies.values()))
     notes = selection.warnings(settings.weighting)
     for note in notes:  # now, so that a caller who cares can stop
-        warnings.warn(note, stacklevel=3)
+        warnings.warn(note, stacklevel=4)
     asked, settings = settings.rank, replace(settings, rank=rank)
     engine = engine or CpuEngine()
     # Numbers without gaps, in the order of the names: the result does not depend on the order of the corpus.
@@ -120,10 +120,10 @@ def train_with_targets(
             f"the fit stopped after {steps} at residual {fit.residual:.3g}, above the tolerance "
             f"{settings.tol:g}; {advice}"
         )
-        warnings.warn(warning, NotConverged, stacklevel=3)
+        warnings.warn(warning, NotConverged, stacklevel=4)
     if asked == "auto" and rank < DEFAULT_RANK:
         notes.append(_rank_lowered(rank, usage.concepts.used, settings))
-        warnings.warn(notes[-1], stacklevel=3)
+        warnings.warn(notes[-1], stacklevel=4)
     scale = metric_scale(fit, settings, max_documents_per_concept(concepts))
     languages = {
         lang: language_map(fit, lang, vocabularies[lang], subwords[lang], scale, settings) for lang in vocabularies

@@ -11,13 +11,13 @@ from cr5.training.row_functions import NamedArrays, column_products, sums, total
 STEPS = 5  # further ones change neither the first residual of a fit nor its steps
 
 
-def unfold(engine: Engine) -> None:
+def unfold(engine: Engine, steps: int = STEPS) -> None:
     """Replace Z by K^-1 Z, roughly: a few steps of conjugate gradients, with diag(K), the second column of D."""
     words = engine.words
     words.map(_start)
     engine.fold("Z", "folded")
     slope = total(words.map(_first_direction))
-    for _ in range(STEPS):
+    for _ in range(steps):
         engine.fold("P", "folded")
         [curvature] = total(words.map(partial(column_products, pairs=[("P", "folded")])))
         length = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
