@@ -5,8 +5,8 @@ python benchmarks/warm_start.py ../shared/data --concepts 10000 --shares 0.5 0.9
 A model trains on a share of comparable Europarl speeches, en and it. Then all of them are trained on, once from the
 beginning (cold; the ridge is chosen, or given) and once from that model (warm). "products" are the columns that X or
 its transpose was multiplied with in the final fit, "cpu_seconds" those of the process for the whole call, comparable
-within a line. Held-out speeches are searched in the other language: P@1 in percent by CSLS, and "cosine", the mean cosine of
-their vectors by the warm and by the cold model after the rotation that aligns both.
+within a line. Held-out speeches are searched in the other language: P@1 in percent by CSLS, and "cosine", the mean
+cosine of their vectors by the warm and by the cold model after the rotation that aligns both.
 """
 
 import argparse

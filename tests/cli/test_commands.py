@@ -37,6 +37,7 @@ COMMANDS = {
     "lexicon": "cr5 lexicon",
     "explain": "cr5 explain",
     "info": "cr5 info",
+    "model add-language": "cr5 model add-language",
     "corpus inspect": "cr5 corpus inspect",
     "corpus convert": "cr5 corpus convert",
 }
