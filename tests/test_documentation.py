@@ -40,6 +40,17 @@ def test_python_sessions_of_a_guide_print_what_it_shows(tmp_path: Path, monkeypa
     assert failed_examples("docs/how-to/dataframe.md") == 0
 
 
+def test_commands_and_python_sessions_of_the_guide_to_growing_print_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = "docs/how-to/grow.md"
+    for line, output in commands((ROOT / page).read_text(encoding="utf-8")):
+        printed = run(line, tmp_path)
+        assert same(output, printed), f"$ {line}\n{printed}"
+    monkeypatch.chdir(tmp_path)
+    assert failed_examples(page) == 0
+
+
 def test_python_sessions_of_the_guide_to_frameworks_print_what_it_shows(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

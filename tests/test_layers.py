@@ -14,6 +14,7 @@ SOURCE = Path(cr5.__file__).parent
 LAYERS = [
     ["_typing", "errors", "progress", "machine", "compiler", "data"],
     ["language_map", "cluster"],
+    ["concept_targets"],
     ["storage"],
     ["corpus"],
     ["features"],

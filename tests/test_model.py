@@ -509,7 +509,8 @@ def test_a_model_folder_holds_nothing_but_its_documented_files(model: Cr5, tmp_p
     for _ in range(2):
         model.save(tmp_path / "model")
     kinds = {re.sub(r"-[0-9a-f]{12}\.", ".", path.name) for path in (tmp_path / "model").iterdir()}
-    assert kinds == {".lock", "model.json", *(f"{lang}{s}" for lang in LANGS for s in (".safetensors", ".txt"))}
+    languages = {f"{lang}{suffix}" for lang in LANGS for suffix in (".safetensors", ".txt")}
+    assert kinds == {".lock", "model.json", "concepts.safetensors", *languages}
     assert len(list((tmp_path / "model").iterdir())) == len(kinds) + len(LANGS)  # words and n-grams are both .txt
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 

@@ -1,5 +1,6 @@
 """The model, Cr5: turns texts in any language into vectors of one space."""
 
+import dataclasses
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self
 import numpy as np
 
 from cr5._typing import Intercept
-from cr5.corpus.languages import find_text_language
+from cr5.concept_targets import ConceptTargets
+from cr5.corpus.languages import canonical_code, find_language, find_text_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
-from cr5.errors import Cr5Error, Cr5TypeError, Interrupted, NotFittedError, one_of
+from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, FewDocuments, Interrupted, NotFittedError, one_of
 from cr5.exchange.export import ExportedLanguage, ExportFormat, check_target, export
 from cr5.features.tfidf import Idf, Tf
 from cr5.language_map import LanguageMap
@@ -88,8 +90,14 @@ class Cr5(TextEncoder):
         self._given = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
         self._set_trained({}, {})
 
-    def _set_trained(self, languages: Mapping[str, LanguageMap] | ModelFolder, report: dict[str, Any]) -> None:
+    def _set_trained(
+        self,
+        languages: Mapping[str, LanguageMap] | ModelFolder,
+        report: dict[str, Any],
+        targets: ConceptTargets | None = None,
+    ) -> None:
         self._report = report
+        self._targets = languages.targets if isinstance(languages, ModelFolder) else lambda: targets
         documents = {lang: facts["documents"] for lang, facts in report.get("languages", {}).items()}
         self._languages = TrainedLanguages(languages, self.settings, documents, report.get("view_weights"))
 
@@ -111,14 +119,13 @@ class Cr5(TextEncoder):
 
     def __getstate__(self) -> dict[str, Any]:
         """The whole model, with every language in memory: a copy does not depend on the files of this one."""
-        plain = {}
-        for lang in self.langs:
-            plain[lang] = self._languages.map(lang).in_memory()
-        return {"settings": self.settings, "given": self._given, "report": self._report, "languages": plain}
+        plain = {lang: language.in_memory() for lang, language in self._maps().items()}
+        state = {"settings": self.settings, "given": self._given, "report": self._report, "languages": plain}
+        return state | {"targets": self._targets()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._start(state["settings"], state["given"])
-        self._set_trained(state["languages"], state["report"])
+        self._set_trained(state["languages"], state["report"], state.get("targets"))
 
     def __copy__(self) -> Self:
         """A model that shares the arrays of this one, and not its settings."""
@@ -158,6 +165,7 @@ class Cr5(TextEncoder):
         threads: int | None = None,
         progress: ProgressCallback = no_progress,
         on_interrupt: Literal["raise", "return"] = "raise",
+        extendable: bool | None = None,
     ) -> Self:
         """Learn from documents with the fields concept, lang and text, and optionally title and url.
 
@@ -175,31 +183,153 @@ class Cr5(TextEncoder):
         Ctrl-C raises ``KeyboardInterrupt``, and the model is as it was before. With ``on_interrupt="return"``, the
         first Ctrl-C after the documents are read ends the fit after the current step and keeps the model as it is at
         that point, with the warning ``Interrupted``; the second raises.
+
+        ``extendable`` keeps a vector of every concept, to which ``add_language`` fits a further language. None does so
+        if that adds at most a fifth to the size of the model; ``report["concept_targets"]`` says what was decided.
         """
+        options = {"checkpoint": checkpoint, "extendable": extendable}
+        reading: dict[str, Any] = {"on_error": on_error, "skipped": skipped, "threads": threads}
+        return self._fit(documents, self.settings, reading, engine, progress, on_interrupt, options)
+
+    def update(
+        self,
+        documents: "Documents",
+        *,
+        on_error: OnError | None = None,
+        skipped: Skipped | None = None,
+        engine: "Engine | None" = None,
+        checkpoint: Path | None = None,
+        threads: int | None = None,
+        progress: ProgressCallback = no_progress,
+        on_interrupt: Literal["raise", "return"] = "raise",
+        extendable: bool | None = None,
+    ) -> Self:
+        """Fit a fitted model again to an enlarged corpus, starting from what it has learned; arguments as in ``fit``.
+
+        ``documents`` are all of them, old and new: the solution depends on how all documents use words, and the model
+        does not keep that. The vocabulary is that of all documents, and there may be further languages. The ridge and
+        the weight of the strings view stay those of the model, so that nothing is held out to choose them. The result
+        is that of a fresh fit with this ridge, within the tolerance ``tol``, after fewer products; all vectors change.
+        ``report["updated"]`` has what the model was before. To add a language without changing vectors, see
+        ``add_language``.
+        """
+        self._languages.require()
+        kept = {"ridge": self._report["ridge"], "strings_weight": self.view_weights["strings"]}
+        options = {"checkpoint": checkpoint, "extendable": extendable, "earlier": self._maps()}
+        reading: dict[str, Any] = {"on_error": on_error, "skipped": skipped, "threads": threads}
+        before, settings = self._report, dataclasses.replace(self.settings, **kept)
+        self._fit(documents, settings, reading, engine, progress, on_interrupt, options)
+        names = ("ridge_path", "ridge_queries", "ridge_shares", "ridge_note", "strings_weight_path")
+        self._report |= {name: before[name] for name in names if name in before}
+        self._report["updated"] = {name: before.get(name) for name in ("concepts", "energy", "languages")}
+        return self
+
+    def _fit(
+        self,
+        documents: "Documents",
+        settings: Settings,
+        reading: dict[str, Any],
+        engine: "Engine | None",
+        progress: ProgressCallback,
+        on_interrupt: Literal["raise", "return"],
+        options: dict[str, Any],
+    ) -> Self:
+        """``fit`` with other settings than those of the model, and further options of training."""
         from cr5.corpus.inputs import in_batches
         from cr5.training.engines.cpu import CpuEngine
-        from cr5.training.pipeline import train
+        from cr5.training.pipeline import train_with_targets
 
         one_of("on_interrupt", on_interrupt, ("raise", "return"))
+        on_error, threads = reading["on_error"], reading["threads"]
         engine = engine or CpuEngine(threads=threads)
-        batches = in_batches(documents, on_error="raise" if on_error is None else on_error, skipped=skipped)
-        corpus = engine.count_words(batches, self.settings.tokeniser, threads=threads, progress=progress)
+        batches = in_batches(documents, on_error=on_error or "raise", skipped=reading["skipped"])
+        corpus = engine.count_words(batches, settings.tokeniser, threads=threads, progress=progress)
         if on_error == "raise":
             corpus.require_shared()
+        if "earlier" in options:
+            self._check_enlarged({lang: len(own) for lang, own in corpus.languages.items()})
         handler = stop_on_interrupt(progress) if on_interrupt == "return" else nullcontext(lambda: False)
         with handler as should_stop:
-            languages, report = train(
-                corpus,
-                self.settings,
-                engine=engine,
-                checkpoint=checkpoint,
-                progress=progress,
-                should_stop=should_stop,
+            (languages, report), targets = train_with_targets(
+                corpus, settings, engine=engine, progress=progress, should_stop=should_stop, **options
             )
-        report |= {"space": space_digest(self.settings, report), "versions": versions()}
-        self._set_trained(languages, report)
+        report |= {"space": space_digest(settings, report), "versions": versions()}
+        self._set_trained(languages, report, targets)
         if report["interrupted"]:
-            warnings.warn(describe_interruption(report, self.settings.tol), Interrupted, stacklevel=2)
+            warnings.warn(describe_interruption(report, self.settings.tol), Interrupted, stacklevel=3)
+        return self
+
+    def _check_enlarged(self, documents: Mapping[str, int]) -> None:
+        """Raise an error if a language of the model has no documents; warn if it has fewer than before."""
+        facts = self._report["languages"]  # those of older models do not have what was read
+        before = {lang: facts[lang].get("documents_read", facts[lang]["documents"]) for lang in self.langs}
+        missing = [lang for lang in before if lang not in documents]
+        if missing:
+            raise CorpusError(
+                f"there are no documents in {', '.join(missing)}, which the model was trained on; give all documents, "
+                "old and new"
+            )
+        fewer = [f"{lang} {documents[lang]:,} instead of {read:,}" for lang, read in before.items()
+                 if documents[lang] < read]  # fmt: skip
+        if fewer:
+            message = f"there are fewer documents than the model was trained on ({', '.join(fewer)})"
+            warnings.warn(f"{message}; give all documents, old and new", FewDocuments, stacklevel=4)
+
+    def add_language(
+        self,
+        documents: "Documents",
+        lang: str,
+        *,
+        ridge: Ridge | None = None,
+        replace: bool = False,
+        on_error: OnError | None = None,
+        skipped: Skipped | None = None,
+        engine: "Engine | None" = None,
+        threads: int | None = None,
+        progress: ProgressCallback = no_progress,
+    ) -> Self:
+        """Learn one more language from documents whose concepts the model was trained on; the others do not change.
+
+        The vectors of texts in the other languages stay the same, bit for bit, so that they need not be computed again.
+        The documents are fitted to the vectors of their concepts, which the model has if it is ``extendable`` (see
+        ``fit``). If it is not, or was made by an earlier version, ``documents`` must have documents of the same
+        concepts in languages of the model as well: the mean of their vectors is then the vector of a concept.
+        Documents of other concepts and in other languages are left out.
+
+        ``ridge``: by default that of the model; "auto" chooses it by retrieval of the targets of held-out concepts.
+        ``replace``: whether the language may be one of the model, which is then learned anew. Other arguments are those
+        of ``fit``; ``report["added_languages"]`` says how it went.
+        """
+        from cr5.corpus.inputs import in_batches
+        from cr5.training import added_language
+        from cr5.training.engines.cpu import CpuEngine
+
+        self._languages.require()
+        code, targets = canonical_code(lang), self._targets()
+        if (known := find_language(code, self.langs)) and not replace:
+            raise Cr5Error(f"the model already has the language {known}; pass `replace=True` to learn it anew")
+        ridge = make_settings(ridge=self._report["ridge"] if ridge is None else ridge).ridge  # checks it
+        code, others = known or code, [other for other in self.langs if other != known]
+        engine = engine or CpuEngine(threads=threads)
+        langs = [code] if targets else [code, *others]
+        batches = in_batches(documents, langs=langs, on_error=on_error or "raise", skipped=skipped)
+        corpus = engine.count_words(batches, self.settings.tokeniser, threads=threads, progress=progress)
+        if code not in corpus.languages:
+            raise CorpusError(f"there is no document in the language {code}; check `lang={lang!r}` and the documents")
+        if targets is None:
+            encoders = {other: self._languages.encoder(other).vectors for other in others}
+            targets = added_language.targets_from_documents(corpus, code, encoders, self.rank)
+        added, report = added_language.add_language(
+            corpus,
+            code,
+            targets,
+            self.settings,
+            engine=engine,
+            ridge=ridge,
+            default_ridge=self._report["ridge"],
+            progress=progress,
+        )
+        self._set_trained(self._maps() | {code: added}, _with_language(self.report, code, report), self._targets())
         return self
 
     # Models made of this one
@@ -247,17 +377,22 @@ class Cr5(TextEncoder):
 
     def _trained(self, langs: Iterable[str]) -> Trained:
         self._languages.require()
-        return Trained({lang: self._languages.map(lang) for lang in self.langs if lang in langs}, self._report)
+        languages = {lang: language for lang, language in self._maps().items() if lang in langs}
+        return Trained(languages, self._report, self._targets())
 
     def _made(self, trained: Trained) -> Self:
         made = copy(self)
         made._set_trained(*trained)
         return made
 
+    def _maps(self) -> dict[str, LanguageMap]:
+        return {lang: self._languages.map(lang) for lang in self.langs}
+
     def save(self, path: str | Path) -> None:
         """Write the model to a folder; an earlier model in it is replaced atomically."""
+        self._languages.require()
         settings = self.settings.to_json() | {"rank": self.rank}
-        save(Path(path), {"settings": settings, "report": self._report}, self._trained(self.langs).languages)
+        save(Path(path), {"settings": settings, "report": self._report}, self._maps(), self._targets())
 
     @classmethod
     def load(cls, path: str | Path, langs: str | Sequence[str] | None = None) -> Self:
@@ -346,6 +481,15 @@ class Cr5(TextEncoder):
                 Path(folder), repo, private=private, licence=licence, evaluation=evaluation, revision=revision,
                 progress=progress,
             )  # fmt: skip
+
+
+def _with_language(report: dict[str, Any], lang: str, added: dict[str, Any]) -> dict[str, Any]:
+    """The report of a model with that of an added language."""
+    report["languages"][lang] = added["language"]
+    report.setdefault("added_languages", {})[lang] = added["fit"]
+    if "corpus" in report:  # reports of older models do not have it
+        report["corpus"]["languages"][lang] = added["corpus"]
+    return report
 
 
 _SETTING_NAMES = [row.name for row in setting_rows()]

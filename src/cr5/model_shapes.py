@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cr5.concept_targets import ConceptTargets
 from cr5.errors import Cr5Error
 from cr5.language_map import LanguageMap
 from cr5.settings import Settings
@@ -16,10 +17,11 @@ BITS = (16, 8)
 
 
 class Trained(NamedTuple):
-    """What a model consists of: the map of each language, and the report of the fit."""
+    """What a model consists of: the map of each language, the report of the fit, and perhaps concept targets."""
 
     languages: Mapping[str, LanguageMap]
     report: dict[str, Any]
+    targets: ConceptTargets | None = None
 
 
 def space_digest(settings: Settings, report: Mapping[str, Any]) -> str | None:
@@ -37,9 +39,10 @@ def space_digest(settings: Settings, report: Mapping[str, Any]) -> str | None:
 
 def subset(trained: Trained, langs: Collection[str]) -> Trained:
     """Only some of the languages."""
-    languages, report = trained
+    languages, report, targets = trained
     facts = {lang: facts for lang, facts in report["languages"].items() if lang in langs}
-    return Trained({lang: languages[lang] for lang in languages if lang in langs}, report | {"languages": facts})
+    kept = {lang: languages[lang] for lang in languages if lang in langs}
+    return Trained(kept, report | {"languages": facts}, targets)
 
 
 def merge(a: Trained, b: Trained, settings: tuple[Settings, Settings]) -> Trained:
@@ -62,7 +65,8 @@ def merge(a: Trained, b: Trained, settings: tuple[Settings, Settings]) -> Traine
                 f"both models have the language {lang}, trained on different documents; "
                 "leave it out of one of them with `subset`"
             )
-    return Trained(_first_of_each(a.languages, b.languages), _merged_reports(a.report, b.report))
+    targets = a.targets or b.targets
+    return Trained(_first_of_each(a.languages, b.languages), _merged_reports(a.report, b.report), targets)
 
 
 def quantise(trained: Trained, bits: int) -> Trained:
@@ -75,7 +79,7 @@ def quantise(trained: Trained, bits: int) -> Trained:
         for lang, facts in trained.report["languages"].items()
         if lang in languages
     }
-    return Trained(languages, trained.report | {"languages": facts})
+    return Trained(languages, trained.report | {"languages": facts}, trained.targets)
 
 
 def _are_equal(a: LanguageMap, b: LanguageMap) -> bool:

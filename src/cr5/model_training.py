@@ -24,12 +24,14 @@ def train_model(
     output: Path,
     *,
     resume: bool = False,
+    update: bool = False,
     engine: EngineName = "cpu",
     engine_options: Mapping[str, Any] | None = None,
     **fit_options: Any,
 ) -> bool:
     """Fit a model on the named engine, and save it to a folder; return whether it was saved.
 
+    With ``update``, a fitted model is continued with all documents, old and new, by ``Cr5.update``.
     During the fit a checkpoint is written beside the folder; ``resume`` continues from that of an interrupted run.
     ``engine_options`` are those of ``open_engine``, ``fit_options`` those of ``Cr5.fit``. A fit that was interrupted
     (``on_interrupt="return"``) keeps its checkpoint, and is not saved in place of a finished model. Ctrl-C does not
@@ -46,13 +48,37 @@ def train_model(
     options |= engine_options or {}
     try:
         with open_engine(engine, **options) as opened:
-            model.fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
+            fit = model.update if update else model.fit
+            fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
             return _save_trained(model, output, checkpoint)
     except ClusterError as error:
         advice = f"then {_how_to_continue(checkpoint)}"
         if not checkpoint.exists():
             advice += ", because there is no checkpoint yet"
         raise ClusterError(error.problem, advice) from error
+
+
+def add_language_to_model(
+    model: Cr5,
+    documents: Documents,
+    lang: str,
+    output: Path,
+    *,
+    engine: EngineName = "cpu",
+    engine_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> str:
+    """``Cr5.add_language`` on the named engine; the model is saved to a folder. Returns the code of the language.
+
+    ``engine_options`` are those of ``open_engine``, ``options`` those of ``Cr5.add_language``.
+    """
+    check_model_folder(output)
+    defaults: dict[str, Any] = {"scratch_folder": output.resolve().parent, "threads": options.get("threads")}
+    with open_engine(engine, **(defaults | dict(engine_options or {}))) as opened:
+        model.add_language(documents, lang, engine=opened, **options)
+    with stop_on_interrupt():
+        model.save(output)
+    return model.find_language(lang)
 
 
 def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:

@@ -37,6 +37,7 @@ COMMANDS = {
     "lexicon": "cr5 lexicon",
     "explain": "cr5 explain",
     "info": "cr5 info",
+    "model add-language": "cr5 model add-language",
     "pull": "cr5 pull",
     "push": "cr5 push",
     "pretrain": "cr5 pretrain",
@@ -785,12 +786,12 @@ import os, sys, time
 from pathlib import Path
 from cr5.training import solver as solve
 from cr5.cli import run
-step = solve._Problem.step
+step = solve.Problem.step
 def slow(self, *arguments):
     if Path(f"{sys.argv[4]}.checkpoint").exists():
         time.sleep(float(os.environ["PAUSE"]))
     return step(self, *arguments)
-solve._Problem.step = slow
+solve.Problem.step = slow
 sys.exit(run(sys.argv[1:]))
 """
 

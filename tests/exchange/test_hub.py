@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning
 
 def tensors(folder: Path, lang: str) -> tuple[str, bytes]:
     """The large file of a language."""
-    (file,) = (file for file in language_files(folder, [lang]) if file.name.endswith(".safetensors"))
+    (file,) = (file for file in language_files(folder, [lang]) if re.match(rf"{lang}-.*safetensors", file.name))
     return file.name, (folder / file.name).read_bytes()
 
 

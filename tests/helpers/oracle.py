@@ -37,3 +37,13 @@ def dense_maps(
     phi = np.linalg.solve(B, X.T @ Y @ P).T
     size, Q = eigh(phi @ phi.T)
     return (Q / np.sqrt(size)).T @ phi, eigenvalues[::-1][:rank]
+
+
+def dense_regression(
+    X: csr_array, T: NDArray[np.float64], M: csr_array | None, *, ridge: float, intercept: str
+) -> NDArray[np.float64]:
+    """(F'C F + ridge I)^-1 F'C T with F = [X, X M]; with the shared intercept, nothing is centred."""
+    F = (X if M is None else csr_array(hstack([X, X @ M]))).toarray().astype(np.float64)
+    centre = np.eye(len(F)) - (1 / len(F) if intercept == "language" else 0)
+    B = F.T @ centre @ F + ridge * np.eye(F.shape[1])
+    return np.linalg.solve(B, F.T @ centre @ T)

@@ -21,7 +21,7 @@ from safetensors.numpy import load_file, save_file
 
 from cr5.errors import ModelFileError
 from cr5.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
-from cr5.storage import model_files
+from cr5.storage import model_files, model_manifest
 from cr5.storage.model_files import open_model, save
 
 HEADER = {"settings": {"rank": 3, "ridge": 0.1}, "report": [1.5, None, "größer"], "ok": True}
@@ -96,7 +96,7 @@ def edit(path: Path, change: Callable[[dict[str, Any]], object], *, sign: bool =
     change(content)
     if sign:
         content.pop("sha256")
-        content["sha256"] = model_files._digest(content)
+        content["sha256"] = model_manifest.digest(content)
     (path / "model.json").write_text(json.dumps(content))
 
 

@@ -1,14 +1,14 @@
 """The engine of one card: over NumPy where there is none, and against the other engine where there is one."""
 
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from gpu_stand_in import SMALL, OutOfMemoryError, stand_in
 from oracle import dense_maps, with_subwords
 from problems import problem, random_subwords
 from scipy.sparse import csr_array, random_array
@@ -18,83 +18,9 @@ from cr5.errors import Cr5Error
 from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.engines.gpu import GpuEngine
-from cr5.training.engines.gpu_device import LANES, VECTORS, GpuSizes
+from cr5.training.engines.gpu_device import GpuSizes
 from cr5.training.engines.gpu_matrix import Pieces, cut_into_pieces
 from cr5.training.solver import reduced_rank_ridge
-
-# A stand-in for CuPy: NumPy, with the two kernels in Python. It has all of the engine but CUDA.
-
-
-class CudaError(RuntimeError):
-    pass
-
-
-class OutOfMemoryError(MemoryError):
-    pass
-
-
-def multiply(grid: tuple[int, int], block: tuple[int], given: tuple[Any, ...]) -> None:
-    tasks, targets, begins, lengths, indices, data, V, step, width, U, partials = given
-    assert grid[1] * LANES * VECTORS >= step == V.shape[1] * V.itemsize // 16
-    for task in range(grid[0]):
-        for piece in range(tasks[task], tasks[task + 1]):
-            here = slice(begins[piece], begins[piece] + lengths[piece])
-            row = data[here].astype(V.dtype) @ V[indices[here], :width]
-            if targets[piece] < 0:
-                partials[~targets[piece]] = row
-            else:
-                U[targets[piece]] += row
-
-
-def add_up(grid: tuple[int, int], block: tuple[int], given: tuple[Any, ...]) -> None:
-    rows, slots, partials, width, U = given
-    assert grid[1] * block[0] >= width
-    for r in range(grid[0]):
-        U[rows[r]] += partials[slots[r] : slots[r + 1]].sum(axis=0)
-
-
-def asnumpy(array: Array, stream: None = None, out: Array | None = None) -> Array:
-    if out is None:
-        return np.array(array)
-    out[:] = array
-    return out
-
-
-def stand_in(free: int = 2**40, failure: str = "") -> ModuleType:
-    def properties(device: int) -> dict[str, bytes]:
-        if failure:
-            raise CudaError(failure)
-        return {"name": b"Stand-in 1000"}
-
-    class Module:
-        def __init__(self, **_: Any) -> None:
-            pass
-
-        def get_function(self, name: str) -> Any:
-            return {"multiply": multiply, "add_up": add_up}[name]
-
-    class Cupy(ModuleType):
-        def __getattr__(self, name: str) -> Any:
-            return getattr(np, name)
-
-    cupy: Any = Cupy("cupy")
-    runtime = SimpleNamespace(
-        getDevice=lambda: 0,
-        getDeviceProperties=properties,
-        memGetInfo=lambda: (free, 2**40),
-        CUDARuntimeError=CudaError,
-        deviceSynchronize=lambda: None,
-    )
-    cupy.cuda = SimpleNamespace(runtime=runtime, memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError))
-    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None, used_bytes=lambda: 3 * 10**9)
-    cupy.cuda.alloc_pinned_memory, cupy.cuda.Stream = bytearray, lambda **_: None
-    cupy.cuda.Device = lambda number: nullcontext()
-    cupy.RawModule, cupy.asnumpy = Module, asnumpy
-    return cupy  # type: ignore[no-any-return]
-
-
-SMALL = GpuSizes(panel_rows=20, range_rows=16, min_piece=4, max_piece=8, task_nonzeros=128, copy_bytes=100)
-"""Small ranges, pieces and panels, so that small matrices have several of each."""
 
 
 @pytest.fixture

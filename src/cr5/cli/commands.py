@@ -45,6 +45,14 @@ def train(
     ridge: Ridge = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.", show_default="0")] = None,
     setting: SettingChanges = None,
+    from_model: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="Continue from this model, with its settings, on all of its documents and new ones.",
+            metavar="MODEL",
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from an interrupted run's checkpoint.")] = False,
     on_error: Annotated[
         CorpusErrors | None,
@@ -82,6 +90,13 @@ def train(
             show_default="25",
         ),
     ] = None,
+    extendable: Annotated[
+        bool | None,
+        typer.Option(
+            help="Save the concept targets that cr5 model add-language needs.",
+            show_default="if they add at most 20 % to the size of the model",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Learn a model from documents in several languages.
@@ -99,9 +114,15 @@ def train(
 
         cr5 train corpus/ -o model --memory 4GB
 
+        cr5 train corpus/ new-documents/ -o new-model --from model
+
         cr5 train corpus/ -o model --engine dask --scheduler tcp://10.0.0.1:8786
     """
-    model = Cr5(preset, **parse_changes(setting, rank=parse_rank(rank), seed=seed, ridge=parse_ridge(ridge)))
+    changes = parse_changes(setting, rank=parse_rank(rank), seed=seed, ridge=parse_ridge(ridge))
+    if from_model is not None and (changes or preset != "default"):
+        name = next(iter(changes), "preset")
+        raise Cr5Error(f"--from continues with the settings of {from_model}; leave out `{name}`, or --from")
+    model = Cr5(preset, **changes) if from_model is None else Cr5.load(from_model)
     skipped = Skipped()
     start = time.perf_counter()
     budget = None if memory is None else parse_bytes(memory)
@@ -112,6 +133,7 @@ def train(
                 read_corpora(corpora, langs, on_error or "raise", skipped),
                 output,
                 resume=resume,
+                update=from_model is not None,
                 engine=engine,
                 engine_options={
                     "memory": budget,
@@ -124,6 +146,7 @@ def train(
                 threads=threads,
                 progress=progress,
                 on_interrupt="return",
+                extendable=extendable,
             )
     except KeyboardInterrupt:
         resumable = checkpoint_path(output).exists()

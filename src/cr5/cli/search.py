@@ -17,6 +17,7 @@ from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.index import Index, Mode
 from cr5.index.passages import PassageSettings
+from cr5.model import Cr5
 from cr5.retrieval.top_k import Measure
 
 WORD_PAIRS = 5  # that explain a hit
@@ -88,7 +89,7 @@ def index(
             console.progress_bars(json) as progress,
         ):
             reindexed = None
-            if model is not None and not opened.built_with(model):
+            if model is not None and reindex and not opened.built_with(model, further_languages=False):
                 reindexed = opened.reindex(model, progress=progress)
             deleted = opened.delete(delete) if delete else None
             batches = read_corpora(documents, langs, on_error, skipped) if documents else []
@@ -303,6 +304,9 @@ def _open_index(
             f"{output}: the index was built with another model than {model}; "
             "name that one, or encode all documents again with --reindex"
         )
+    if model is not None and not reindex and not opened.built_with(model, further_languages=False):
+        further = ", ".join(lang for lang in Cr5.load(model).langs if lang not in opened.langs)
+        console.warn(f"{model} has languages that the index does not have ({further}); pass --reindex to add them")
     return opened
 
 

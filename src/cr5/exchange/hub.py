@@ -15,8 +15,6 @@ from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.storage.atomic import atomic_write, replace
 from cr5.storage.locks import locked
 from cr5.storage.model_files import (
-    MANIFEST,
-    ModelFile,
     check_file,
     check_model_folder,
     file_digest,
@@ -25,6 +23,7 @@ from cr5.storage.model_files import (
     open_model,
     save,
 )
+from cr5.storage.model_manifest import MANIFEST, ModelFile
 
 _LOG_IN = "log in with hf auth login, or set HF_TOKEN"
 
@@ -81,7 +80,7 @@ def pull(
     check_model_folder(output)
     folder = fetch(repo, langs, revision=revision, cache_dir=cache_dir, progress=progress)
     hub, opened = _import_hub(repo), open_model(folder, langs, find_language)
-    save(output, opened.metadata, {lang: opened.language(lang) for lang in opened.langs})
+    save(output, opened.metadata, {lang: opened.language(lang) for lang in opened.langs}, opened.targets())
     with _explained_errors(repo, revision), suppress(hub.errors.EntryNotFoundError):
         card = hub.hf_hub_download(repo, CARD, revision=folder.name, cache_dir=folder.parents[2])
         with atomic_write(output / CARD) as file:

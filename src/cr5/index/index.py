@@ -167,9 +167,9 @@ class Index:
         settings = self._read(lambda active: active.passage_settings)
         return settings.words if settings else 0
 
-    def built_with(self, model: Path | str) -> bool:
-        """Whether the documents are encoded with the model in that folder."""
-        return bool(self._active.record["model"] == snapshot.model_digest(Path(model)))
+    def built_with(self, model: Path | str, *, further_languages: bool = True) -> bool:
+        """Whether the documents are encoded with the model in a folder, which may have got ``further_languages``."""
+        return snapshot.is_model_of(self._active, Path(model), further_languages)
 
     def count(self, where: Where | None = None) -> dict[str, int]:
         """The number of documents of each language, or of those whose fields match a filter.

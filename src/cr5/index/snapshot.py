@@ -28,6 +28,7 @@ from cr5.model import Cr5
 from cr5.storage.atomic import discard
 from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
+from cr5.storage.model_files import open_model
 
 FORMAT = 1
 INDEX_FILE = "index.json"
@@ -245,6 +246,20 @@ def model_digest(model: Path) -> str:
         return hashlib.blake2b((model / "model.json").read_bytes(), digest_size=16).hexdigest()
     except FileNotFoundError:
         raise Cr5Error(f"{model}: there is no model in this folder; check the path, or train one first") from None
+
+
+def is_model_of(snapshot: Snapshot, model: Path, further_languages: bool) -> bool:
+    """Whether the model in a folder is that of a snapshot; or, if it may have further languages, encodes the same.
+
+    That is the case if it has all languages of the snapshot's model, with the same files, and its settings.
+    """
+    if snapshot.record["model"] == model_digest(model):
+        return True
+    larger, smaller = open_model(model), open_model(snapshot.folder / "model")
+    if not further_languages or not set(smaller.langs) <= set(larger.langs):
+        return False
+    same_settings = larger.metadata["settings"] == smaller.metadata["settings"]
+    return same_settings and larger.digest(*smaller.langs) == smaller.digest(*smaller.langs)
 
 
 def writer_lock(index_folder: Path) -> AbstractContextManager[None]:

@@ -1,5 +1,5 @@
 """A model on disk: a folder with ``model.json`` and, for each language, a safetensors file, a list of words and, if the
-model has them, a list of n-grams.
+model has them, a list of n-grams. A model that can be extended has one more safetensors file, with concept targets.
 
 Every file except ``model.json`` is named after its content, so saving changes nothing until it replaces ``model.json``
 in one step: after a crash before that, the old model is there, and after a crash later, the new one.
@@ -19,50 +19,34 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Array
+from cr5.concept_targets import ConceptTargets
 from cr5.errors import ModelFileError, NotFittedError, format_bytes, reason
 from cr5.language_map import LanguageMap, SubwordMap
 from cr5.storage.atomic import atomic_path, discard, remove_new_folders, replace, sync
 from cr5.storage.lexicon_files import FOLDER as LEXICONS
 from cr5.storage.locks import locked
+from cr5.storage.model_manifest import (
+    FILE_PATTERN,
+    FORMAT,
+    KIND,
+    MANIFEST,
+    REMEDY,
+    LanguageEntry,
+    ModelFile,
+    TargetsEntry,
+    check_manifest,
+    digest,
+    dump,
+    parse_manifest,
+    read_manifest,
+)
 from cr5.storage.targets import check_writable
 from cr5.storage.tensor_files import map_tensors, write_tensors
 
-FORMAT = 3
-"""The version of the layout: format 3 has quantised maps, format 1 had no n-grams. All are read; a model without
-quantised maps is written in format 2, which earlier versions of cr5 can read."""
-
-_KIND = "cr5 model"
-MANIFEST = "model.json"
 _LOCK = ".lock"
 _SAVING = ".saving"
 _CODE_PATTERN = re.compile(r"[A-Za-z0-9_-]+")
-_FILE_PATTERN = re.compile(r"[A-Za-z0-9_-]+-[0-9a-f]{12}\.(safetensors|txt)")
 _MAPS = {"map", "subword_map"}
-_REMEDY = "restore it or save the model again"
-
-
-class ModelFile(NamedTuple):
-    """A file of a language as model.json names it."""
-
-    name: str
-    bytes: int
-    sha256: str
-
-
-class _Entry(NamedTuple):
-    """The entry of a language in model.json."""
-
-    word_count: int
-    rank: int
-    tensors: ModelFile
-    vocabulary: ModelFile
-    ngram_count: int = 0
-    ngrams: ModelFile | None = None
-    bits: int = 32
-
-    @property
-    def files(self) -> list[ModelFile]:
-        return [file for file in (self.tensors, self.vocabulary, self.ngrams) if file]
 
 
 class LanguageSize(NamedTuple):
@@ -77,8 +61,14 @@ class LanguageSize(NamedTuple):
 class ModelFolder:
     """An open model: ``metadata`` as it was saved, and languages, which are read on first use."""
 
-    def __init__(self, path: Path, metadata: dict[str, Any], entries: dict[str, _Entry]) -> None:
-        self.path, self.metadata, self._entries = path, metadata, entries
+    def __init__(
+        self,
+        path: Path,
+        metadata: dict[str, Any],
+        entries: dict[str, LanguageEntry],
+        targets: TargetsEntry | None = None,
+    ) -> None:
+        self.path, self.metadata, self._entries, self._targets = path, metadata, entries, targets
         self._words: dict[str, list[str]] = {}
         self._languages: dict[str, LanguageMap] = {}
         self._locks = {lang: RLock() for lang in entries}
@@ -110,9 +100,16 @@ class ModelFolder:
                 self._words[lang] = _read_strings(self.path, entry.vocabulary, entry.word_count, "words")
             return self._words[lang]
 
+    def targets(self) -> ConceptTargets | None:
+        """The concept targets, read and checked; None if the model was saved without them."""
+        if self._targets is None:
+            return None
+        with _open_checked(self.path, self._targets.tensors) as file:
+            return ConceptTargets(**_map_tensors(file, _target_tensors(self._targets.concepts, self._targets.rank)))
+
     def digest(self, *langs: str) -> str:
         """A digest of the files of some languages."""
-        return _digest({lang: [file.sha256 for file in self._entries[lang].files] for lang in langs})
+        return digest({lang: [file.sha256 for file in self._entries[lang].files] for lang in langs})
 
 
 FindLanguage: TypeAlias = Callable[[str, Collection[str]], str | None]
@@ -125,9 +122,13 @@ def _find_exactly(lang: str, langs: Collection[str]) -> str | None:
 def language_files(
     path: Path, langs: Sequence[str] | None = None, find: FindLanguage = _find_exactly
 ) -> list[ModelFile]:
-    """The files that model.json names, of all languages or of some; only model.json has to be there."""
-    entries = _choose(path, _check_manifest(path, _read_manifest(path))[1], langs, find)
-    return [file for entry in entries.values() for file in entry.files]
+    """The files that model.json names: of all languages or of some, and of the concept targets.
+
+    Only model.json has to be there.
+    """
+    _, entries, targets = check_manifest(path, read_manifest(path))
+    files = [file for entry in _choose(path, entries, langs, find).values() for file in entry.files]
+    return files + ([targets.tensors] if targets else [])
 
 
 def check_file(path: Path, file: ModelFile) -> None:
@@ -137,7 +138,7 @@ def check_file(path: Path, file: ModelFile) -> None:
 
 def is_language_file(name: str) -> bool:
     """Whether a file is named like that of a language, of this model or of an earlier one."""
-    return _FILE_PATTERN.fullmatch(name) is not None
+    return FILE_PATTERN.fullmatch(name) is not None
 
 
 def open_model(
@@ -151,23 +152,23 @@ def open_model(
     """
     path = path.resolve()  # reading later must survive a change of directory and of symbolic links
     while True:
-        manifest = _read_manifest(path)
-        metadata, entries = _check_manifest(path, manifest)
+        manifest = read_manifest(path)
+        metadata, entries, targets = check_manifest(path, manifest)
         entries = _choose(path, entries, langs, find)
         try:
             for entry in entries.values():
                 for file in entry.files:
                     _check_size(path, file)
         except ModelFileError:
-            if _read_manifest(path) == manifest:
+            if read_manifest(path) == manifest:
                 raise
             continue  # another process saved in the meantime and removed the old files
-        return ModelFolder(path, metadata, entries)
+        return ModelFolder(path, metadata, entries, targets)
 
 
 def _choose(
-    path: Path, entries: dict[str, _Entry], langs: Sequence[str] | None, find: FindLanguage
-) -> dict[str, _Entry]:
+    path: Path, entries: dict[str, LanguageEntry], langs: Sequence[str] | None, find: FindLanguage
+) -> dict[str, LanguageEntry]:
     """The entries of some languages, or of all."""
     if langs is None:
         return entries
@@ -179,7 +180,12 @@ def _choose(
     return wanted
 
 
-def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
+def save(
+    path: Path,
+    metadata: dict[str, Any],
+    languages: Mapping[str, LanguageMap],
+    targets: ConceptTargets | None = None,
+) -> None:
     """Write a model to a new folder, or replace the model in it; concurrent saves wait for each other.
 
     ``metadata`` may hold anything that JSON can. If the disk is full or read-only, an earlier model stays, and nothing
@@ -187,7 +193,7 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
     """
     path = path.resolve()
     try:
-        metadata = json.loads(_dump(metadata))  # as it will be read
+        metadata = json.loads(dump(metadata))  # as it will be read
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"the metadata is not JSON: {error}; use strings, finite numbers, lists, dicts") from error
     if not languages:
@@ -203,7 +209,7 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
         with locked(path / _LOCK):
             _remove_stale_files(path)
             try:
-                _write(path, metadata, languages)
+                _write(path, metadata, languages, targets)
                 shutil.rmtree(path / LEXICONS, ignore_errors=True)  # of the model that was replaced
             finally:
                 _remove_stale_files(path)
@@ -219,7 +225,9 @@ def save(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageM
         ) from error
 
 
-def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap]) -> None:
+def _write(
+    path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap], targets: ConceptTargets | None
+) -> None:
     from importlib.metadata import version
 
     saving = path / _SAVING  # a folder, because the safetensors library creates temporary files itself
@@ -241,10 +249,16 @@ def _write(path: Path, metadata: dict[str, Any], languages: Mapping[str, Languag
         files["tensors"] = _move_to_content_name(tensors, path, lang)._asdict()
         entries[lang] = entry | {"files": files}
     number = 2 if all(language.unit is None for language in languages.values()) else FORMAT
-    content = {"format": number, "kind": _KIND, "cr5": version("cr5"), "languages": entries, "header": metadata}
+    content = {"format": number, "kind": KIND, "cr5": version("cr5"), "languages": entries, "header": metadata}
+    if targets is not None:
+        count, rank = targets.values.shape
+        write_tensors({name: np.ascontiguousarray(getattr(targets, name)) for name in _target_tensors(0, 0)}, tensors)
+        tensors.chmod(mode)
+        files = {"tensors": _move_to_content_name(tensors, path, "concepts")._asdict()}
+        content["targets"] = {"concepts": count, "rank": rank, "files": files}
     sync(path)  # the names of the other files must survive a power failure before model.json refers to them
     with atomic_path(path / MANIFEST, temporary=saving / MANIFEST) as file:  # replaces the old model
-        file.write_bytes(_dump(content | {"sha256": _digest(content)}, indent=2) + b"\n")
+        file.write_bytes(dump(content | {"sha256": digest(content)}, indent=2) + b"\n")
 
 
 def _move_to_content_name(part: Path, path: Path, lang: str) -> ModelFile:
@@ -269,13 +283,16 @@ def _remove_stale_files(path: Path) -> None:
     if (path / _SAVING).exists():
         shutil.rmtree(path / _SAVING)
     sync(path)  # a file is removed only after the model.json that no longer mentions it is on disk
-    try:
-        entries = _check_manifest(path, _read_manifest(path))[1] if (path / MANIFEST).is_file() else {}
-    except ModelFileError:
-        return  # a damaged model.json may still be repaired by hand, as long as its files exist
-    mentioned = {file.name for entry in entries.values() for file in entry.files}
+    mentioned: set[str] = set()
+    if (path / MANIFEST).is_file():
+        try:
+            _, entries, targets = check_manifest(path, read_manifest(path))
+        except ModelFileError:
+            return  # a damaged model.json may still be repaired by hand, as long as its files exist
+        mentioned = {file.name for entry in entries.values() for file in entry.files}
+        mentioned |= {targets.tensors.name} if targets else set()
     for file in list(path.iterdir()):
-        if _FILE_PATTERN.fullmatch(file.name) and file.name not in mentioned and file.is_file():
+        if FILE_PATTERN.fullmatch(file.name) and file.name not in mentioned and file.is_file():
             discard(file)
 
 
@@ -286,12 +303,12 @@ def check_model_folder(path: Path) -> None:
         raise ModelFileError(f"{path} is a file; save the model to a new or empty folder")
     if (path / MANIFEST).is_file():
         try:
-            _parse_manifest(path, _read_manifest(path))
+            parse_manifest(path, read_manifest(path))
         except ModelFileError as error:
             raise ModelFileError(f"cannot save over {path}, which this cr5 did not write; save elsewhere") from error
     elif path.exists():
         names = sorted(file.name for file in path.iterdir())
-        others = [name for name in names if name not in (_LOCK, _SAVING) and not _FILE_PATTERN.fullmatch(name)]
+        others = [name for name in names if name not in (_LOCK, _SAVING) and not FILE_PATTERN.fullmatch(name)]
         if others:
             raise ModelFileError(f"{path} holds other files, such as {others[0]}; save to a new or empty folder")
     check_writable(path)
@@ -368,60 +385,14 @@ def _tensors(words: int, rank: int, ngrams: int, bits: int) -> dict[str, tuple[s
     }
 
 
-def _dump(content: dict[str, Any], **layout: Any) -> bytes:
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, **layout).encode()
-
-
-def _digest(content: dict[str, Any]) -> str:
-    """SHA-256 of the canonical JSON: sorted keys, no white space, UTF-8."""
-    return hashlib.sha256(_dump(content, sort_keys=True, separators=(",", ":"))).hexdigest()
-
-
-def _read_manifest(path: Path) -> bytes:
-    if not path.exists():
-        raise ModelFileError(f"{path} does not exist; check the path, or save a model there first")
-    advice = "name the folder that a model was saved to"
-    if not path.is_dir():
-        raise ModelFileError(f"{path} is a file, not a folder; {advice}")
-    if not (path / MANIFEST).is_file():
-        raise ModelFileError(f"{path} is not a cr5 model: it holds no {MANIFEST}; {advice}")
-    return (path / MANIFEST).read_bytes()
-
-
-def _parse_manifest(path: Path, manifest: bytes) -> dict[str, Any]:
-    """The content of model.json if it is that of a model in this format; it may still be damaged."""
-    try:
-        parsed = json.loads(manifest.decode())
-    except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path / MANIFEST} is not JSON: {error}; {_REMEDY}") from error
-    content: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
-    kind, number = content.get("kind"), content.get("format")
-    if kind != _KIND:
-        raise ModelFileError(f"{path / MANIFEST} is of kind {kind!r}, not {_KIND!r}; name a folder that cr5 saved")
-    if isinstance(number, int) and number > FORMAT:
-        versions = f"format {number}, this version reads formats up to {FORMAT}"
-        raise ModelFileError(f"{path} was written by a newer cr5 ({versions}); upgrade cr5")
-    return content
-
-
-def _check_manifest(path: Path, manifest: bytes) -> tuple[dict[str, Any], dict[str, _Entry]]:
-    """model.json -> metadata and languages, verified by the digest."""
-    content = _parse_manifest(path, manifest)
-    try:
-        if content.pop("sha256") != _digest(content) or content["format"] not in range(1, FORMAT + 1):
-            raise ValueError("sha256")
-        return content["header"], {lang: _entry(**entry) for lang, entry in content["languages"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"{path / MANIFEST} has been edited or damaged; {_REMEDY}") from error
-
-
-def _entry(words: int, rank: int, files: dict[str, dict[str, Any]], ngrams: int = 0, bits: int = 32) -> _Entry:
-    parts = {name: ModelFile(**file) for name, file in files.items()}
-    if bits not in (32, 16, 8):
-        raise ValueError("bits")
-    if not all(_FILE_PATTERN.fullmatch(file.name) for file in parts.values()):
-        raise ValueError("name")  # it could point outside the folder
-    return _Entry(words, rank, parts["tensors"], parts["words"], ngrams, parts["ngrams"] if ngrams else None, bits)
+def _target_tensors(concepts: int, rank: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The type and shape of each tensor of the concept targets."""
+    return {
+        "hashes": ("uint64", (concepts,)),
+        "values": ("float16", (concepts, rank)),
+        "unit": ("float32", (1,)),
+        "intercept": ("float32", (rank,)),
+    }
 
 
 def _check_size(path: Path, file: ModelFile) -> None:
@@ -431,7 +402,7 @@ def _check_size(path: Path, file: ModelFile) -> None:
         remedy = "restore it, or open the model again if it was just saved"
         raise ModelFileError(f"{path / file.name} is missing; {remedy}") from None
     if size != file.bytes:
-        raise ModelFileError(f"{path / file.name} has {size} bytes instead of {file.bytes}; {_REMEDY}")
+        raise ModelFileError(f"{path / file.name} has {size} bytes instead of {file.bytes}; {REMEDY}")
 
 
 def _open_checked(path: Path, file: ModelFile) -> BinaryIO:
@@ -442,7 +413,7 @@ def _open_checked(path: Path, file: ModelFile) -> BinaryIO:
         digest = hashlib.sha256(content).hexdigest()
     if digest != file.sha256:
         opened.close()
-        raise ModelFileError(f"{path / file.name} has been changed; {_REMEDY}")
+        raise ModelFileError(f"{path / file.name} has been changed; {REMEDY}")
     return opened
 
 
@@ -450,16 +421,16 @@ def _read_strings(path: Path, file: ModelFile, count: int, kind: str) -> list[st
     with _open_checked(path, file) as opened:
         strings = opened.read().decode(errors="replace").split("\n")
     if strings.pop() or len(strings) != count:
-        raise ModelFileError(f"{path / file.name} is not a list of {count} {kind}; {_REMEDY}")
+        raise ModelFileError(f"{path / file.name} is not a list of {count} {kind}; {REMEDY}")
     return strings
 
 
-def _read_language(path: Path, entry: _Entry, words: list[str]) -> LanguageMap:
+def _read_language(path: Path, entry: LanguageEntry, words: list[str]) -> LanguageMap:
     with _open_checked(path, entry.tensors) as file:
         arrays = _map_tensors(file, _tensors(entry.word_count, entry.rank, entry.ngram_count, entry.bits))
     for name in arrays.keys() - _MAPS:
         if not np.isfinite(arrays[name]).all():
-            raise ModelFileError(f"{name} in {path / entry.tensors.name} is not finite; {_REMEDY}")
+            raise ModelFileError(f"{name} in {path / entry.tensors.name} is not finite; {REMEDY}")
     subwords = None
     if entry.ngrams:
         ngrams = _read_strings(path, entry.ngrams, entry.ngram_count, "n-grams")
@@ -477,5 +448,5 @@ def _map_tensors(file: BinaryIO, expected: dict[str, tuple[str, tuple[int, ...]]
                 raise ValueError("shape")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         needed = ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in expected.items())
-        raise ModelFileError(f"{file.name} does not hold the tensors {needed}; {_REMEDY}") from error
+        raise ModelFileError(f"{file.name} does not hold the tensors {needed}; {REMEDY}") from error
     return {name: arrays[name] for name in expected}

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
+from cr5.concept_targets import ConceptTargets, targets_nbytes
 from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered, plural
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
@@ -19,7 +20,7 @@ from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.scorer import DEFAULT_WEIGHTS
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import DEFAULT_RANK, Settings
-from cr5.storage.model_files import check_code
+from cr5.storage.model_files import check_code, language_size
 from cr5.storage.targets import check_free_space
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.counted_corpus import CountedCorpus, subword_matrices
@@ -29,6 +30,9 @@ from cr5.training.ridge import RIDGES, HeldOut, RidgePath, held_out_count, selec
 from cr5.training.selection import NO_COUNTERPART, CorpusUsage, list_reasons, select_documents
 from cr5.training.solver import OVERSAMPLING, Fit, fetch_Z, memory_needed, solve
 from cr5.training.view_weights import StringsWeight, choose_strings_weight
+from cr5.training.warm_start import folded_start
+
+MAX_TARGETS_SHARE = 0.2  # of the size of a model: the concept targets are saved unless they take more
 
 
 class TrainingResult(NamedTuple):
@@ -38,19 +42,28 @@ class TrainingResult(NamedTuple):
     report: dict[str, Any]
 
 
-def train(
+def train(corpus: CountedCorpus, settings: Settings, **options: Any) -> TrainingResult:
+    """``train_with_targets`` without the targets."""
+    return train_with_targets(corpus, settings, extendable=False, **options)[0]
+
+
+def train_with_targets(
     corpus: CountedCorpus,
     settings: Settings,
     *,
+    extendable: bool | None = None,
+    earlier: Mapping[str, LanguageMap] | None = None,
     engine: Engine | None = None,
     checkpoint: Path | None = None,
     progress: ProgressCallback = no_progress,
     should_stop: Callable[[], bool] = lambda: False,
     checkpoint_interval_seconds: float = 30.0,
     ridges: tuple[float, ...] = RIDGES,
-) -> TrainingResult:
-    """Learn every language's map; returns the maps and a report.
+) -> tuple[TrainingResult, ConceptTargets | None]:
+    """Learn every language's map; returns the maps, a report, and the concept targets that a further language needs.
 
+    There are targets if the model is ``extendable``; None decides by what they add to the size of the model.
+    The fit starts from the languages of an ``earlier`` model, with the ridge that the settings give.
     ``engine`` decides where to compute, by default on this machine. ``checkpoint`` names a file from which an
     interrupted run continues; the caller removes it once the model is saved. ``ridges`` are tried for ridge "auto".
     """
@@ -63,7 +76,7 @@ def train(
     rank = choose_rank(settings, usage.concepts.used, sum(len(v.words) for v in vocabularies.values()))
     notes = selection.warnings(settings.weighting)
     for note in notes:  # now, so that a caller who cares can stop
-        warnings.warn(note, stacklevel=3)
+        warnings.warn(note, stacklevel=4)
     asked, settings = settings.rank, replace(settings, rank=rank)
     engine = engine or CpuEngine()
     # Numbers without gaps, in the order of the names: the result does not depend on the order of the corpus.
@@ -77,22 +90,25 @@ def train(
     needed = memory_needed(blocks, len(used), rank)
     engine.check_memory(needed)
     lengths = {lang: documents.unique_words for lang, documents in chosen.languages.items()}
+    words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
+    model_bytes = 4 * words * rank * (2 if any(block.subwords for block in blocks) else 1)  # at most
     saved = None
     if checkpoint:
         digest = fingerprint(vocabularies, concepts, lengths, settings)
         saved = Checkpoint(checkpoint, digest, checkpoint_interval_seconds)
         # The files of the model, and the checkpoint twice while it is replaced.
-        words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
-        model_bytes = 4 * words * rank * (2 if any(block.subwords for block in blocks) else 1)
         checkpoint_bytes = 4 * words * (rank + OVERSAMPLING)
         check_free_space(checkpoint.parent.resolve(), model_bytes + 2 * checkpoint_bytes, "the model")
     lower_rank = asked == "auto"
     choose_weight = partial(
         choose_strings_weight, fetch_counts=chosen.fetch_counts, concepts=len(used), setting=settings.strings_weight
     )
+    if extendable is None and targets_nbytes(len(used), rank) > MAX_TARGETS_SHARE * model_bytes:
+        extendable = False
     fit, ridge_path, strings_weight = _fit(
-        engine, concepts, subwords, settings, lower_rank, choose_weight, saved, ridges, progress, should_stop
-    )
+        engine, concepts, subwords, settings, lower_rank, choose_weight, saved, ridges, progress, should_stop,
+        concept_sums=extendable is not False, warm=folded_start(vocabularies, earlier) if earlier else None,
+    )  # fmt: skip
     interrupted = should_stop() and not fit.converged
     rank = len(fit.eigenvalues)
     warning = ""
@@ -104,14 +120,19 @@ def train(
             f"the fit stopped after {steps} at residual {fit.residual:.3g}, above the tolerance "
             f"{settings.tol:g}; {advice}"
         )
-        warnings.warn(warning, NotConverged, stacklevel=3)
+        warnings.warn(warning, NotConverged, stacklevel=4)
     if asked == "auto" and rank < DEFAULT_RANK:
         notes.append(_rank_lowered(rank, usage.concepts.used, settings))
-        warnings.warn(notes[-1], stacklevel=3)
+        warnings.warn(notes[-1], stacklevel=4)
     scale = metric_scale(fit, settings, max_documents_per_concept(concepts))
     languages = {
-        lang: _language_map(fit, lang, vocabularies[lang], subwords[lang], scale, settings) for lang in vocabularies
+        lang: language_map(fit, lang, vocabularies[lang], subwords[lang], scale, settings) for lang in vocabularies
     }
+    targets, of_targets = None, targets_nbytes(len(used), rank)
+    share = of_targets / sum(language_size(language).bytes for language in languages.values())
+    if extendable or (extendable is None and share <= MAX_TARGETS_SHARE):
+        names = sorted(chosen.concepts[concept] for concept in used.tolist())
+        targets = ConceptTargets.make(names, *concept_targets(fit, concepts, scale, settings))
     report = {
         "corpus": usage.to_json(),
         "rank": rank,
@@ -134,6 +155,7 @@ def train(
         "view_weights": DEFAULT_WEIGHTS | {"strings": strings_weight.weight},
         "strings_weight_expected": strings_weight.expected,
         "strings_weight_path": [asdict(point) for point in strings_weight.points],
+        "concept_targets": {"saved": targets is not None, "bytes": of_targets, "share": share},
         "energy": fit.energy,
         "eigenvalues": [float(value) for value in fit.eigenvalues],
         "residual": fit.residual,
@@ -147,7 +169,7 @@ def train(
         "warning": warning,
         "notes": [str(note) for note in notes],
     }
-    return TrainingResult(languages, report)
+    return TrainingResult(languages, report), targets
 
 
 def _fit(
@@ -161,6 +183,8 @@ def _fit(
     ridges: tuple[float, ...],
     progress: ProgressCallback,
     should_stop: Callable[[], bool],
+    concept_sums: bool,
+    warm: Mapping[str, Array] | None,
 ) -> tuple[Fit, RidgePath | None, StringsWeight]:
     """Select the ridge if it is "auto", and the weight of the strings view, then fit; continue from a checkpoint.
 
@@ -175,7 +199,7 @@ def _fit(
         "lower_rank": lower_rank,
     }
     loaded = checkpoint.load() if checkpoint else None
-    start: Mapping[str, Array] | Literal["engine"] | None = loaded[0] if loaded else None
+    start: Mapping[str, Array] | Literal["engine"] | None = loaded[0] if loaded else warm
     ridge_path = None
     if loaded and settings.ridge == "auto":
         ridge_path = RidgePath.from_json(loaded[1]["path"])
@@ -199,13 +223,33 @@ def _fit(
     save = (lambda fetch: checkpoint.save(fetch, state)) if checkpoint else None
     ridge = ridge_path.ridge if ridge_path else float(settings.ridge)
     callbacks: dict[str, Any] = {"save_checkpoint": save, "progress": progress, "should_stop": should_stop}
-    fit = solve(engine, ridge=ridge, start=start, **callbacks, **options)
+    is_folded = not loaded and warm is not None
+    options |= {"start": start, "start_is_folded": is_folded, "concept_sums": concept_sums}
+    fit = solve(engine, ridge=ridge, **callbacks, **options)
     if checkpoint and is_resumable and should_stop():
         checkpoint.save(partial(fetch_Z, engine), state, force=True)
     return fit, ridge_path, strings_weight
 
 
-def _language_map(
+def concept_targets(
+    fit: Fit, concepts: Mapping[str, Ints], scale: Array | None, settings: Settings
+) -> tuple[Array, Array]:
+    """The targets T for which the maps solve B Z = X'C Y T, concepts x rank, and the intercept of all languages.
+
+    With the B-orthonormal eigenvectors z = maps E and the sums S = Y'C X maps, B z = X'C Y S E / theta.
+    """
+    assert fit.concept_sums is not None
+    theta, E = np.maximum(fit.eigenvalues, 1e-6 * fit.eigenvalues.max(initial=0)), fit.eigenvectors
+    of_metric = np.linalg.inv(E) @ (np.eye(len(theta)) if scale is None else scale)
+    targets = fit.concept_sums @ (E / theta @ of_metric)
+    if settings.intercept == "language":
+        return targets, np.zeros(targets.shape[1])
+    # The mean of T - X Z over the documents of all languages: what the shared intercept is in these coordinates.
+    mean_target = np.mean(targets[np.concatenate(list(concepts.values()))], axis=0)
+    return targets, mean_target - sum(_scaled(fit.means[lang] @ fit.folded_maps[lang], scale) for lang in concepts)
+
+
+def language_map(
     fit: Fit,
     lang: str,
     vocabulary: Vocabulary,
@@ -213,6 +257,7 @@ def _language_map(
     scale: Array | None,
     settings: Settings,
 ) -> LanguageMap:
+    """The parameters of a language; its maps are multiplied by ``scale``."""
     Z = _scaled(fit.folded_maps[lang], scale)
     own = None
     if vocabulary.subwords and subwords is not None:

@@ -120,6 +120,8 @@ def select_ridge(
     ridges: tuple[float, ...] = RIDGES,
     progress: ProgressCallback = no_progress,
     should_stop: Callable[[], bool] = lambda: False,
+    solver: Callable[..., Fit] | None = None,
+    default: float = DEFAULT_RIDGE,
     **options: Any,
 ) -> RidgePath:
     """Fit every ridge without the held-out concepts, and choose by the retrieval of their counterparts.
@@ -127,7 +129,9 @@ def select_ridge(
     Of the ridges whose mean reciprocal rank is within one standard error of the best, the most likely one is chosen.
 
     ``concepts`` are those of the engine's documents; ``embed`` turns documents into unit rows by a fit; ``squares``
-    are those of ``some_words``, for languages with n-grams.
+    are those of ``some_words``, for languages with n-grams. Of languages that the engine does not have, ``embed``
+    returns a unit row for each held-out concept, the same with every fit. ``default`` is the ridge where too few
+    concepts are shared; ``solver`` fits, with the arguments of ``solve``.
     Where most documents are found, as translations of each other are at any ridge, they are also searched with some of
     their words removed at random, in every language others, and the mean counts. If all ridges are within one standard
     error of the best in likelihood, too, the largest is chosen. The path ends early after two ridges in a row below the
@@ -136,8 +140,8 @@ def select_ridge(
     held = held_out(concepts, seed)
     if not held.any():
         shared = int(_shared(concepts).sum())
-        note = f"the ridge is {DEFAULT_RIDGE:g}, not chosen: {shared} shared concepts are too few to hold some out"
-        return RidgePath([], DEFAULT_RIDGE, note=note)
+        note = f"the ridge is {default:g}, not chosen: {shared} shared concepts are too few to hold some out"
+        return RidgePath([], default, note=note)
     left = len(np.unique(np.concatenate([ids[~held[ids]] for ids in concepts.values()])))
     if rank >= left:
         raise Cr5Error(
@@ -147,6 +151,8 @@ def select_ridge(
     training = engine.subset(~held)
     documents, document_concepts, rows = one_for_each_concept(*engine.fetch_documents(held))
     rows = {lang: np.flatnonzero(held[concepts[lang]])[chosen] for lang, chosen in rows.items()}
+    for lang in concepts.keys() - rows.keys():
+        document_concepts[lang] = np.unique(concepts[lang][held[concepts[lang]]])
     kept_langs = {lang for pair in scored_pairs(document_concepts, MAX_WEIGHT_PAIRS) for lang in pair}
     tried: list[_Tried] = []
     versions, queries = [documents], 0
@@ -157,7 +163,7 @@ def select_ridge(
         progress(Progress("choose the ridge", len(tried), max(len(ridges), len(tried) + 1), note))
         close = bool(tried) and ridge < tried[-1].point.ridge  # the Z of the last fit is a good start
         few_steps: dict[str, Any] = options | {"tol": 0.0, "max_steps": NEXT_STEPS if close else FIRST_STEPS}
-        fit = solve(
+        fit = (solver or solve)(
             training,
             rank=rank,
             ridge=ridge,

@@ -116,21 +116,23 @@ def few_concepts(concepts: int) -> Iterator[Cr5Warning]:
         )
 
 
-def select_documents(corpus: CountedCorpus, weighting: Weighting) -> Selection:
+def select_documents(corpus: CountedCorpus, weighting: Weighting, known: Mask | None = None) -> Selection:
     """Choose the documents of suitable length that have a word of the vocabulary and a counterpart.
 
     A counterpart is a document of the same concept in another language that is chosen as well. The vocabulary is that
     of all documents of suitable length with counterparts: also of those, usually none, that have only rare words.
+    The concepts of the mask ``known`` have a counterpart outside the corpus.
     """
+    outside = np.zeros(len(corpus.concepts), bool) if known is None else known
     codes = {lang: _length_codes(d.unique_words, weighting) for lang, d in corpus.languages.items()}
-    shared = (corpus.document_counts() > 0).sum(axis=1) > 1
-    _mark_without_counterpart(corpus, codes, shared)
+    shared = (corpus.document_counts() > 0).sum(axis=1) + outside > 1
+    _mark_without_counterpart(corpus, codes, shared, outside)
     rows = {lang: np.flatnonzero(of_lang == _USED) for lang, of_lang in codes.items()}
     candidates = corpus.select_rows(rows)
     vocabularies = candidates.fit_vocabularies(weighting)
-    for lang, known in candidates.have_known_word(vocabularies).items():
-        codes[lang][rows[lang][~known]] = _CODES[RARE_WORDS]
-    _mark_without_counterpart(corpus, codes, shared)
+    for lang, has_word in candidates.have_known_word(vocabularies).items():
+        codes[lang][rows[lang][~has_word]] = _CODES[RARE_WORDS]
+    _mark_without_counterpart(corpus, codes, shared, outside)
     chosen = candidates.select_rows({lang: np.flatnonzero(codes[lang][rows[lang]] == _USED) for lang in rows})
     usage = CorpusUsage({lang: _usage(of_lang) for lang, of_lang in codes.items()}, _concept_usage(chosen, shared))
     return Selection(chosen, {lang: vocabularies[lang] for lang in chosen.languages}, usage)
@@ -195,12 +197,13 @@ def _length_codes(unique_words: Ints, weighting: Weighting) -> Ints:
     return codes
 
 
-def _mark_without_counterpart(corpus: CountedCorpus, codes: Mapping[str, Ints], shared: Mask) -> None:
+def _mark_without_counterpart(corpus: CountedCorpus, codes: Mapping[str, Ints], shared: Mask, outside: Mask) -> None:
     """Mark the used documents of concepts that no other language has a used document of.
 
-    ``shared``: the concepts that two languages or more have documents of, used or not.
+    ``shared``: the concepts that two languages or more have documents of, used or not. ``outside``: those that have a
+    counterpart outside the corpus.
     """
-    languages = np.zeros(len(corpus.concepts), np.int64)
+    languages = outside.astype(np.int64)
     for lang, documents in corpus.languages.items():
         languages[np.unique(documents.concepts[codes[lang] == _USED])] += 1
     code = np.where(shared, _CODES[NO_COUNTERPART], _CODES[ONE_LANGUAGE])

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import eigh
@@ -34,12 +34,12 @@ from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.training.engines import BlockInfo, Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.rayleigh_ritz import rayleigh_ritz, ritz_step
+from cr5.training.row_functions import NamedArrays, sums, total
+from cr5.training.unfolding import unfold
 
 OVERSAMPLING = 20  # columns beyond the rank: without them, the last eigenvectors of the rank converge slowly
 RESTART_STEPS = 12  # between two restarts from fresh products: updates accumulate rounding errors
 LOCK_FRACTION = 0.3  # of a column's share of ``tol``; soft locking: a smaller residual is not corrected
-
-NamedArrays: TypeAlias = dict[str, Array]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Fit:
     eigenvalues: of the returned maps, from fresh products; energy is their sum. eigenvectors: rank x rank, the
     coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B z| over the rank columns,
     relative, in the norm of the preconditioner; if it is above ``tol``, ``max_steps`` or ``should_stop`` ended the
-    run. products: the columns that X or X' was multiplied with, in all.
+    run. products: the columns that X or X' was multiplied with, in all. concept_sums: Y'C X maps, concepts x rank, if
+    they were asked for.
     """
 
     maps: dict[str, Array]
@@ -65,6 +66,7 @@ class Fit:
     converged: bool
     products: int
     seconds: float
+    concept_sums: Array | None = None
 
     @property
     def energy(self) -> float:
@@ -102,34 +104,36 @@ def solve(
     seed: int = 0,
     progress: ProgressCallback = no_progress,
     start: Mapping[str, Array] | Literal["engine"] | None = None,
+    start_is_folded: bool = False,
     save_checkpoint: Callable[[Callable[[], dict[str, Array]]], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     oversampling: int = OVERSAMPLING,
     lower_rank: bool = False,
+    concept_sums: bool = False,
 ) -> Fit:
     """Fit one map per language from the documents that an engine holds.
 
     A rank beyond the dimensions that the documents span is refused, or lowered with ``lower_rank``.
-    ``start`` gives the maps of an earlier fit, or "engine" to continue from the Z that the engine holds. After every
-    step ``save_checkpoint`` is called with a function that fetches Z in the form of ``start``, and before every step
-    ``should_stop``.
+    ``start`` gives the maps of an earlier fit, or the folded ones with ``start_is_folded``, or "engine" to continue
+    from the Z that the engine holds. After every step ``save_checkpoint`` is called with a function that fetches Z in
+    the form of ``start``, and before every step ``should_stop``. ``concept_sums`` asks for those of the maps.
     """
     with one_blas_thread():
         began = time.perf_counter()
-        problem = _Problem(engine, ridge, intercept)
+        problem = Problem(engine, ridge, intercept)
         width = min(rank + oversampling, sum(problem.words))
         if start is None:
             problem.start_randomly(width, seed)
         elif start != "engine":
-            problem.start_from([start[lang] for lang in engine.langs], width, seed)
+            problem.start_from([start[lang] for lang in engine.langs], width, seed, folded=start_is_folded)
         theta = problem.restart()
         steps, last, best = 0, np.inf, (np.inf, 0)
         while True:
             residual = problem.compute_residual(theta, rank, tol)
             converged = residual <= tol
-            total = _expected_steps(steps, residual, last, tol, max_steps)
+            expected = _expected_steps(steps, residual, last, tol, max_steps)
             note = f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}, {problem.products:,} columns multiplied"
-            progress(Progress("fit", steps, total, note))
+            progress(Progress("fit", steps, expected, note))
             best = min(best, (residual, steps))
             exhausted = steps - best[1] >= RESTART_STEPS  # no progress for long: the precision of the data is exhausted
             if converged or exhausted or steps >= max_steps or should_stop():
@@ -142,6 +146,7 @@ def solve(
             if save_checkpoint:
                 save_checkpoint(partial(fetch_Z, engine))
         eigenvalues, eigenvectors = problem.finish(theta, min(rank, len(theta)) if lower_rank else rank)
+        sums = np.concatenate(engine.concepts.get("map")) if concept_sums else None
         maps, folded_maps = problem.maps()
         return Fit(
             maps=dict(zip(engine.langs, maps, strict=True)),
@@ -154,6 +159,7 @@ def solve(
             converged=converged,
             products=problem.products,
             seconds=time.perf_counter() - began,
+            concept_sums=sums,
         )
 
 
@@ -187,7 +193,7 @@ def memory_needed(blocks: Sequence[BlockInfo], concept_count: int, rank: int) ->
     return int(nonzeros * (item + 4) + rows * width * item + kernels + 8 * 10 * (3 * width) ** 2)
 
 
-class _Problem:
+class Problem:
     """The operators A and B over an engine, and the steps of LOBPCG on them.
 
     The partitions hold the same columns Z, P and W three times: the vectors themselves (words), their
@@ -207,7 +213,7 @@ class _Problem:
         documents = self._by_language([np.array(block.documents) for block in blocks])
         self.divisors = [np.array(max(n, 1)) for n in documents]
         if self.shared_intercept:
-            self.divisors = [_total(documents)] * len(documents)
+            self.divisors = [total(documents)] * len(documents)
         engine.column_sums("mean", 1)
         engine.column_sums("D", 2)
         engine.words.map(_means_and_spread, self.divisors)
@@ -219,14 +225,14 @@ class _Problem:
     def _by_language(self, parts: Sequence[Array]) -> list[Array]:
         """The sum over the shards of each language."""
         return [
-            _total([part for part, owner in zip(parts, self.language_of_block, strict=True) if owner == language])
+            total([part for part, owner in zip(parts, self.language_of_block, strict=True) if owner == language])
             for language in range(len(self.engine.langs))
         ]
 
     def _centres(self, name: str) -> list[Array]:
         """Column means of a documents x m array, for every shard: its language's, or those of all documents."""
         sums = self._by_language(self.engine.documents.map(partial(_column_sums, name=name)))
-        sums = [_total(sums)] * len(sums) if self.shared_intercept else sums
+        sums = [total(sums)] * len(sums) if self.shared_intercept else sums
         return [sums[language] / self.divisors[language] for language in self.language_of_block]
 
     def _fold(self, name: str) -> str:
@@ -242,14 +248,14 @@ class _Problem:
         self.engine.multiply(folded, name)
         centres = self._centres(name)
         self.products += len(centres[0])
-        self.engine.documents.map(partial(_subtract, name=name), centres)
+        self.engine.documents.map(partial(subtract_rows, name=name), centres)
         self.engine.concept_sums(name)
         return folded
 
     def _gram(self, name: str, others: tuple[str, ...], folded: str) -> tuple[Array, Array]:
         """[others]'A V and [others]'B V for the columns V of a name."""
         V, G, S = (
-            _total(partition.map(partial(_cross, name=of, others=others)))
+            total(partition.map(partial(_cross, name=of, others=others)))
             for partition, of in zip(self.partitions, (folded, name, name), strict=True)
         )
         return S, G + self.ridge * V
@@ -263,19 +269,24 @@ class _Problem:
         self.compute_residual(None, width, 0)
         self.engine.words.map(_correction_as_Z)
         self._image("Z")
-        scale = np.sqrt(_total(self.engine.concepts.map(_squares)))
+        scale = np.sqrt(total(self.engine.concepts.map(_squares)))
         self.engine.concepts.map(partial(_divide, scale=np.where(scale > 0, scale, 1)))
         self.compute_residual(None, width, 0)
         self.engine.words.map(_correction_as_Z)
 
-    def start_from(self, Z: list[Array], width: int, seed: int) -> None:
-        """Z = the columns of an earlier fit, and random ones up to ``width``."""
+    def start_from(self, Z: list[Array], width: int, seed: int, *, folded: bool) -> None:
+        """Z = the columns of an earlier fit, or of K Z if they are ``folded``, and random ones up to ``width``."""
         for lang, rows, words in zip(self.engine.langs, Z, self.words, strict=True):
             if len(rows) != words:
                 raise Cr5Error(
                     f"`start` has {len(rows):,} rows for the {words:,} words of language {lang}; start without it, or "
                     "delete the checkpoint that it comes from"
                 )
+        Z = [rows[:, :width] for rows in Z]
+        if folded and self.has_subwords:
+            self.engine.words.set("Z", [rows.astype(self.dtype) for rows in Z])
+            unfold(self.engine)
+            Z = list(fetch_Z(self.engine).values())
         more = width - Z[0].shape[1]
         if more > 0:
             self.start_randomly(more, seed)
@@ -304,7 +315,7 @@ class _Problem:
         engine.documents.map(partial(_residual, theta=theta), centres)
         engine.multiply_transposed("U", "W")
         self.products += len(centres[0])
-        squares = _total(engine.words.map(partial(_precondition, theta=theta, ridge=self.ridge)))
+        squares = self.precondition(theta)
         if theta is None:
             return np.inf
         size = max(float(np.linalg.norm(theta[:rank])), np.finfo(float).tiny)
@@ -312,6 +323,10 @@ class _Problem:
         if not active.all():
             engine.words.map(partial(_choose, active=active))
         return float(np.sqrt(squares[:rank].sum()) / size)
+
+    def precondition(self, theta: Array | None) -> Array:
+        """W = T (W - ridge Z theta); the squared length of each column in the norm of the preconditioner."""
+        return total(self.engine.words.map(partial(_precondition, theta=theta, ridge=self.ridge)))
 
     def step(self, width: int) -> Array:
         """Rayleigh-Ritz over [Z, P, W]: one product with X. Returns the eigenvalues."""
@@ -344,7 +359,7 @@ class _Problem:
             partition.map(_delete_work_arrays)
         root = np.sqrt(theta[:rank])
         cross = partial(_cross, name=self._fold("Z"), others=("Z",))
-        inner = _total(self.engine.words.map(cross))[:rank, :rank]
+        inner = total(self.engine.words.map(cross))[:rank, :rank]
         size, Q = eigh(inner * np.outer(root, root))
         V = (root[:, None] * Q / np.sqrt(size))[:, ::-1]
         self.engine.words.map(partial(_as_maps, V=V.astype(self.dtype)))
@@ -383,24 +398,19 @@ def _random_signs(rows: NamedArrays, columns: Array, bits: Array, width: int, dt
     rows["Z"] = signs.reshape(len(hashed), -1)[:, :width].astype(dtype) * 2 - 1
 
 
-def _sums(V: Array) -> Array:
-    """1'V, as a product, which is the fastest way to sum columns on every device."""
-    return (np.ones_like(V, shape=len(V)) @ V).astype("float64")
-
-
 def _column_sums(rows: NamedArrays, name: str) -> Any:
-    return _sums(rows[name])
+    return sums(rows[name])
 
 
 def _squares(rows: NamedArrays) -> Any:
-    return _sums(rows["Z"] ** 2)
+    return sums(rows["Z"] ** 2)
 
 
 def _divide(rows: NamedArrays, scale: Array) -> None:
     rows["Z"] = rows["Z"] / scale.astype(rows["Z"].dtype)
 
 
-def _subtract(rows: NamedArrays, centre: Array, name: str) -> None:
+def subtract_rows(rows: NamedArrays, centre: Array, name: str) -> None:
     rows[name] = rows[name] - centre.astype(rows[name].dtype)
 
 
@@ -419,7 +429,7 @@ def _precondition(rows: NamedArrays, theta: Array | None, ridge: float) -> Any:
     if theta is not None:
         R = R - rows["Z"] * (ridge * theta).astype(R.dtype)
     rows["W"] = R * (inverse / weight).astype(R.dtype)
-    return _sums(R * rows["W"] * weight.astype(R.dtype))
+    return sums(R * rows["W"] * weight.astype(R.dtype))
 
 
 def _choose(rows: NamedArrays, active: Mask) -> None:
@@ -459,8 +469,3 @@ def _correction_as_Z(rows: NamedArrays) -> None:
 def _delete_work_arrays(rows: NamedArrays) -> None:
     for name in {*rows} & {"P", "W", "map", "folded"}:
         del rows[name]
-
-
-def _total(parts: Sequence[Array]) -> Array:
-    """The sum over the blocks of a partition."""
-    return np.asarray(sum(parts[1:], start=parts[0]))

@@ -39,6 +39,22 @@ def path_table(report: dict[str, Any]) -> None:
         out.print(text, style="dim")
 
 
+def added_language(model: Cr5, lang: str, path: Path, seconds: float) -> None:
+    """Print what an added language was learned from and how its fit ended."""
+    report, size = model.report, model.sizes()[lang]
+    fit, facts = report["added_languages"][lang], report["languages"][lang]
+    if fit["ridge_path"]:
+        path_table(fit)
+    out.print(
+        f"{lang}: {facts['documents']:,} of {plural(facts['documents_read'], 'document')} used, "
+        f"{plural(fit['concepts'], 'concept')}, {plural(size.words, 'word')}, {format_bytes(size.bytes)}; "
+        f"ridge {fit['ridge']:g}, residual {fit['residual']:.3g} after {plural(fit['steps'], 'step')}, {seconds:.1f} s"
+    )
+    if fit["ridge_note"]:
+        out.print(fit["ridge_note"])
+    out.print(f"model with {', '.join(model.langs)}: {path}", soft_wrap=True)
+
+
 def path_explanation(report: dict[str, Any]) -> str:
     """What the columns of the ridge path mean; "" for reports of older versions, which do not have the queries."""
     queries, shares = report.get("ridge_queries"), report.get("ridge_shares") or [1.0]
@@ -86,6 +102,8 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
         out.print(str(few))
     if "corpus" in report:
         usage_lines(usage, chosen.weighting)
+    for lang, fit in report.get("added_languages", {}).items():
+        out.print(f"added: {lang}, {plural(fit['concepts'], 'concept')}, ridge {fit['ridge']:g}")
     out.print(view_weights_line(model))
     unfinished = "interrupted" if report.get("interrupted") else "not converged"
     state = "converged" if report["converged"] else unfinished

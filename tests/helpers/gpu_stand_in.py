@@ -1,0 +1,82 @@
+"""A stand-in for CuPy: NumPy, with the two kernels in Python. It has all of the GPU engine but CUDA."""
+
+from contextlib import nullcontext
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from cr5._typing import Array
+from cr5.training.engines.gpu_device import LANES, VECTORS, GpuSizes
+
+
+class CudaError(RuntimeError):
+    pass
+
+
+class OutOfMemoryError(MemoryError):
+    pass
+
+
+def multiply(grid: tuple[int, int], block: tuple[int], given: tuple[Any, ...]) -> None:
+    tasks, targets, begins, lengths, indices, data, V, step, width, U, partials = given
+    assert grid[1] * LANES * VECTORS >= step == V.shape[1] * V.itemsize // 16
+    for task in range(grid[0]):
+        for piece in range(tasks[task], tasks[task + 1]):
+            here = slice(begins[piece], begins[piece] + lengths[piece])
+            row = data[here].astype(V.dtype) @ V[indices[here], :width]
+            if targets[piece] < 0:
+                partials[~targets[piece]] = row
+            else:
+                U[targets[piece]] += row
+
+
+def add_up(grid: tuple[int, int], block: tuple[int], given: tuple[Any, ...]) -> None:
+    rows, slots, partials, width, U = given
+    assert grid[1] * block[0] >= width
+    for r in range(grid[0]):
+        U[rows[r]] += partials[slots[r] : slots[r + 1]].sum(axis=0)
+
+
+def asnumpy(array: Array, stream: None = None, out: Array | None = None) -> Array:
+    if out is None:
+        return np.array(array)
+    out[:] = array
+    return out
+
+
+def stand_in(free: int = 2**40, failure: str = "") -> ModuleType:
+    def properties(device: int) -> dict[str, bytes]:
+        if failure:
+            raise CudaError(failure)
+        return {"name": b"Stand-in 1000"}
+
+    class Module:
+        def __init__(self, **_: Any) -> None:
+            pass
+
+        def get_function(self, name: str) -> Any:
+            return {"multiply": multiply, "add_up": add_up}[name]
+
+    class Cupy(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+    cupy: Any = Cupy("cupy")
+    runtime = SimpleNamespace(
+        getDevice=lambda: 0,
+        getDeviceProperties=properties,
+        memGetInfo=lambda: (free, 2**40),
+        CUDARuntimeError=CudaError,
+        deviceSynchronize=lambda: None,
+    )
+    cupy.cuda = SimpleNamespace(runtime=runtime, memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError))
+    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None, used_bytes=lambda: 3 * 10**9)
+    cupy.cuda.alloc_pinned_memory, cupy.cuda.Stream = bytearray, lambda **_: None
+    cupy.cuda.Device = lambda number: nullcontext()
+    cupy.RawModule, cupy.asnumpy = Module, asnumpy
+    return cupy  # type: ignore[no-any-return]
+
+
+SMALL = GpuSizes(panel_rows=20, range_rows=16, min_piece=4, max_piece=8, task_nonzeros=128, copy_bytes=100)
+"""Small ranges, pieces and panels, so that small matrices have several of each."""
