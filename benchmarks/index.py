@@ -32,7 +32,7 @@ from cr5._typing import Array, Ints
 from cr5.corpus.documents import Document
 from cr5.corpus.reading import read
 from cr5.index import Index
-from cr5.index.stores.base import to_matrix
+from cr5.index.stores.rows import to_matrix
 from cr5.progress import Progress
 from data import peak_gb, say
 

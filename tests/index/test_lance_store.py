@@ -15,10 +15,12 @@ import pytest
 from bm25_oracle import Words, term_counts
 from store_places import LANGS, LANGUAGES, RANK, all_rows, ids, refused, rows, unit
 
-from cr5.index.stores.base import Floats, Location
-from cr5.index.stores.lance import LOCK_FILE, LanceLimits, LanceStore
+from cr5.index.stores.base import Location
+from cr5.index.stores.lance import LanceStore
 from cr5.index.stores.lance_reader import TableReader
 from cr5.index.stores.lance_table import NewestVersion
+from cr5.index.stores.lance_versions import LOCK_FILE, LanceLimits
+from cr5.index.stores.rows import Floats
 from cr5.index.terms import QueryWord
 from cr5.storage.locks import locked
 

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from properties import up_to
 from store_places import LANGS, LANGUAGES, RANK, Place, all_rows, by_id, clustered, ids, refused, rows, unit
 
-from cr5.index.stores.base import FORMAT, Location, Store, to_lists, to_matrix
-from cr5.index.stores.lance import LanceLimits, LanceStore
+from cr5.index.stores.base import FORMAT, Location, Store
+from cr5.index.stores.lance import LanceStore
+from cr5.index.stores.lance_versions import LanceLimits
 from cr5.index.stores.postgres import PostgresStore
+from cr5.index.stores.rows import to_lists, to_matrix
 
 
 def test_rows_are_returned_as_they_were_written(store: Store) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Array, Ints, Mask
+from cr5.index.strings import Strings
 from cr5.index.terms import QueryKeys, TermCounts, term_keys
 from cr5.retrieval.bm25 import saturations
 from cr5.retrieval.word_forms import Dictionary, is_listed
@@ -72,6 +73,11 @@ class Segment:
     def ids(self) -> pa.LargeStringArray:
         """The ids of all documents."""
         return _strings(self.id_offsets, self.id_bytes)
+
+    @cached_property
+    def id_strings(self) -> Strings:
+        """The ids of all documents, to read some of them."""
+        return Strings(self.ids)
 
     @property
     def terms(self) -> pa.LargeStringArray:
@@ -186,11 +192,16 @@ class FullTextReader:
         Of documents with equal BM25, those that were written first come first. Documents without any of the terms are
         left out, and those whose slots are not ``allowed``; document frequencies and lengths are those of all.
         """
+        documents, scores = self.search_documents(words, lang, k, allowed)
+        return self.ids_and_slots(documents)[0], scores
+
+    def search_documents(self, words: QueryKeys, lang: str, k: int, allowed: Mask | None) -> tuple[Ints, Array]:
+        """As ``search``, with the numbers of documents across all segments instead of their ids."""
         from cr5.retrieval.postings import add_bm25, take_best
 
         language, keys = self.language(lang), words.keys
         if not language.documents or not len(keys):
-            return [], np.empty(0, np.float32)
+            return np.empty(0, np.int64), np.empty(0, np.float32)
         arrays = words.shares, words.groups, words.weights
         k = min(k, language.documents)
         best, best_scores, first = np.full(k, NO_DOCUMENT, np.int64), np.zeros(k, np.float32), 0
@@ -206,7 +217,7 @@ class FullTextReader:
             first += len(segment.slots)
         order = np.lexsort((best, -best_scores))
         order = order[best_scores[order] > 0]
-        return self._ids(best[order]), best_scores[order]
+        return best[order], best_scores[order]
 
     def _take_zeros(self, size: int) -> Array:
         """Two rows of at least ``size`` zeros, which no other thread uses meanwhile and the kernels leave as zeros."""
@@ -235,16 +246,18 @@ class FullTextReader:
     def _first(self, segment: Segment, lang: str) -> int:
         return int(segment.documents_of(self._number(lang)).start)
 
-    def _ids(self, documents: Ints) -> list[str]:
-        """The ids of documents, which are numbered across all segments."""
+    def ids_and_slots(self, documents: Ints) -> tuple[list[str], Ints]:
+        """The ids and slots of documents, which are numbered across all segments."""
         firsts = np.cumsum([0, *(len(segment.slots) for segment in self._index.segments)])
         segments, ids = np.searchsorted(firsts, documents, side="right") - 1, [""] * len(documents)
+        slots = np.empty(len(documents), np.int64)
         for number in np.unique(segments).tolist():
-            places = np.flatnonzero(segments == number)
-            own = self._index.segments[number].ids.take(documents[places] - firsts[number])
-            for place, document_id in zip(places.tolist(), own.to_pylist(), strict=True):
+            places, segment = np.flatnonzero(segments == number), self._index.segments[number]
+            rows = documents[places] - firsts[number]
+            slots[places] = segment.slots[rows]
+            for place, document_id in zip(places.tolist(), segment.id_strings.take(rows), strict=True):
                 ids[place] = document_id
-        return ids
+        return ids, slots
 
 
 def _dictionary(segment: Segment, lang: int) -> Dictionary:

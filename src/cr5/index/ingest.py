@@ -21,7 +21,7 @@ from cr5.index.background import Background
 from cr5.index.hashing import digest, hash_texts
 from cr5.index.passage_ingest import delete_documents, write_passages
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import to_lists, to_matrix
+from cr5.index.stores.rows import to_lists, to_matrix
 from cr5.index.terms import TermCounts, count_terms
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback
