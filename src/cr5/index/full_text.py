@@ -109,13 +109,17 @@ class FullTextIndex:
     It stays readable when its files are replaced and deleted.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, previous: "FullTextIndex | None" = None) -> None:
         self.manifest = read_json(folder / MANIFEST)
         if self.manifest["format"] != FORMAT:
             raise ValueError(f"{folder}: format {self.manifest['format']}")
         self.langs: list[str] = self.manifest["langs"]
         self.next_slot: int = self.manifest["next_slot"]
-        self.segments = [Segment.load(folder / name) for name in self.manifest["segments"]]
+        # The segments that the previous version has as well keep their dictionaries.
+        opened = dict(zip(previous.manifest["segments"], previous.segments, strict=True)) if previous else {}
+        self.segments: list[Segment] = [
+            opened.get(name) or Segment.load(folder / name) for name in self.manifest["segments"]
+        ]
 
     @cached_property
     def slots(self) -> Ints:

@@ -123,14 +123,16 @@ class IvfIndex:
     Rows are numbered across all segments. An open index stays readable when its files are replaced and deleted.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, previous: "IvfIndex | None" = None) -> None:
         self.folder = folder
         self.manifest = read_json(folder / MANIFEST)
         # Names of format 1: until, built, centres, pieces.
         self.langs, self.next_slot = self.manifest["langs"], self.manifest["until"]
         self.rows_at_training = self.manifest["built"]
         self.centroids: Floats = np.load(folder / self.manifest["centres"])
-        self.segments = [Segment(folder / name) for name in self.manifest["pieces"]]
+        # The segments that the previous version has as well keep what has been computed of them.
+        opened = dict(zip(previous.manifest["pieces"], previous.segments, strict=True)) if previous else {}
+        self.segments: list[Segment] = [opened.get(name) or Segment(folder / name) for name in self.manifest["pieces"]]
         self.offsets = np.cumsum([0, *map(len, self.segments)])  # the first row of each segment, and the number of rows
 
     def __len__(self) -> int:
@@ -194,6 +196,11 @@ class IvfIndex:
         exact = multiply(self.vectors(candidates), vector)
         best = np.lexsort((candidates, -exact))[:k]
         return candidates[best], exact[best]
+
+    def count(self, live: Mask) -> dict[str, int]:
+        """The number of live rows of each language."""
+        sizes = self.list_sizes if live.all() else self._count_live(live)
+        return dict(zip(self.langs, sizes.sum(axis=0).tolist(), strict=True))
 
     def _count_live(self, live: Mask) -> Ints:
         """The number of live rows of each list and language (lists x languages)."""

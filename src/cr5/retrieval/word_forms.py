@@ -64,18 +64,14 @@ class Dictionary:
 
         ``is_unaccented`` says that the word was typed without its accents.
         """
-        folded = fold(word)
-        first, last = bisect_left(self._folded, folded), bisect_right(self._folded, folded)
-        alike = self.words[first:last]
-        share = OTHER_ACCENT_SHARE if word in alike and not is_unaccented else ACCENT_SHARE
-        found = [Form(other, "same", 1.0) if other == word else Form(other, "accents", share) for other in alike]
-        if len(folded) >= MIN_LETTERS and _is_of_letters(folded):
-            inflected = self._inflected(folded, first, last)
-            found += _combined(inflected, self._similar(folded)) if first == last else inflected
-        return best_forms(found)
+        return find_forms([self], word, is_unaccented=is_unaccented)
 
-    def _inflected(self, folded: str, first: int, last: int) -> list[Form]:
-        """Words with a long common prefix, except those from ``first`` to ``last``, which are the same."""
+    def alike(self, folded: str) -> range:
+        """The numbers of the words that are the same without accents."""
+        return range(bisect_left(self._folded, folded), bisect_right(self._folded, folded))
+
+    def inflected(self, folded: str, alike: range) -> list[Form]:
+        """Words with a long common prefix, except those that are the same."""
         common = max(MIN_COMMON, len(folded) - MAX_ENDING)
         begin, end = bisect_left(self._folded, folded[:common]), bisect_right(
             self._folded, folded[:common] + chr(0x10FFFF)
@@ -85,10 +81,10 @@ class Dictionary:
         return [
             Form(self.words[i], "form", FORM_SHARE * float(similarities[i - begin]) ** 2)
             for i in numbers.tolist()
-            if not first <= i < last and _is_of_letters(self._folded[i])
+            if i not in alike and _is_of_letters(self._folded[i])
         ]
 
-    def _similar(self, folded: str) -> list[Form]:
+    def similar(self, folded: str) -> list[Form]:
         """Words within a small edit distance."""
         limit = 1 if len(folded) <= SHORT_WORD else 2
         codes = _code_points(folded)
@@ -98,6 +94,20 @@ class Dictionary:
             Form(self.words[i], "typo", TYPO_SHARE * (1 - float(distances[i]) / len(folded)) ** 2)
             for i in np.flatnonzero(distances <= limit).tolist()
         ]
+
+
+def find_forms(dictionaries: Sequence[Dictionary], word: str, *, is_unaccented: bool = False) -> list[Form]:
+    """As ``Dictionary.forms``, in several dictionaries of one language as if they were one."""
+    folded = fold(word)
+    ranges = [part.alike(folded) for part in dictionaries]
+    alike = {part.words[i] for part, numbers in zip(dictionaries, ranges, strict=True) for i in numbers}
+    share = OTHER_ACCENT_SHARE if word in alike and not is_unaccented else ACCENT_SHARE
+    found = [Form(other, "same", 1.0) if other == word else Form(other, "accents", share) for other in alike]
+    if len(folded) >= MIN_LETTERS and _is_of_letters(folded):
+        for part, numbers in zip(dictionaries, ranges, strict=True):
+            inflected = part.inflected(folded, numbers)
+            found += inflected if alike else _combined(inflected, part.similar(folded))
+    return best_forms(found)
 
 
 def best_forms(forms: Sequence[Form]) -> list[Form]:

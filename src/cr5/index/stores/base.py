@@ -8,7 +8,7 @@ add a store, write a subclass and list it in ``cr5.index.stores.registry``.
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
@@ -181,15 +181,21 @@ class Store(ABC):
 
     def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
         """Replace the neighbourhood means (rows x languages) of some rows only; missing ids are ignored."""
-        values = np.asarray(values, np.float32)
+        self.set_all_hubness([(ids, values)])
+
+    def set_all_hubness(self, batches: Iterable[tuple[Sequence[str], Floats]]) -> None:
+        """As ``set_hubness``, for batches of rows; readers may see the values of some batches before the others."""
+        self._set_hubness(pair for pair in map(self._checked_hubness, batches) if pair[0])
+
+    def _checked_hubness(self, batch: tuple[Sequence[str], Floats]) -> tuple[list[str], Floats]:
+        ids, values = batch[0], np.asarray(batch[1], np.float32)
         if values.shape != (len(ids), self.languages):
             raise Cr5Error(f"hubness has shape {values.shape}; it must be ({len(ids)}, {self.languages})")
         if not np.isfinite(values).all():
             raise Cr5Error("hubness is not finite")
         last = {document_id: row for row, document_id in enumerate(ids)}
         keys = valid_keys(last)
-        if keys:
-            self._set_hubness(keys, values[[last[key] for key in keys]])
+        return keys, values[[last[key] for key in keys]]
 
     def nearest(
         self,
@@ -345,7 +351,7 @@ class Store(ABC):
     ) -> Iterator[pa.RecordBatch]: ...
 
     @abstractmethod
-    def _set_hubness(self, keys: list[str], values: Floats) -> None: ...
+    def _set_hubness(self, batches: Iterable[tuple[list[str], Floats]]) -> None: ...
 
     @abstractmethod
     def _nearest(

@@ -12,7 +12,7 @@ Writers wait for each other at a lock file; readers use the newest version and n
 
 import importlib
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +137,9 @@ class LanceStore(LanceVersions):
         return self._add_columns(reader.get(ids, columns), columns).select(columns)
 
     def count(self) -> dict[str, int]:
+        reader, _ = self._newest_reader()
+        if reader is not None:
+            return reader.count_by_language()
         counts: dict[str, int] = {}
         for batch in self._table.search().select(["lang"]).to_batches(batch_size=SCAN_BATCH_ROWS):
             for pair in pc.value_counts(batch["lang"]).to_pylist():
@@ -155,18 +158,24 @@ class LanceStore(LanceVersions):
             batches = (batch.filter(pa.array(where.mask(batch[FIELDS].to_pylist()))) for batch in batches)
         return (part for batch in batches for part in self._select(batch, columns, hubness).to_batches(batch_rows))
 
-    def _set_hubness(self, keys: list[str], values: Floats) -> None:
+    def _set_hubness(self, batches: Iterable[tuple[list[str], Floats]]) -> None:
         with self._writing():
-            existing = self._read_ids(keys, ["id", "slot"])
-            row_of = {key: row for row, key in enumerate(keys)}
-            rows = np.array([row_of[key] for key in existing["id"].to_pylist()], np.int64)
-            slots, old = existing["slot"].to_numpy(), self._read_hubness()
-            new = np.full((max(len(old), slots.max(initial=-1) + 1), values.shape[1]), np.nan, np.float32)
-            new[: len(old)] = old
-            new[slots] = values[rows]
-            path = self.folder / HUBNESS_FILE
-            with atomic_write(path, temporary=path.with_suffix(".part")) as file:
-                np.save(file, new)
+            hubness, has_new = np.array(self._read_hubness()), False
+            for keys, values in batches:
+                existing = self._read_ids(keys, ["id", "slot"])
+                row_of = {key: row for row, key in enumerate(keys)}
+                rows = np.array([row_of[key] for key in existing["id"].to_pylist()], np.int64)
+                slots = existing["slot"].to_numpy()
+                lacking = int(slots.max(initial=-1)) + 1 - len(hubness)
+                if lacking > 0:  # twice as many at once, so that many batches take linear time
+                    more = np.full((max(lacking, len(hubness)), self.languages), np.nan, np.float32)
+                    hubness = np.concatenate([hubness, more])
+                hubness[slots], has_new = values[rows], True
+            if has_new:
+                used = int(np.flatnonzero(~np.isnan(hubness[:, 0])).max(initial=-1)) + 1
+                path = self.folder / HUBNESS_FILE
+                with atomic_write(path, temporary=path.with_suffix(".part")) as file:
+                    np.save(file, hubness[:used])
 
     def _nearest(
         self,
@@ -249,10 +258,13 @@ class LanceStore(LanceVersions):
 
     def optimise(self) -> None:
         with self._writing():
-            if self._needs_compaction():
-                self._table.optimize(cleanup_older_than=self.limits.version_lifetime)
-            self._words.purge(lambda: existing_slots(self._table), self.limits.retrain_deleted_share)
             rows, next_slot, index = self._table.count_rows(), self._unused_slot(), self._ivf.get()
+            if self._needs_compaction(rows):
+                self._table.optimize(cleanup_older_than=self.limits.version_lifetime)
+                self._next_slot = (int(self._table.version), next_slot)  # the rows keep their slots
+            deleted = self._words.documents - rows
+            if deleted > self.limits.retrain_deleted_share * self._words.documents:
+                self._words.purge(lambda: existing_slots(self._table), self.limits.retrain_deleted_share)
             if rows < self.limits.ann_min_rows:
                 return
             if index is None or self._needs_training(index, rows):
@@ -346,11 +358,18 @@ class LanceStore(LanceVersions):
         names = {"row", *self._table.schema.names}
         return read_rows(self._table, first_slot, [name for name in columns if name in names])
 
-    def _needs_compaction(self) -> bool:
-        """Whether enough has been written since the last compaction to slow down reading."""
-        if int(self._table.index_stats("id_idx").num_unindexed_rows) > self.limits.max_unindexed_rows:
+    def _needs_compaction(self, rows: int) -> bool:
+        """Whether enough has been written since the last compaction to slow down reading.
+
+        A compaction may rewrite all rows. The more there are, the more must have been written, so that the time of
+        all compactions together is proportional to the number of rows.
+        """
+        limits = self.limits
+        most_unindexed = max(limits.max_unindexed_rows, limits.compaction_growth * rows)
+        if int(self._table.index_stats("id_idx").num_unindexed_rows) > most_unindexed:
             return True
-        if self._table.stats()["fragment_stats"]["num_small_fragments"] > self.limits.max_small_files:
+        most_files = max(limits.max_small_files, limits.small_files_per_row * rows)
+        if self._table.stats()["fragment_stats"]["num_small_fragments"] > most_files:
             return True
         times = [path.stat().st_mtime for path in (self.folder / f"{TABLE}.lance" / "_versions").iterdir()]
         lifetime = self.limits.version_lifetime.total_seconds()

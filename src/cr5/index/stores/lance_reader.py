@@ -4,6 +4,7 @@ Most rows of a large table are in its IVF index, which is searched approximately
 compared exactly: those that were written after the IVF index, and all rows of a small table.
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -134,6 +135,13 @@ class TableReader(NamedTuple):
         if len(self.known) > KNOWN_IDS:
             self.known.clear()
         self.known.update(row_of)
+
+    def count_by_language(self) -> dict[str, int]:
+        """The number of rows of each language."""
+        counts = Counter(self.recent.langs)
+        if self.ivf is not None:
+            counts.update(self.ivf.count(self.live))
+        return dict(sorted((lang, number) for lang, number in counts.items() if number))
 
     def records(self, ids: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]] | None:
         """Columns of strings and texts of the rows with these ids, in their order; None if the reader lacks some."""

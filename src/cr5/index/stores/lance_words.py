@@ -22,9 +22,12 @@ Opened = TypeVar("Opened")
 
 
 class NewestFiles(Generic[Opened]):
-    """What was opened from the folder of a manifest, opened again whenever the manifest has been replaced."""
+    """What was opened from the folder of a manifest, opened again whenever the manifest has been replaced.
 
-    def __init__(self, manifest: Path, open_folder: Callable[[Path], Opened], if_damaged: str) -> None:
+    ``open_folder`` gets the folder and what was opened before: files that are still in use need not be opened again.
+    """
+
+    def __init__(self, manifest: Path, open_folder: Callable[[Path, Opened | None], Opened], if_damaged: str) -> None:
         self.manifest, self._open, self._if_damaged = manifest, open_folder, if_damaged
         self._opened: tuple[Stamp, Opened | None] = (None, None)
 
@@ -36,7 +39,7 @@ class NewestFiles(Generic[Opened]):
             if opened_stamp == stamp:
                 return opened
             try:
-                self._opened = stamp, self._open(self.manifest.parent) if stamp else None
+                self._opened = stamp, self._open(self.manifest.parent, opened) if stamp else None
             except (FileNotFoundError, EOFError, ValueError, KeyError, TypeError):
                 if stamp == file_stamp(self.manifest):  # otherwise it has just been replaced
                     raise Cr5Error(f"{self.manifest.parent}: {self._if_damaged}") from None
@@ -60,6 +63,12 @@ class LanceWords:
         """The first slot that no row with terms has had."""
         index = self._files.get()
         return index.next_slot if index else 0
+
+    @property
+    def documents(self) -> int:
+        """The number of rows that have terms, including deleted ones."""
+        index = self._files.get()
+        return sum(len(segment.slots) for segment in index.segments) if index else 0
 
     def reader(self, exists: Mask) -> FullTextReader | None:
         """The terms of the rows whose slots exist; None if no row ever had terms."""

@@ -184,7 +184,11 @@ class PostgresStore(Store):
             while rows := cursor.fetchmany(batch_rows):
                 yield from self._table(rows, columns).to_batches()
 
-    def _set_hubness(self, keys: list[str], values: Floats) -> None:
+    def _set_hubness(self, batches: Iterable[tuple[list[str], Floats]]) -> None:
+        for keys, values in batches:
+            self._replace_hubness(keys, values)
+
+    def _replace_hubness(self, keys: list[str], values: Floats) -> None:
         columns: list[Sequence[Any]] = [keys, _to_binary(pa.chunked_array([to_lists(values)]))]
         with self._database.connection() as connection, connection.transaction():
             self._copy_in(connection, ["id", "hubness"], columns)
