@@ -75,11 +75,9 @@ class LanceStore(LanceVersions):
                 raise Cr5Error(f"{folder}: there is an index already; open it, or delete the folder")
             columns = columns.append(pa.field("slot", pa.int64(), nullable=False))
             columns = columns.with_metadata({"cr5": write_header(rank, languages)})
-            index = importlib.import_module("lancedb.index")
             stable = {"new_table_enable_stable_row_ids": "true"}  # the IVF index refers to rows by their ids
             table = lancedb.connect(folder).create_table(TABLE, schema=columns, storage_options=stable)
-            table.create_index("id", config=index.BTree())
-            table.create_index("lang", config=index.Bitmap())
+            _create_indexes(table)
         return cls.open(location, limits=limits)
 
     @classmethod
@@ -261,7 +259,11 @@ class LanceStore(LanceVersions):
             rows, next_slot, index = self._table.count_rows(), self._unused_slot(), self._ivf.get()
             if self._needs_compaction(rows):
                 self._table.optimize(cleanup_older_than=self.limits.version_lifetime)
-                self._next_slot = (int(self._table.version), next_slot)  # the rows keep their slots
+            elif self._count_unindexed_ids() > max(
+                self.limits.max_unindexed_rows, self.limits.reindexing_growth * rows
+            ):
+                _create_indexes(self._table)
+            self._next_slot = (int(self._table.version), next_slot)  # the rows keep their slots
             deleted = self._words.documents - rows
             if deleted > self.limits.retrain_deleted_share * self._words.documents:
                 self._words.purge(lambda: existing_slots(self._table), self.limits.retrain_deleted_share)
@@ -340,6 +342,9 @@ class LanceStore(LanceVersions):
             rows = rows.append_column(name, more[name])
         return rows
 
+    def _count_unindexed_ids(self) -> int:
+        return int(self._table.index_stats("id_idx").num_unindexed_rows)
+
     def _count_from(self, slot: int) -> int:
         return int(self._table.count_rows(f"slot >= {slot}"))
 
@@ -359,21 +364,25 @@ class LanceStore(LanceVersions):
         return read_rows(self._table, first_slot, [name for name in columns if name in names])
 
     def _needs_compaction(self, rows: int) -> bool:
-        """Whether enough has been written since the last compaction to slow down reading.
+        """Whether there are so many small files that they slow down reading.
 
-        A compaction may rewrite all rows. The more there are, the more must have been written, so that the time of
-        all compactions together is proportional to the number of rows.
+        A compaction may rewrite all rows, and leaves the files before it for a while. The more rows there are, the more
+        files are allowed, so that the time of all compactions together is proportional to the number of rows.
         """
         limits = self.limits
-        most_unindexed = max(limits.max_unindexed_rows, limits.compaction_growth * rows)
-        if int(self._table.index_stats("id_idx").num_unindexed_rows) > most_unindexed:
-            return True
         most_files = max(limits.max_small_files, limits.small_files_per_row * rows)
         if self._table.stats()["fragment_stats"]["num_small_fragments"] > most_files:
             return True
         times = [path.stat().st_mtime for path in (self.folder / f"{TABLE}.lance" / "_versions").iterdir()]
         lifetime = self.limits.version_lifetime.total_seconds()
         return len(times) > self.limits.max_small_files and time.time() - min(times) > lifetime
+
+
+def _create_indexes(table: Any) -> None:
+    """Index the ids and languages of all rows, without rewriting the rows."""
+    index = importlib.import_module("lancedb.index")
+    table.create_index("id", config=index.BTree(), replace=True)
+    table.create_index("lang", config=index.Bitmap(), replace=True)
 
 
 def _with_slot(columns: list[str]) -> list[str]:

@@ -40,8 +40,8 @@ class LanceLimits:
     in_memory_bytes: int = 2**26  # a table up to this size is held in memory, texts included
     max_unindexed_rows: int = 1000  # rows beside an index before they are added to it
     max_small_files: int = 32  # files, or versions of the table, before they are compacted,
-    small_files_per_row: float = 1 / 1000  # or so many for each row of a large table
-    compaction_growth: float = 1 / 4  # share of rows that are written to a large table before it is compacted
+    small_files_per_row: float = 1 / 2000  # or so many for each row of a large table
+    reindexing_growth: float = 1 / 4  # share of the rows that are written before the ids of a large table are indexed
     version_lifetime: timedelta = timedelta(hours=1)  # how long a reader may use an old version
     retrain_growth: float = 2  # the IVF index is trained again when the table has grown by this factor,
     retrain_deleted_share: float = 1 / 4  # or when this share of the indexed rows has been deleted
