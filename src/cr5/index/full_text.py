@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Array, Ints, Mask
+from cr5.index.segment_words import merged_word_arrays, stored_dictionary, word_arrays
 from cr5.index.strings import Strings
 from cr5.index.terms import QueryKeys, TermCounts, term_keys
 from cr5.retrieval.bm25 import saturations
@@ -41,7 +42,8 @@ class Segment:
 
     The documents of language i are ``starts[i]`` to ``starts[i + 1]``, those of term i ``offsets[i]`` to ``offsets[i +
     1]`` of the postings: ``documents`` and ``counts``. Lengths are in words; ids and terms are UTF-8, one after the
-    other.
+    other. The dictionary of language i has the terms ``word_starts[i]`` to ``word_starts[i + 1]`` of ``word_terms``,
+    which are sorted by their words without accents; segments of earlier versions have none.
     """
 
     slots: Ints
@@ -55,6 +57,11 @@ class Segment:
     offsets: Ints
     documents: Ints
     counts: Ints
+    word_starts: Ints | None = None
+    word_terms: Ints | None = None
+    folded_sizes: Ints | None = None
+    folded_bytes: Array | None = None
+    accented: Ints | None = None
     dictionaries: dict[int, Dictionary] = field(default_factory=dict, compare=False, repr=False)  # by language
 
     @classmethod
@@ -62,7 +69,8 @@ class Segment:
         """Map a file into memory."""
         with path.open("rb") as file:
             arrays = map_tensors(file)
-        return cls(**{name: arrays[name] for name in ARRAYS})  # type: ignore[arg-type]
+        names = (name for name in ARRAYS if name in arrays or name not in WORD_ARRAYS)
+        return cls(**{name: arrays[name] for name in names})  # type: ignore[arg-type]
 
     @property
     def size(self) -> int:
@@ -84,6 +92,11 @@ class Segment:
         """The words of all terms."""
         return _strings(self.term_offsets, self.term_bytes)
 
+    @cached_property
+    def term_strings(self) -> Strings:
+        """The words of all terms, to read some of them."""
+        return Strings(self.terms)
+
     @property
     def langs(self) -> Ints:
         """The number of each document's language."""
@@ -100,6 +113,7 @@ class Segment:
         return self.offsets[places], self.offsets[places + found]
 
 
+WORD_ARRAYS = ("word_starts", "word_terms", "folded_sizes", "folded_bytes", "accented")
 ARRAYS = [array.name for array in fields(Segment) if array.name != "dictionaries"]
 
 
@@ -267,11 +281,15 @@ class FullTextReader:
 def _dictionary(segment: Segment, lang: int) -> Dictionary:
     """The words of a language in a segment, made when they are first needed."""
     if lang not in segment.dictionaries:
-        own = segment.documents_of(lang)
-        first = segment.documents[segment.offsets[:-1]]  # a term belongs to the language of its documents
-        numbers = np.flatnonzero((first >= own.start) & (first < own.stop))
-        segment.dictionaries[lang] = Dictionary([*filter(is_listed, segment.terms.take(numbers).to_pylist())])
+        segment.dictionaries[lang] = stored_dictionary(segment, lang) or _sorted_dictionary(segment, lang)
     return segment.dictionaries[lang]
+
+
+def _sorted_dictionary(segment: Segment, lang: int) -> Dictionary:
+    own = segment.documents_of(lang)
+    first = segment.documents[segment.offsets[:-1]]  # a term belongs to the language of its documents
+    numbers = np.flatnonzero((first >= own.start) & (first < own.stop))
+    return Dictionary([*filter(is_listed, segment.terms.take(numbers).to_pylist())])
 
 
 def look_up(exists: Mask, slots: Ints) -> Mask:
@@ -341,8 +359,9 @@ def _activate(folder: Path, langs: list[str], next_slot: int, segments: Sequence
 
 def _write_segment(folder: Path, segment: Segment) -> str:
     name = f"segment-{secrets.token_hex(4)}.safetensors"
+    arrays = {name: getattr(segment, name) for name in ARRAYS if getattr(segment, name) is not None}
     with atomic_path(folder / name) as temporary:
-        write_tensors({name: np.ascontiguousarray(getattr(segment, name)) for name in ARRAYS}, temporary)
+        write_tensors({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary)
     return name
 
 
@@ -355,13 +374,15 @@ def _make_segment(new: NewDocuments, langs: Sequence[str]) -> Segment:
     columns = columns[np.argsort(new.terms.keys[columns], kind="stable")]
     postings = rows.tocsc()[:, columns]
     ids = pa.array(new.ids, pa.large_string()).take(order)
+    terms = [new.terms.words[i] for i in columns.tolist()]
     return Segment(
         slots=np.asarray(new.slots, np.int64)[order],
         lengths=np.asarray(rows.sum(axis=1), np.int32),
         **_string_arrays("id", ids),
         starts=_starts(numbers, len(langs)),
         keys=new.terms.keys[columns],
-        **_string_arrays("term", pa.array([new.terms.words[i] for i in columns.tolist()], pa.large_string())),
+        **_string_arrays("term", pa.array(terms, pa.large_string())),
+        **word_arrays(terms, np.array([number[new.terms.langs[i]] for i in columns.tolist()], np.int64), len(langs)),
         offsets=postings.indptr.astype(np.int64),
         documents=postings.indices.astype(np.int32),
         counts=np.minimum(postings.data, MAX_COUNT).astype(np.uint16),
@@ -405,6 +426,7 @@ def _merge(segments: Sequence[Segment], kept: Sequence[Mask] | None = None) -> S
         starts=_starts(langs[order], max(len(segment.starts) for segment in segments) - 1),
         keys=unique,
         **_string_arrays("term", terms),
+        **merged_word_arrays(segments, kept_terms, terms, max(len(segment.starts) for segment in segments) - 1),
         offsets=np.append(begins, total).astype(np.int64),
         documents=documents,
         counts=counts,
