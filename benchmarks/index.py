@@ -2,9 +2,9 @@
 
 python benchmarks/index.py [MODEL CORPUS...] [--documents 1000000] [--keep FOLDER] [--grow 100000] [--store postgresql://…]
 
-Needs ``pip install faiss-cpu``. Without a model and a corpus, documents of about 60 words in four languages are made up
-(``documents.py``), and a model is trained with 20,000 of them; otherwise the documents are passages of the corpus: every
-line, then every two neighbouring lines, and so on. With ``--keep``, an index that is in the folder already is used.
+Needs ``pip install faiss-cpu``. Without a model and a corpus, documents of about 60 words in four languages are made
+up (``documents.py``), and a model is trained with 20,000 of them; otherwise the documents are passages of the corpus:
+every line, then every two neighbouring lines, and so on. With ``--keep``, an index that is in the folder is used.
 
 ``build`` is what ``cr5 index`` does: encode, compute hubness, store texts and full text, build the approximate index;
 FAISS gets the vectors only. The queries are, in turn, two to four words of a document, its title, and a sentence.
@@ -12,8 +12,8 @@ FAISS gets the vectors only. The queries are, in turn, two to four words of a do
 hybrid search. ``nearest`` starts from a vector and returns documents, FAISS row numbers; its efSearch is the smallest
 that reaches the recall@10 of cr5 by cosine. ``one`` runs one query after another, ``many`` runs them in ``--clients``
 threads. ``milliseconds`` are of wall-clock time, ``cpu_milliseconds`` of processor time in all threads, which other
-work on the machine affects less. ``--grow`` adds documents, 1,000 at a time, to an index that is empty at the beginning,
-while another thread searches: the processor time of each addition, and the longest searches.
+work on the machine affects less. ``--grow`` adds documents, 1,000 at a time, to an index that is empty at first, while
+another thread searches and a third one merges files and builds the approximate index, as in a server.
 """
 
 import argparse
@@ -37,6 +37,7 @@ from cr5._typing import Array, Ints
 from cr5.corpus.documents import Document
 from cr5.corpus.reading import read
 from cr5.index import Index, hybrid, pipeline
+from cr5.index.ingest import IngestSettings
 from cr5.index.stores.rows import to_matrix
 from cr5.model import Cr5
 from cr5.progress import Progress
@@ -313,8 +314,12 @@ def measure_faiss(
 
 
 def grow(index: Index, documents: Iterator[Document], queries: Sequence[Query]) -> dict[str, Any]:
-    """Add documents, 1,000 at a time, while another thread searches; the index is empty at the beginning."""
+    """Add documents, 1,000 at a time, while another thread searches; the index is empty at the beginning.
+
+    ``cpu_seconds_by_quarter`` are of additions and of what is done beside them, without searches.
+    """
     stopped, searches, additions = threading.Event(), list[tuple[float, float]](), list[tuple[float, float]]()
+    spent = [time.process_time()]
 
     def keep_searching() -> None:
         for i in range(10**9):
@@ -324,24 +329,28 @@ def grow(index: Index, documents: Iterator[Document], queries: Sequence[Query]) 
             index.search(*queries[i % len(queries)], k=K)
             searches.append((time.perf_counter() - began, time.thread_time() - cpu))
 
+    index.add(list(islice(documents, ADDED_DOCUMENTS)))
+    for query in queries[:30]:  # compile
+        index.search(*query, k=K)
     searcher = threading.Thread(target=keep_searching)
     searcher.start()
     while batch := list(islice(documents, ADDED_DOCUMENTS)):
         began, cpu = time.perf_counter(), time.thread_time()
         index.add(batch)
         additions.append((time.perf_counter() - began, time.thread_time() - cpu))
+        spent.append(time.process_time() - sum(seconds for _, seconds in searches))
         if len(additions) % 25 == 0:
-            say((len(additions), additions[-1], np.sum(additions, axis=0).tolist()))
+            say((len(additions), additions[-1], np.sum(additions, axis=0).tolist(), np.max(searches, axis=0).tolist()))
     stopped.set()
     searcher.join()
     wall, cpu_seconds = np.array(additions).T
-    quarters = [part.sum() for part in np.array_split(cpu_seconds, 4)]
+    ends = np.array(spent)[np.linspace(0, len(spent) - 1, 5).astype(int)]
     latencies, search_cpu = 1000 * np.array(searches).T
     return {
         "documents": sum(index.count().values()),
         "addition_seconds": {"p50": float(np.median(wall)), "max": float(wall.max())},
         "addition_cpu_seconds": {"p50": float(np.median(cpu_seconds)), "max": float(cpu_seconds.max())},
-        "cpu_seconds_by_quarter": [round(float(seconds), 1) for seconds in quarters],
+        "cpu_seconds_by_quarter": np.diff(ends).round(1).tolist(),
         "searches": len(searches),
         "search_milliseconds": percentiles(latencies.tolist()) | {"max": float(latencies.max())},
         "search_cpu_milliseconds": percentiles(search_cpu.tolist()) | {"max": float(search_cpu.max())},
@@ -390,7 +399,8 @@ def main() -> None:
                 ids = [row for rows in islice(index.scan(("id",)), 20) for row in rows["id"].to_pylist()]
                 queries = make_queries(index, ids, 300)
         if arguments.grow:
-            with Index.create(folder / "growing", model) as growing:
+            settings = IngestSettings(optimise_beside=True)
+            with Index.create(folder / "growing", model, settings=settings) as growing:
                 figures["growth"] = grow(growing, documents(arguments.grow), queries)
         about = {
             "benchmark": "index",

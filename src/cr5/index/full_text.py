@@ -9,9 +9,11 @@ in all other slots have been deleted and are ignored.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -330,6 +332,43 @@ def extend(folder: Path, new: NewDocuments | None, next_slot: int, *, max_segmen
             break
         segments[-2:] = [("", _merge([first, second]))]
     _activate(folder, langs, max(next_slot, manifest["next_slot"]), segments)
+
+
+def merge_beside(
+    folder: Path,
+    beside: Path,
+    activating: Callable[[], AbstractContextManager[None]],
+    *,
+    max_segment_size: int = MAX_SEGMENT_SIZE,
+) -> None:
+    """Merge neighbouring segments of similar size, which ``extend`` may have left because they are large.
+
+    Others may write meanwhile, except within ``activating()``. The merged segment is written to the folder ``beside``,
+    on the same disk, and moved from there.
+    """
+    while pair := _similar_neighbours(folder, max_segment_size):
+        beside.mkdir(exist_ok=True)
+        merged = _write_segment(beside, _merge(list(pair.values())))
+        with activating():
+            index = FullTextIndex(folder)
+            segments = list(zip(index.manifest["segments"], index.segments, strict=True))
+            names = [name for name, _ in segments]
+            if set(pair) <= set(names):  # otherwise another writer has rewritten them
+                (beside / merged).replace(folder / merged)
+                first = names.index(next(iter(pair)))
+                segments[first : first + 2] = [(merged, Segment.load(folder / merged))]
+                _activate(folder, index.langs, index.next_slot, segments)
+        discard(beside)
+
+
+def _similar_neighbours(folder: Path, max_size: int) -> dict[str, Segment] | None:
+    """Two neighbouring segments, by name, that should be merged; None without any."""
+    index = FullTextIndex(folder) if (folder / MANIFEST).exists() else None
+    pairs = list(pairwise(zip(index.manifest["segments"], index.segments, strict=True))) if index else []
+    for (first_name, first), (second_name, second) in reversed(pairs):
+        if first.size < 2 * second.size and first.size + second.size <= max_size:
+            return {first_name: first, second_name: second}
+    return None
 
 
 def purge(folder: Path, exists: Mask, max_deleted_share: float) -> None:

@@ -42,6 +42,7 @@ class IngestSettings:
     total_sample_rows: int = 16_000  # and of all languages: every document is compared with each of them
     min_sample_rows: int = 50  # of a language, however many languages there are
     max_growth: float = 1.5  # growth of a language after which the background is drawn again
+    optimise_beside: bool = False  # merge files and build the approximate index in a thread, after ``add`` has returned
 
     def sample_size(self, langs: Sequence[str]) -> int:
         """The number of background documents of each language."""

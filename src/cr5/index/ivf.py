@@ -330,6 +330,16 @@ def extend(folder: Path, rows: Tables, next_slot: int, *, max_segment_rows: int 
     _activate(folder, index.manifest | {"langs": langs, "until": next_slot, "pieces": names})
 
 
+def adopt(folder: Path, built: Path) -> None:
+    """Replace the index in a folder, if there is one, by one that was built in another folder on the same disk."""
+    folder.mkdir(exist_ok=True)
+    manifest = read_json(built / MANIFEST)
+    for name in (manifest["centres"], *manifest["pieces"]):
+        (built / name).replace(folder / name)
+    _activate(folder, manifest)
+    discard(built)
+
+
 def _activate(folder: Path, manifest: dict[str, Any]) -> None:
     """Replace the manifest, then delete the files that it does not name."""
     write_json(folder / MANIFEST, manifest, temporary=folder / f"{MANIFEST}.part")

@@ -42,12 +42,20 @@ from cr5.index.stores.lance_table import (
     read_rows,
     read_slots,
 )
-from cr5.index.stores.lance_versions import HUBNESS_FILE, IVF_FOLDER, LOCK_FILE, TABLE, LanceLimits, LanceVersions
+from cr5.index.stores.lance_versions import (
+    HUBNESS_FILE,
+    IVF_FOLDER,
+    LOCK_FILE,
+    OPTIMISE_LOCK,
+    TABLE,
+    LanceLimits,
+    LanceVersions,
+)
 from cr5.index.stores.lance_words import text_stats
 from cr5.index.stores.rows import Floats, make_schema, take_best
 from cr5.index.terms import QueryKeys, TermCounts
 from cr5.retrieval.word_forms import Dictionary
-from cr5.storage.atomic import atomic_write
+from cr5.storage.atomic import atomic_write, discard
 from cr5.storage.locks import locked
 
 if TYPE_CHECKING:
@@ -255,24 +263,46 @@ class LanceStore(LanceVersions):
                 self._table.add_columns({FIELDS: f"'{NO_FIELDS}'"})
 
     def optimise(self) -> None:
-        with self._writing():
-            rows, next_slot, index = self._table.count_rows(), self._unused_slot(), self._ivf.get()
-            if self._needs_compaction(rows):
-                self._table.optimize(cleanup_older_than=self.limits.version_lifetime)
-            elif self._count_unindexed_ids() > max(
-                self.limits.max_unindexed_rows, self.limits.reindexing_growth * rows
-            ):
-                _create_indexes(self._table)
-            self._next_slot = (int(self._table.version), next_slot)  # the rows keep their slots
-            deleted = self._words.documents - rows
-            if deleted > self.limits.retrain_deleted_share * self._words.documents:
-                self._words.purge(lambda: existing_slots(self._table), self.limits.retrain_deleted_share)
+        """As in the base class. While files are merged and the IVF index is built, others may write."""
+        with locked(self.folder / OPTIMISE_LOCK):
+            with self._writing():
+                rows, next_slot = self._table.count_rows(), self._unused_slot()
+                self._compact(rows)
+                version = int(self._table.version)
+                self._next_slot = (version, next_slot)  # the rows keep their slots
+            self._words.merge(self._writing)
             if rows < self.limits.ann_min_rows:
                 return
+            index = self._ivf.get()
             if index is None or self._needs_training(index, rows):
-                ivf.build(self.folder / IVF_FOLDER, lambda columns: self._read_rows(0, columns), rows, next_slot)
-            elif self._count_from(index.next_slot) > self.limits.max_unindexed_rows:
-                self._extend_ivf(index.next_slot, next_slot)
+                self._build_ivf(version, rows, next_slot)
+            with self._writing():
+                index, next_slot = self._ivf.get(), self._unused_slot()
+                if index and self._count_from(index.next_slot) > self.limits.max_unindexed_rows:
+                    self._extend_ivf(index.next_slot, next_slot)
+
+    def _compact(self, rows: int) -> None:
+        """Merge the files of the table, index its ids, and remove terms of deleted rows, where there are many."""
+        limits = self.limits
+        if self._needs_compaction(rows):
+            self._table.optimize(cleanup_older_than=limits.version_lifetime)
+        elif self._count_unindexed_ids() > max(limits.max_unindexed_rows, limits.reindexing_growth * rows):
+            _create_indexes(self._table)
+        deleted = self._words.documents - rows
+        if deleted > limits.retrain_deleted_share * self._words.documents:
+            self._words.purge(lambda: existing_slots(self._table), limits.retrain_deleted_share)
+
+    def _build_ivf(self, version: int, rows: int, next_slot: int) -> None:
+        """Train the IVF index with the rows of a version, and add those that are written meanwhile."""
+        table, built = self._open_version(version), self.folder / f"{IVF_FOLDER}.new"
+        if built.exists():
+            discard(built)  # what a killed process left
+        ivf.build(built, lambda columns: _read_rows(table, 0, columns), rows, next_slot)
+        with self._writing():
+            newest = self._unused_slot()
+            if newest > next_slot:
+                ivf.extend(built, _read_rows(self._table, next_slot, ivf.COLUMNS), newest)
+            ivf.adopt(self.folder / IVF_FOLDER, built)
 
     def _stats(self) -> dict[str, Any]:
         index, rows = self._ivf.get(), self._table.count_rows()
@@ -356,12 +386,8 @@ class LanceStore(LanceVersions):
         )
 
     def _extend_ivf(self, first_slot: int, next_slot: int) -> None:
-        ivf.extend(self.folder / IVF_FOLDER, self._read_rows(first_slot, ivf.COLUMNS), next_slot)
-
-    def _read_rows(self, first_slot: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Those of some columns that the table has, from a slot on."""
-        names = {"row", *self._table.schema.names}
-        return read_rows(self._table, first_slot, [name for name in columns if name in names])
+        rows = _read_rows(self._table, first_slot, ivf.COLUMNS)
+        ivf.extend(self.folder / IVF_FOLDER, rows, next_slot, max_segment_rows=self.limits.max_merged_rows)
 
     def _needs_compaction(self, rows: int) -> bool:
         """Whether there are so many small files that they slow down reading.
@@ -376,6 +402,12 @@ class LanceStore(LanceVersions):
         times = [path.stat().st_mtime for path in (self.folder / f"{TABLE}.lance" / "_versions").iterdir()]
         lifetime = self.limits.version_lifetime.total_seconds()
         return len(times) > self.limits.max_small_files and time.time() - min(times) > lifetime
+
+
+def _read_rows(table: Any, first_slot: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Those of some columns that a table has, from a slot on."""
+    names = {"row", *table.schema.names}
+    return read_rows(table, first_slot, [name for name in columns if name in names])
 
 
 def _create_indexes(table: Any) -> None:

@@ -28,6 +28,7 @@ from cr5.storage.atomic import CAN_REPLACE_MAPPED_FILES
 
 # Names of format 1:
 TABLE, IVF_FOLDER, HUBNESS_FILE, LOCK_FILE = "documents", "cells", "hubness.npy", "writer.lock"
+OPTIMISE_LOCK = "optimise.lock"
 WORDS_FOLDER = "words"
 METADATA_CACHE_BYTES, INDEX_CACHE_BYTES = 2**27, 2**28
 
@@ -42,6 +43,8 @@ class LanceLimits:
     max_small_files: int = 32  # files, or versions of the table, before they are compacted,
     small_files_per_row: float = 1 / 2000  # or so many for each row of a large table
     reindexing_growth: float = 1 / 4  # share of the rows that are written before the ids of a large table are indexed
+    max_merged_rows: int = 2**16  # rows of the IVF index that are merged while a writer waits,
+    max_merged_terms: int = 2**20  # and rows and postings of the full text
     version_lifetime: timedelta = timedelta(hours=1)  # how long a reader may use an old version
     retrain_growth: float = 2  # the IVF index is trained again when the table has grown by this factor,
     retrain_deleted_share: float = 1 / 4  # or when this share of the indexed rows has been deleted
@@ -91,7 +94,7 @@ class LanceVersions(Store):
         self._view: _View | None = None  # of a pinned store
         self._words_state: tuple[int, Stamp] = (-1, None)  # version of the table, stamp of the words
         self._words_reader: FullTextReader | None = None
-        self._words = LanceWords(folder / WORDS_FOLDER)
+        self._words = LanceWords(folder / WORDS_FOLDER, limits.max_merged_terms)
         self._masks, self._has_fields = SlotMasks(self._open_version), False
         self._ivf = NewestFiles(
             folder / IVF_FOLDER / ivf.MANIFEST,

@@ -5,6 +5,7 @@ between left has slots that no row ever gets; it is purged with the deleted rows
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -48,8 +49,8 @@ class NewestFiles(Generic[Opened]):
 class LanceWords:
     """The inverted index of the rows of a table, which are identified by their slots."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, max_merged_size: int) -> None:
+        self.folder, self._max_merged_size = folder, max_merged_size
         message = "the full text is damaged; delete this folder, and bring the index up to date with `refresh`"
         self._files = NewestFiles(folder / full_text.MANIFEST, FullTextIndex, message)
 
@@ -83,7 +84,12 @@ class LanceWords:
     def add(self, rows: pa.Table, slots: Ints, terms: TermCounts) -> None:
         """Write the terms of rows."""
         new = NewDocuments(slots, rows["id"].to_pylist(), rows["lang"].to_pylist(), terms)
-        full_text.extend(self.folder, new, int(slots.max(initial=-1)) + 1)
+        next_slot = int(slots.max(initial=-1)) + 1
+        full_text.extend(self.folder, new, next_slot, max_segment_size=self._max_merged_size)
+
+    def merge(self, activating: Callable[[], AbstractContextManager[None]]) -> None:
+        """Merge what ``add`` has left because it is large; others may write except within ``activating()``."""
+        full_text.merge_beside(self.folder, self.folder.with_name(f"{self.folder.name}.new"), activating)
 
     def reserve(self, next_slot: int) -> None:
         """Let no row have a slot below ``next_slot`` from now on, whatever happens to the rows that have one."""
