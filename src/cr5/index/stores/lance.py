@@ -3,11 +3,13 @@
 LanceDB keeps the rows: every writing call makes one new version of the table, completely or not at all. Every written
 row gets a slot, a number that is never reused. Beside the table are files that can be rebuilt from the rows:
 
-- ``cells``: the IVF index of all rows below some slot.
+- ``cells``: the IVF index of all rows below some slot, with their titles and compressed texts, so that a search reads
+  nothing from the table.
 - ``words``: the inverted index of the terms of all rows that have terms.
 - ``hubness.npy``: refreshed hubness by slot, which takes precedence over the hubness in the table.
 
-Writers wait for each other at a lock file; readers use the newest version and never wait.
+Writers wait for each other at a lock file; readers use the newest version and never wait. ``optimise`` holds that lock
+only to compact the table and to activate files: it merges large files and trains the IVF index beside other writers.
 """
 
 import importlib
