@@ -7,9 +7,9 @@ with enough of them.
 Vectors are quantised to two bytes a number: x = scale (coarse + fine / 254), both from -127 to 127. The rows in the
 lists are compared by their coarse bytes, the best of them again by both bytes, with an error of a few millionths.
 
-The rows are in segments: files that never change, sorted by list and language, with the strings and the compressed texts
-that a search shows. ``cells.json`` names the segments in use
-and is replaced atomically. Rows that are added form a new segment; segments of similar size are merged.
+The rows are in segments: files that never change, sorted by list and language, with the strings and the compressed
+texts that a search shows. ``cells.json`` names the segments in use and is replaced atomically. Rows that are added form
+a new segment; segments of similar size are merged.
 """
 
 import secrets

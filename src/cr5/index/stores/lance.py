@@ -145,7 +145,7 @@ class LanceStore(LanceVersions):
         return self._add_columns(reader.get(ids, columns), columns).select(columns)
 
     def count(self) -> dict[str, int]:
-        reader, _ = self._newest_reader()
+        reader = self._newest_reader()[0] if self._ivf.get() is not None else None
         if reader is not None:
             return reader.count_by_language()
         counts: dict[str, int] = {}
