@@ -25,7 +25,7 @@ from cr5.corpus.reading import read
 from cr5.features.tokeniser import Tokeniser
 from cr5.index import full_text
 from cr5.index.full_text import FullTextIndex, FullTextReader, NewDocuments
-from cr5.index.terms import count_terms, term_keys
+from cr5.index.terms import QueryKeys, QueryWord, count_terms
 from data import peak_gb, say
 
 K, BATCH_ROWS, QUERY_WORDS, PASSAGE_STEP = 100, 8192, 10, 7
@@ -78,8 +78,8 @@ def ours(folder: Path, documents: Sequence[tuple[str, str]], deleted_share: floa
     reader = FullTextReader(FullTextIndex(folder), exists)
 
     def search(query: Query) -> list[str]:
-        weights = np.array(list(query.terms.values()))
-        return reader.search(term_keys(query.terms, query.lang), weights, query.lang, K)[0]
+        words = [QueryWord(weight, {term: 1.0}) for term, weight in query.terms.items()]
+        return reader.search(QueryKeys.make(words, query.lang), query.lang, K)[0]
 
     return search
 

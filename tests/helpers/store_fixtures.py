@@ -7,7 +7,7 @@ import pytest
 from store_places import Place
 
 from cr5.index.stores.base import Store
-from cr5.index.stores.lance import LanceLimits
+from cr5.index.stores.lance_versions import LanceLimits
 
 
 @pytest.fixture(scope="session")

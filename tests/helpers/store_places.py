@@ -13,9 +13,11 @@ import pyarrow as pa
 import pytest
 
 from cr5.errors import Cr5Error
-from cr5.index.stores.base import Floats, Location, Store, to_lists
-from cr5.index.stores.lance import LanceLimits, LanceStore
+from cr5.index.stores.base import Location, Store
+from cr5.index.stores.lance import LanceStore
+from cr5.index.stores.lance_versions import LanceLimits
 from cr5.index.stores.postgres import PostgresStore
+from cr5.index.stores.rows import Floats, to_lists
 from cr5.retrieval.vectors import unit_rows
 
 RANK, LANGUAGES = 8, 2

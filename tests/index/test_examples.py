@@ -14,7 +14,8 @@ from fastapi.testclient import TestClient
 from cr5 import Document
 from cr5.index import Index
 from cr5.index.examples import CANDIDATES_PER_LANGUAGE, EXAMPLES, MAX_CHARACTERS
-from cr5.index.stores.lance import LanceLimits, LanceStore
+from cr5.index.stores.lance import LanceStore
+from cr5.index.stores.lance_versions import LanceLimits
 from cr5.server.app import create_app
 
 Serve = Callable[..., TestClient]

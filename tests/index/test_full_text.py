@@ -1,7 +1,8 @@
 """The inverted index of full text compared with BM25 by dense arithmetic."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 
 from cr5.features.tokeniser import Tokeniser
 from cr5.index import full_text
-from cr5.index.full_text import FullTextIndex, FullTextReader, NewDocuments, extend, purge
+from cr5.index.full_text import FullTextIndex, FullTextReader, NewDocuments, extend, merge_beside, purge
 from cr5.index.terms import OPENING_WEIGHT, TITLE_WEIGHT, QueryKeys, QueryWord, count_terms, term_keys
+from cr5.retrieval.word_forms import Dictionary, find_forms
 
 LANGS = ("da", "it", "vi")
 QUERIES = [{"w0": 1.0, "w1": 0.5, "w7": 0.25}, {"w3": 2.0}, {"w0": 1.0, "unknown": 1.0}, {"unknown": 1.0}]
@@ -166,3 +168,92 @@ def test_the_terms_of_a_document_are_those_of_its_concept_text_opening_and_title
         found = dict(zip(terms.keys[counts.col].tolist(), counts.data.tolist(), strict=True))
         assert found == dict(zip(term_keys(want, lang).tolist(), want.values(), strict=True))
     assert len(count_terms([], [], [], [], Tokeniser())) == 0
+
+
+WORDS = ["hus", "huset", "Huse", "hùs", "straße", "strasse", "가나다", "ca", "cà", "x" * 80, "mælk", "mælken", "e0412"]
+
+
+def texts(numbers: Sequence[int]) -> list[Words]:
+    """Documents that have three of the words each, in two languages."""
+    return [Words(LANGS[i % 2], Counter(WORDS[(i * step) % len(WORDS)] for step in (1, 2, 3))) for i in numbers]
+
+
+def assert_forms_agree(found: FullTextReader, documents: Sequence[Words]) -> None:
+    for lang in (*LANGS[:2], "xx"):
+        listed = {word for d in documents if d.lang == lang for word in d.counts if len(word) <= 64}
+        whole, parts = Dictionary(sorted(listed)), found.dictionaries(lang)
+        assert {word for part in parts for word in part.words} == listed
+        for word in (*WORDS, "husent", "melk", "가나라", "strase"):
+            assert find_forms(parts, word) == whole.forms(word)
+
+
+def test_words_have_the_same_forms_in_one_segment_in_several_and_after_merging(tmp_path: Path) -> None:
+    documents = texts(range(40))
+    add(tmp_path / "one", documents)
+    for first in range(0, 40, 10):
+        add(tmp_path / "several", documents[first : first + 10], first, max_segment_size=1)
+    assert len(FullTextIndex(tmp_path / "several").segments) == 4
+    for name in ("one", "several"):
+        assert_forms_agree(reader(tmp_path / name), documents)
+    merge_beside(tmp_path / "several", tmp_path / "beside", nullcontext)
+    assert len(FullTextIndex(tmp_path / "several").segments) == 1
+    assert not (tmp_path / "beside").exists()
+    assert_forms_agree(reader(tmp_path / "several"), documents)
+
+
+def test_segments_of_an_earlier_version_have_dictionaries_and_can_be_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = texts(range(20))
+    with monkeypatch.context() as patched:
+        patched.setattr(full_text, "word_arrays", lambda *_: {})
+        add(tmp_path, documents[:10], max_segment_size=1)
+    assert_forms_agree(reader(tmp_path), documents[:10])
+    add(tmp_path, documents[10:], 10, max_segment_size=1)
+    assert_forms_agree(reader(tmp_path), documents)
+    merge_beside(tmp_path, tmp_path.with_name("beside"), nullcontext)
+    assert_forms_agree(reader(tmp_path), documents)
+
+
+def test_documents_that_are_added_while_segments_are_merged_stay(tmp_path: Path) -> None:
+    documents, entered = random_words(90, LANGS), list[int]()
+    for first in (0, 30):
+        add(tmp_path / "words", documents[first : first + 30], first, max_segment_size=1)
+
+    @contextmanager
+    def activating() -> Iterator[None]:
+        if not entered:  # another writer was faster
+            add(tmp_path / "words", documents[60:], 60, max_segment_size=1)
+        entered.append(1)
+        yield
+
+    merge_beside(tmp_path / "words", tmp_path / "beside", activating)
+    assert len(FullTextIndex(tmp_path / "words").segments) < 3
+    assert_agrees(reader(tmp_path / "words"), {f"d{i}": d for i, d in enumerate(documents)})
+
+
+def test_segments_that_are_purged_while_they_are_merged_stay_purged(tmp_path: Path) -> None:
+    documents = random_words(60, LANGS)
+    for first in (0, 30):
+        add(tmp_path / "words", documents[first : first + 30], first, max_segment_size=1)
+    exists = np.arange(60) >= 20
+
+    @contextmanager
+    def activating() -> Iterator[None]:
+        purge(tmp_path / "words", exists, 0.25)
+        yield
+
+    merge_beside(tmp_path / "words", tmp_path / "beside", activating)
+    index = FullTextIndex(tmp_path / "words")
+    assert sorted(index.slots.tolist()) == list(range(20, 60))
+    kept = {f"d{i}": d for i, d in enumerate(documents) if i >= 20}
+    assert_agrees(FullTextReader(index, exists), kept)
+
+
+def test_segments_that_are_still_in_use_are_not_opened_again(tmp_path: Path) -> None:
+    add(tmp_path, random_words(60, LANGS))
+    before = FullTextIndex(tmp_path)
+    add(tmp_path, random_words(9, LANGS), 60)
+    after = FullTextIndex(tmp_path, before)
+    assert len(after.segments) == 2
+    assert after.segments[0] is before.segments[0]

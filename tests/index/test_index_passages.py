@@ -36,8 +36,9 @@ from cr5.index.passages import (
     span,
     split,
 )
-from cr5.index.stores.base import MAX_KEY_BYTES, Store
+from cr5.index.stores.base import Store
 from cr5.index.stores.registry import store_for
+from cr5.index.stores.rows import MAX_KEY_BYTES
 from cr5.index.terms import QueryWord
 from cr5.storage.json_files import write_json
 

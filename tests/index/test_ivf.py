@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cr5._typing import Array, Ints
 from cr5.index.ivf import IvfIndex, build, extend, quantise
-from cr5.index.stores.base import Floats, to_lists
+from cr5.index.stores.rows import Floats, to_lists
 from cr5.retrieval.kernels import keep_nearest_codes
 
 LANGS = ("da", "it", "vi")
@@ -40,7 +40,7 @@ def tables(vectors: Floats, first: int = 0, langs: tuple[str, ...] = LANGS) -> I
 
 
 def built(folder: Path, vectors: Floats) -> IvfIndex:
-    build(folder, lambda: tables(vectors), len(vectors), len(vectors))
+    build(folder, lambda _: tables(vectors), len(vectors), len(vectors))
     return IvfIndex(folder)
 
 
@@ -105,7 +105,7 @@ def test_a_search_that_scans_a_tenth_of_the_rows_finds_nearly_all_neighbours(tmp
 def test_all_rows_of_a_rare_language_are_scanned(tmp_path: Path) -> None:
     vectors = unit(3000)
     langs = tuple("vi" if i % 100 == 0 else "da" for i in range(3000))
-    build(tmp_path, lambda: tables(vectors, 0, langs), 3000, 3000)
+    build(tmp_path, lambda _: tables(vectors, 0, langs), 3000, 3000)
     index = IvfIndex(tmp_path)
     rare = np.arange(0, 3000, 100)
     for vector in unit(20, seed=2):
@@ -149,7 +149,7 @@ def test_rows_are_found_by_id_with_all_their_columns(tmp_path: Path) -> None:
 
 def test_segments_that_are_added_are_merged_and_searched(tmp_path: Path) -> None:
     vectors = unit(4000)
-    build(tmp_path, lambda: tables(vectors[:2000]), 2000, 2000, max_segment_rows=1500)
+    build(tmp_path, lambda _: tables(vectors[:2000]), 2000, 2000, max_segment_rows=1500)
     sizes = []
     for begin in range(2000, 4000, 100):
         extend(
@@ -196,7 +196,7 @@ def test_a_failed_run_leaves_the_old_index(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="full"):
         extend(tmp_path, broken(), 2000)
     with pytest.raises(OSError, match="full"):
-        build(tmp_path, broken, 1000, 2000)
+        build(tmp_path, lambda _: broken(), 1000, 2000)
     assert IvfIndex(tmp_path).manifest == index.manifest
     extend(tmp_path, tables(vectors[:10], 1000), 1010)
     assert len(IvfIndex(tmp_path)) == 1010

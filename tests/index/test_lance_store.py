@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +16,13 @@ import pytest
 from bm25_oracle import Words, term_counts
 from store_places import LANGS, LANGUAGES, RANK, all_rows, ids, refused, rows, unit
 
-from cr5.index.stores.base import Floats, Location
-from cr5.index.stores.lance import LOCK_FILE, LanceLimits, LanceStore
+from cr5.index import ivf
+from cr5.index.stores.base import Location
+from cr5.index.stores.lance import LanceStore
 from cr5.index.stores.lance_reader import TableReader
 from cr5.index.stores.lance_table import NewestVersion
+from cr5.index.stores.lance_versions import LOCK_FILE, LanceLimits
+from cr5.index.stores.rows import Floats
 from cr5.index.terms import QueryWord
 from cr5.storage.locks import locked
 
@@ -65,6 +69,48 @@ def test_many_small_files_are_compacted(tmp_path: Path) -> None:
         files.append(store._table.stats()["fragment_stats"]["num_fragments"])
     assert files[:4] == [1, 2, 3, 4]
     assert max(files) == 4
+
+
+def test_compactions_of_a_growing_table_rewrite_each_row_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = create(tmp_path, LanceLimits(max_small_files=4, small_files_per_row=1 / 20, max_unindexed_rows=10))
+    optimize, rewritten = type(store._table).optimize, list[int]()
+
+    def counted(table: Any, **options: Any) -> Any:
+        rewritten.append(table.count_rows())
+        return optimize(table, **options)
+
+    monkeypatch.setattr(type(store._table), "optimize", counted)
+    for first in range(0, 400, 10):
+        store.upsert(rows(range(first, first + 10)))
+        store.optimise()
+    assert 1 < len(rewritten) <= 5
+    assert sum(rewritten) <= 3 * 400
+    assert store._count_unindexed_ids() <= 400 / 4
+    assert sum(store.count().values()) == 400
+
+
+def test_rows_can_be_written_while_the_ivf_index_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = LanceLimits(ann_min_rows=300, max_unindexed_rows=20)
+    store, other = create(tmp_path, limits), LanceStore.open(Location(tmp_path), limits=limits)
+    store.upsert(rows(range(400)))
+    build = ivf.build
+
+    def build_slowly(folder: Path, *arguments: Any) -> None:
+        build(folder, *arguments)
+        other.upsert(rows(range(390, 460)))  # waits for ever if the other store holds the lock of writers
+        other.delete(["d7"])
+
+    monkeypatch.setattr(ivf, "build", build_slowly)
+    store.optimise()
+    index = store._ivf.get()
+    assert index is not None
+    assert (index.rows_at_training, index.next_slot, store.stats()["unindexed"]) == (400, 470, 0)
+    assert not (tmp_path / "cells.new").exists()
+    found = [ids(table) for table in store.nearest(unit(460), 1)]
+    assert [name for i, name in enumerate(found) if i != 7] == [[f"d{i}"] for i in range(460) if i != 7]
+    assert store.count() == {"da": 115, "en": 115, "it": 115, "vi": 114}
 
 
 @pytest.mark.slow

@@ -16,8 +16,9 @@ from store_places import LANGS, LANGUAGES, RANK, Place, all_rows, by_id, ids, re
 from cr5.corpus.fields import fields_text
 from cr5.index.filters import Filter
 from cr5.index.stores.base import Location, Store
-from cr5.index.stores.lance import LanceLimits, LanceStore
+from cr5.index.stores.lance import LanceStore
 from cr5.index.stores.lance_filters import SlotMasks
+from cr5.index.stores.lance_versions import LanceLimits
 from cr5.index.stores.postgres import PostgresStore
 from cr5.index.terms import QueryWord
 

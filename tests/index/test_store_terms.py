@@ -24,9 +24,10 @@ from bm25_oracle import (
 from store_places import LANGS, Place, all_rows, ids, refused, rows
 
 from cr5.index import full_text
-from cr5.index.stores import lance, postgres_words
+from cr5.index.stores import postgres_words
 from cr5.index.stores.base import Location, Store
-from cr5.index.stores.lance import LanceLimits, LanceStore
+from cr5.index.stores.lance import LanceStore
+from cr5.index.stores.lance_versions import WORDS_FOLDER, LanceLimits
 from cr5.index.terms import QueryWord
 
 QUERIES = [{"w0": 1.0, "w1": 0.5, "w7": 0.25}, {"w3": 2.0, "w5": 0.0}, {"w0": 0.3, "unknown": 1.0}, {"unknown": 1.0}]
@@ -340,7 +341,7 @@ def test_a_reader_during_writes_sees_every_document_once(place: Place) -> None:
 def test_damaged_full_text_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     place = Place("lance", tmp_path / "index", None)
     Texts(place.create()).write(range(20))
-    folder = tmp_path / "index" / lance.WORDS_FOLDER
+    folder = tmp_path / "index" / WORDS_FOLDER
     (folder / full_text.MANIFEST).write_text("{}")
     assert refused(lambda: place.open().search_terms(words({"w0": 1.0}), "en", 1)).startswith(
         f"{folder}: the full text is"
@@ -351,7 +352,7 @@ def test_full_text_that_was_deleted_can_be_added_again(tmp_path: Path) -> None:
     place = Place("lance", tmp_path / "index", None)
     texts = Texts(place.create())
     texts.write(range(20))
-    shutil.rmtree(tmp_path / "index" / lance.WORDS_FOLDER)
+    shutil.rmtree(tmp_path / "index" / WORDS_FOLDER)
     store = place.open()
     lacking = store.ids_without_terms()
     assert len(lacking) == 20

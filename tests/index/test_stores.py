@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from properties import up_to
 from store_places import LANGS, LANGUAGES, RANK, Place, all_rows, by_id, clustered, ids, refused, rows, unit
 
-from cr5.index.stores.base import FORMAT, Location, Store, to_lists, to_matrix
-from cr5.index.stores.lance import LanceLimits, LanceStore
+from cr5.index.stores.base import FORMAT, Location, Store
+from cr5.index.stores.lance import LanceStore
+from cr5.index.stores.lance_versions import LanceLimits
 from cr5.index.stores.postgres import PostgresStore
+from cr5.index.stores.rows import to_lists, to_matrix
 
 
 def test_rows_are_returned_as_they_were_written(store: Store) -> None:
@@ -48,6 +50,28 @@ def test_candidates_are_what_get_returns_as_arrays(place: Place) -> None:
         assert (found.ids, found.langs) == (ids(expected), expected["lang"].to_pylist())
         np.testing.assert_allclose(found.vectors, to_matrix(expected["vector"]), atol=1e-4)
         np.testing.assert_array_equal(found.hubness, to_matrix(expected["hubness"]))
+
+
+def test_records_and_nearest_candidates_are_what_get_and_nearest_return(place: Place) -> None:
+    place.limits = LanceLimits(ann_min_rows=100)
+    store, names = place.create(), ["d155", "d3", "missing", "d145", "d4", "d4"]
+    text = [f"straße {i} 가" * (i % 3) for i in range(150)]
+    store.upsert(rows(range(150), text=text))
+    for _ in range(2):  # in memory, then in the approximate index, with some rows beside it
+        for wanted in (names, ["missing"], []):
+            columns = ("id", "concept", "lang", "title", "url", "text", "fields")
+            assert store.pinned().records(wanted, columns) == store.get(wanted, columns).to_pylist()
+            assert store.records(wanted, ("text", "digest")) == store.get(wanted, ("text", "digest")).to_pylist()
+        for langs in (None, ["da", "vi"], []):
+            [expected] = store.nearest(unit(3)[2:], 12, langs=langs, columns=("id", "lang", "vector", "hubness"))
+            found, cosines = store.pinned().nearest_candidates(unit(3)[2], 12, langs=langs)
+            assert (found.ids, found.langs) == (ids(expected), expected["lang"].to_pylist())
+            np.testing.assert_allclose(cosines, expected["cosine"].to_numpy(), atol=1e-6)
+            np.testing.assert_allclose(found.vectors, to_matrix(expected["vector"]), atol=1e-4)
+            np.testing.assert_array_equal(found.hubness, to_matrix(expected["hubness"]))
+        store.optimise()
+        store.upsert(rows(range(140, 160), text=["new"] * 20))
+        store.delete(["d4"])
 
 
 def test_a_row_with_a_known_id_replaces_the_old_one(store: Store) -> None:

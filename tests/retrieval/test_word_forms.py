@@ -153,8 +153,9 @@ def test_folding_twice_is_folding_once_and_leaves_no_accents(text: str) -> None:
 def test_words_are_folded_together_as_they_are_alone(words: list[str]) -> None:
     dictionary = Dictionary(words)
     assert sorted(dictionary.words) == sorted(words)
-    assert [fold(word) for word in dictionary.words] == dictionary._folded
-    assert all(a <= b for a, b in pairwise(dictionary._folded))
+    folded = [dictionary.folded(i) for i in range(len(words))]
+    assert [fold(word) for word in dictionary.words] == folded
+    assert all(a <= b for a, b in pairwise(folded))
 
 
 def test_folding_is_lower_case_without_accents() -> None:

@@ -9,9 +9,11 @@ in all other slots have been deleted and are ignored.
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Array, Ints, Mask
+from cr5.index.segment_words import merged_word_arrays, stored_dictionary, word_arrays
+from cr5.index.strings import Strings
 from cr5.index.terms import QueryKeys, TermCounts, term_keys
 from cr5.retrieval.bm25 import saturations
 from cr5.retrieval.word_forms import Dictionary, is_listed
@@ -40,7 +44,8 @@ class Segment:
 
     The documents of language i are ``starts[i]`` to ``starts[i + 1]``, those of term i ``offsets[i]`` to ``offsets[i +
     1]`` of the postings: ``documents`` and ``counts``. Lengths are in words; ids and terms are UTF-8, one after the
-    other.
+    other. The dictionary of language i has the terms ``word_starts[i]`` to ``word_starts[i + 1]`` of ``word_terms``,
+    which are sorted by their words without accents; segments of earlier versions have none.
     """
 
     slots: Ints
@@ -54,6 +59,11 @@ class Segment:
     offsets: Ints
     documents: Ints
     counts: Ints
+    word_starts: Ints | None = None
+    word_terms: Ints | None = None
+    folded_sizes: Ints | None = None
+    folded_bytes: Array | None = None
+    accented: Ints | None = None
     dictionaries: dict[int, Dictionary] = field(default_factory=dict, compare=False, repr=False)  # by language
 
     @classmethod
@@ -61,7 +71,8 @@ class Segment:
         """Map a file into memory."""
         with path.open("rb") as file:
             arrays = map_tensors(file)
-        return cls(**{name: arrays[name] for name in ARRAYS})  # type: ignore[arg-type]
+        names = (name for name in ARRAYS if name in arrays or name not in WORD_ARRAYS)
+        return cls(**{name: arrays[name] for name in names})  # type: ignore[arg-type]
 
     @property
     def size(self) -> int:
@@ -73,10 +84,20 @@ class Segment:
         """The ids of all documents."""
         return _strings(self.id_offsets, self.id_bytes)
 
+    @cached_property
+    def id_strings(self) -> Strings:
+        """The ids of all documents, to read some of them."""
+        return Strings(self.ids)
+
     @property
     def terms(self) -> pa.LargeStringArray:
         """The words of all terms."""
         return _strings(self.term_offsets, self.term_bytes)
+
+    @cached_property
+    def term_strings(self) -> Strings:
+        """The words of all terms, to read some of them."""
+        return Strings(self.terms)
 
     @property
     def langs(self) -> Ints:
@@ -94,6 +115,7 @@ class Segment:
         return self.offsets[places], self.offsets[places + found]
 
 
+WORD_ARRAYS = ("word_starts", "word_terms", "folded_sizes", "folded_bytes", "accented")
 ARRAYS = [array.name for array in fields(Segment) if array.name != "dictionaries"]
 
 
@@ -103,13 +125,17 @@ class FullTextIndex:
     It stays readable when its files are replaced and deleted.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, previous: "FullTextIndex | None" = None) -> None:
         self.manifest = read_json(folder / MANIFEST)
         if self.manifest["format"] != FORMAT:
             raise ValueError(f"{folder}: format {self.manifest['format']}")
         self.langs: list[str] = self.manifest["langs"]
         self.next_slot: int = self.manifest["next_slot"]
-        self.segments = [Segment.load(folder / name) for name in self.manifest["segments"]]
+        # The segments that the previous version has as well keep their dictionaries.
+        opened = dict(zip(previous.manifest["segments"], previous.segments, strict=True)) if previous else {}
+        self.segments: list[Segment] = [
+            opened.get(name) or Segment.load(folder / name) for name in self.manifest["segments"]
+        ]
 
     @cached_property
     def slots(self) -> Ints:
@@ -186,11 +212,16 @@ class FullTextReader:
         Of documents with equal BM25, those that were written first come first. Documents without any of the terms are
         left out, and those whose slots are not ``allowed``; document frequencies and lengths are those of all.
         """
+        documents, scores = self.search_documents(words, lang, k, allowed)
+        return self.ids_and_slots(documents)[0], scores
+
+    def search_documents(self, words: QueryKeys, lang: str, k: int, allowed: Mask | None) -> tuple[Ints, Array]:
+        """As ``search``, with the numbers of documents across all segments instead of their ids."""
         from cr5.retrieval.postings import add_bm25, take_best
 
         language, keys = self.language(lang), words.keys
         if not language.documents or not len(keys):
-            return [], np.empty(0, np.float32)
+            return np.empty(0, np.int64), np.empty(0, np.float32)
         arrays = words.shares, words.groups, words.weights
         k = min(k, language.documents)
         best, best_scores, first = np.full(k, NO_DOCUMENT, np.int64), np.zeros(k, np.float32), 0
@@ -206,7 +237,7 @@ class FullTextReader:
             first += len(segment.slots)
         order = np.lexsort((best, -best_scores))
         order = order[best_scores[order] > 0]
-        return self._ids(best[order]), best_scores[order]
+        return best[order], best_scores[order]
 
     def _take_zeros(self, size: int) -> Array:
         """Two rows of at least ``size`` zeros, which no other thread uses meanwhile and the kernels leave as zeros."""
@@ -235,26 +266,32 @@ class FullTextReader:
     def _first(self, segment: Segment, lang: str) -> int:
         return int(segment.documents_of(self._number(lang)).start)
 
-    def _ids(self, documents: Ints) -> list[str]:
-        """The ids of documents, which are numbered across all segments."""
+    def ids_and_slots(self, documents: Ints) -> tuple[list[str], Ints]:
+        """The ids and slots of documents, which are numbered across all segments."""
         firsts = np.cumsum([0, *(len(segment.slots) for segment in self._index.segments)])
         segments, ids = np.searchsorted(firsts, documents, side="right") - 1, [""] * len(documents)
+        slots = np.empty(len(documents), np.int64)
         for number in np.unique(segments).tolist():
-            places = np.flatnonzero(segments == number)
-            own = self._index.segments[number].ids.take(documents[places] - firsts[number])
-            for place, document_id in zip(places.tolist(), own.to_pylist(), strict=True):
+            places, segment = np.flatnonzero(segments == number), self._index.segments[number]
+            rows = documents[places] - firsts[number]
+            slots[places] = segment.slots[rows]
+            for place, document_id in zip(places.tolist(), segment.id_strings.take(rows), strict=True):
                 ids[place] = document_id
-        return ids
+        return ids, slots
 
 
 def _dictionary(segment: Segment, lang: int) -> Dictionary:
     """The words of a language in a segment, made when they are first needed."""
     if lang not in segment.dictionaries:
-        own = segment.documents_of(lang)
-        first = segment.documents[segment.offsets[:-1]]  # a term belongs to the language of its documents
-        numbers = np.flatnonzero((first >= own.start) & (first < own.stop))
-        segment.dictionaries[lang] = Dictionary([*filter(is_listed, segment.terms.take(numbers).to_pylist())])
+        segment.dictionaries[lang] = stored_dictionary(segment, lang) or _sorted_dictionary(segment, lang)
     return segment.dictionaries[lang]
+
+
+def _sorted_dictionary(segment: Segment, lang: int) -> Dictionary:
+    own = segment.documents_of(lang)
+    first = segment.documents[segment.offsets[:-1]]  # a term belongs to the language of its documents
+    numbers = np.flatnonzero((first >= own.start) & (first < own.stop))
+    return Dictionary([*filter(is_listed, segment.terms.take(numbers).to_pylist())])
 
 
 def look_up(exists: Mask, slots: Ints) -> Mask:
@@ -297,6 +334,43 @@ def extend(folder: Path, new: NewDocuments | None, next_slot: int, *, max_segmen
     _activate(folder, langs, max(next_slot, manifest["next_slot"]), segments)
 
 
+def merge_beside(
+    folder: Path,
+    beside: Path,
+    activating: Callable[[], AbstractContextManager[None]],
+    *,
+    max_segment_size: int = MAX_SEGMENT_SIZE,
+) -> None:
+    """Merge neighbouring segments of similar size, which ``extend`` may have left because they are large.
+
+    Others may write meanwhile, except within ``activating()``. The merged segment is written to the folder ``beside``,
+    on the same disk, and moved from there.
+    """
+    while pair := _similar_neighbours(folder, max_segment_size):
+        beside.mkdir(exist_ok=True)
+        merged = _write_segment(beside, _merge(list(pair.values())))
+        with activating():
+            index = FullTextIndex(folder)
+            segments = list(zip(index.manifest["segments"], index.segments, strict=True))
+            names = [name for name, _ in segments]
+            if set(pair) <= set(names):  # otherwise another writer has rewritten them
+                (beside / merged).replace(folder / merged)
+                first = names.index(next(iter(pair)))
+                segments[first : first + 2] = [(merged, Segment.load(folder / merged))]
+                _activate(folder, index.langs, index.next_slot, segments)
+        discard(beside)
+
+
+def _similar_neighbours(folder: Path, max_size: int) -> dict[str, Segment] | None:
+    """Two neighbouring segments, by name, that should be merged; None without any."""
+    index = FullTextIndex(folder) if (folder / MANIFEST).exists() else None
+    pairs = list(pairwise(zip(index.manifest["segments"], index.segments, strict=True))) if index else []
+    for (first_name, first), (second_name, second) in reversed(pairs):
+        if first.size < 2 * second.size and first.size + second.size <= max_size:
+            return {first_name: first, second_name: second}
+    return None
+
+
 def purge(folder: Path, exists: Mask, max_deleted_share: float) -> None:
     """Rewrite the segments that have too many deleted documents, without these documents."""
     index, segments, has_changed = FullTextIndex(folder), [], False
@@ -324,8 +398,9 @@ def _activate(folder: Path, langs: list[str], next_slot: int, segments: Sequence
 
 def _write_segment(folder: Path, segment: Segment) -> str:
     name = f"segment-{secrets.token_hex(4)}.safetensors"
+    arrays = {name: getattr(segment, name) for name in ARRAYS if getattr(segment, name) is not None}
     with atomic_path(folder / name) as temporary:
-        write_tensors({name: np.ascontiguousarray(getattr(segment, name)) for name in ARRAYS}, temporary)
+        write_tensors({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary)
     return name
 
 
@@ -338,13 +413,15 @@ def _make_segment(new: NewDocuments, langs: Sequence[str]) -> Segment:
     columns = columns[np.argsort(new.terms.keys[columns], kind="stable")]
     postings = rows.tocsc()[:, columns]
     ids = pa.array(new.ids, pa.large_string()).take(order)
+    terms = [new.terms.words[i] for i in columns.tolist()]
     return Segment(
         slots=np.asarray(new.slots, np.int64)[order],
         lengths=np.asarray(rows.sum(axis=1), np.int32),
         **_string_arrays("id", ids),
         starts=_starts(numbers, len(langs)),
         keys=new.terms.keys[columns],
-        **_string_arrays("term", pa.array([new.terms.words[i] for i in columns.tolist()], pa.large_string())),
+        **_string_arrays("term", pa.array(terms, pa.large_string())),
+        **word_arrays(terms, np.array([number[new.terms.langs[i]] for i in columns.tolist()], np.int64), len(langs)),
         offsets=postings.indptr.astype(np.int64),
         documents=postings.indices.astype(np.int32),
         counts=np.minimum(postings.data, MAX_COUNT).astype(np.uint16),
@@ -388,6 +465,7 @@ def _merge(segments: Sequence[Segment], kept: Sequence[Mask] | None = None) -> S
         starts=_starts(langs[order], max(len(segment.starts) for segment in segments) - 1),
         keys=unique,
         **_string_arrays("term", terms),
+        **merged_word_arrays(segments, kept_terms, terms, max(len(segment.starts) for segment in segments) - 1),
         offsets=np.append(begins, total).astype(np.int64),
         documents=documents,
         counts=counts,

@@ -34,6 +34,7 @@ from cr5.index.query import Query
 from cr5.index.query_words import MatchedWords, match_forms, match_literally
 from cr5.index.results import DOCUMENT_COLUMNS
 from cr5.index.snapshot import Snapshot
+from cr5.index.stores.base import CandidateRows
 from cr5.index.word_pairs import share_of_pairs, word_pairs
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
@@ -56,7 +57,7 @@ LONE_QUERY_RELEVANCE = 0.6  # R of the query's own vector, if there are no feedb
 TITLE_COLUMNS = ("concept", "title")  # these take longer to read
 
 
-@dataclass
+@dataclass(slots=True)
 class Candidate:
     """A document that may be a hit, with its score broken down into parts that add up to its relevance.
 
@@ -154,7 +155,7 @@ class HybridSearch:
         """Add to the words of the best candidates the neighbouring words of the query that are neighbours there."""
         pairs = word_pairs(self.query.text, self.query.tokens, words)
         best = {c.id: c for c in sorted(candidates, key=lambda c: (-c.evidence, c.id))[:PAIR_DEPTH]} if pairs else {}
-        for row in self.snapshot.store.get(list(best), DOCUMENT_COLUMNS).to_pylist() if len(best) > 1 else []:
+        for row in self.snapshot.store.records(list(best), DOCUMENT_COLUMNS) if len(best) > 1 else []:
             candidate, self.rows[row["id"]] = best[row["id"]], row
             bonus = PAIR_BONUS * share_of_pairs(pairs, f"{candidate.title}\n{row['text']}")
             candidate.parts["words"] += bonus
@@ -165,9 +166,8 @@ class HybridSearch:
     ) -> dict[str, tuple[float, int]]:
         """For each document with words of the query, the share that it matches, and the number of its best passage."""
         store, total, query_words = self.snapshot.store, words.total or 1.0, words.for_bm25
-        rows = store.search_terms(query_words, words.lang, self.depth, columns=("id",), where=where)
-        found = zip(rows["id"].to_pylist(), rows["bm25"].to_pylist(), strict=True)
-        shares = {document_id: (bm25 / total, 0) for document_id, bm25 in found}
+        found = store.search_term_ids(query_words, words.lang, self.depth, where=where)
+        shares = {document_id: (bm25 / total, 0) for document_id, bm25 in found.items()}
         if with_passages:
             for passage in search_passage_terms(self.snapshot, query_words, words.lang, self.depth, where=where):
                 share = passage.bm25 / total
@@ -190,10 +190,8 @@ class HybridSearch:
         if sum(candidate.relevance >= ENOUGH_RELEVANCE for candidate in candidates) >= self.depth // 10:
             return candidates
         known = {candidate.id for candidate in candidates}
-        [rows] = self.snapshot.store.nearest(
-            self.query.vector[None], self.depth, langs=[self.own], columns=("id",), where=where
-        )
-        new = self.read([key for key in rows["id"].to_pylist() if key not in known])
+        rows, _ = self.snapshot.store.nearest_candidates(self.query.vector, self.depth, langs=[self.own], where=where)
+        new = [candidate for candidate in _make_candidates(rows) if candidate.id not in known]
         for candidate, likelihood in zip(new, logistic(self.scores(new)).tolist(), strict=True):
             candidate.evidence = candidate.parts["vectors"] = limit * likelihood
         return candidates + new
@@ -230,7 +228,7 @@ class HybridSearch:
         weights *= sure
         total = float(weights.sum()) + query_weight
         if not total:
-            return self.score_others({}, np.zeros_like(self.query.vector), np.zeros_like(self.hubness), 0.0, words)
+            return self.score_others([], np.zeros_like(self.query.vector), np.zeros_like(self.hubness), 0.0, words)
         parts = np.stack([*(candidate.vector for candidate in best), self.query.vector])
         hubness = np.stack([*(candidate.hubness for candidate in best), self.hubness])
         shares = np.append(weights, query_weight) / total
@@ -239,12 +237,12 @@ class HybridSearch:
         of_query = DENSE_LIMIT if best else LONE_QUERY_RELEVANCE
         level = float(shares[:-1].sum()) * relevance + float(shares[-1]) * of_query
         depth = max(self.depth, DEPTH_PER_LANGUAGE * len(self.others))
-        [rows] = self.snapshot.store.nearest(vector[None], depth, langs=self.others, columns=("id",), where=self.where)
-        return self.score_others(dict.fromkeys(rows["id"].to_pylist()), mean, mean_hubness, level, words)
+        rows, _ = self.snapshot.store.nearest_candidates(vector, depth, langs=self.others, where=self.where)
+        return self.score_others(_make_candidates(rows), mean, mean_hubness, level, words)
 
     def score_others(
         self,
-        near: Mapping[str, None],
+        near: list[Candidate],
         mean: Array,
         mean_hubness: Array,
         level: float,
@@ -256,7 +254,8 @@ class HybridSearch:
             found = self.word_shares(words[lang], self.where, with_passages=False)
             literal |= {document_id: share for document_id, (share, _) in found.items()}
         best_literal = sorted(literal, key=lambda key: (-literal[key], key))[: self.depth]
-        candidates = self.read(list(dict.fromkeys([*near, *best_literal])))
+        found_near = {candidate.id for candidate in near}
+        candidates = near + self.read([key for key in best_literal if key not in found_near])
         if candidates:
             cosines = np.stack([candidate.vector for candidate in candidates]) @ mean
             columns = [self.column[candidate.lang] for candidate in candidates]
@@ -274,15 +273,17 @@ class HybridSearch:
 
     def read(self, ids: Sequence[str]) -> list[Candidate]:
         """Documents by their ids; those deleted in the meantime are left out."""
-        if not ids:
-            return []
-        return [Candidate(*fields) for fields in zip(*self.snapshot.store.candidates(ids), strict=True)]
+        return _make_candidates(self.snapshot.store.candidates(ids)) if ids else []
+
+
+def _make_candidates(rows: CandidateRows) -> list[Candidate]:
+    return [Candidate(*fields) for fields in zip(*rows, strict=True)]
 
 
 def read_titles(snapshot: Snapshot, candidates: Sequence[Candidate]) -> None:
     """Add the concepts and titles of candidates that have none yet."""
     lacking = {candidate.id: candidate for candidate in candidates if not candidate.concept}
-    for row in snapshot.store.get(list(lacking), ("id", *TITLE_COLUMNS)).to_pylist() if lacking else []:
+    for row in snapshot.store.records(list(lacking), ("id", *TITLE_COLUMNS)) if lacking else []:
         lacking[row["id"]].concept, lacking[row["id"]].title = row["concept"], row["title"]
 
 

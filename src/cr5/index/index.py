@@ -6,7 +6,7 @@ replaces it. Every process that has the index open notices the change.
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from cr5.index.background import Background
 from cr5.index.examples import ExampleQuery, choose_examples, existing_examples
 from cr5.index.filters import Where
 from cr5.index.ingest import IngestCounts, IngestSettings
+from cr5.index.optimiser import Optimiser
 from cr5.index.pairs import closest_pairs
 from cr5.index.passages import PassageSettings, passage_settings
 from cr5.index.pipeline import Grouping, Mode, SearchOptions
@@ -59,7 +60,7 @@ class Index:
         self.folder, self._address, self._stamp, self._active = folder, address, stamp, active
         self._settings = settings or IngestSettings()
         self._reload_lock, self._old_stores = threading.Lock(), list[Store]()
-        self._closed = False
+        self._closed, self._optimiser = False, Optimiser(lambda: self._read(Snapshot.optimise))
         self._examples: tuple[Background, list[ExampleQuery]] | None = None
 
     @classmethod
@@ -117,11 +118,14 @@ class Index:
 
     def close(self) -> None:
         """Release files and connections; the end of a ``with`` block does so as well."""
-        with self._reload_lock:
-            self._closed = True
-            for store in [*self._old_stores, *self._active.stores]:
-                store.close()
-            self._old_stores.clear()
+        try:
+            self._optimiser.wait()
+        finally:
+            with self._reload_lock:
+                self._closed = True
+                for store in [*self._old_stores, *self._active.stores]:
+                    store.close()
+                self._old_stores.clear()
 
     def __len__(self) -> int:
         """The number of documents."""
@@ -201,7 +205,7 @@ class Index:
             if active.passages is not None:
                 passages = active.passages.stats()
                 stats |= {"passages": passages["rows"], "bytes": stats["bytes"] + passages["bytes"]}
-            return {"documents": active.store.count()} | about | stats | {"outdated": _outdated(active, stats)}
+            return {"documents": active.store.count()} | about | stats | {"outdated": snapshot.outdated(active, stats)}
 
         return self._read(read)
 
@@ -239,7 +243,11 @@ class Index:
                 # While the index is small: without a background, hubs among the first documents would rank too high.
                 if sum(counts.values()) <= settings.total_sample_rows:
                     active = self._refresh_if_needed(active, counts, progress)
-            self._refresh_if_needed(active, counts, progress).optimise()
+            active = self._refresh_if_needed(active, counts, progress)
+            if not settings.optimise_beside:
+                active.optimise()
+        if settings.optimise_beside:
+            self._optimiser.request()
         return result
 
     def delete(self, ids: str | Sequence[str]) -> int:
@@ -274,6 +282,7 @@ class Index:
 
     def _reindex(self, model: Path, progress: ProgressCallback) -> IngestCounts:
         result, settings, address = IngestCounts(), self._settings, self._address
+        self._optimiser.wait()
         Cr5.load(model)  # a wrong model is reported before anything is changed
         with self._writing(snapshot.model_digest(model)) as active:
             number, total = active.number + 1, sum(active.store.count().values())
@@ -487,14 +496,3 @@ class Index:
                 for store in self._old_stores:
                     store.close()
                 self._old_stores = previous.stores  # other threads may still be reading them
-
-
-def _outdated(active: Snapshot, stats: Mapping[str, Any]) -> str | None:
-    """What an index lacks that an earlier version wrote, and what to do."""
-    missing, kept = stats["rows"] - stats["full_text"], active.record.get("passages", {"complete": False})
-    lacks = [f"{missing:,} documents cannot be found by their words"] if missing else []
-    if kept is not None and not kept["complete"] and stats["rows"]:
-        lacks.append("long documents cannot be found by their passages")
-    if not stats["fields"]:
-        lacks.append("documents cannot have fields")
-    return f"{', and '.join(lacks)}; bring the index up to date with `refresh`" if lacks else None

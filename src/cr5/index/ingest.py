@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from cr5._typing import Array
 from cr5.corpus.documents import DOCUMENTS, ROWS, Batch, has_control_character
 from cr5.corpus.fields import FIELDS, NO_FIELDS
 from cr5.corpus.inputs import Documents
@@ -21,7 +22,8 @@ from cr5.index.background import Background
 from cr5.index.hashing import digest, hash_texts
 from cr5.index.passage_ingest import delete_documents, write_passages
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import to_lists, to_matrix
+from cr5.index.stores.base import Store
+from cr5.index.stores.rows import to_lists, to_matrix
 from cr5.index.terms import TermCounts, count_terms
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback
@@ -41,6 +43,7 @@ class IngestSettings:
     total_sample_rows: int = 16_000  # and of all languages: every document is compared with each of them
     min_sample_rows: int = 50  # of a language, however many languages there are
     max_growth: float = 1.5  # growth of a language after which the background is drawn again
+    optimise_beside: bool = False  # merge files and build the approximate index in a thread, after ``add`` has returned
 
     def sample_size(self, langs: Sequence[str]) -> int:
         """The number of background documents of each language."""
@@ -240,12 +243,17 @@ def refresh_background(snapshot: Snapshot, settings: IngestSettings, progress: P
     previous = snapshot.record["background"] or "background-0.npz"  # the number is kept in the name only
     file_name = f"background-{int(previous.removeprefix('background-').removesuffix('.npz')) + 1}.npz"
     background.save(snapshot.folder / file_name)
-    for store in snapshot.stores:
+
+    def measured(store: Store) -> Iterator[tuple[list[str], Array]]:
+        nonlocal done
         for rows in merge_batches(store.scan(("id", "concept", "vector")), BULK_ROWS):
             hubness = background.hubness(to_matrix(rows["vector"]), hash_texts(rows["concept"].to_pylist()))
-            store.set_hubness(rows["id"].to_pylist(), hubness)
+            yield rows["id"].to_pylist(), hubness
             done += rows.num_rows
             progress(Progress("hubness", done, total))
+
+    for store in snapshot.stores:
+        store.set_all_hubness(measured(store))
     return snapshot._replace(record=snapshot.record | {"background": file_name}, background=background)
 
 

@@ -7,8 +7,9 @@ with enough of them.
 Vectors are quantised to two bytes a number: x = scale (coarse + fine / 254), both from -127 to 127. The rows in the
 lists are compared by their coarse bytes, the best of them again by both bytes, with an error of a few millionths.
 
-The rows are in segments: files that never change, sorted by list and language. ``cells.json`` names the segments in use
-and is replaced atomically. Rows that are added form a new segment; segments of similar size are merged.
+The rows are in segments: files that never change, sorted by list and language, with the strings and the compressed
+texts that a search shows. ``cells.json`` names the segments in use and is replaced atomically. Rows that are added form
+a new segment; segments of similar size are merged.
 """
 
 import secrets
@@ -23,7 +24,8 @@ import pyarrow as pa
 from cr5._typing import Array, Ints, Mask
 from cr5.index.full_text import look_up
 from cr5.index.hashing import hash_texts
-from cr5.index.stores.base import Floats, to_matrix
+from cr5.index.stores.rows import Floats, to_matrix
+from cr5.index.strings import Strings, compressed
 from cr5.retrieval import top_k
 from cr5.retrieval.vectors import unit_rows
 from cr5.storage.atomic import atomic_write, discard
@@ -31,6 +33,9 @@ from cr5.storage.json_files import read_json, write_json
 
 MANIFEST = "cells.json"
 ROW_COLUMNS = ("id", "concept", "lang", "title", "url", "slot", "row", "hubness")  # stored unchanged beside the codes
+TEXT_COLUMNS = ("text", "fields")  # that a search shows; segments of earlier versions do not have them
+COLUMNS = (*ROW_COLUMNS, *TEXT_COLUMNS, "vector")
+STRINGS = ("id", "concept", "lang", "title", "url", "fields")
 MAX_SEGMENT_ROWS = 2**20
 LANGUAGE_STRIDE = 2**14  # group = list * LANGUAGE_STRIDE + language; more than there are languages
 LISTS_PER_SQRT_ROW = 4  # number of lists / sqrt(number of rows)
@@ -42,7 +47,7 @@ REFINED_ROWS_PER_HIT, MIN_REFINED_ROWS = 2, 200  # rows that are compared by bot
 FINE_STEPS = 254
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
-Tables = Iterable[pa.Table]  # with ROW_COLUMNS and "vector"
+Tables = Iterable[pa.Table]  # with ROW_COLUMNS, "vector" and perhaps TEXT_COLUMNS
 
 
 class Codes(NamedTuple):
@@ -84,6 +89,12 @@ class Segment:
     def __len__(self) -> int:
         return int(self.rows.num_rows)
 
+    @cached_property
+    def strings(self) -> dict[str, Strings]:
+        """The columns of strings, and the compressed texts, that the segment has."""
+        names = [name for name in (*STRINGS, "text") if name in self.table.column_names]
+        return {name: Strings(chunk) for name in names for chunk in self.table[name].chunks}
+
     def ranges(self, groups: Ints) -> list[Ints]:
         """Where the rows of each group begin and end."""
         return [np.searchsorted(self.table["group"].to_numpy(), groups, side) for side in SIDES]
@@ -113,14 +124,16 @@ class IvfIndex:
     Rows are numbered across all segments. An open index stays readable when its files are replaced and deleted.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, previous: "IvfIndex | None" = None) -> None:
         self.folder = folder
         self.manifest = read_json(folder / MANIFEST)
         # Names of format 1: until, built, centres, pieces.
         self.langs, self.next_slot = self.manifest["langs"], self.manifest["until"]
         self.rows_at_training = self.manifest["built"]
         self.centroids: Floats = np.load(folder / self.manifest["centres"])
-        self.segments = [Segment(folder / name) for name in self.manifest["pieces"]]
+        # The segments that the previous version has as well keep what has been computed of them.
+        opened = dict(zip(previous.manifest["pieces"], previous.segments, strict=True)) if previous else {}
+        self.segments: list[Segment] = [opened.get(name) or Segment(folder / name) for name in self.manifest["pieces"]]
         self.offsets = np.cumsum([0, *map(len, self.segments)])  # the first row of each segment, and the number of rows
 
     def __len__(self) -> int:
@@ -141,6 +154,13 @@ class IvfIndex:
     def slots(self) -> Ints:
         """The slot of every row."""
         return np.concatenate([segment.rows["slot"].to_numpy() for segment in self.segments])
+
+    @cached_property
+    def row_of_slot(self) -> Ints:
+        """The row of every slot, -1 if there is none."""
+        rows = np.full(self.next_slot, -1, np.int32)
+        rows[self.slots] = np.arange(len(self), dtype=np.int32)
+        return rows
 
     def nearest(
         self,
@@ -177,6 +197,11 @@ class IvfIndex:
         exact = multiply(self.vectors(candidates), vector)
         best = np.lexsort((candidates, -exact))[:k]
         return candidates[best], exact[best]
+
+    def count(self, live: Mask) -> dict[str, int]:
+        """The number of live rows of each language."""
+        sizes = self.list_sizes if live.all() else self._count_live(live)
+        return dict(zip(self.langs, sizes.sum(axis=0).tolist(), strict=True))
 
     def _count_live(self, live: Mask) -> Ints:
         """The number of live rows of each list and language (lists x languages)."""
@@ -220,6 +245,22 @@ class IvfIndex:
         positions = np.concatenate([positions for positions, _ in parts])
         return pa.concat_tables(table for _, table in parts).take(np.argsort(positions))
 
+    def has(self, columns: Collection[str]) -> bool:
+        """Whether all segments have these columns of strings or texts."""
+        return all(name in segment.strings for segment in self.segments for name in columns)
+
+    def strings(self, rows: Ints, column: str) -> list[str]:
+        """A column of strings or texts of some rows."""
+        found = [""] * len(rows)
+        for segment, positions, segment_rows in self._by_segment(rows):
+            strings = segment.strings[column]
+            values = strings.take_texts(segment_rows) if column == "text" else strings.take(segment_rows)
+            if len(positions) == len(rows):
+                return values
+            for position, value in zip(positions.tolist(), values, strict=True):
+                found[position] = value
+        return found
+
     def find(self, ids: Sequence[str]) -> Ints:
         """All rows with one of the ids; a document that was replaced has several, of which at most one is live."""
         keys, id_set, rows = hash_texts(ids), set(ids), [np.empty(0, np.int64)]
@@ -229,12 +270,15 @@ class IvfIndex:
             counts = ends - begins
             places = np.repeat(ends - np.cumsum(counts), counts) + np.arange(counts.sum())
             segment_rows = np.unique(key_rows[places])
-            same_id = [document_id in id_set for document_id in segment.rows["id"].take(segment_rows).to_pylist()]
+            same_id = [document_id in id_set for document_id in segment.strings["id"].take(segment_rows)]
             rows.append(offset + segment_rows[np.array(same_id, bool)])
         return np.concatenate(rows)
 
     def _by_segment(self, rows: Ints) -> Iterator[tuple[Segment, Ints, Ints]]:
         """For each segment that has some of the rows: their positions in ``rows``, and their numbers in the segment."""
+        if len(self.segments) == 1:
+            yield self.segments[0], np.arange(len(rows)), rows
+            return
         segments = np.searchsorted(self.offsets, rows, side="right") - 1
         for i in np.unique(segments).tolist():
             positions = np.flatnonzero(segments == i)
@@ -245,18 +289,28 @@ class IvfIndex:
 
 
 def build(
-    folder: Path, read: Callable[[], Tables], total: int, next_slot: int, *, max_segment_rows: int = MAX_SEGMENT_ROWS
+    folder: Path,
+    read: Callable[[Sequence[str]], Tables],
+    total: int,
+    next_slot: int,
+    *,
+    max_segment_rows: int = MAX_SEGMENT_ROWS,
 ) -> None:
-    """Train and write an index of all ``total`` rows, whose slots are below ``next_slot``; ``read`` is called twice."""
+    """Train and write an index of all ``total`` rows, whose slots are below ``next_slot``.
+
+    ``read`` reads those of some columns that there are, and is called twice.
+    """
     folder.mkdir(exist_ok=True)
     number = 2 ** round(np.log2(LISTS_PER_SQRT_ROW * total**0.5))
     step = max(1, total // (TRAINING_VECTORS_PER_CENTROID * number))
-    centroids = _kmeans(np.concatenate([to_matrix(rows["vector"])[::step] for rows in read()]), number)
+    centroids = _kmeans(np.concatenate([to_matrix(rows["vector"])[::step] for rows in read(("vector",))]), number)
     name = f"centres-{secrets.token_hex(4)}.npy"
     with atomic_write(folder / name) as file:
         np.save(file, centroids)
     langs: list[str] = []
-    segments = [_write_segment(folder, part) for part in _make_segments(read(), centroids, langs, max_segment_rows)]
+    segments = [
+        _write_segment(folder, part) for part in _make_segments(read(COLUMNS), centroids, langs, max_segment_rows)
+    ]
     _activate(folder, {"centres": name, "langs": langs, "built": total, "until": next_slot, "pieces": segments})
 
 
@@ -271,9 +325,20 @@ def extend(folder: Path, rows: Tables, next_slot: int, *, max_segment_rows: int 
             (_, first), (_, second) = segments[-2:]
             if first.num_rows + second.num_rows > max_segment_rows:
                 break
-            segments[-2:] = [("", _sort_by_group(pa.concat_tables([first, second])))]
+            common = [name for name in first.column_names if name in second.column_names]  # not in an older version's
+            segments[-2:] = [("", _sort_by_group(pa.concat_tables([first.select(common), second.select(common)])))]
     names = [name or _write_segment(folder, table) for name, table in segments]
     _activate(folder, index.manifest | {"langs": langs, "until": next_slot, "pieces": names})
+
+
+def adopt(folder: Path, built: Path) -> None:
+    """Replace the index in a folder, if there is one, by one that was built in another folder on the same disk."""
+    folder.mkdir(exist_ok=True)
+    manifest = read_json(built / MANIFEST)
+    for name in (manifest["centres"], *manifest["pieces"]):
+        (built / name).replace(folder / name)
+    _activate(folder, manifest)
+    discard(built)
 
 
 def _activate(folder: Path, manifest: dict[str, Any]) -> None:
@@ -324,7 +389,10 @@ def _quantise_rows(rows: pa.Table, centroids: Floats, langs: list[str]) -> pa.Ta
     number = {lang: i for i, lang in enumerate(langs)}
     lists = top_k.nearest(vectors, centroids, 1).indices[:, 0].astype(np.int64)
     groups = lists * LANGUAGE_STRIDE + np.array([number[lang] for lang in row_langs], np.int64)
-    columns = {name: rows[name] for name in ROW_COLUMNS} | {
+    columns = {name: rows[name] for name in (*ROW_COLUMNS, "fields") if name in rows.column_names}
+    if "text" in rows.column_names:
+        columns["text"] = compressed(rows["text"].to_pylist())
+    columns |= {
         "key": pa.array(hash_texts(rows["id"].to_pylist())),
         "group": pa.array(groups),
         "scale": pa.array(codes.scale),

@@ -9,7 +9,7 @@ from cr5.index.ingest import BULK_ROWS, merge_batches
 from cr5.index.results import DOCUMENT_COLUMNS, DocumentPair, IndexedDocument
 from cr5.index.search import index_language
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import to_matrix
+from cr5.index.stores.rows import to_matrix
 from cr5.progress import Progress, ProgressCallback
 from cr5.retrieval import top_k
 from cr5.retrieval.csls import csls, csls_penalty

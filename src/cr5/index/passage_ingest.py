@@ -16,7 +16,8 @@ from cr5.corpus.texts import positions
 from cr5.index.hashing import hash_texts
 from cr5.index.passages import PassageSettings, document_of, passage_id, passage_ids, split
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import Store, to_lists
+from cr5.index.stores.base import Store
+from cr5.index.stores.rows import to_lists
 from cr5.index.terms import count_terms
 from cr5.progress import Progress, ProgressCallback
 

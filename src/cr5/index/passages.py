@@ -15,7 +15,7 @@ from cr5.errors import Cr5Error, whole_number
 from cr5.features.sentences import SENTENCE_END
 from cr5.features.tokeniser import EAST_ASIAN, SOUTHEAST_ASIAN
 from cr5.index.filters import Where
-from cr5.index.stores.base import PASSAGE_SEPARATOR, to_matrix
+from cr5.index.stores.rows import PASSAGE_SEPARATOR, to_matrix
 from cr5.index.terms import QueryWord
 
 if TYPE_CHECKING:  # a snapshot has the settings
@@ -179,6 +179,5 @@ def search_passage_terms(
     """
     if snapshot.passages is None:
         return []
-    rows = snapshot.passages.search_terms(words, lang, k, columns=("id",), where=where)
-    found = zip(rows["id"].to_pylist(), rows["bm25"].to_pylist(), strict=True)
-    return [PassageWithTerms(*document_of(row_id), bm25) for row_id, bm25 in found]
+    found = snapshot.passages.search_term_ids(words, lang, k, where=where)
+    return [PassageWithTerms(*document_of(row_id), bm25) for row_id, bm25 in found.items()]

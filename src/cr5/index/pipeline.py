@@ -135,7 +135,7 @@ def _rank(
 
 def _with_phrases(snapshot: Snapshot, query: Query, candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates whose title or text has every phrase of the query, word for word."""
-    rows = snapshot.store.get([candidate.id for candidate in candidates], ("id", "lang", "title", "text")).to_pylist()
+    rows = snapshot.store.records([candidate.id for candidate in candidates], ("id", "lang", "title", "text"))
     phrases, with_phrases = [f" {' '.join(phrase)} " for phrase in query.phrases], set()
     for row in rows:
         words = snapshot.model.settings.tokeniser.words(f"{row['title']}\n{row['text']}", row["lang"])
@@ -148,7 +148,7 @@ def _with_phrases(snapshot: Snapshot, query: Query, candidates: Sequence[Candida
 def _sort_by_field(snapshot: Snapshot, candidates: Sequence[Candidate], sort: str) -> list[Candidate]:
     """Candidates sorted by a field, descending if "-" precedes its name; those without the field come last."""
     name, descending = sort.removeprefix("-"), sort.startswith("-")
-    rows = snapshot.store.get([candidate.id for candidate in candidates], ("id", "fields")).to_pylist()
+    rows = snapshot.store.records([candidate.id for candidate in candidates], ("id", "fields"))
     values = {row["id"]: field_value(json.loads(row["fields"] or "{}"), name) for row in rows}
     has_value = {key for key, value in values.items() if isinstance(value, str | int | float)}
     with_value = [candidate for candidate in candidates if candidate.id in has_value]
@@ -170,7 +170,7 @@ def _read_hits(
 ) -> list[SearchHit]:
     """The hits of one page, with their texts; documents deleted in the meantime are left out."""
     unread = [group[0].id for group in groups if group[0].id not in found.rows]
-    row_of = found.rows | {row["id"]: row for row in snapshot.store.get(unread, DOCUMENT_COLUMNS).to_pylist()}
+    row_of = found.rows | {row["id"]: row for row in snapshot.store.records(unread, DOCUMENT_COLUMNS)}
     shown_documents = [(group[0], row_of[group[0].id]["text"]) for group in groups if group[0].id in row_of]
     passage_of = _best_passages(snapshot, query, found, shown_documents)
     hits = []
@@ -206,7 +206,7 @@ def _versions(
     wanted = [document_id for ids in further.values() for document_id in ids]
     if where is not None and wanted:
         wanted = sorted(snapshot.store.matching(wanted, where))
-    rows = snapshot.store.get(wanted, ("id", "concept", "lang", "title")).to_pylist() if wanted else []
+    rows = snapshot.store.records(wanted, ("id", "concept", "lang", "title")) if wanted else []
     row_of = {row["id"]: row for row in rows}
     versions = {}
     for group in groups:

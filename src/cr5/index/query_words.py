@@ -13,7 +13,7 @@ from functools import cached_property
 from cr5.index.stores.base import Store
 from cr5.index.terms import QueryWord
 from cr5.retrieval.function_words import is_function_word
-from cr5.retrieval.word_forms import Form, best_forms
+from cr5.retrieval.word_forms import Form, find_forms
 
 FUNCTION_WORD_SHARE = 0.3  # of its inverse document frequency
 FEW_WORDS = 3  # in a query of more words, it counts more how many a document has than how often
@@ -95,16 +95,12 @@ def match_forms(store: Store, tokens: Sequence[str], lang: str) -> MatchedWords:
     words = list(dict.fromkeys(tokens))
     dictionaries = store.dictionaries(lang) if len(words) <= MAX_WORDS_WITH_FORMS else []
     is_unaccented = all(map(str.isascii, words)) and any(part.is_accented for part in dictionaries)
-    forms = {
-        word: best_forms([form for part in dictionaries for form in part.forms(word, is_unaccented=is_unaccented)])
-        for word in words
-    }
+    forms = {word: find_forms(dictionaries, word, is_unaccented=is_unaccented) for word in words}
     terms = {form.word for found in forms.values() for form in found} | set(words)
     idf = store.inverse_document_frequencies(terms, lang)
     matched, weights = {}, []
     for word, found in forms.items():
         is_present = any(form.kind == "same" for form in found)
-        found = [form for form in found if not (is_present and form.kind == "typo")]  # of another dictionary
         # A word that the index does not have gets the weight of the form that counts most.
         likely = word if is_present or not found else max(found, key=lambda form: form.share * idf[form.word]).word
         weight, reduction = idf[likely], 1 / len(words) if is_present else 1.0
@@ -134,7 +130,7 @@ def match_literally(store: Store, own: MatchedWords, tokens: Sequence[str], lang
 def closeness(store: Store, tokens: Sequence[str], lang: str) -> float:
     """How well the words of a language match those of a query that it does not have: the sum of the best shares."""
     parts = store.dictionaries(lang) if len(tokens) <= MAX_WORDS_WITH_FORMS else []
-    return sum(max((form.share for part in parts for form in part.forms(word)), default=0.0) for word in tokens)
+    return sum(max((form.share for form in find_forms(parts, word)), default=0.0) for word in tokens)
 
 
 def suggest(text: str, matched: MatchedWords, is_known: Callable[[str], bool]) -> str | None:

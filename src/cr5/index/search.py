@@ -16,7 +16,7 @@ from cr5.index.hashing import hash_texts
 from cr5.index.query import Query, make_query
 from cr5.index.results import DOCUMENT_COLUMNS, RecallEstimate, SearchHit, SearchResult, WordHit
 from cr5.index.snapshot import Snapshot
-from cr5.index.stores.base import to_matrix
+from cr5.index.stores.rows import to_matrix
 from cr5.index.terms import QueryWord
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
@@ -96,20 +96,18 @@ def nearest(
     known = np.flatnonzero(vectors.any(axis=1))
     depth = k if measure == "cosine" else max(MIN_RERANK_DEPTH, RERANK_FACTOR * k)
     results: list[list[SearchHit]] = [[] for _ in vectors]
-    for i, candidates in zip(
-        known.tolist(), snapshot.store.nearest(vectors[known], depth, langs=langs, where=where), strict=True
-    ):
-        scores = cosines = candidates["cosine"].to_numpy()
+    for i in known.tolist():
+        rows, cosines = snapshot.store.nearest_candidates(vectors[i], depth, langs=langs, where=where)
+        scores = cosines
         if measure == "csls":
-            columns = [column[other] for other in candidates["lang"].to_pylist()]
-            scores = csls(cosines, hubness[i, columns], to_matrix(candidates["hubness"])[:, column[lang]])
-        order = np.argsort(-scores, kind="stable")[:k]
-        position = dict(zip(candidates["id"].take(order).to_pylist(), order, strict=True))
+            columns = [column[other] for other in rows.langs]
+            scores = csls(cosines, hubness[i, columns], rows.hubness[:, column[lang]])
+        position = {rows.ids[j]: j for j in np.argsort(-scores, kind="stable")[:k].tolist()}
         # Texts may be long: they are read for the hits only, not for all candidates.
-        rows = snapshot.store.get(list(position), (*DOCUMENT_COLUMNS, "vector"))
-        for row, vector in zip(rows.select(DOCUMENT_COLUMNS).to_pylist(), to_matrix(rows["vector"]), strict=True):
+        for row in snapshot.store.records(list(position), DOCUMENT_COLUMNS):
             j = position[row["id"]]
-            results[i].append(SearchHit(**row, score=float(scores[j]), cosine=float(cosines[j]), vector=vector))
+            hit = SearchHit(**row, score=float(scores[j]), cosine=float(cosines[j]), vector=rows.vectors[j])
+            results[i].append(hit)
     return results
 
 

@@ -273,6 +273,17 @@ def activate(index_folder: Path, record: Mapping[str, Any]) -> None:
     write_json(index_folder / INDEX_FILE, record)
 
 
+def outdated(active: Snapshot, stats: Mapping[str, Any]) -> str | None:
+    """What an index lacks that an earlier version wrote, and what to do."""
+    missing, kept = stats["rows"] - stats["full_text"], active.record.get("passages", {"complete": False})
+    lacks = [f"{missing:,} documents cannot be found by their words"] if missing else []
+    if kept is not None and not kept["complete"] and stats["rows"]:
+        lacks.append("long documents cannot be found by their passages")
+    if not stats["fields"]:
+        lacks.append("documents cannot have fields")
+    return f"{', and '.join(lacks)}; bring the index up to date with `refresh`" if lacks else None
+
+
 def _location(folder: Path, record: Mapping[str, Any], address: str | None, name: str = STORE_FOLDER) -> Location:
     """Where a store of a snapshot is; ``address`` takes precedence, since it may have a password."""
     table = record["table"]

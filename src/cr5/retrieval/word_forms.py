@@ -10,8 +10,7 @@ a and b has 1 - (1 - a) (1 - b). Words are compared without accents, in lower ca
 """
 
 import unicodedata
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -26,6 +25,7 @@ MIN_LETTERS = 4  # of a word that has forms
 SHORT_WORD = 5  # a word of up to this many letters may have one typo, a longer one two
 MAX_LETTERS = 64  # of a word in a dictionary
 MAX_FORMS = 12  # of a word, those that count most
+BEFORE, BEFORE_OR_SAME, BEFORE_OR_BEGINNING = 0, 1, 2  # which words ``count_before`` counts
 Kind: TypeAlias = Literal["same", "accents", "form", "typo"]
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "ł": "l", "æ": "ae", "œ": "oe", "ß": "ss", "ı": "i"})
 
@@ -46,58 +46,98 @@ class Dictionary:
     def __init__(self, words: Sequence[str]) -> None:
         folded = fold("\n".join(words)).split("\n") if words else []
         order = sorted(range(len(words)), key=folded.__getitem__)
-        self.words, self._folded = [words[i] for i in order], [folded[i] for i in order]
-        self._ends = np.cumsum([0, *map(len, self._folded)])
-        self._codes = _code_points("".join(self._folded))
-        self._letters = _letter_sets(self._codes, self._ends)
+        self.word: Callable[[int], str] = [words[i] for i in order].__getitem__
+        self._codes = _code_points("".join(folded[i] for i in order))
+        self._ends = np.cumsum([0, *(len(folded[i]) for i in order)])
+        self._accented = sum(map(str.__ne__, words, folded))
+
+    @classmethod
+    def of_folded(cls, word: Callable[[int], str], folded: bytes, sizes: Ints, accented: int) -> "Dictionary":
+        """A dictionary that has been sorted: ``word`` gives the word of a number.
+
+        ``folded`` are the words without accents, one after the other, ``sizes`` their lengths in bytes, and
+        ``accented`` is the number of words that differ from them.
+        """
+        made = cls.__new__(cls)
+        made.word, made._accented = word, accented
+        made._codes, made._ends = _code_points(str(folded, "utf-8")), np.cumsum([0, *sizes.tolist()])
+        if len(made._codes) < len(folded):  # ends are in characters, not in bytes
+            is_first = (np.frombuffer(folded, np.uint8) & 0xC0) != 0x80
+            made._ends = np.concatenate([[0], np.cumsum(is_first)])[made._ends]
+        return made
 
     def __len__(self) -> int:
-        return len(self.words)
+        return len(self._ends) - 1
 
-    @cached_property
+    @property
+    def words(self) -> list[str]:
+        """All words, sorted by their letters without accents."""
+        return [self.word(i) for i in range(len(self))]
+
+    @property
     def is_accented(self) -> bool:
         """Whether most words have accents, so that a text without any was probably typed without them."""
-        return 2 * sum(map(str.__ne__, self.words, self._folded)) > len(self.words)
+        return 2 * self._accented > len(self)
+
+    @cached_property
+    def _letters(self) -> Array:
+        return _letter_sets(self._codes, self._ends)
 
     def forms(self, word: str, *, is_unaccented: bool = False) -> list[Form]:
         """The words that a word may stand for, those that count most first.
 
         ``is_unaccented`` says that the word was typed without its accents.
         """
-        folded = fold(word)
-        first, last = bisect_left(self._folded, folded), bisect_right(self._folded, folded)
-        alike = self.words[first:last]
-        share = OTHER_ACCENT_SHARE if word in alike and not is_unaccented else ACCENT_SHARE
-        found = [Form(other, "same", 1.0) if other == word else Form(other, "accents", share) for other in alike]
-        if len(folded) >= MIN_LETTERS and _is_of_letters(folded):
-            inflected = self._inflected(folded, first, last)
-            found += _combined(inflected, self._similar(folded)) if first == last else inflected
-        return best_forms(found)
+        return find_forms([self], word, is_unaccented=is_unaccented)
 
-    def _inflected(self, folded: str, first: int, last: int) -> list[Form]:
-        """Words with a long common prefix, except those from ``first`` to ``last``, which are the same."""
+    def alike(self, folded: str) -> range:
+        """The numbers of the words that are the same without accents."""
+        word = _code_points(folded)
+        return range(*(_count_before(word, self._codes, self._ends, order) for order in (BEFORE, BEFORE_OR_SAME)))
+
+    def inflected(self, folded: str, alike: range) -> list[Form]:
+        """Words with a long common prefix, except those that are the same."""
         common = max(MIN_COMMON, len(folded) - MAX_ENDING)
-        begin, end = bisect_left(self._folded, folded[:common]), bisect_right(
-            self._folded, folded[:common] + chr(0x10FFFF)
-        )  # fmt: skip
+        beginning = _code_points(folded[:common])
+        begin, end = (
+            _count_before(beginning, self._codes, self._ends, order) for order in (BEFORE, BEFORE_OR_BEGINNING)
+        )
         similarities = _common_beginnings(_code_points(folded), self._codes, self._ends, begin, end)
         numbers = begin + np.flatnonzero(similarities >= MIN_SIMILARITY)
         return [
-            Form(self.words[i], "form", FORM_SHARE * float(similarities[i - begin]) ** 2)
+            Form(self.word(i), "form", FORM_SHARE * float(similarities[i - begin]) ** 2)
             for i in numbers.tolist()
-            if not first <= i < last and _is_of_letters(self._folded[i])
+            if i not in alike and _is_of_letters(self.folded(i))
         ]
 
-    def _similar(self, folded: str) -> list[Form]:
+    def similar(self, folded: str) -> list[Form]:
         """Words within a small edit distance."""
         limit = 1 if len(folded) <= SHORT_WORD else 2
         codes = _code_points(folded)
         [letters] = _letter_sets(codes, np.array([0, len(codes)]))
         distances = _edit_distances(codes, letters, limit, self._codes, self._ends, self._letters)
         return [
-            Form(self.words[i], "typo", TYPO_SHARE * (1 - float(distances[i]) / len(folded)) ** 2)
+            Form(self.word(i), "typo", TYPO_SHARE * (1 - float(distances[i]) / len(folded)) ** 2)
             for i in np.flatnonzero(distances <= limit).tolist()
         ]
+
+    def folded(self, i: int) -> str:
+        """A word in lower case and without accents."""
+        return self._codes[self._ends[i] : self._ends[i + 1]].tobytes().decode("utf-32-le", "surrogatepass")
+
+
+def find_forms(dictionaries: Sequence[Dictionary], word: str, *, is_unaccented: bool = False) -> list[Form]:
+    """As ``Dictionary.forms``, in several dictionaries of one language as if they were one."""
+    folded = fold(word)
+    ranges = [part.alike(folded) for part in dictionaries]
+    alike = {part.word(i) for part, numbers in zip(dictionaries, ranges, strict=True) for i in numbers}
+    share = OTHER_ACCENT_SHARE if word in alike and not is_unaccented else ACCENT_SHARE
+    found = [Form(other, "same", 1.0) if other == word else Form(other, "accents", share) for other in alike]
+    if len(folded) >= MIN_LETTERS and _is_of_letters(folded):
+        for part, numbers in zip(dictionaries, ranges, strict=True):
+            inflected = part.inflected(folded, numbers)
+            found += inflected if alike else _combined(inflected, part.similar(folded))
+    return best_forms(found)
 
 
 def best_forms(forms: Sequence[Form]) -> list[Form]:
@@ -152,6 +192,12 @@ def _common_beginnings(word: Ints, codes: Ints, ends: Ints, begin: int, end: int
     from cr5.retrieval.word_kernels import common_beginnings
 
     return np.asarray(common_beginnings(word, codes, ends, begin, end, MIN_COMMON, MAX_ENDING))
+
+
+def _count_before(word: Ints, codes: Ints, ends: Ints, order: int) -> int:
+    from cr5.retrieval.word_kernels import count_before
+
+    return int(count_before(word, codes, ends, order))
 
 
 def _edit_distances(word: Ints, letters: int, limit: int, codes: Ints, ends: Ints, sets: Array) -> Array:

@@ -10,6 +10,29 @@ from cr5.compiler import compiled
 
 
 @compiled
+def count_before(word: Ints, codes: Ints, ends: Ints, order: int) -> int:
+    """The number of sorted words before a word; with ``order`` 1 also the same, with 2 those that begin with it."""
+    begin, end = 0, len(ends) - 1
+    while begin < end:
+        middle = (begin + end) // 2
+        first, length = ends[middle], ends[middle + 1] - ends[middle]
+        common, limit = 0, min(length, len(word))
+        while common < limit and codes[first + common] == word[common]:
+            common += 1
+        if common < limit:
+            is_before = codes[first + common] < word[common]
+        elif common == len(word):  # the word begins with it
+            is_before = order == 2 or (order == 1 and length == common)
+        else:
+            is_before = True
+        if is_before:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@compiled
 def common_beginnings(word: Ints, codes: Ints, ends: Ints, begin: int, end: int, least: int, longest: int) -> Array:
     """2 common / (length + length) for the words from ``begin`` to ``end``.
 

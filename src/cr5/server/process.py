@@ -20,6 +20,7 @@ import uvicorn
 
 from cr5.errors import Cr5Error
 from cr5.index import Index
+from cr5.index.ingest import IngestSettings
 from cr5.server import logs
 from cr5.server.app import create_app
 from cr5.server.http_server import HttpServer
@@ -33,6 +34,7 @@ MAX_HEADER_BYTES = 12 * MAX_QUERY_CHARS + 2**14  # a character of a query takes 
 WORKER_START_SECONDS = 120  # that a worker may take to start on a busy machine
 RESTART_PAUSE_SECONDS = 5  # before a worker that cannot open the index is replaced
 MMAP_THRESHOLD_BYTES = 2**17  # freed blocks of at least this size go back to the operating system
+IN_SERVER = IngestSettings(optimise_beside=True)  # a request that adds documents does not wait for that
 _M_MMAP_THRESHOLD = -3  # the number of this parameter in glibc's malloc.h
 log = logging.getLogger("cr5.server")
 
@@ -134,7 +136,7 @@ class ServerProcess:
         logs.configure(settings.log_format)
         readiness = Readiness(others_are_warm, on_warm)
         try:
-            app = create_app(Index.open(self.folder, store=settings.store), settings, readiness)
+            app = create_app(Index.open(self.folder, store=settings.store, settings=IN_SERVER), settings, readiness)
         except Cr5Error as error:
             if multiprocessing.parent_process() is None:
                 raise

@@ -8,34 +8,37 @@ add a store, write a subclass and list it in ``cr5.index.stores.registry``.
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from cr5.corpus.fields import FIELDS, NO_FIELDS, restore_text
-from cr5.corpus.tables import RecordError
+from cr5.corpus.fields import FIELDS, NO_FIELDS
 from cr5.errors import CorpusError, Cr5Error, quoted
 from cr5.index.filters import Filter, Where
+from cr5.index.stores.rows import (
+    TEXT_COLUMNS,
+    Floats,
+    check_each,
+    check_rows,
+    make_schema,
+    take_ids,
+    to_matrix,
+    valid_keys,
+)
 from cr5.index.terms import QueryKeys, QueryWord, TermCounts
 from cr5.retrieval.bm25 import inverse_document_frequencies
 from cr5.retrieval.word_forms import Dictionary
 
 FORMAT = 1  # version of the stored rows; other versions are rejected
 ANN_MIN_ROWS = 20_000  # rows from which an approximate index pays; smaller tables are searched exactly
-MAX_KEY_BYTES = 1000  # of an id or a language; PostgreSQL's indexes hold little more
-NORM_TOLERANCE = 1e-3  # how far the length of a vector may be from 1
-TEXT_COLUMNS = ("id", "concept", "lang", "title", "url", "text", "digest")
 DEFAULT_COLUMNS = (*TEXT_COLUMNS, "hubness", FIELDS)  # all but the vector
 CANDIDATE_COLUMNS = ("id", "lang", "hubness")  # what reranking needs
-PASSAGE_SEPARATOR = "\x1f"  # between the id of a document and the number of a passage; no new document has it in its id
 FOLDER_ADDRESS = "lance"  # of a store in the folder of the index
 
-Floats: TypeAlias = NDArray[np.float32]
 Stamp: TypeAlias = tuple[int, int] | None
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
@@ -115,7 +118,7 @@ class Store(ABC):
         if not self.has_fields():
             has_some = pc.not_equal(table[FIELDS], NO_FIELDS)
             message = "this index cannot store fields; bring it up to date with `refresh`"
-            _check_each(table, has_some, message, CorpusError)
+            check_each(table, has_some, message, CorpusError)
             table = table.drop_columns([FIELDS])
         if terms is not None and len(terms) != table.num_rows:
             raise Cr5Error(f"`terms` has {len(terms)} rows, `rows` has {table.num_rows}; give the terms of every row")
@@ -140,6 +143,11 @@ class Store(ABC):
         rows = self.get(ids, ("id", "lang", "vector", "hubness"))
         found, langs = (rows[name].to_pylist() for name in ("id", "lang"))
         return CandidateRows(found, langs, to_matrix(rows["vector"]), to_matrix(rows["hubness"]))
+
+    def records(self, ids: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows with these ids as dicts of strings, in the order of the ids; missing ones are left out."""
+        found: list[dict[str, Any]] = self.get(ids, columns).to_pylist()
+        return found
 
     def matching(self, ids: Sequence[str], where: Where) -> set[str]:
         """Those of some ids whose rows exist and match a filter."""
@@ -173,15 +181,21 @@ class Store(ABC):
 
     def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
         """Replace the neighbourhood means (rows x languages) of some rows only; missing ids are ignored."""
-        values = np.asarray(values, np.float32)
+        self.set_all_hubness([(ids, values)])
+
+    def set_all_hubness(self, batches: Iterable[tuple[Sequence[str], Floats]]) -> None:
+        """As ``set_hubness``, for batches of rows; readers may see the values of some batches before the others."""
+        self._set_hubness(pair for pair in map(self._checked_hubness, batches) if pair[0])
+
+    def _checked_hubness(self, batch: tuple[Sequence[str], Floats]) -> tuple[list[str], Floats]:
+        ids, values = batch[0], np.asarray(batch[1], np.float32)
         if values.shape != (len(ids), self.languages):
             raise Cr5Error(f"hubness has shape {values.shape}; it must be ({len(ids)}, {self.languages})")
         if not np.isfinite(values).all():
             raise Cr5Error("hubness is not finite")
         last = {document_id: row for row, document_id in enumerate(ids)}
         keys = valid_keys(last)
-        if keys:
-            self._set_hubness(keys, values[[last[key] for key in keys]])
+        return keys, values[[last[key] for key in keys]]
 
     def nearest(
         self,
@@ -199,6 +213,20 @@ class Store(ABC):
         ``where`` to rows whose fields match a filter. With ``exact`` every row is compared; otherwise an approximate
         index, if ``optimise`` has built one, may miss a few.
         """
+        columns, (keys, chosen) = self._existing_columns(columns), self._restriction(langs, where)
+        found = self._nearest(self._checked_vectors(vectors, k), k, keys, exact, self._stored(columns), chosen)
+        return [self._with_fields(rows, [*columns, "cosine"]) for rows in found]
+
+    def nearest_candidates(
+        self, vector: Floats, k: int, *, langs: Collection[str] | None = None, where: Where | None = None
+    ) -> tuple[CandidateRows, Floats]:
+        """What ranking needs of the rows that ``nearest`` finds for one vector, best first, and their cosines."""
+        [rows] = self.nearest(vector[None], k, langs=langs, columns=("id", "lang", "vector", "hubness"), where=where)
+        found, row_langs = (rows[name].to_pylist() for name in ("id", "lang"))
+        candidates = CandidateRows(found, row_langs, to_matrix(rows["vector"]), to_matrix(rows["hubness"]))
+        return candidates, rows["cosine"].to_numpy()
+
+    def _checked_vectors(self, vectors: Floats, k: int) -> Floats:
         vectors = np.asarray(vectors, np.float32)
         if vectors.ndim != 2 or vectors.shape[1] != self.rank:
             raise Cr5Error(f"the query vectors have shape {vectors.shape}; it must be (queries, {self.rank})")
@@ -206,9 +234,7 @@ class Store(ABC):
             raise Cr5Error("a query vector is not finite")
         if k < 1:
             raise Cr5Error(f"`k={k}` is not positive; use 1 or more")
-        columns, (keys, chosen) = self._existing_columns(columns), self._restriction(langs, where)
-        found = self._nearest(vectors, k, keys, exact, self._stored(columns), chosen)
-        return [self._with_fields(rows, [*columns, "cosine"]) for rows in found]
+        return vectors
 
     # Full text
 
@@ -228,19 +254,19 @@ class Store(ABC):
         terms are left out. The weights are inverse document frequencies, or whatever the caller prefers. ``where``
         restricts the result to rows whose fields match a filter; the mean length stays the same.
         """
-        if k < 1:
-            raise Cr5Error(f"`k={k}` is not positive; use 1 or more")
-        for word in words:
-            for term, share in word.terms.items():
-                for value in (word.weight, share):
-                    if not 0 <= value < np.inf:
-                        raise Cr5Error(f"the weight of the term {quoted(term)} is {value}; use a number from 0 on")
         columns, (langs, chosen) = self._existing_columns(columns), self._restriction([lang], where)
-        keys = QueryKeys.make(words, lang)
+        keys = _checked_words(words, lang, k)
         if not langs or not len(keys.keys):
             return self.schema.empty_table().select(columns).append_column("bm25", pa.array([], pa.float32()))
         rows = self._search_terms(keys, lang, k, self._stored(columns), chosen)
         return self._with_fields(rows, [*columns, "bm25"])
+
+    def search_term_ids(
+        self, words: Sequence[QueryWord], lang: str, k: int, *, where: Where | None = None
+    ) -> dict[str, float]:
+        """The ids of the rows that ``search_terms`` finds, best first, and the BM25 of each."""
+        (langs, chosen), keys = self._restriction([lang], where), _checked_words(words, lang, k)
+        return self._search_term_ids(keys, lang, k, chosen) if langs and len(keys.keys) else {}
 
     def inverse_document_frequencies(self, terms: Collection[str], lang: str) -> dict[str, float]:
         """ln(1 + (n - df + 1/2) / (df + 1/2)) of each of these terms among the n rows of a language that have terms."""
@@ -325,7 +351,7 @@ class Store(ABC):
     ) -> Iterator[pa.RecordBatch]: ...
 
     @abstractmethod
-    def _set_hubness(self, keys: list[str], values: Floats) -> None: ...
+    def _set_hubness(self, batches: Iterable[tuple[list[str], Floats]]) -> None: ...
 
     @abstractmethod
     def _nearest(
@@ -342,6 +368,10 @@ class Store(ABC):
     def _search_terms(
         self, words: QueryKeys, lang: str, k: int, columns: list[str], where: Filter | None
     ) -> pa.Table: ...
+
+    def _search_term_ids(self, words: QueryKeys, lang: str, k: int, where: Filter | None) -> dict[str, float]:
+        rows = self._search_terms(words, lang, k, ["id"], where)
+        return dict(zip(rows["id"].to_pylist(), rows["bm25"].to_pylist(), strict=True))
 
     @abstractmethod
     def _document_frequencies(self, terms: list[str], lang: str) -> list[int]: ...
@@ -381,16 +411,19 @@ class Store(ABC):
         return rows.select(columns)
 
 
-def make_schema(rank: int, languages: int) -> pa.Schema:
-    """The columns of a store of vectors of ``rank`` numbers, with one neighbourhood mean for each language."""
-    for name, value in [("rank", rank), ("languages", languages)]:
-        if value < 1:
-            raise Cr5Error(f"`{name}={value}` is not positive; use 1 or more")
-    fields = [pa.field(name, pa.string(), nullable=False) for name in TEXT_COLUMNS]
-    fields.append(pa.field("vector", pa.list_(pa.float32(), rank), nullable=False))
-    fields.append(pa.field("hubness", pa.list_(pa.float32(), languages), nullable=False))
-    fields.append(pa.field(FIELDS, pa.string(), nullable=False))
-    return pa.schema(fields)
+def _checked_words(words: Sequence[QueryWord], lang: str, k: int) -> QueryKeys:
+    """The words of a query as arrays; an error if a weight, or k, is wrong."""
+    if k < 1:
+        raise Cr5Error(f"`k={k}` is not positive; use 1 or more")
+    keys = QueryKeys.make(words, lang)
+    if all(0 <= share < np.inf and 0 <= word.weight < np.inf for word in words for share in word.terms.values()):
+        return keys
+    for word in words:
+        for term, share in word.terms.items():
+            for value in (word.weight, share):
+                if not 0 <= value < np.inf:
+                    raise Cr5Error(f"the weight of the term {quoted(term)} is {value}; use a number from 0 on")
+    return keys
 
 
 def write_header(rank: int, languages: int) -> str:
@@ -410,83 +443,6 @@ def read_header(text: str | None, location: str, rank: int | None) -> pa.Schema:
     if rank is not None and rank != stored_rank:
         raise Cr5Error(f"{location}: the vectors have rank {stored_rank}, not {rank}; use the model of the index")
     return make_schema(stored_rank, languages)
-
-
-def check_rows(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
-    """Cast rows to the schema and check that they can be stored."""
-    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-    if FIELDS not in table.column_names:
-        table = table.append_column(schema.field(FIELDS), pa.array([NO_FIELDS] * table.num_rows, pa.string()))
-    for name in schema.names:
-        if name not in table.column_names:
-            raise Cr5Error(f"the rows have no column {name}; required are {', '.join(schema.names)}")
-    for name, label in [("vector", "rank"), ("hubness", "languages")]:
-        width, actual = schema.field(name).type.list_size, getattr(table.schema.field(name).type, "list_size", None)
-        if actual is not None and actual != width:
-            raise Cr5Error(f"the rows have {label} {actual}, the index has {width}; use the model of the index")
-    try:
-        table = table.select(schema.names).cast(schema)
-    except (pa.ArrowException, ValueError) as error:
-        names = ", ".join(schema.names)
-        raise Cr5Error(f"the rows do not match the index ({error}); required are {names}, without nulls") from None
-    for name in TEXT_COLUMNS:
-        _check_each(table, pc.match_substring(table[name], "\0"), f"{name} contains a NUL character; remove it")
-    for name in ("id", "lang"):
-        keys = pc.replace_substring_regex(table[name], f"{PASSAGE_SEPARATOR}[0-9]+$", "")
-        too_long = pc.greater(pc.binary_length(keys), MAX_KEY_BYTES)
-        _check_each(table, too_long, f"{name} has more than {MAX_KEY_BYTES} bytes; shorten it")
-    lengths = np.linalg.norm(to_matrix(table["vector"]), axis=1)
-    wrong = ~(np.abs(lengths - 1) <= NORM_TOLERANCE)  # NaN is wrong as well
-    _check_each(table, pa.array(wrong), "the vector does not have length 1; normalise it, or leave out zero vectors")
-    infinite = ~np.isfinite(to_matrix(table["hubness"])).all(axis=1)
-    _check_each(table, pa.array(infinite), "hubness is not finite")
-    fields = [_canonical_fields(*pair) for pair in zip(table["id"].to_pylist(), table[FIELDS].to_pylist(), strict=True)]
-    return table.set_column(table.column_names.index(FIELDS), schema.field(FIELDS), pa.array(fields, pa.string()))
-
-
-def _canonical_fields(document_id: str, text: str) -> str:
-    try:
-        return restore_text(text)
-    except RecordError as error:
-        raise Cr5Error(f"document {quoted(document_id)}: {error}") from None
-
-
-def _check_each(table: pa.Table, wrong: pa.Array, message: str, error: type[Cr5Error] = Cr5Error) -> None:
-    rows = np.flatnonzero(np.asarray(wrong))
-    if len(rows):
-        raise error(f"document {quoted(table['id'][int(rows[0])].as_py())}: {message}")
-
-
-def valid_keys(texts: Collection[str]) -> list[str]:
-    """The valid keys among ids or languages: unique, encodable as UTF-8, without NUL."""
-    return [
-        text for text in dict.fromkeys(texts) if "\0" not in text and text.encode(errors="replace").decode() == text
-    ]
-
-
-def take_ids(table: pa.Table, ids: Sequence[str]) -> pa.Table:
-    """The rows with these ids, in the order of the ids; missing ones are left out."""
-    row_of = {document_id: row for row, document_id in enumerate(table["id"].to_pylist())}
-    return table.take(pa.array([row_of[document_id] for document_id in ids if document_id in row_of], pa.int64()))
-
-
-def take_best(table: pa.Table, scores: NDArray[Any], k: int, name: str = "cosine") -> pa.Table:
-    """The k rows with the largest scores, which are added as a column; ties stay in their order."""
-    order = np.argsort(-scores, kind="stable")[:k]
-    return table.take(order).append_column(name, pa.array(scores[order].astype(np.float32)))
-
-
-def to_matrix(column: pa.ChunkedArray) -> Floats:
-    """A column of fixed-size lists -> rows x width."""
-    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
-    return np.concatenate(parts or [np.empty(0, np.float32)]).reshape(-1, column.type.list_size)
-
-
-def to_lists(values: NDArray[Any]) -> pa.FixedSizeListArray:
-    """rows x width -> a column of fixed-size lists."""
-    return pa.FixedSizeListArray.from_arrays(
-        pa.array(np.ascontiguousarray(values, np.float32).ravel()), values.shape[1]
-    )
 
 
 def file_stamp(path: Path) -> Stamp:

@@ -3,23 +3,20 @@
 LanceDB keeps the rows: every writing call makes one new version of the table, completely or not at all. Every written
 row gets a slot, a number that is never reused. Beside the table are files that can be rebuilt from the rows:
 
-- ``cells``: the IVF index of all rows below some slot.
+- ``cells``: the IVF index of all rows below some slot, with their titles and compressed texts, so that a search reads
+  nothing from the table.
 - ``words``: the inverted index of the terms of all rows that have terms.
 - ``hubness.npy``: refreshed hubness by slot, which takes precedence over the hubness in the table.
 
-Writers wait for each other at a lock file; readers use the newest version and never wait.
+Writers wait for each other at a lock file; readers use the newest version and never wait. ``optimise`` holds that lock
+only to compact the table and to activate files: it merges large files and trains the IVF index beside other writers.
 """
 
 import importlib
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
-from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,31 +25,18 @@ import pyarrow.compute as pc
 from cr5.corpus.fields import FIELDS, NO_FIELDS
 from cr5.errors import Cr5Error
 from cr5.index import ivf
-from cr5.index.filters import Filter
-from cr5.index.full_text import MANIFEST as WORDS_MANIFEST
-from cr5.index.full_text import FullTextReader, look_up
+from cr5.index.filters import Filter, Where
 from cr5.index.ivf import IvfIndex
 from cr5.index.stores.base import (
-    ANN_MIN_ROWS,
     FOLDER_ADDRESS,
     CandidateRows,
-    Floats,
     Location,
-    Stamp,
-    Store,
     TextStats,
-    file_stamp,
-    make_schema,
-    read_header,
-    take_best,
     write_header,
 )
-from cr5.index.stores.lance_filters import SlotMasks
-from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
+from cr5.index.stores.lance_reader import update_hubness
 from cr5.index.stores.lance_table import (
-    EXTRA_FIELDS,
     SCAN_BATCH_ROWS,
-    NewestVersion,
     existing_slots,
     folder_bytes,
     import_lancedb,
@@ -60,55 +44,27 @@ from cr5.index.stores.lance_table import (
     read_rows,
     read_slots,
 )
-from cr5.index.stores.lance_words import LanceWords, NewestFiles, text_stats
+from cr5.index.stores.lance_versions import (
+    HUBNESS_FILE,
+    IVF_FOLDER,
+    LOCK_FILE,
+    OPTIMISE_LOCK,
+    TABLE,
+    LanceLimits,
+    LanceVersions,
+)
+from cr5.index.stores.lance_words import text_stats
+from cr5.index.stores.rows import Floats, make_schema, take_best
 from cr5.index.terms import QueryKeys, TermCounts
 from cr5.retrieval.word_forms import Dictionary
-from cr5.storage.atomic import CAN_REPLACE_MAPPED_FILES, atomic_write
+from cr5.storage.atomic import atomic_write, discard
 from cr5.storage.locks import locked
 
 if TYPE_CHECKING:
     from lancedb.expr import Expr
 
-# Names of format 1:
-TABLE, IVF_FOLDER, HUBNESS_FILE, LOCK_FILE = "documents", "cells", "hubness.npy", "writer.lock"
-WORDS_FOLDER = "words"
-METADATA_CACHE_BYTES, INDEX_CACHE_BYTES = 2**27, 2**28
 
-
-@dataclass(frozen=True)
-class LanceLimits:
-    """When tables are held in memory, indexed and compacted."""
-
-    ann_min_rows: int = ANN_MIN_ROWS
-    in_memory_bytes: int = 2**26  # a table up to this size is held in memory, texts included
-    max_unindexed_rows: int = 1000  # rows beside an index before they are added to it
-    max_small_files: int = 32  # files, or versions of the table, before they are compacted
-    version_lifetime: timedelta = timedelta(hours=1)  # how long a reader may use an old version
-    retrain_growth: float = 2  # the IVF index is trained again when the table has grown by this factor,
-    retrain_deleted_share: float = 1 / 4  # or when this share of the indexed rows has been deleted
-
-
-class _State(NamedTuple):
-    """The version of the table and the files beside it that a pinned store was made from."""
-
-    version: int
-    hubness: Stamp
-    ivf: Stamp
-    words: Stamp
-
-
-class _ReaderState(NamedTuple):
-    """The version of the table and the files that a reader was made from."""
-
-    version: int
-    hubness: Stamp
-    ivf: Stamp
-
-
-_View: TypeAlias = tuple[tuple[TableReader | None, int], tuple[FullTextReader | None, int]]
-
-
-class LanceStore(Store):
+class LanceStore(LanceVersions):
     """Documents in a folder."""
 
     label = "LanceDB"
@@ -129,11 +85,9 @@ class LanceStore(Store):
                 raise Cr5Error(f"{folder}: there is an index already; open it, or delete the folder")
             columns = columns.append(pa.field("slot", pa.int64(), nullable=False))
             columns = columns.with_metadata({"cr5": write_header(rank, languages)})
-            index = importlib.import_module("lancedb.index")
             stable = {"new_table_enable_stable_row_ids": "true"}  # the IVF index refers to rows by their ids
             table = lancedb.connect(folder).create_table(TABLE, schema=columns, storage_options=stable)
-            table.create_index("id", config=index.BTree())
-            table.create_index("lang", config=index.Bitmap())
+            _create_indexes(table)
         return cls.open(location, limits=limits)
 
     @classmethod
@@ -142,35 +96,6 @@ class LanceStore(Store):
         if not (folder / f"{TABLE}.lance").is_dir():
             raise Cr5Error(f"{folder}: there is no index; check the path, or build the index first")
         return cls(folder, lancedb, rank, limits or LanceLimits())
-
-    def __init__(self, folder: Path, lancedb: Any, rank: int | None, limits: LanceLimits) -> None:
-        self.folder, self.limits = folder, limits
-        self._column = importlib.import_module("lancedb.expr").col
-        session = lancedb.Session(
-            metadata_cache_size_bytes=METADATA_CACHE_BYTES, index_cache_size_bytes=INDEX_CACHE_BYTES
-        )
-        self._connection = lancedb.connect(folder, read_consistency_interval=timedelta(0), session=session)
-        self._table = self._connection.open_table(TABLE)
-        header = (self._table.schema.metadata or {}).get(b"cr5", b"").decode()
-        super().__init__(read_header(header, str(folder), rank))
-        self._version = NewestVersion(folder / f"{TABLE}.lance", lambda: int(self._table.version))
-        self._next_slot = (-1, 0)  # a version of the table, and the first slot that is unused in it
-        self._reader_lock, self._reader_state = threading.Lock(), _ReaderState(-1, None, None)
-        self._reader: TableReader | None = None
-        self._words_lock, self._pin_lock = threading.Lock(), threading.Lock()
-        names = HUBNESS_FILE, f"{IVF_FOLDER}/{ivf.MANIFEST}", f"{WORDS_FOLDER}/{WORDS_MANIFEST}"
-        self._files = [folder / name for name in names]
-        self._pinned: tuple[_State | None, LanceStore | None] = (None, None)
-        self._view: _View | None = None  # of a pinned store
-        self._words_state: tuple[int, Stamp] = (-1, None)  # version of the table, stamp of the words
-        self._words_reader: FullTextReader | None = None
-        self._words = LanceWords(folder / WORDS_FOLDER)
-        self._masks, self._has_fields = SlotMasks(self._open_version), False
-        self._ivf = NewestFiles(
-            folder / IVF_FOLDER / ivf.MANIFEST,
-            IvfIndex,
-            "the approximate index is damaged; delete this folder, it is rebuilt when documents are added",
-        )
 
     def __repr__(self) -> str:
         return f"LanceStore({str(self.folder)!r})"
@@ -199,6 +124,20 @@ class LanceStore(Store):
         reader, _ = self._newest_reader()
         return super().candidates(ids) if reader is None else reader.candidates(ids)
 
+    def records(self, ids: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]]:
+        reader, _ = self._newest_reader()
+        found = None if reader is None else reader.records(ids, columns)
+        return super().records(ids, columns) if found is None else found
+
+    def nearest_candidates(
+        self, vector: Floats, k: int, *, langs: Collection[str] | None = None, where: Where | None = None
+    ) -> tuple[CandidateRows, Floats]:
+        reader, version = self._newest_reader()
+        if reader is None:
+            return super().nearest_candidates(vector, k, langs=langs, where=where)
+        [checked], (keys, chosen) = self._checked_vectors(vector[None], k), self._restriction(langs, where)
+        return reader.nearest_candidates(checked, k, keys, self._masks.get(chosen, version) if chosen else None)
+
     def _get(self, ids: Sequence[str], columns: list[str]) -> pa.Table:
         reader, _ = self._newest_reader()
         if reader is None:
@@ -206,6 +145,9 @@ class LanceStore(Store):
         return self._add_columns(reader.get(ids, columns), columns).select(columns)
 
     def count(self) -> dict[str, int]:
+        reader = self._newest_reader()[0] if self._ivf.get() is not None else None
+        if reader is not None:
+            return reader.count_by_language()
         counts: dict[str, int] = {}
         for batch in self._table.search().select(["lang"]).to_batches(batch_size=SCAN_BATCH_ROWS):
             for pair in pc.value_counts(batch["lang"]).to_pylist():
@@ -224,18 +166,24 @@ class LanceStore(Store):
             batches = (batch.filter(pa.array(where.mask(batch[FIELDS].to_pylist()))) for batch in batches)
         return (part for batch in batches for part in self._select(batch, columns, hubness).to_batches(batch_rows))
 
-    def _set_hubness(self, keys: list[str], values: Floats) -> None:
+    def _set_hubness(self, batches: Iterable[tuple[list[str], Floats]]) -> None:
         with self._writing():
-            existing = self._read_ids(keys, ["id", "slot"])
-            row_of = {key: row for row, key in enumerate(keys)}
-            rows = np.array([row_of[key] for key in existing["id"].to_pylist()], np.int64)
-            slots, old = existing["slot"].to_numpy(), self._read_hubness()
-            new = np.full((max(len(old), slots.max(initial=-1) + 1), values.shape[1]), np.nan, np.float32)
-            new[: len(old)] = old
-            new[slots] = values[rows]
-            path = self.folder / HUBNESS_FILE
-            with atomic_write(path, temporary=path.with_suffix(".part")) as file:
-                np.save(file, new)
+            hubness, has_new = np.array(self._read_hubness()), False
+            for keys, values in batches:
+                existing = self._read_ids(keys, ["id", "slot"])
+                row_of = {key: row for row, key in enumerate(keys)}
+                rows = np.array([row_of[key] for key in existing["id"].to_pylist()], np.int64)
+                slots = existing["slot"].to_numpy()
+                lacking = int(slots.max(initial=-1)) + 1 - len(hubness)
+                if lacking > 0:  # twice as many at once, so that many batches take linear time
+                    more = np.full((max(lacking, len(hubness)), self.languages), np.nan, np.float32)
+                    hubness = np.concatenate([hubness, more])
+                hubness[slots], has_new = values[rows], True
+            if has_new:
+                used = int(np.flatnonzero(~np.isnan(hubness[:, 0])).max(initial=-1)) + 1
+                path = self.folder / HUBNESS_FILE
+                with atomic_write(path, temporary=path.with_suffix(".part")) as file:
+                    np.save(file, hubness[:used])
 
     def _nearest(
         self,
@@ -264,12 +212,22 @@ class LanceStore(Store):
         ids, scores = list[str](), np.empty(0, np.float32)
         if reader:
             ids, scores = reader.search(words, lang, k, self._masks.get(where, version) if where else None)
-        if columns == ["id"]:
-            return pa.table({"id": pa.array(ids, pa.string()), "bm25": scores})
         rows = self._get(ids, list(dict.fromkeys([*columns, "id"])))
         score_of = dict(zip(ids, scores, strict=True))  # rows that have been deleted meanwhile are left out
         scores = np.array([score_of[document_id] for document_id in rows["id"].to_pylist()], np.float32)
         return rows.select(columns).append_column("bm25", pa.array(scores))
+
+    def _search_term_ids(self, words: QueryKeys, lang: str, k: int, where: Filter | None) -> dict[str, float]:
+        words_reader, version = self._newest_words()
+        if words_reader is None:
+            return {}
+        allowed = self._masks.get(where, version) if where else None
+        documents, scores = words_reader.search_documents(words, lang, k, allowed)
+        ids, slots = words_reader.ids_and_slots(documents)
+        reader, _ = self._newest_reader()
+        if reader is not None:
+            reader.remember_slots(ids, slots)
+        return dict(zip(ids, scores.tolist(), strict=True))
 
     def _document_frequencies(self, terms: list[str], lang: str) -> list[int]:
         reader, _ = self._newest_words()
@@ -307,17 +265,46 @@ class LanceStore(Store):
                 self._table.add_columns({FIELDS: f"'{NO_FIELDS}'"})
 
     def optimise(self) -> None:
-        with self._writing():
-            if self._needs_compaction():
-                self._table.optimize(cleanup_older_than=self.limits.version_lifetime)
-            self._words.purge(lambda: existing_slots(self._table), self.limits.retrain_deleted_share)
-            rows, next_slot, index = self._table.count_rows(), self._unused_slot(), self._ivf.get()
+        """As in the base class. While files are merged and the IVF index is built, others may write."""
+        with locked(self.folder / OPTIMISE_LOCK):
+            with self._writing():
+                rows, next_slot = self._table.count_rows(), self._unused_slot()
+                self._compact(rows)
+                version = int(self._table.version)
+                self._next_slot = (version, next_slot)  # the rows keep their slots
+            self._words.merge(self._writing)
             if rows < self.limits.ann_min_rows:
                 return
+            index = self._ivf.get()
             if index is None or self._needs_training(index, rows):
-                ivf.build(self.folder / IVF_FOLDER, lambda: read_rows(self._table, 0, READER_COLUMNS), rows, next_slot)
-            elif self._count_from(index.next_slot) > self.limits.max_unindexed_rows:
-                self._extend_ivf(index.next_slot, next_slot)
+                self._build_ivf(version, rows, next_slot)
+            with self._writing():
+                index, next_slot = self._ivf.get(), self._unused_slot()
+                if index and self._count_from(index.next_slot) > self.limits.max_unindexed_rows:
+                    self._extend_ivf(index.next_slot, next_slot)
+
+    def _compact(self, rows: int) -> None:
+        """Merge the files of the table, index its ids, and remove terms of deleted rows, where there are many."""
+        limits = self.limits
+        if self._needs_compaction(rows):
+            self._table.optimize(cleanup_older_than=limits.version_lifetime)
+        elif self._count_unindexed_ids() > max(limits.max_unindexed_rows, limits.reindexing_growth * rows):
+            _create_indexes(self._table)
+        deleted = self._words.documents - rows
+        if deleted > limits.retrain_deleted_share * self._words.documents:
+            self._words.purge(lambda: existing_slots(self._table), limits.retrain_deleted_share)
+
+    def _build_ivf(self, version: int, rows: int, next_slot: int) -> None:
+        """Train the IVF index with the rows of a version, and add those that are written meanwhile."""
+        table, built = self._open_version(version), self.folder / f"{IVF_FOLDER}.new"
+        if built.exists():
+            discard(built)  # what a killed process left
+        ivf.build(built, lambda columns: _read_rows(table, 0, columns), rows, next_slot)
+        with self._writing():
+            newest = self._unused_slot()
+            if newest > next_slot:
+                ivf.extend(built, _read_rows(self._table, next_slot, ivf.COLUMNS), newest)
+            ivf.adopt(self.folder / IVF_FOLDER, built)
 
     def _stats(self) -> dict[str, Any]:
         index, rows = self._ivf.get(), self._table.count_rows()
@@ -354,14 +341,6 @@ class LanceStore(Store):
         slot = max(len(self._read_hubness()), index.next_slot if index else 0, self._words.next_slot)
         return max([slot, *(int(slots.max()) + 1 for slots in read_slots(self._table) if len(slots))])
 
-    def _read_hubness(self) -> Floats:
-        """slots x languages: the hubness that was set after the rows were written, NaN elsewhere."""
-        try:
-            hubness: Floats = np.load(self.folder / HUBNESS_FILE, "r" if CAN_REPLACE_MAPPED_FILES else None)
-            return hubness
-        except FileNotFoundError:
-            return np.empty((0, self.languages), np.float32)
-
     def _select(self, rows: pa.Table | pa.RecordBatch, columns: list[str], hubness: Floats) -> pa.Table:
         """Columns of rows of the table, with their newest hubness."""
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
@@ -375,83 +354,6 @@ class LanceStore(Store):
             search = search.where(self._is_in("lang", langs))  # applied before the k are chosen
         rows = search.to_arrow()
         return take_best(self._select(rows, columns, self._read_hubness()), 1 - rows["_distance"].to_numpy(), k)
-
-    def pinned(self) -> "LanceStore":
-        state = self._state()
-        known_state, known = self._pinned
-        if known is not None and known_state == state:
-            return known
-        with self._pin_lock:
-            while self._pinned[1] is None or self._pinned[0] != state:
-                reader, words = self._newest_reader(), self._newest_words()
-                if reader[1] == words[1] == state.version:  # otherwise a writer has just written
-                    pinned = copy(self)
-                    pinned._pinned, pinned._view = (None, None), (reader, words)  # not holding the one before it
-                    pinned._table = self._open_version(state.version)
-                    self._pinned = state, pinned
-                else:
-                    state = self._state()
-            return self._pinned[1]
-
-    def _state(self) -> _State:
-        return _State(self._version.get(), *map(file_stamp, self._files))
-
-    def _newest_reader(self) -> tuple[TableReader | None, int]:
-        """The reader of the newest version, None while too many rows are outside the IVF index, and the version."""
-        if self._view is not None:
-            return self._view[0]
-        with self._reader_lock:
-            while True:
-                stamps = tuple(map(file_stamp, self._files[:2]))
-                state = _ReaderState(self._version.get(), *stamps)
-                if self._reader_state == state:
-                    return self._reader, state.version
-                reader = self._make_reader(state.version)
-                if stamps == tuple(map(file_stamp, self._files[:2])):  # otherwise the files may lack rows of it
-                    self._reader, self._reader_state = reader, state
-
-    def _newest_words(self) -> tuple[FullTextReader | None, int]:
-        """The reader of the terms of the newest version, None if no row ever had terms, and the version.
-
-        The terms of a version's rows are written before it, and removed only after a newer version has replaced or
-        deleted these rows. So they are complete if nothing was written while they were opened.
-        """
-        if self._view is not None:
-            return self._view[1]
-        with self._words_lock:
-            while True:
-                stamp = self._words.stamp
-                state = self._version.get(), stamp
-                if self._words_state == state:
-                    return self._words_reader, state[0]
-                reader = self._words.reader(existing_slots(self._open_version(state[0]))) if stamp else None
-                if stamp == self._words.stamp:
-                    self._words_reader, self._words_state = reader, state
-
-    def _open_version(self, version: int) -> Any:
-        """The table as of a version."""
-        table = self._connection.open_table(TABLE)
-        table.checkout(version)
-        return table
-
-    def _make_reader(self, version: int) -> TableReader | None:
-        index, hubness = self._ivf.get(), self._read_hubness()
-        first_slot = index.next_slot if index else 0  # of the rows beside the IVF index
-        table = self._open_version(version)
-        recent = table.count_rows(f"slot >= {first_slot}")
-        if recent >= self.limits.ann_min_rows:
-            return None
-        columns = [*READER_COLUMNS]
-        if index is None and table.stats()["total_bytes"] <= self.limits.in_memory_bytes:
-            stored = [name for name in self.schema.names if name in table.schema.names]
-            columns = list(dict.fromkeys([*READER_COLUMNS, *stored]))
-        fields = {field.name: field for field in [*self.schema, *EXTRA_FIELDS]}
-        empty = pa.schema([fields[name] for name in columns]).empty_table()
-        rows = pa.concat_tables([empty, *(part.cast(empty.schema) for part in read_rows(table, first_slot, columns))])
-        live = np.ones(len(index) if index else 0, bool)
-        if index and table.count_rows() - recent < len(index):
-            live = look_up(existing_slots(table), index.slots)
-        return TableReader(index, live, MemoryRows.load(update_hubness(rows.combine_chunks(), hubness)), hubness)
 
     def _add_columns(self, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
         """Add the columns that a reader does not have; rows that have been deleted meanwhile are left out."""
@@ -472,6 +374,9 @@ class LanceStore(Store):
             rows = rows.append_column(name, more[name])
         return rows
 
+    def _count_unindexed_ids(self) -> int:
+        return int(self._table.index_stats("id_idx").num_unindexed_rows)
+
     def _count_from(self, slot: int) -> int:
         return int(self._table.count_rows(f"slot >= {slot}"))
 
@@ -483,17 +388,35 @@ class LanceStore(Store):
         )
 
     def _extend_ivf(self, first_slot: int, next_slot: int) -> None:
-        ivf.extend(self.folder / IVF_FOLDER, read_rows(self._table, first_slot, READER_COLUMNS), next_slot)
+        rows = _read_rows(self._table, first_slot, ivf.COLUMNS)
+        ivf.extend(self.folder / IVF_FOLDER, rows, next_slot, max_segment_rows=self.limits.max_merged_rows)
 
-    def _needs_compaction(self) -> bool:
-        """Whether enough has been written since the last compaction to slow down reading."""
-        if int(self._table.index_stats("id_idx").num_unindexed_rows) > self.limits.max_unindexed_rows:
-            return True
-        if self._table.stats()["fragment_stats"]["num_small_fragments"] > self.limits.max_small_files:
+    def _needs_compaction(self, rows: int) -> bool:
+        """Whether there are so many small files that they slow down reading.
+
+        A compaction may rewrite all rows, and leaves the files before it for a while. The more rows there are, the more
+        files are allowed, so that the time of all compactions together is proportional to the number of rows.
+        """
+        limits = self.limits
+        most_files = max(limits.max_small_files, limits.small_files_per_row * rows)
+        if self._table.stats()["fragment_stats"]["num_small_fragments"] > most_files:
             return True
         times = [path.stat().st_mtime for path in (self.folder / f"{TABLE}.lance" / "_versions").iterdir()]
         lifetime = self.limits.version_lifetime.total_seconds()
         return len(times) > self.limits.max_small_files and time.time() - min(times) > lifetime
+
+
+def _read_rows(table: Any, first_slot: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Those of some columns that a table has, from a slot on."""
+    names = {"row", *table.schema.names}
+    return read_rows(table, first_slot, [name for name in columns if name in names])
+
+
+def _create_indexes(table: Any) -> None:
+    """Index the ids and languages of all rows, without rewriting the rows."""
+    index = importlib.import_module("lancedb.index")
+    table.create_index("id", config=index.BTree(), replace=True)
+    table.create_index("lang", config=index.Bitmap(), replace=True)
 
 
 def _with_slot(columns: list[str]) -> list[str]:

@@ -4,10 +4,11 @@ Most rows of a large table are in its IVF index, which is searched approximately
 compared exactly: those that were written after the IVF index, and all rows of a small table.
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +16,11 @@ import pyarrow as pa
 from cr5._typing import Ints, Mask
 from cr5.index.full_text import look_up
 from cr5.index.ivf import ROW_COLUMNS, IvfIndex
-from cr5.index.stores.base import CandidateRows, Floats, take_best, take_ids, to_lists, to_matrix
+from cr5.index.stores.base import CandidateRows
+from cr5.index.stores.rows import Floats, take_best, take_ids, to_lists, to_matrix
 
 READER_COLUMNS = (*ROW_COLUMNS, "vector")  # the columns that a reader has of every row
+KNOWN_IDS = 200_000  # whose rows a reader remembers
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,11 @@ class MemoryRows:
         """The hubness of each row (rows x languages)."""
         return to_matrix(self.rows["hubness"])
 
+    @cached_property
+    def ids(self) -> list[str]:
+        """The id of each row."""
+        return list(self.row_of)
+
     def get(self, ids: Sequence[str], columns: Collection[str]) -> pa.Table:
         """Columns of the rows with these ids, in the order of the ids; missing ones are left out."""
         rows = pa.array([self.row_of[key] for key in ids if key in self.row_of], pa.int64())
@@ -59,6 +67,13 @@ class MemoryRows:
         self, vector: Floats, k: int, langs: list[str] | None, columns: Collection[str], allowed: Mask | None
     ) -> pa.Table:
         """Columns of the k rows nearest to a vector, with their cosines; ``allowed`` are slots."""
+        best, cosines = self.nearest_rows(vector, k, langs, allowed)
+        return take_best(self._select(columns).take(best), cosines, k)
+
+    def nearest_rows(
+        self, vector: Floats, k: int, langs: list[str] | None, allowed: Mask | None
+    ) -> tuple[Ints, Floats]:
+        """The k rows nearest to a vector, best first, and their cosines."""
         from cr5.retrieval.kernels import keep_best, multiply
 
         chosen = np.ones(len(self.vectors), bool)
@@ -72,7 +87,7 @@ class MemoryRows:
         if k:
             keep_best(multiply(self.vectors, vector), chosen, cosines, best)
         order = np.lexsort((best, -cosines))
-        return take_best(self._select(columns).take(best[order]), cosines[order], k)
+        return best[order], cosines[order]
 
     def _select(self, columns: Collection[str]) -> pa.Table:
         """Those of some columns that there are, and those by which a reader finds the others."""
@@ -83,13 +98,83 @@ class MemoryRows:
 class TableReader(NamedTuple):
     """The rows of an IVF index, of which the ``live`` ones still exist, and the ``recent`` rows beside it.
 
-    ``hubness`` (slots x languages) has the values that were set after the rows were written, NaN elsewhere.
+    ``hubness`` (slots x languages) has the values that were set after the rows were written, NaN elsewhere. Rows are
+    numbered: those of the IVF index, then the recent ones. ``known`` has the rows of some ids; every access is atomic.
     """
 
     ivf: IvfIndex | None
     live: Mask
     recent: MemoryRows
     hubness: Floats
+    known: dict[str, int]
+
+    def rows_of(self, ids: Sequence[str]) -> Ints:
+        """The row of each id, -1 for those that there are not."""
+        own, known, first = self.recent.row_of, self.known, len(self.live)
+        rows = [first + own[key] if key in own else known.get(key, -1) for key in ids]
+        lacking = [i for i, row in enumerate(rows) if row < 0] if self.ivf else []
+        if lacking and self.ivf:
+            found = self.ivf.find([ids[i] for i in lacking])
+            found = found[self.live[found]]
+            row_of = dict(zip(self.ivf.strings(found, "id"), found.tolist(), strict=True))
+            for i in lacking:
+                rows[i] = row_of.get(ids[i], -1)
+            self._remember(row_of)
+        return np.array(rows, np.int64)
+
+    def remember_slots(self, ids: Sequence[str], slots: Ints) -> None:
+        """Remember the rows of ids whose slots are known, so that they need not be looked up."""
+        if self.ivf is None:
+            return
+        known = slots < self.ivf.next_slot
+        rows = np.where(known, self.ivf.row_of_slot[np.where(known, slots, 0)], -1)
+        rows[rows >= 0] = np.where(self.live[rows[rows >= 0]], rows[rows >= 0], -1)
+        self._remember({key: row for key, row in zip(ids, rows.tolist(), strict=True) if row >= 0})
+
+    def _remember(self, row_of: dict[str, int]) -> None:
+        if len(self.known) > KNOWN_IDS:
+            self.known.clear()
+        self.known.update(row_of)
+
+    def count_by_language(self) -> dict[str, int]:
+        """The number of rows of each language."""
+        counts = Counter(self.recent.langs)
+        if self.ivf is not None:
+            counts.update(self.ivf.count(self.live))
+        return dict(sorted((lang, number) for lang, number in counts.items() if number))
+
+    def records(self, ids: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]] | None:
+        """Columns of strings and texts of the rows with these ids, in their order; None if the reader lacks some."""
+        is_complete = set(columns) <= set(self.recent.rows.column_names)
+        if not is_complete or (self.ivf is not None and not self.ivf.has(columns)):
+            return None
+        rows = self.rows_of(ids)
+        rows = rows[rows >= 0]
+        indexed, first = rows[rows < len(self.live)], len(self.live)
+        recent = rows[rows >= first] - first
+        values = []
+        for name in columns:
+            found = self.ivf.strings(indexed, name) if self.ivf and len(indexed) else []
+            if len(recent):
+                found = _in_order(rows < first, found, self.recent.rows[name].take(recent).to_pylist())
+            values.append(found)
+        return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+    def nearest_candidates(
+        self, vector: Floats, k: int, langs: list[str] | None, allowed: Mask | None
+    ) -> tuple[CandidateRows, Floats]:
+        """What ranking needs of approximately the k rows nearest to a vector, best first, and their cosines."""
+        recent, recent_cosines = self.recent.nearest_rows(vector, k, langs, allowed)
+        rows, cosines = len(self.live) + recent, recent_cosines
+        if self.ivf is not None:
+            indexed, indexed_cosines = self.ivf.nearest(vector, k, langs, self.live, allowed=allowed)
+            rows, cosines = np.concatenate([indexed, rows]), np.concatenate([indexed_cosines, cosines])
+            if len(recent):
+                best = np.argsort(-cosines, kind="stable")[:k]
+                rows, cosines = rows[best], cosines[best]
+        found = self._candidates(rows, None)
+        self._remember({key: row for key, row in zip(found.ids, rows.tolist(), strict=True) if row < len(self.live)})
+        return found, cosines
 
     def nearest(
         self, vector: Floats, k: int, langs: list[str] | None, columns: Collection[str], allowed: Mask | None = None
@@ -117,32 +202,31 @@ class TableReader(NamedTuple):
 
     def candidates(self, ids: Sequence[str]) -> CandidateRows:
         """What ranking needs of the rows with these ids, in the order of the ids; missing ones are left out."""
-        if self.ivf is None:
-            return self._recent_candidates([key for key in ids if key in self.recent.row_of])
-        found = self.ivf.find([key for key in ids if key not in self.recent.row_of])
-        found = found[self.live[found]]
-        table = self.ivf.take(found, ("id", "slot"))
-        row_of = {key: row for row, key in enumerate(table["id"].to_pylist())}
-        existing = [key for key in ids if key in row_of or key in self.recent.row_of]
-        chosen = np.array([row_of.get(key, -1) for key in existing], np.int64)
-        if (chosen < 0).all():
-            return self._recent_candidates(existing)
-        rows = found[chosen[chosen >= 0]]
-        langs, vectors, hubness = self.ivf.row_langs(rows), self.ivf.vectors(rows), self.ivf.hubness(rows)
-        slots = table["slot"].to_numpy()[chosen[chosen >= 0]]
-        hubness = newest_hubness(hubness, slots, self.hubness)
-        if len(rows) == len(existing):
-            return CandidateRows(existing, langs, vectors, hubness)
-        recent = self._recent_candidates([key for key in existing if key not in row_of])
-        order = np.empty(len(existing), np.int64)
-        order[chosen >= 0], order[chosen < 0] = np.arange(len(rows)), len(rows) + np.arange(len(recent.ids))
-        langs = [*langs, *recent.langs]
-        arrays = (np.concatenate(pair)[order] for pair in ((vectors, recent.vectors), (hubness, recent.hubness)))
-        return CandidateRows(existing, [langs[i] for i in order.tolist()], *arrays)
+        rows = self.rows_of(ids)
+        return self._candidates(rows[rows >= 0], [key for key, row in zip(ids, rows.tolist(), strict=True) if row >= 0])
 
-    def _recent_candidates(self, ids: list[str]) -> CandidateRows:
-        recent, rows = self.recent, [self.recent.row_of[key] for key in ids]
-        return CandidateRows(ids, [recent.langs[row] for row in rows], recent.vectors[rows], recent.hubness[rows])
+    def _candidates(self, rows: Ints, ids: list[str] | None) -> CandidateRows:
+        """What ranking needs of some rows; their ids are read unless they are known."""
+        first, recent = len(self.live), self.recent
+        if self.ivf is None or (rows >= first).all():
+            own = (rows - first).tolist()
+            ids = [recent.ids[row] for row in own] if ids is None else ids
+            return CandidateRows(ids, [recent.langs[row] for row in own], recent.vectors[own], recent.hubness[own])
+        is_indexed = rows < first
+        indexed = rows[is_indexed]
+        hubness = newest_hubness(self.ivf.hubness(indexed), self.ivf.slots[indexed], self.hubness)
+        own_ids = self.ivf.strings(indexed, "id") if ids is None else [""] * len(indexed)
+        found = CandidateRows(own_ids, self.ivf.row_langs(indexed), self.ivf.vectors(indexed), hubness)
+        if not is_indexed.all():
+            others = self._candidates(rows[~is_indexed], None)
+            order = np.argsort(np.argsort(~is_indexed, kind="stable"))
+            found = CandidateRows(
+                _in_order(is_indexed, found.ids, others.ids),
+                _in_order(is_indexed, found.langs, others.langs),
+                np.concatenate([found.vectors, others.vectors])[order],
+                np.concatenate([found.hubness, others.hubness])[order],
+            )
+        return found if ids is None else found._replace(ids=ids)
 
     def _take_indexed(self, rows: Ints, columns: Collection[str]) -> pa.Table:
         assert self.ivf is not None
@@ -168,6 +252,12 @@ def newest_hubness(written: Floats, slots: Ints, hubness: Floats) -> Floats:
     newest = written.copy()
     newest[rows] = hubness[slots[rows]]
     return newest
+
+
+def _in_order(is_first: Mask, first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    """Values of two kinds of rows in one list; ``is_first`` says of which kind each row is."""
+    both = iter(first), iter(second)
+    return [next(both[0] if own else both[1]) for own in is_first.tolist()]
 
 
 def _concatenate(indexed: pa.Table, recent: pa.Table) -> pa.Table:

@@ -5,6 +5,7 @@ between left has slots that no row ever gets; it is purged with the deleted rows
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -22,9 +23,12 @@ Opened = TypeVar("Opened")
 
 
 class NewestFiles(Generic[Opened]):
-    """What was opened from the folder of a manifest, opened again whenever the manifest has been replaced."""
+    """What was opened from the folder of a manifest, opened again whenever the manifest has been replaced.
 
-    def __init__(self, manifest: Path, open_folder: Callable[[Path], Opened], if_damaged: str) -> None:
+    ``open_folder`` gets the folder and what was opened before: files that are still in use need not be opened again.
+    """
+
+    def __init__(self, manifest: Path, open_folder: Callable[[Path, Opened | None], Opened], if_damaged: str) -> None:
         self.manifest, self._open, self._if_damaged = manifest, open_folder, if_damaged
         self._opened: tuple[Stamp, Opened | None] = (None, None)
 
@@ -36,7 +40,7 @@ class NewestFiles(Generic[Opened]):
             if opened_stamp == stamp:
                 return opened
             try:
-                self._opened = stamp, self._open(self.manifest.parent) if stamp else None
+                self._opened = stamp, self._open(self.manifest.parent, opened) if stamp else None
             except (FileNotFoundError, EOFError, ValueError, KeyError, TypeError):
                 if stamp == file_stamp(self.manifest):  # otherwise it has just been replaced
                     raise Cr5Error(f"{self.manifest.parent}: {self._if_damaged}") from None
@@ -45,8 +49,8 @@ class NewestFiles(Generic[Opened]):
 class LanceWords:
     """The inverted index of the rows of a table, which are identified by their slots."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, max_merged_size: int) -> None:
+        self.folder, self._max_merged_size = folder, max_merged_size
         message = "the full text is damaged; delete this folder, and bring the index up to date with `refresh`"
         self._files = NewestFiles(folder / full_text.MANIFEST, FullTextIndex, message)
 
@@ -61,6 +65,12 @@ class LanceWords:
         index = self._files.get()
         return index.next_slot if index else 0
 
+    @property
+    def documents(self) -> int:
+        """The number of rows that have terms, including deleted ones."""
+        index = self._files.get()
+        return sum(len(segment.slots) for segment in index.segments) if index else 0
+
     def reader(self, exists: Mask) -> FullTextReader | None:
         """The terms of the rows whose slots exist; None if no row ever had terms."""
         index = self._files.get()
@@ -74,7 +84,12 @@ class LanceWords:
     def add(self, rows: pa.Table, slots: Ints, terms: TermCounts) -> None:
         """Write the terms of rows."""
         new = NewDocuments(slots, rows["id"].to_pylist(), rows["lang"].to_pylist(), terms)
-        full_text.extend(self.folder, new, int(slots.max(initial=-1)) + 1)
+        next_slot = int(slots.max(initial=-1)) + 1
+        full_text.extend(self.folder, new, next_slot, max_segment_size=self._max_merged_size)
+
+    def merge(self, activating: Callable[[], AbstractContextManager[None]]) -> None:
+        """Merge what ``add`` has left because it is large; others may write except within ``activating()``."""
+        full_text.merge_beside(self.folder, self.folder.with_name(f"{self.folder.name}.new"), activating)
 
     def reserve(self, next_slot: int) -> None:
         """Let no row have a slot below ``next_slot`` from now on, whatever happens to the rows that have one."""

@@ -17,23 +17,11 @@ import pyarrow as pa
 from cr5.corpus.fields import FIELDS, restore_text
 from cr5.errors import Cr5Error
 from cr5.index.filters import Filter
-from cr5.index.stores.base import (
-    ANN_MIN_ROWS,
-    TEXT_COLUMNS,
-    Floats,
-    Location,
-    Store,
-    TextStats,
-    make_schema,
-    read_header,
-    take_best,
-    to_lists,
-    to_matrix,
-    write_header,
-)
+from cr5.index.stores.base import ANN_MIN_ROWS, Location, Store, TextStats, read_header, write_header
 from cr5.index.stores.postgres_database import Database, Timeouts, without_password
 from cr5.index.stores.postgres_filters import CREATE_FIELDS, Conditions, conditions
 from cr5.index.stores.postgres_words import BM25_QUERY, CREATE_WORDS, PostgresWords, bm25_parameters
+from cr5.index.stores.rows import TEXT_COLUMNS, Floats, make_schema, take_best, to_lists, to_matrix
 from cr5.index.terms import QueryKeys, TermCounts, term_keys
 from cr5.retrieval.word_forms import Dictionary
 
@@ -196,7 +184,11 @@ class PostgresStore(Store):
             while rows := cursor.fetchmany(batch_rows):
                 yield from self._table(rows, columns).to_batches()
 
-    def _set_hubness(self, keys: list[str], values: Floats) -> None:
+    def _set_hubness(self, batches: Iterable[tuple[list[str], Floats]]) -> None:
+        for keys, values in batches:
+            self._replace_hubness(keys, values)
+
+    def _replace_hubness(self, keys: list[str], values: Floats) -> None:
         columns: list[Sequence[Any]] = [keys, _to_binary(pa.chunked_array([to_lists(values)]))]
         with self._database.connection() as connection, connection.transaction():
             self._copy_in(connection, ["id", "hubness"], columns)

@@ -1,0 +1,90 @@
+"""The sorted words of a full-text segment: they are stored with it, so that opening it takes no time for sorting."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cr5._typing import Array, Ints
+from cr5.retrieval.word_forms import Dictionary, fold, is_listed
+
+if TYPE_CHECKING:
+    from cr5.index.full_text import Segment
+
+
+def word_arrays(terms: Sequence[str], langs: Ints, languages: int) -> dict[str, Any]:
+    """The arrays of a segment's dictionaries, from its terms and the numbers of their languages."""
+    listed = [i for i, term in enumerate(terms) if is_listed(term)]
+    folded = fold("\n".join(terms[i] for i in listed)).split("\n") if listed else []
+    numbers = np.array(listed, np.int64)
+    accented = np.array([terms[i] != other for i, other in zip(listed, folded, strict=True)], bool)
+    return _sorted_arrays(numbers, langs[numbers], pa.array(folded, pa.large_string()), accented, languages)
+
+
+def merged_word_arrays(
+    segments: Sequence["Segment"], kept_terms: Ints, terms: pa.LargeStringArray, languages: int
+) -> dict[str, Any]:
+    """Those of the terms that are kept of several segments; none if a segment has none.
+
+    ``kept_terms`` are numbers across all segments, in the order of the new terms, and ``terms`` their words.
+    """
+    folded, langs, first, count = list[pa.LargeStringArray](), list[Ints](), 0, 0
+    places = np.full(sum(len(segment.keys) for segment in segments), -1, np.int64)  # of a term among all folded words
+    for segment in segments:
+        if segment.word_terms is None or segment.word_starts is None:
+            return {}
+        places[first + segment.word_terms] = count + np.arange(len(segment.word_terms))
+        first, count = first + len(segment.keys), count + len(segment.word_terms)
+        folded.append(_folded_words(segment))
+        langs.append(np.repeat(np.arange(len(segment.word_starts) - 1), np.diff(segment.word_starts)))
+    chosen = places[kept_terms]
+    numbers = np.flatnonzero(chosen >= 0)
+    words = pa.concat_arrays(folded).take(pa.array(chosen[numbers]))
+    accented = np.asarray(pc.not_equal(terms.take(pa.array(numbers)), words).to_numpy(zero_copy_only=False), bool)
+    return _sorted_arrays(numbers, np.concatenate(langs)[chosen[numbers]], words, accented, languages)
+
+
+def stored_dictionary(segment: "Segment", lang: int) -> Dictionary | None:
+    """The dictionary of a language that is stored with a segment; None if an earlier version wrote it."""
+    if segment.word_starts is None or segment.word_terms is None or segment.accented is None:
+        return None
+    if lang + 1 >= len(segment.word_starts):
+        return Dictionary([])
+    assert segment.folded_sizes is not None
+    assert segment.folded_bytes is not None
+    begin, end = segment.word_starts[lang : lang + 2].tolist()
+    first = int(segment.folded_sizes[:begin].sum(dtype=np.int64))
+    sizes, terms, strings = segment.folded_sizes[begin:end], segment.word_terms[begin:end], segment.term_strings
+    folded = segment.folded_bytes[first : first + int(sizes.sum(dtype=np.int64))].tobytes()
+
+    def word(i: int) -> str:
+        return strings.take(terms[i : i + 1])[0]
+
+    return Dictionary.of_folded(word, folded, sizes, int(segment.accented[lang]))
+
+
+def _folded_words(segment: "Segment") -> pa.LargeStringArray:
+    assert segment.folded_sizes is not None
+    assert segment.folded_bytes is not None
+    offsets = np.concatenate([[0], np.cumsum(segment.folded_sizes, dtype=np.int64)])
+    buffers = pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(segment.folded_bytes))
+    return pa.LargeStringArray.from_buffers(len(segment.folded_sizes), *buffers)
+
+
+def _sorted_arrays(
+    numbers: Ints, langs: Ints, folded: pa.LargeStringArray, accented: Array, languages: int
+) -> dict[str, Any]:
+    """The arrays of words, given the numbers of their terms, sorted by language and folded word."""
+    keys = pa.table({"lang": pa.array(langs, pa.int64()), "folded": folded})
+    order = pc.sort_indices(keys, sort_keys=[("lang", "ascending"), ("folded", "ascending")]).to_numpy()
+    ordered = folded.take(pa.array(order))
+    content, sizes = ordered.buffers()[2], pc.binary_length(ordered).to_numpy(zero_copy_only=False)
+    return {
+        "word_starts": np.concatenate([[0], np.cumsum(np.bincount(langs, minlength=languages))]).astype(np.int64),
+        "word_terms": numbers[order].astype(np.int32),
+        "folded_sizes": sizes.astype(np.uint16),
+        "folded_bytes": np.frombuffer(content, np.uint8)[: sizes.sum()] if content else np.empty(0, np.uint8),
+        "accented": np.bincount(langs[accented], minlength=languages).astype(np.int64),
+    }

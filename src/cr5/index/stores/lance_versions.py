@@ -1,0 +1,190 @@
+"""The versions of a store in a folder: which files and rows the newest one has, and readers of them.
+
+Every search asks once for the newest version (``pinned``), and all of its reads see that version.
+"""
+
+import importlib
+import threading
+from copy import copy
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from cr5.index import ivf
+from cr5.index.full_text import MANIFEST as WORDS_MANIFEST
+from cr5.index.full_text import FullTextReader, look_up
+from cr5.index.ivf import IvfIndex
+from cr5.index.stores.base import ANN_MIN_ROWS, Stamp, Store, file_stamp, read_header
+from cr5.index.stores.lance_filters import SlotMasks
+from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
+from cr5.index.stores.lance_table import EXTRA_FIELDS, NewestVersion, existing_slots, read_rows
+from cr5.index.stores.lance_words import LanceWords, NewestFiles
+from cr5.index.stores.rows import Floats
+from cr5.storage.atomic import CAN_REPLACE_MAPPED_FILES
+
+# Names of format 1:
+TABLE, IVF_FOLDER, HUBNESS_FILE, LOCK_FILE = "documents", "cells", "hubness.npy", "writer.lock"
+OPTIMISE_LOCK = "optimise.lock"
+WORDS_FOLDER = "words"
+METADATA_CACHE_BYTES, INDEX_CACHE_BYTES = 2**27, 2**28
+
+
+@dataclass(frozen=True)
+class LanceLimits:
+    """When tables are held in memory, indexed and compacted."""
+
+    ann_min_rows: int = ANN_MIN_ROWS
+    in_memory_bytes: int = 2**26  # a table up to this size is held in memory, texts included
+    max_unindexed_rows: int = 1000  # rows beside an index before they are added to it
+    max_small_files: int = 32  # files, or versions of the table, before they are compacted,
+    small_files_per_row: float = 1 / 2000  # or so many for each row of a large table
+    reindexing_growth: float = 1 / 4  # share of the rows that are written before the ids of a large table are indexed
+    max_merged_rows: int = 2**16  # rows of the IVF index that are merged while a writer waits,
+    max_merged_terms: int = 2**20  # and rows and postings of the full text
+    version_lifetime: timedelta = timedelta(hours=1)  # how long a reader may use an old version
+    retrain_growth: float = 2  # the IVF index is trained again when the table has grown by this factor,
+    retrain_deleted_share: float = 1 / 4  # or when this share of the indexed rows has been deleted
+
+
+class _State(NamedTuple):
+    """The version of the table and the files beside it that a pinned store was made from."""
+
+    version: int
+    hubness: Stamp
+    ivf: Stamp
+    words: Stamp
+
+
+class _ReaderState(NamedTuple):
+    """The version of the table and the files that a reader was made from."""
+
+    version: int
+    hubness: Stamp
+    ivf: Stamp
+
+
+_View: TypeAlias = tuple[tuple[TableReader | None, int], tuple[FullTextReader | None, int]]
+
+
+class LanceVersions(Store):
+    """The reading side of a store in a folder."""
+
+    def __init__(self, folder: Path, lancedb: Any, rank: int | None, limits: LanceLimits) -> None:
+        self.folder, self.limits = folder, limits
+        self._column = importlib.import_module("lancedb.expr").col
+        session = lancedb.Session(
+            metadata_cache_size_bytes=METADATA_CACHE_BYTES, index_cache_size_bytes=INDEX_CACHE_BYTES
+        )
+        self._connection = lancedb.connect(folder, read_consistency_interval=timedelta(0), session=session)
+        self._table = self._connection.open_table(TABLE)
+        header = (self._table.schema.metadata or {}).get(b"cr5", b"").decode()
+        super().__init__(read_header(header, str(folder), rank))
+        self._version = NewestVersion(folder / f"{TABLE}.lance", lambda: int(self._table.version))
+        self._next_slot = (-1, 0)  # a version of the table, and the first slot that is unused in it
+        self._reader_lock, self._reader_state = threading.Lock(), _ReaderState(-1, None, None)
+        self._reader: TableReader | None = None
+        self._words_lock, self._pin_lock = threading.Lock(), threading.Lock()
+        names = HUBNESS_FILE, f"{IVF_FOLDER}/{ivf.MANIFEST}", f"{WORDS_FOLDER}/{WORDS_MANIFEST}"
+        self._files = [folder / name for name in names]
+        self._pinned: tuple[_State | None, LanceVersions | None] = (None, None)
+        self._view: _View | None = None  # of a pinned store
+        self._words_state: tuple[int, Stamp] = (-1, None)  # version of the table, stamp of the words
+        self._words_reader: FullTextReader | None = None
+        self._words = LanceWords(folder / WORDS_FOLDER, limits.max_merged_terms)
+        self._masks, self._has_fields = SlotMasks(self._open_version), False
+        self._ivf = NewestFiles(
+            folder / IVF_FOLDER / ivf.MANIFEST,
+            IvfIndex,
+            "the approximate index is damaged; delete this folder, it is rebuilt when documents are added",
+        )
+
+    def pinned(self) -> "LanceVersions":
+        state = self._state()
+        known_state, known = self._pinned
+        if known is not None and known_state == state:
+            return known
+        with self._pin_lock:
+            while self._pinned[1] is None or self._pinned[0] != state:
+                reader, words = self._newest_reader(), self._newest_words()
+                if reader[1] == words[1] == state.version:  # otherwise a writer has just written
+                    pinned = copy(self)
+                    pinned._pinned, pinned._view = (None, None), (reader, words)  # not holding the one before it
+                    pinned._table = self._open_version(state.version)
+                    self._pinned = state, pinned
+                else:
+                    state = self._state()
+            return self._pinned[1]
+
+    def _state(self) -> _State:
+        return _State(self._version.get(), *map(file_stamp, self._files))
+
+    def _newest_reader(self) -> tuple[TableReader | None, int]:
+        """The reader of the newest version, None while too many rows are outside the IVF index, and the version."""
+        if self._view is not None:
+            return self._view[0]
+        with self._reader_lock:
+            while True:
+                stamps = tuple(map(file_stamp, self._files[:2]))
+                state = _ReaderState(self._version.get(), *stamps)
+                if self._reader_state == state:
+                    return self._reader, state.version
+                reader = self._make_reader(state.version)
+                if stamps == tuple(map(file_stamp, self._files[:2])):  # otherwise the files may lack rows of it
+                    self._reader, self._reader_state = reader, state
+
+    def _newest_words(self) -> tuple[FullTextReader | None, int]:
+        """The reader of the terms of the newest version, None if no row ever had terms, and the version.
+
+        The terms of a version's rows are written before it, and removed only after a newer version has replaced or
+        deleted these rows. So they are complete if nothing was written while they were opened.
+        """
+        if self._view is not None:
+            return self._view[1]
+        with self._words_lock:
+            while True:
+                stamp = self._words.stamp
+                state = self._version.get(), stamp
+                if self._words_state == state:
+                    return self._words_reader, state[0]
+                reader = self._words.reader(existing_slots(self._open_version(state[0]))) if stamp else None
+                if stamp == self._words.stamp:
+                    self._words_reader, self._words_state = reader, state
+
+    def _open_version(self, version: int) -> Any:
+        """The table as of a version."""
+        table = self._connection.open_table(TABLE)
+        table.checkout(version)
+        return table
+
+    def _make_reader(self, version: int) -> TableReader | None:
+        index, hubness = self._ivf.get(), self._read_hubness()
+        first_slot = index.next_slot if index else 0  # of the rows beside the IVF index
+        table = self._open_version(version)
+        recent = table.count_rows(f"slot >= {first_slot}")
+        if recent >= self.limits.ann_min_rows:
+            return None
+        columns = [*READER_COLUMNS]
+        if index is not None:
+            columns += [name for name in ivf.TEXT_COLUMNS if name in table.schema.names]
+        if index is None and table.stats()["total_bytes"] <= self.limits.in_memory_bytes:
+            stored = [name for name in self.schema.names if name in table.schema.names]
+            columns = list(dict.fromkeys([*READER_COLUMNS, *stored]))
+        fields = {field.name: field for field in [*self.schema, *EXTRA_FIELDS]}
+        empty = pa.schema([fields[name] for name in columns]).empty_table()
+        rows = pa.concat_tables([empty, *(part.cast(empty.schema) for part in read_rows(table, first_slot, columns))])
+        live = np.ones(len(index) if index else 0, bool)
+        if index and table.count_rows() - recent < len(index):
+            live = look_up(existing_slots(table), index.slots)
+        return TableReader(index, live, MemoryRows.load(update_hubness(rows.combine_chunks(), hubness)), hubness, {})
+
+    def _read_hubness(self) -> Floats:
+        """slots x languages: the hubness that was set after the rows were written, NaN elsewhere."""
+        try:
+            hubness: Floats = np.load(self.folder / HUBNESS_FILE, "r" if CAN_REPLACE_MAPPED_FILES else None)
+            return hubness
+        except FileNotFoundError:
+            return np.empty((0, self.languages), np.float32)

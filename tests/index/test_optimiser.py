@@ -1,0 +1,68 @@
+"""Optimising beside additions: who adds documents does not wait for it, and errors are not lost."""
+
+import threading
+from pathlib import Path
+
+import madeup
+import pytest
+
+from cr5.errors import Cr5Error
+from cr5.index import Index, IngestSettings
+from cr5.index.optimiser import Optimiser
+from cr5.index.snapshot import Snapshot
+
+FEW = madeup.corpus(concepts=10)
+
+
+def test_additions_do_not_wait_for_the_optimiser_and_closing_does(
+    tmp_path: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, ended, optimise = threading.Event(), list[int](), Snapshot.optimise
+
+    def wait(active: Snapshot) -> None:
+        may_end.wait()
+        optimise(active)
+        ended.append(1)
+
+    monkeypatch.setattr(Snapshot, "optimise", wait)
+    index = Index.create(tmp_path / "index", model_folder, settings=IngestSettings(optimise_beside=True))
+    for number in range(3):
+        index.add(FEW[10 * number : 10 * number + 10])
+        assert len(index) == 10 * number + 10
+    assert not ended
+    may_end.set()
+    index.close()
+    assert 1 <= len(ended) <= 3
+
+
+def test_the_error_of_an_optimiser_is_raised_by_the_next_call() -> None:
+    calls = list[int]()
+
+    def fail() -> None:
+        calls.append(1)
+        raise Cr5Error("the disk is full")
+
+    optimiser = Optimiser(fail)
+    optimiser.request()
+    with pytest.raises(Cr5Error, match="full"):
+        optimiser.wait()
+    optimiser.wait()
+    assert calls == [1]
+
+
+def test_a_request_during_a_call_leads_to_another_call() -> None:
+    started, may_end, calls = threading.Event(), threading.Event(), list[int]()
+
+    def call() -> None:
+        calls.append(1)
+        started.set()
+        may_end.wait()
+
+    optimiser = Optimiser(call)
+    optimiser.request()
+    started.wait()
+    for _ in range(5):
+        optimiser.request()
+    may_end.set()
+    optimiser.wait()
+    assert len(calls) == 2
