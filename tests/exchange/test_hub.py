@@ -234,8 +234,9 @@ def test_a_push_that_failed_is_continued_and_leaves_no_half_model(
 def test_a_push_without_a_valid_token_says_so(
     hub: FakeHub, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(Cr5Error, match=r"401.*HF_TOKEN"):
+    with pytest.raises(Cr5Error, match=r"me/new needs a token.*HF_TOKEN"):
         push(model_folder, "me/new")
+    assert hub.requests == []
     monkeypatch.setenv("HF_TOKEN", "hf_" + "y" * 34)
     with pytest.raises(Cr5Error, match=r"401.*HF_TOKEN") as caught:
         push(model_folder, "me/new")
