@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -234,8 +235,9 @@ def test_a_push_that_failed_is_continued_and_leaves_no_half_model(
 def test_a_push_without_a_valid_token_says_so(
     hub: FakeHub, model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(Cr5Error, match=r"401.*HF_TOKEN"):
+    with pytest.raises(Cr5Error, match=r"me/new needs a token.*HF_TOKEN"):
         push(model_folder, "me/new")
+    assert hub.requests == []
     monkeypatch.setenv("HF_TOKEN", "hf_" + "y" * 34)
     with pytest.raises(Cr5Error, match=r"401.*HF_TOKEN") as caught:
         push(model_folder, "me/new")
@@ -321,3 +323,32 @@ def test_the_environment_decides_as_for_the_hub_library(hub: FakeHub, model: Cr5
     assert offline.stdout == online.stdout
     assert hub.requests == []
     assert TOKEN not in online.stderr + offline.stderr
+
+
+@pytest.mark.slow
+def test_a_process_killed_in_a_download_is_continued_by_the_next_one(
+    hub: FakeHub, model: Cr5, model_folder: Path, tmp_path: Path
+) -> None:
+    lang = model.langs[0]
+    name, content = tensors(model_folder, lang)
+    code = f"""
+import os, signal
+from huggingface_hub import constants
+from cr5 import Cr5
+
+constants.DOWNLOAD_CHUNK_SIZE = 100
+
+def kill(step):
+    if step.note == {name!r} and step.done % 1 > 0.3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Cr5.from_pretrained({NAME!r}, {lang!r}, progress=kill)
+"""
+    environment = os.environ | {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "cache")}
+    killed = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    hub.requests.clear()
+    fetched = Cr5.from_pretrained(NAME, lang)
+    [request] = hub.requests_for(hashlib.sha256(content).hexdigest())
+    assert int(request.headers["range"].removeprefix("bytes=").removesuffix("-")) > 0.3 * len(content)
+    np.testing.assert_array_equal(fetched.encode(sample(lang), lang), model.encode(sample(lang), lang))

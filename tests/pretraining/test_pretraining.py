@@ -255,7 +255,9 @@ def test_a_finished_run_does_nothing_again_but_a_new_card_and_a_push(
     assert Cr5.from_pretrained("me/wiki").langs == list(LANGS)
 
 
-def test_other_wishes_and_folders_with_a_model_are_refused(request_: WikipediaRequest, tmp_path: Path) -> None:
+def test_other_wishes_and_folders_with_a_model_are_refused(
+    request_: WikipediaRequest, tmp_path: Path, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make(request_, tmp_path / "model")
     with pytest.raises(Cr5Error, match=r"`sample=None`, not `sample=5`"):
         make(replace(request_, sample=5), tmp_path / "model")
@@ -264,6 +266,9 @@ def test_other_wishes_and_folders_with_a_model_are_refused(request_: WikipediaRe
     (tmp_path / "model").rename(tmp_path / "other")
     with pytest.raises(Cr5Error, match="has a model already"):
         make(request_, tmp_path / "other")
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with pytest.raises(Cr5Error, match="me/wiki needs a token"):  # before hours of work, not after them
+        make(request_, tmp_path / "new", repo="me/wiki")
     with pytest.raises(Cr5Error, match=r"`langs=da`"):
         make(WikipediaRequest(("da",)), tmp_path / "new")
     assert not work_path(tmp_path / "new").exists()
@@ -332,7 +337,7 @@ def test_the_command_asks_unless_it_is_told_not_to(
     assert list(tmp_path.iterdir()) == []
     assert run([*command, "--yes"]) == 0
     printed = capsys.readouterr()
-    assert "hours for the corpus" in printed.err
+    assert "min for the corpus" in printed.err
     assert f"written to {output}" in printed.out
     assert run([*command, "--json"]) == 0  # it has begun, and asks no more
     assert json.loads(capsys.readouterr().out)["model"] == str(output)

@@ -110,7 +110,7 @@ def pretrain(
         if yes:
             return True
         if not sys.stdin.isatty():
-            raise Cr5Error(f"{forecast}; begin with --yes, since standard input is not a terminal that can be asked")
+            raise Cr5Error("standard input is not a terminal that can be asked whether to begin; begin with --yes")
         return typer.confirm("Begin?", err=True)
 
     previous = signal.signal(signal.SIGTERM, _interrupt)  # a terminated run can be continued too

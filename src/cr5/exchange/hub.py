@@ -190,6 +190,7 @@ def push(
     push that was interrupted uploads only what is missing when it is repeated.
     """
     hub = _import_hub(repo)
+    check_push(repo)
     check_licence(licence)
     opened = open_model(folder)
     files = language_files(folder)
@@ -234,9 +235,10 @@ def _import_hub(repo: str) -> Any:
     return huggingface_hub
 
 
-def check_repo(repo: str) -> None:
-    """Raise an error, before any work is done, unless the hub's library is there and the name can be one of a model."""
-    _import_hub(repo)
+def check_push(repo: str) -> None:
+    """Raise an error, before any work is done, unless the hub's library and a token are there and the name is valid."""
+    if _import_hub(repo).get_token() is None:
+        raise Cr5Error(f"a push to {repo} needs a token of the hub; {_LOG_IN}")
 
 
 @contextmanager

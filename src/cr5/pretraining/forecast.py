@@ -59,8 +59,8 @@ class Forecast:
         without = f"; {self.unknown} files have no published size and are not counted" if self.unknown else ""
         return (
             f"about {self.articles:,} articles: download {format_bytes(self.download)}, disk "
-            f"{format_bytes(self.disk)}, memory {format_bytes(self.memory)}, {self.corpus_hours:.1f} hours for the "
-            f"corpus and {self.training_hours:.1f} for training and evaluation{without}"
+            f"{format_bytes(self.disk)}, memory {format_bytes(self.memory)}, {_time(self.corpus_hours)} "
+            f"for the corpus and {_time(self.training_hours)} for training and evaluation{without}"
         )
 
 
@@ -124,6 +124,10 @@ def estimate(
         training_hours=fit / 3600,
         unknown=unknown,
     )
+
+
+def _time(hours: float) -> str:
+    return f"{hours:.1f} hours" if hours >= 1 else f"{max(1, round(60 * hours))} min"
 
 
 def _size(file: Any) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 from cr5.corpus.reading import MANIFEST
 from cr5.errors import Cr5Error
 from cr5.evaluate.report.files import write_reports
-from cr5.exchange.hub import check_repo, push
+from cr5.exchange.hub import check_push, push
 from cr5.exchange.model_card import CARD, check_licence, model_card, read_run
 from cr5.model import Cr5
 from cr5.model_training import checkpoint_path, train_model
@@ -79,7 +79,7 @@ def pretrain(
     model = Cr5(**given)
     check_licence(licence)
     if repo is not None:
-        check_repo(repo)
+        check_push(repo)
     request.check()
     if len(request.langs) < 2:
         raise Cr5Error(f"`langs={','.join(request.langs)}` is one language; a model needs at least two")
