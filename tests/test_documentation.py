@@ -48,6 +48,14 @@ def test_python_sessions_of_the_guide_to_frameworks_print_what_it_shows(
     assert failed_examples("docs/how-to/frameworks.md") == 0
 
 
+def test_the_guide_to_alignments_shows_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for line, output in commands((ROOT / "docs" / "how-to" / "align.md").read_text(encoding="utf-8")):
+        printed = run(line, tmp_path)
+        assert same(output, printed), f"$ {line}\n{printed}"
+    monkeypatch.chdir(tmp_path)
+    assert failed_examples("docs/how-to/align.md") == 0
+
+
 def test_commands_of_the_tutorial_print_what_the_page_shows(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"model", "index"}
 
