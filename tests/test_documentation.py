@@ -48,7 +48,10 @@ def test_python_sessions_of_the_guide_to_frameworks_print_what_it_shows(
     assert failed_examples("docs/how-to/frameworks.md") == 0
 
 
-def test_the_guide_to_alignments_shows_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guide_to_alignments_shows_what_happens(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder / "model", tmp_path / "model")
     for line, output in commands((ROOT / "docs" / "how-to" / "align.md").read_text(encoding="utf-8")):
         printed = run(line, tmp_path)
         assert same(output, printed), f"$ {line}\n{printed}"
