@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from cr5 import Cr5, Document, Index
 from cr5.alignment import Link, align_units, find_reused, links
 from cr5.alignment.plagiarism import MIN_SCORE
+from cr5.alignment.sources import PASSAGE_WORDS
 from data import say
 
 LANGS = "en", "it"
@@ -132,7 +133,10 @@ def plagiarism_task(model: Path, texts: tuple[Sequence[str], Sequence[str]]) -> 
     ]
     matches: dict[str, list[tuple[float, float, float]]] = {}  # similarity, characters, and those that are right
     wanted: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder, Index.create(Path(folder) / "index", model) as index:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Index.create(Path(folder) / "index", model, passage_words=PASSAGE_WORDS) as index,
+    ):
         index.add(sources)
         for number in range(2 * SUSPECTS):
             random = np.random.default_rng([number, 5])

@@ -71,8 +71,8 @@ def test_python_sessions_of_the_guide_to_published_models_print_what_it_shows(
         assert failed_examples("docs/how-to/old-models.md") == 0
 
 
-@pytest.mark.parametrize("page", ["docs/how-to/models.md", "docs/how-to/export.md"])
-def test_commands_and_python_sessions_of_guides_to_models_print_what_they_show(
+@pytest.mark.parametrize("page", ["docs/how-to/models.md", "docs/how-to/export.md", "docs/how-to/align.md"])
+def test_commands_and_python_sessions_of_guides_print_what_they_show(
     page: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if page.endswith("export.md"):

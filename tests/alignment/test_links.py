@@ -13,16 +13,6 @@ from cr5.alignment.links import MOVES, Link, Move, _best_path, _longest_chain, a
 from cr5.errors import Cr5Error
 
 
-def units(number: int, seed: int = 0) -> list[list[int]]:
-    """Made-up sentences: the meanings of their words."""
-    random = np.random.default_rng(seed)
-    return [random.choice(madeup.MEANINGS, 10, replace=False).tolist() for _ in range(number)]
-
-
-def texts(lang: str, meanings: list[list[int]]) -> list[str]:
-    return [madeup.text(lang, each) for each in meanings]
-
-
 def pairs(links: list[Link]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     return [link.sides for link in links if link.a and link.b]
 
@@ -72,16 +62,16 @@ def test_the_longest_chain_is_as_long_as_that_of_an_exhaustive_search() -> None:
 
 
 def test_units_in_order_are_linked_with_their_translations(model: Cr5) -> None:
-    said = units(12)
-    links = align_units(model, texts("aa", said), "aa", texts("bb", said), "bb")
+    said = madeup.sentence_meanings(12)
+    links = align_units(model, madeup.sentences("aa", said), "aa", madeup.sentences("bb", said), "bb")
     assert pairs(links) == [((i,), (i,)) for i in range(12)]
     assert all(link.score > 0.2 for link in links)
 
 
 def test_missing_units_have_no_counterpart_and_joined_ones_are_linked_with_both(model: Cr5) -> None:
-    said = units(12)
-    a = texts("aa", [*said[:3], *said[4:]])  # without unit 3
-    b = texts("bb", [*said[:6], said[6] + said[7], *said[8:]])  # units 6 and 7 are one
+    said = madeup.sentence_meanings(12)
+    a = madeup.sentences("aa", [*said[:3], *said[4:]])  # without unit 3
+    b = madeup.sentences("bb", [*said[:6], said[6] + said[7], *said[8:]])  # units 6 and 7 are one
     links = align_units(model, a, "aa", b, "bb")
     assert ((5, 6), (6,)) in pairs(links)
     assert [link.b for link in links if not link.a] == [(3,)]
@@ -90,16 +80,16 @@ def test_missing_units_have_no_counterpart_and_joined_ones_are_linked_with_both(
 
 
 def test_a_link_is_as_similar_as_its_joined_texts(model: Cr5) -> None:
-    said = units(6)
-    a, b = texts("aa", said), texts("bb", [said[0] + said[1], *said[2:]])
+    said = madeup.sentence_meanings(6)
+    a, b = madeup.sentences("aa", said), madeup.sentences("bb", [said[0] + said[1], *said[2:]])
     for link in align_units(model, a, "aa", b, "bb"):
         joined = " ".join(a[i] for i in link.a), " ".join(b[j] for j in link.b)
         assert link.score == pytest.approx(model.similarity(joined[0], "aa", joined[1], "bb"), abs=1e-4)
 
 
 def test_a_long_text_that_is_cut_into_parts_has_the_same_links(model: Cr5) -> None:
-    said = units(60)
-    a, b = texts("aa", [*said[:20], *said[21:]]), texts("bb", [*said[:40], *said[42:]])
+    said = madeup.sentence_meanings(60)
+    a, b = madeup.sentences("aa", [*said[:20], *said[21:]]), madeup.sentences("bb", [*said[:40], *said[42:]])
     whole = align_units(model, a, "aa", b, "bb")
     cut = align_units(model, a, "aa", b, "bb", max_cells=200)
     assert [link.sides for link in cut] == [link.sides for link in whole]
@@ -107,17 +97,17 @@ def test_a_long_text_that_is_cut_into_parts_has_the_same_links(model: Cr5) -> No
 
 
 def test_units_in_another_order_are_linked_only_if_the_order_is_free(model: Cr5) -> None:
-    said = units(10)
+    said = madeup.sentence_meanings(10)
     order = [7, 8, 9, 0, 1, 2, 3, 4, 5, 6]
-    a, b = texts("aa", said), texts("bb", [said[i] for i in order])
+    a, b = madeup.sentences("aa", said), madeup.sentences("bb", [said[i] for i in order])
     assert pairs(align_units(model, a, "aa", b, "bb", free=True)) == [((i,), (order.index(i),)) for i in range(10)]
     assert len(pairs(align_units(model, a, "aa", b, "bb"))) < 10
 
 
 def test_a_free_alignment_joins_units_and_leaves_out_foreign_ones(model: Cr5) -> None:
-    said = units(9)
-    a = texts("aa", [*said[1:], said[0]])
-    b = texts("bb", [said[8], said[4] + said[5], *said[:4], said[6]])  # without unit 7
+    said = madeup.sentence_meanings(9)
+    a = madeup.sentences("aa", [*said[1:], said[0]])
+    b = madeup.sentences("bb", [said[8], said[4] + said[5], *said[:4], said[6]])  # without unit 7
     found = align_units(model, a, "aa", b, "bb", free=True)
     assert ((3, 4), (1,)) in pairs(found)
     assert [link.a for link in found if not link.b] == [(6,)]
@@ -127,8 +117,10 @@ def test_a_free_alignment_joins_units_and_leaves_out_foreign_ones(model: Cr5) ->
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize(("n", "m"), list(product((0, 1), repeat=2)))
 def test_texts_of_no_or_one_unit_can_be_aligned(model: Cr5, free: bool, n: int, m: int) -> None:
-    said = units(1)
-    links = align_units(model, texts("aa", said)[:n], "aa", texts("bb", said)[:m], "bb", free=free)
+    said = madeup.sentence_meanings(1)
+    links = align_units(
+        model, madeup.sentences("aa", said)[:n], "aa", madeup.sentences("bb", said)[:m], "bb", free=free
+    )
     assert [link.sides for link in links] == ([((0,), (0,))] if n and m else [((0,) * n, (0,) * m)] if n or m else [])
 
 

@@ -63,3 +63,14 @@ def shuffled(documents: Sequence[Document], seed: int = 0) -> list[Document]:
         names = random.permutation([d.concept for d in own])
         result += [Document(str(name), lang, d.text, d.title) for name, d in zip(names, own, strict=True)]
     return result
+
+
+def sentence_meanings(number: int, seed: int = 0) -> list[list[int]]:
+    """The meanings of so many sentences of ten words."""
+    random = np.random.default_rng(seed)
+    return [random.choice(MEANINGS, 10, replace=False).tolist() for _ in range(number)]
+
+
+def sentences(lang: str, meanings: Sequence[Sequence[int]]) -> list[str]:
+    """Sentences that say these meanings, each with a capital and a full stop."""
+    return [text(lang, said).capitalize() + "." for said in meanings]

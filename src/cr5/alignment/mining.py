@@ -91,6 +91,8 @@ def mine(
     if not a.texts or not b.texts:
         return []
     pairs = _candidates(model, a, b, neighbours, candidates, progress)
+    if not len(pairs.a):
+        return []
     similarity = _similarities(model, a, b, pairs, rerank, progress)
     scores = similarity - (_means(similarity, pairs.a) + _means(similarity, pairs.b)) / 2
     chosen = _mutual_best(scores, pairs)
@@ -161,6 +163,8 @@ def _similarities(model: Cr5, a: _Side, b: _Side, pairs: _Pairs, rerank: bool, p
     ratio = logs[1].mean() - logs[0].mean()
     for number, (begin, end) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
         rows, columns = pairs.a[begin:end], pairs.b[begin:end]
+        if begin == end:  # no sentence of the block has a known word
+            continue
         vectors = a.vectors[rows].astype(np.float32), b.vectors[columns].astype(np.float32)
         total[begin:end] = np.einsum("ij,ij->i", *vectors)
         if rerank:

@@ -1,37 +1,41 @@
 """Plagiarism detection: passages of a suspect text that are in other documents, in other languages.
 
 Groups of consecutive sentences are queries to an index of the sources. The sentences of the suspect are compared with
-those of every document that was found, by all views; sentences that are each other's best and stand out are linked,
-and links that follow each other on both sides make a match.
+those of the documents that were found, by all views; sentences that are each other's best and stand out are linked, and
+links that follow each other on both sides make a match.
 """
 
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
+from cr5._typing import Array
 from cr5.alignment.documents import SplitText, split_text, text_language
 from cr5.alignment.links import Link, Units, align_units, pair_similarities
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, whole_number
-from cr5.index import Index, IndexedDocument, SearchHit
+from cr5.index import Index, IndexedDocument
+from cr5.index.passages import NearPassage, nearest_passages
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.explanations import WordPairContribution
+from cr5.retrieval.function_words import is_function_word
 from cr5.retrieval.passages import word_spans
 
-QUERY_SENTENCES = 3  # of a query, of which the next query repeats one
-QUERY_HITS = 5  # documents that are looked at for each query
-MAX_DOCUMENTS = 50  # the most that are compared with a text, those of most queries first
+QUERY_SENTENCES = 2  # of a query, of which the next query repeats one
+QUERY_HITS = 3  # documents, and passages, that are looked at for each query
+MAX_DOCUMENTS = 300  # the most that are compared with a text, those of most queries first
 MIN_SCORE = 0.25
-MIN_LINK_VALUE = 1.5  # of two sentences, see ``links``
-MAX_GAP = 2  # sentences without a counterpart between two links of a match
+MAX_GAP = 1  # sentences without a counterpart between two links of a match
 MIN_MATCH_CHARACTERS = 40  # a shorter match, such as a heading, proves nothing
 EXPLAINED_WORDS = 12
 
 
 class Passage(NamedTuple):
-    """Consecutive sentences of a text, by their numbers, and their text with the places of words that matched."""
+    """Consecutive sentences of a text, numbered from 0, and their text with the places of words that matched."""
 
     sentences: tuple[int, ...]
     text: str
@@ -43,7 +47,8 @@ class Match:
     """A passage of the suspect text and the passage of a source that says the same.
 
     ``score`` is the similarity of both passages by all views; ``pairs`` are words that contribute most to that of their
-    vectors. ``others`` are further sources of the same sentences, with their scores, best first.
+    vectors. ``others`` are sources of the same sentences in other languages, with their scores, best
+    first.
     """
 
     score: float
@@ -105,9 +110,9 @@ def find_reused(
         raise Cr5Error(f"the model has no other language than {own.lang}; name it in `langs` to look for copies in it")
     documents = _find_documents(index, own, among, whole_number("hits", hits, 1), progress)
     found: list[_Candidate] = []
-    for number, document in enumerate(documents):
-        found += _candidates(model, own, document, min_score)
-        progress(Progress("compare", number + 1, len(documents)))
+    for number, code in enumerate(sorted({document.lang for document in documents})):
+        found += _candidates(model, own, [each for each in documents if each.lang == code], min_score)
+        progress(Progress("compare", number + 1, len(among)))
     found.sort(key=lambda each: (-each.score * sum(len(own.sentences[i]) for i in each.own) ** 0.5, each.own))
     matches = [_match(model, own, *chosen) for chosen in _best(found)]
     return Suspect(own, sorted(matches, key=lambda match: match.suspect.sentences), len(documents))
@@ -115,35 +120,46 @@ def find_reused(
 
 def _find_documents(
     index: Index, text: SplitText, langs: Sequence[str], hits: int, progress: ProgressCallback
-) -> list[SearchHit]:
-    """The documents that most queries find, each once."""
+) -> list[IndexedDocument]:
+    """The documents that most queries find, each once: by words and vectors, and by the vectors of their passages."""
     count: Counter[str] = Counter()
-    found: dict[str, SearchHit] = {}
-    starts = range(0, max(len(text.sentences) - 1, 1), QUERY_SENTENCES - 1)
-    for number, start in enumerate(starts):
-        query = " ".join(text.sentences[start : start + QUERY_SENTENCES])
-        for hit in index.search(query, text.lang, k=hits, langs=langs).hits:
-            count[hit.id] += 1
-            found.setdefault(hit.id, hit)
+    starts = range(max(len(text.sentences) - QUERY_SENTENCES + 1, 1))
+    queries = [" ".join(text.sentences[start : start + QUERY_SENTENCES]) for start in starts]
+    for number, vector in enumerate(index.model.encode(queries, text.lang)):
+        if number % QUERY_SENTENCES == 0:  # these take longer
+            count.update(hit.id for hit in index.search(queries[number], text.lang, k=hits, langs=langs).hits)
+        count.update({passage.document_id for passage in _passages(index, vector, hits, langs)})
         progress(Progress("search", number + 1, len(starts)))
-    return [found[document_id] for document_id, _ in count.most_common(MAX_DOCUMENTS)]
+    return index.get([document_id for document_id, _ in count.most_common(MAX_DOCUMENTS)])
 
 
-def _candidates(model: Cr5, own: SplitText, document: IndexedDocument, min_score: float) -> Iterator[_Candidate]:
-    """The passages that a text and a document have in common."""
-    other = split_text(document.text, document.lang, document.id)
-    links = align_units(
-        model, own.sentences, own.lang, other.sentences, other.lang, free=True, min_value=MIN_LINK_VALUE
-    )
-    groups = _groups([link for link in links if link.a and link.b])
-    if not groups:
+def _passages(index: Index, vector: Array, k: int, langs: Sequence[str]) -> list[NearPassage]:
+    return index._read(lambda active: nearest_passages(active, vector, k, langs))
+
+
+def _candidates(
+    model: Cr5, own: SplitText, documents: Sequence[IndexedDocument], min_score: float
+) -> Iterator[_Candidate]:
+    """The passages that a text has in common with documents of one language: each sentence with the best of all."""
+    others = [split_text(document.text, document.lang, document.id) for document in documents]
+    starts = [0, *accumulate(len(other.sentences) for other in others)]
+    sentences = [sentence for other in others for sentence in other.sentences]
+    links = align_units(model, own.sentences, own.lang, sentences, others[0].lang, free=True)
+    of_document: dict[int, list[Link]] = defaultdict(list)
+    for link in links:
+        if link.a and link.b:
+            number = bisect_right(starts, link.b[0]) - 1
+            units = tuple(unit - starts[number] for unit in link.b if unit < starts[number + 1])
+            of_document[number].append(link._replace(b=units))
+    found = [(number, *group) for number, own_links in of_document.items() for group in _groups(own_links)]
+    if not found:
         return
-    texts = [[_joined(text, group[side]) for group in groups] for side, text in enumerate((own, other))]
-    a, b = Units(texts[0], own.lang, model), Units(texts[1], other.lang, model)
-    scores = pair_similarities(model.scorer(), a.counts, own.lang, b.counts, other.lang)
-    for (x, y), score, text in zip(groups, scores.tolist(), texts[0], strict=True):
+    texts = [_joined(own, x) for _, x, _ in found], [_joined(others[number], y) for number, _, y in found]
+    a, b = Units(texts[0], own.lang, model), Units(texts[1], others[0].lang, model)
+    scores = pair_similarities(model.scorer(), a.counts, a.lang, b.counts, b.lang)
+    for (number, x, y), score, text in zip(found, scores.tolist(), texts[0], strict=True):
         if score >= min_score and len(text) >= MIN_MATCH_CHARACTERS:
-            yield _Candidate(score, x, y, document, other)
+            yield _Candidate(score, x, y, documents[number], others[number])
 
 
 def _groups(links: Sequence[Link]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -180,10 +196,13 @@ def _best(found: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, list[_Candi
 def _match(model: Cr5, own: SplitText, found: _Candidate, others: Sequence[_Candidate]) -> Match:
     texts = _joined(own, found.own), _joined(found.text, found.other)
     reason = model.explain(texts[0], own.lang, texts[1], found.text.lang, EXPLAINED_WORDS, views=True)
+    listed = [{word.word for word in words if word.value > 0} for words in (reason.words_a, reason.words_b)]
+    for view in reason.views:
+        for words, falls in zip(listed, (view.words_a, view.words_b), strict=True):
+            words.update(fall.word for fall in falls)
     words_a, words_b = (
-        {word.word for word in words if word.value > 0}
-        | {word.word for view in reason.views for word in (view.words_a, view.words_b)[side]}
-        for side, words in enumerate((reason.words_a, reason.words_b))
+        sorted(word for word in words if not is_function_word(word, lang))
+        for words, lang in zip(listed, (own.lang, found.text.lang), strict=True)
     )
     best: dict[str, _Candidate] = {}
     for other in others:
@@ -191,9 +210,9 @@ def _match(model: Cr5, own: SplitText, found: _Candidate, others: Sequence[_Cand
             best.setdefault(other.document.id, other)
     return Match(
         found.score,
-        Passage(found.own, texts[0], word_spans(texts[0], sorted(words_a))),
+        Passage(found.own, texts[0], word_spans(texts[0], words_a)),
         found.document,
-        Passage(found.other, texts[1], word_spans(texts[1], sorted(words_b))),
+        Passage(found.other, texts[1], word_spans(texts[1], words_b)),
         [pair for pair in reason.pairs if pair.value > 0],
         [(other.document, other.score) for other in best.values()],
     )

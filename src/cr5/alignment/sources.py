@@ -18,6 +18,8 @@ from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
 from cr5.storage.compressed import split_suffix
 
+PASSAGE_WORDS = 30  # of a temporary index: about the sentence or two that a query has
+
 
 class Sentences(NamedTuple):
     """The sentences of a collection and their language."""
@@ -35,8 +37,7 @@ def read_sentences(model: Cr5, path: Path | str, lang: str | None = None, *, spl
     path = Path(path)
     if not split and not path.is_dir() and Path(split_suffix(path.name)[0]).suffix.lower() in ("", ".txt"):
         text = read_text(path, lang)
-        lines = text.split("\n")
-        found = Sentences(lines, text_language(model, text, lang, str(path)))
+        found = Sentences(text.removesuffix("\n").split("\n"), text_language(model, text, lang, str(path)))
     else:
         documents = list(read_documents(model, path, lang))
         langs = sorted({document.lang for document in documents})
@@ -97,6 +98,9 @@ def open_sources(
     documents = list(read_documents(loaded, path))
     if not documents:
         raise CorpusError(f"{path} has no documents in {', '.join(loaded.langs)}; give others, or another model")
-    with TemporaryDirectory(prefix="cr5-sources-") as folder, Index.create(Path(folder) / "index", model) as index:
+    with (
+        TemporaryDirectory(prefix="cr5-sources-") as folder,
+        Index.create(Path(folder) / "index", model, passage_words=PASSAGE_WORDS) as index,
+    ):
         index.add(documents, progress=progress)
         yield index

@@ -153,7 +153,7 @@ def plagiarism(
     ] = None,
     min_score: Annotated[float, typer.Option(help="Lowest similarity of a match.", metavar="NUMBER")] = REUSE_SCORE,
     hits: Annotated[
-        int, typer.Option(min=1, help="Documents that are looked at for every three sentences.", metavar="NUMBER")
+        int, typer.Option(min=1, help="Documents that are looked at for every two sentences.", metavar="NUMBER")
     ] = QUERY_HITS,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Page to write, .html, or .json.", metavar="FILE")

@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 from cr5.evaluate.known_items import texts
 from cr5.evaluate.known_items.documents import LanguageDocuments, scan_texts
 from cr5.evaluate.known_items.query_files import QuerySet
-from cr5.features.sentences import split_sentences
 from cr5.index import Index
 from cr5.index.hashing import hash_texts
 
@@ -139,7 +138,7 @@ class QueryMaker:
             return {}
         result: dict[tuple[str, str], set[str]] = {}
         for document_id, lang, _, title, text in scan_texts(self.index, list(self.languages)):
-            contained = sentences[lang].intersection(split_sentences(text)) if sentences[lang] else set()
+            contained = sentences[lang].intersection(texts.split_sentences(text)) if sentences[lang] else set()
             if strings:
                 contained |= strings.intersection(map(str.casefold, texts.codes(f"{title}\n{text}")))
             for part in contained:

@@ -6,12 +6,13 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from math import log
 from typing import TypeVar
 
 from cr5.corpus.languages import primary_subtag
 from cr5.evaluate.known_items.documents import LanguageDocuments
-from cr5.features.sentences import split_sentences
+from cr5.features.sentences import SENTENCE_END
 
 Item = TypeVar("Item")
 SHORT_CHARACTERS, MEDIUM_CHARACTERS = 1500, 6000  # below: short documents; up to: medium ones; the others are long
@@ -40,6 +41,12 @@ _LETTERS = "A-Za-z0-9_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f\u1e00
 _CODE = re.compile(rf"(?<![{_LETTERS}.])[{_LETTERS}]+(?:\.[{_LETTERS}]+)*(?![{_LETTERS}])")
 _MISSING_SPACE = re.compile(r"[^\W\d_]+\.[^\W\d_]+")  # with a capital after the dot: the end of a sentence.The next one
 _WORD = re.compile(r"[^\W\d_]+")
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences and lines of a text; every full stop before a space ends one."""
+    ends = [match.end() for match in SENTENCE_END.finditer(text)]
+    return [part for begin, end in pairwise([0, *ends, len(text)]) if (part := text[begin:end].strip())]
 
 
 def sentence(documents: LanguageDocuments, text: str, position: float) -> str | None:
