@@ -26,23 +26,25 @@ from cr5.corpus.documents import Document
 from cr5.errors import Cr5Warning
 from cr5.retrieval.top_k import counterpart_ranks
 from data import say
-from short_texts import HELD_OUT, read_columns
+from short_texts import HELD_OUT, Source, documents
 
-LANGS = {
-    "msdocs": ("en", "it", "da", "vi", "de", "ja"),
-    "libreoffice-help": ("en", "it", "da", "vi", "de", "tr"),
+EVERYTHING = 10**6  # more than any corpus has concepts
+CORPORA = {
+    "msdocs": Source("msdocs", ("en", "it", "da", "vi", "de", "ja"), EVERYTHING),
+    "libreoffice-help": Source("libreoffice-help", ("en", "it", "da", "vi", "de", "tr"), EVERYTHING),
+    "speeches": Source("europarl-speeches", ("en", "it", "de"), 6_000, comparable=True),
 }
 
 
-def split(documents: list[Document], seed: int) -> tuple[list[Document], list[Document], set[str]]:
+def split(everything: list[Document], seed: int) -> tuple[list[Document], list[Document], set[str]]:
     """Documents to train on, held-out ones, and the validation concepts."""
     langs: dict[str, set[str]] = {}
-    for document in documents:
+    for document in everything:
         langs.setdefault(document.concept, set()).add(document.lang)
     shared = sorted(concept for concept, found in langs.items() if len(found) > 1)
     held = np.random.default_rng([seed, 7]).permutation(np.array(shared, object))[: int(HELD_OUT * len(shared))]
-    training = [document for document in documents if document.concept not in set(held)]
-    return training, [document for document in documents if document.concept in set(held)], set(held[::2])
+    training = [document for document in everything if document.concept not in set(held)]
+    return training, [document for document in everything if document.concept in set(held)], set(held[::2])
 
 
 def precision(model: Cr5, new: str, test: list[Document], validation: set[str]) -> dict[str, dict[str, float]]:
@@ -69,15 +71,9 @@ def test_names(test: list[Document]) -> Any:
     return np.array([document.concept for document in test])
 
 
-def lines(data: Path, name: str, langs: tuple[str, ...], seed: int) -> Iterator[dict[str, Any]]:
+def lines(data: Path, name: str, seed: int) -> Iterator[dict[str, Any]]:
     """One line for each language."""
-    documents = [
-        Document(concept, lang, text)
-        for lang, columns in read_columns(data / name, langs)
-        for concept, text in zip(*columns, strict=True)
-        if text and text.strip()
-    ]
-    training, test, validation = split(documents, seed)
+    training, test, validation = split(list(documents(data, CORPORA[name])), seed)
     began = time.process_time()
     joint = Cr5().fit(training)
     joint_seconds = time.process_time() - began
@@ -132,12 +128,12 @@ def lines(data: Path, name: str, langs: tuple[str, ...], seed: int) -> Iterator[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder with the corpora")
-    parser.add_argument("--corpora", nargs="+", choices=LANGS, default=list(LANGS))
+    parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     warnings.simplefilter("ignore", Cr5Warning)
     for name in given.corpora:
-        for line in lines(given.data, name, LANGS[name], given.seed):
+        for line in lines(given.data, name, given.seed):
             print(json.dumps(line), flush=True)
 
 

@@ -130,16 +130,28 @@ def test_a_memory_budget_changes_no_bit(copied: Cr5, two: Cr5, training: list[Do
 
 
 @pytest.mark.dask
+@pytest.mark.parametrize("extendable", [True, False], ids=["targets", "documents"])
 def test_a_cluster_adds_the_language_that_one_machine_adds(
-    copied: Cr5, training: list[Document], tmp_path: Path
+    extendable: bool, training: list[Document], tmp_path: Path
 ) -> None:
     pytest.importorskip("distributed")
     write(tmp_path / "all.jsonl", training)
-    add_language_to_model(copy_of(copied), tmp_path / "all.jsonl", "cc", tmp_path / "local")
-    options = {"workers": 2}
-    add_language_to_model(copied, tmp_path / "all.jsonl", "cc", tmp_path / "far", engine="dask", engine_options=options)
+    model = Cr5(**madeup.SETTINGS).fit(in_langs(training, "aa", "bb"), extendable=extendable)
+    add_language_to_model(copy_of(model), tmp_path / "all.jsonl", "cc", tmp_path / "local")
+    cluster: dict[str, Any] = {"engine": "dask", "engine_options": {"workers": 2}}
+    add_language_to_model(model, tmp_path / "all.jsonl", "cc", tmp_path / "far", **cluster)
     local, far = (Cr5.load(tmp_path / name) for name in ("local", "far"))
     np.testing.assert_allclose(local.word_vectors("cc"), far.word_vectors("cc"), atol=1e-4)
+
+
+def test_a_loaded_model_is_saved_to_its_own_folder(
+    two: Cr5, training: list[Document], test_set: list[Document], tmp_path: Path
+) -> None:
+    two.save(tmp_path / "model")
+    add_language_to_model(Cr5.load(tmp_path / "model"), in_langs(training, "cc"), "cc", tmp_path / "model")
+    larger = Cr5.load(tmp_path / "model")
+    assert precision(larger, test_set) > 0.95
+    assert larger.add_language(in_langs(training, "cc"), "cc", replace=True).langs == ["aa", "bb", "cc"]
 
 
 # What is reported and saved

@@ -318,7 +318,10 @@ class Cr5(TextEncoder):
             raise CorpusError(f"there is no document in the language {code}; check `lang={lang!r}` and the documents")
         if targets is None:
             encoders = {other: self._languages.encoder(other).vectors for other in others}
-            targets = added_language.targets_from_documents(corpus, code, encoders, self.rank)
+            theta = np.ones(self.rank)  # in the orthonormal metric, no dimension belongs to one eigenvalue
+            if self.settings.metric == "signal" and "eigenvalues" in self._report:
+                theta = np.maximum(self._report["eigenvalues"], 1e-6)
+            targets = added_language.targets_from_documents(corpus, code, encoders, theta)
         added, report = added_language.add_language(
             corpus,
             code,

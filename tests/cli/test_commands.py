@@ -121,6 +121,7 @@ def test_help_of_every_command_has_an_example(command: str, capsys: pytest.Captu
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["-h"]) == 0
     assert run(["corpus", "-h"]) == 0
+    assert run(["model", "-h"]) == 0
     printed = capsys.readouterr().out
     assert all(command.split()[-1] in printed for command in COMMANDS)
     assert fits(printed)

@@ -91,12 +91,14 @@ def train(
         ),
     ] = None,
     extendable: Annotated[
-        bool | None,
+        bool,
         typer.Option(
-            help="Save the concept targets that cr5 model add-language needs.",
-            show_default="if they add at most 20 % to the size of the model",
+            "--extendable",
+            help="Save the concept targets that cr5 model add-language needs. Without this option, they are saved if "
+            "they add at most 20 % to the size of the model.",
         ),
-    ] = None,
+    ] = False,
+    no_extendable: Annotated[bool, typer.Option("--no-extendable", help="Never save the concept targets.")] = False,
     json: Json = False,
 ) -> None:
     """Learn a model from documents in several languages.
@@ -122,6 +124,8 @@ def train(
     if from_model is not None and (changes or preset != "default"):
         name = next(iter(changes), "preset")
         raise Cr5Error(f"--from continues with the settings of {from_model}; leave out `{name}`, or --from")
+    if extendable and no_extendable:
+        raise Cr5Error("--extendable and --no-extendable contradict each other; leave out one of them")
     model = Cr5(preset, **changes) if from_model is None else Cr5.load(from_model)
     skipped = Skipped()
     start = time.perf_counter()
@@ -146,7 +150,7 @@ def train(
                 threads=threads,
                 progress=progress,
                 on_interrupt="return",
-                extendable=extendable,
+                extendable=extendable or (False if no_extendable else None),
             )
     except KeyboardInterrupt:
         resumable = checkpoint_path(output).exists()

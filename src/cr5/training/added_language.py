@@ -124,15 +124,17 @@ def add_language(
 
 
 def targets_from_documents(
-    corpus: CountedCorpus, lang: str, encode: Mapping[str, Callable[[WordCounts], Array]], rank: int
+    corpus: CountedCorpus, lang: str, encode: Mapping[str, Callable[[WordCounts], Array]], eigenvalues: Array
 ) -> ConceptTargets:
     """The mean vector of each concept's documents in the languages of a model, which ``encode`` has functions for.
 
-    Only concepts that ``lang`` has documents of get a target, and no document without a word of the model counts.
+    Dimension i is divided by eigenvalue i, as in the targets that training computes from the sums over documents. Only
+    concepts that ``lang`` has documents of get a target, and no document without a word of the model counts.
     """
     known = [other for other in encode if other in corpus.languages and other != lang]
     wanted = np.zeros(len(corpus.concepts), bool)
     wanted[corpus.languages[lang].concepts] = True
+    rank = len(eigenvalues)
     sums, counts = np.zeros((len(wanted), rank), np.float32), np.zeros(len(wanted), np.int64)
     for other in known:
         concepts = corpus.languages[other].concepts
@@ -150,7 +152,7 @@ def targets_from_documents(
             "model again with `extendable=True`"
         )
     names = [corpus.concepts[concept] for concept in found.tolist()]
-    return ConceptTargets.make(names, sums[found] / counts[found, None], np.zeros(rank))
+    return ConceptTargets.make(names, sums[found] / counts[found, None] / eigenvalues, np.zeros(rank))
 
 
 def _only(corpus: CountedCorpus, lang: str) -> CountedCorpus:
