@@ -81,7 +81,8 @@ def two_languages(langs: Sequence[str | None] | None) -> Sequence[str | None]:
     """Two codes, None for languages that are guessed."""
     langs = (None, None) if langs is None else langs
     if isinstance(langs, str) or len(langs) != 2:
-        raise Cr5Error(f"`langs={langs!r}` does not name two languages; give one for each text, such as en,it")
+        shown = langs if isinstance(langs, str) else ",".join(map(str, langs))
+        raise Cr5Error(f"`langs={shown}` does not name two languages; give one for each text, such as en,it")
     return langs
 
 

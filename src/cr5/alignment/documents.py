@@ -73,8 +73,11 @@ def read_text(path: Path, lang: str | None = None) -> str:
     return convert(text)[1] if convert else text.replace("\r\n", "\n")
 
 
-def text_language(model: Cr5, text: str, lang: str | None, name: str) -> str:
-    """The language of the model that a code means or that is guessed; an error for a language it does not know."""
+def text_language(model: Cr5, text: str, lang: str | None, name: str, parameter: str = "langs") -> str:
+    """The language of the model that a code means or that is guessed; an error for a language it does not know.
+
+    ``parameter`` is the one that names the language.
+    """
     if lang is not None:
         return model.find_language(lang)
     sample = text[:SAMPLE_CHARACTERS]
@@ -82,7 +85,7 @@ def text_language(model: Cr5, text: str, lang: str | None, name: str) -> str:
     if foreign := find_foreign_language(sample, guessed):
         raise Cr5Error(
             f"{name or 'the text'} seems to be in {foreign.lang}, and the languages of the model are "
-            f"{', '.join(model.langs)}; if it is in one of these, name it with `langs`"
+            f"{', '.join(model.langs)}; if it is in one of these, name it with `{parameter}`"
         )
     return guessed
 

@@ -102,7 +102,7 @@ def find_reused(
     others. A match has a similarity of at least ``min_score``. More ``hits`` for each query find more and take longer.
     """
     model = index.model
-    own = split_text(text, text_language(model, text, lang, name), name)
+    own = split_text(text, text_language(model, text, lang, name, "lang"), name)
     among = [code for code in model.langs if code != own.lang]
     if langs is not None:
         among = [model.find_language(code) for code in one_or_several(langs)]
