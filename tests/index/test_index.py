@@ -610,7 +610,7 @@ class Killer:
         self.steps, self.at = 0, 10**9
         kind = LanceStore if address is None else PostgresStore
         places: list[tuple[Any, str]] = [
-            (kind, name) for name in ("create", "upsert", "delete", "set_hubness", "optimise")
+            (kind, name) for name in ("create", "upsert", "delete", "set_all_hubness", "optimise")
         ]
         places += [(snapshot, "write_json"), (Background, "save"), (full_text, "write_json"), (LanceWords, "add")]
         places += [(shutil, "copytree"), (shutil, "rmtree")]

@@ -318,7 +318,7 @@ class Killer:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps, self.at = 0, 10**9
-        places: list[tuple[Any, str]] = [(Store, name) for name in ("upsert", "delete", "set_hubness")]
+        places: list[tuple[Any, str]] = [(Store, name) for name in ("upsert", "delete", "set_all_hubness")]
         for place, name in [*places, (snapshot, "write_json"), (Background, "save")]:
             monkeypatch.setattr(place, name, self._killable(getattr(place, name)))
 
