@@ -118,14 +118,12 @@ class Index:
 
     def close(self) -> None:
         """Release files and connections; the end of a ``with`` block does so as well."""
-        try:
-            self._optimiser.wait()
-        finally:
-            with self._reload_lock:
-                self._closed = True
-                for store in [*self._old_stores, *self._active.stores]:
-                    store.close()
-                self._old_stores.clear()
+        self._optimiser.wait()
+        with self._reload_lock:
+            self._closed = True
+            for store in [*self._old_stores, *self._active.stores]:
+                store.close()
+            self._old_stores.clear()
 
     def __len__(self) -> int:
         """The number of documents."""

@@ -1,21 +1,26 @@
 """Optimising the stores of an index in a thread, beside additions and searches."""
 
+import logging
 import threading
 from collections.abc import Callable
 
+log = logging.getLogger("cr5.index")
+
 
 class Optimiser:
-    """Calls a function in a thread whenever it is requested, once at a time."""
+    """Calls a function in a thread whenever it is requested, once at a time.
+
+    An error is logged, not raised: who adds documents next has nothing to do with it, and the files in use stay as they
+    were. The next request tries again.
+    """
 
     def __init__(self, optimise: Callable[[], None]) -> None:
         self._optimise, self._lock = optimise, threading.Lock()
         self._thread: threading.Thread | None = None
         self._is_requested = False
-        self._error: Exception | None = None
 
     def request(self) -> None:
-        """Call the function soon, after a call that is running; raise the error of an earlier call, if one failed."""
-        self._raise_error()
+        """Call the function soon, after a call that is running."""
         with self._lock:
             self._is_requested = True
             if self._thread is None:
@@ -23,11 +28,10 @@ class Optimiser:
                 self._thread.start()
 
     def wait(self) -> None:
-        """Wait until all requested calls have ended; raise the error of one that failed."""
+        """Wait until all requested calls have ended."""
         thread = self._thread
         if thread is not None:
             thread.join()
-        self._raise_error()
 
     def _run(self) -> None:
         while True:
@@ -39,9 +43,4 @@ class Optimiser:
             try:
                 self._optimise()
             except Exception as error:
-                self._error = error
-
-    def _raise_error(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+                log.error("the files of the index could not be optimised: %s", error)

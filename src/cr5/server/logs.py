@@ -14,7 +14,7 @@ from cr5.server.settings import LogFormat
 REQUEST_LINES_PER_SECOND = 200
 MAX_KINDS = 1000  # of messages that are counted at a time
 REQUEST_LOG = "cr5.server.requests"
-LOGGERS = ("cr5.server", "uvicorn", "asyncio")
+LOGGERS = ("cr5.server", "cr5.index", "uvicorn", "asyncio")
 
 
 def configure(log_format: LogFormat) -> None:
