@@ -1,5 +1,6 @@
 """Optimising beside additions: who adds documents does not wait for it, and errors are logged."""
 
+import logging
 import threading
 from pathlib import Path
 
@@ -35,7 +36,10 @@ def test_additions_do_not_wait_for_the_optimiser_and_closing_does(
     assert 1 <= len(ended) <= 3
 
 
-def test_an_error_of_an_optimiser_is_logged_and_the_next_request_tries_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_of_an_optimiser_is_logged_and_the_next_request_tries_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("cr5.index"), "propagate", True)  # a server in the same process changes it
     calls = list[int]()
 
     def fail() -> None:
