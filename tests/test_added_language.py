@@ -200,8 +200,10 @@ def test_saved_targets_are_the_same_after_loading_and_a_missing_file_matters_onl
     file.unlink()
     model = Cr5.load(tmp_path / "model")
     assert model.encode(madeup.text("aa", range(9)), "aa").any()
-    with pytest.raises(Cr5Error, match="is missing"):
+    with pytest.raises(Cr5Error, match="no concept targets"):
         model.add_language(in_langs(training, "cc"), "cc")
+    model.subset("aa").save(tmp_path / "part")
+    assert Cr5.load(tmp_path / "part").langs == ["aa"]
 
 
 def test_saving_again_removes_targets_that_the_model_no_longer_has(training: list[Document], tmp_path: Path) -> None:

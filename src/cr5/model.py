@@ -21,7 +21,7 @@ from cr5.exchange.export import ExportedLanguage, ExportFormat, check_target, ex
 from cr5.features.tfidf import Idf, Tf
 from cr5.language_map import LanguageMap
 from cr5.machine import versions
-from cr5.model_shapes import Trained, merge, quantise, space_digest, subset
+from cr5.model_shapes import Trained, merge, quantise, ridge_of, space_digest, subset
 from cr5.progress import ProgressCallback, describe_interruption, no_progress, stop_on_interrupt
 from cr5.settings import (
     Metric,
@@ -214,7 +214,7 @@ class Cr5(TextEncoder):
         ``add_language``.
         """
         self._languages.require()
-        kept = {"ridge": self._report["ridge"], "strings_weight": self.view_weights["strings"]}
+        kept: dict[str, Any] = {"ridge": ridge_of(self._report), "strings_weight": self.view_weights["strings"]}
         options = {"checkpoint": checkpoint, "extendable": extendable, "earlier": self._maps()}
         reading: dict[str, Any] = {"on_error": on_error, "skipped": skipped, "threads": threads}
         before, settings = self._report, dataclasses.replace(self.settings, **kept)
@@ -308,7 +308,8 @@ class Cr5(TextEncoder):
         code, targets = canonical_code(lang), self._targets()
         if (known := find_language(code, self.langs)) and not replace:
             raise Cr5Error(f"the model already has the language {known}; pass `replace=True` to learn it anew")
-        ridge = make_settings(ridge=self._report["ridge"] if ridge is None else ridge).ridge  # checks it
+        own_ridge = ridge_of(self._report)
+        ridge = make_settings(ridge=own_ridge if ridge is None else ridge).ridge  # checks it
         code, others = known or code, [other for other in self.langs if other != known]
         engine = engine or CpuEngine(threads=threads)
         langs = [code] if targets else [code, *others]
@@ -329,7 +330,7 @@ class Cr5(TextEncoder):
             self.settings,
             engine=engine,
             ridge=ridge,
-            default_ridge=self._report["ridge"],
+            default_ridge=own_ridge,
             progress=progress,
         )
         self._set_trained(self._maps() | {code: added}, _with_language(self.report, code, report), self._targets())

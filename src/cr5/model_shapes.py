@@ -37,6 +37,16 @@ def space_digest(settings: Settings, report: Mapping[str, Any]) -> str | None:
     return hashlib.sha256(json.dumps([own, facts], sort_keys=True).encode()).hexdigest()[:16]
 
 
+def ridge_of(report: Mapping[str, Any]) -> float:
+    """The ridge that a model was trained with; an error if cr5 did not train it."""
+    if "ridge" not in report:
+        raise Cr5Error(
+            "the model was not trained by cr5, but made of published word vectors, which cannot be trained further; "
+            "train a model of your own with `fit`"
+        )
+    return float(report["ridge"])
+
+
 def subset(trained: Trained, langs: Collection[str]) -> Trained:
     """Only some of the languages."""
     languages, report, targets = trained
@@ -73,6 +83,9 @@ def quantise(trained: Trained, bits: int) -> Trained:
     """Maps of ``bits`` bits; languages that have as few already stay as they are."""
     if bits not in BITS:
         raise Cr5Error(f"`bits={bits!r}` must be {' or '.join(map(str, BITS))}")
+    most = max(language.bits for language in trained.languages.values())
+    if most < bits:
+        raise Cr5Error(f"`bits={bits}`: the model has {most} bits already; quantise the model that it was made of")
     languages = {lang: language.quantised(bits) for lang, language in trained.languages.items()}
     facts = {
         lang: facts | {"bits": languages[lang].bits}

@@ -48,6 +48,12 @@ def test_a_passage_is_found_with_its_source_and_the_words_that_speak_for_it(inde
     assert found.matched_share == pytest.approx(len(text("aa", TAKEN)) / len(SUSPECT), abs=0.02)
 
 
+def test_a_heading_above_a_passage_does_not_hide_it(index: Index) -> None:
+    heading = " ".join(madeup.word("aa", meaning) for meaning in TAKEN[0][:2])
+    found = find_reused(index, f"{heading}\n\n{text('aa', TAKEN)}", lang="aa")
+    assert [(match.source.concept, match.passage.sentences) for match in found.matches] == [("S2", (3, 4, 5))]
+
+
 def test_a_text_that_took_nothing_has_no_match(index: Index) -> None:
     assert find_reused(index, text("aa", OWN), lang="aa").matches == []
 

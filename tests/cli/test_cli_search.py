@@ -105,7 +105,7 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
     out, err = printed("index", model_folder, tmp_path / "more.jsonl", "-o", tmp_path / "index")
     assert "added: 0 new, 1 replaced, 0 unchanged" in out
     assert "documents without a word that the model knows, which cannot be found: 1 (cc 1)\n" in err
-    assert "documents left out, in languages that the model does not know: 1 (fr 1)\n" in err
+    assert "documents left out, in languages that the index does not have: 1 (fr 1)\n" in err
     out, _ = printed("index", "-o", tmp_path / "index", "--delete", "aa:Q000", "--delete", "nothing", "--check")
     assert "deleted: 1; not in the index: 1" in out
     assert "search is exact: there are too few documents for an approximate index" in out

@@ -187,5 +187,7 @@ def test_two_interrupts_while_saving_leave_the_model_and_the_checkpoint(
     assert (ended.code, ended.errors) == (130, "stopped; run the same command with --resume to continue\n")
     assert (ended.model / "model.json").read_bytes() == before
     assert ended.checkpoint.exists()
-    named = {file["name"] for entry in json.loads(before)["languages"].values() for file in entry["files"].values()}
+    manifest = json.loads(before)
+    entries = [*manifest["languages"].values(), manifest["targets"]]
+    named = {file["name"] for entry in entries for file in entry["files"].values()}
     assert {path.name for path in ended.model.iterdir()} <= named | {"model.json", ".lock"}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from published_files import random_vectors, write_lines, write_published
 
-from cr5 import Cr5, Document, Index, ModelFileError, Skipped
+from cr5 import Cr5, Cr5Error, Document, Index, ModelFileError, Skipped
 from cr5.cli import run
 from cr5.exchange import published
 from cr5.exchange.published import WHITE_SPACE, convert_published, published_models
@@ -67,6 +67,13 @@ def test_a_converted_and_a_saved_model_encode_the_same_bits(folder: Path, tmp_pa
         np.testing.assert_array_equal(loaded.encode(TEXTS, "en"), direct.encode(TEXTS, "en"))
         np.testing.assert_array_equal(loaded.encode("il cane", "it"), direct.encode("il cane", "it"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["converted", "files", "saved"]  # no scratch files
+
+
+def test_a_published_model_cannot_be_trained_further(folder: Path) -> None:
+    model = Cr5.load_published(folder, "joint_4")
+    for call in (model.update, lambda documents: model.add_language(documents, "da")):
+        with pytest.raises(Cr5Error, match="published word vectors"):
+            call([])
 
 
 def test_only_the_languages_that_are_asked_for_are_read(folder: Path) -> None:

@@ -321,6 +321,13 @@ def test_damaged_files_are_reported_and_the_others_are_read(tmp_path: Path) -> N
     assert accounting.errors.counts == {"unreadable file": 2}
 
 
+def test_a_file_of_nothing_but_a_byte_order_mark_has_no_line(tmp_path: Path) -> None:
+    accounting = Accounting("skip")
+    folder = put(tmp_path, x__da=b"a", x__en=b"\xef\xbb\xbf")
+    assert list(read_moses([folder], accounting=accounting)) == []
+    assert accounting.errors.counts == {"unequal files": 1}
+
+
 # Anything else
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cr5.errors import Cr5Error
 from cr5.storage import atomic
 from cr5.storage.atomic import atomic_folder, atomic_path, atomic_write, sync
 
@@ -273,3 +274,13 @@ def test_a_folder_that_fails_leaves_nothing_and_the_error_names_it() -> None:
         write_too_much()
     assert error.value.filename == str(Path("new").resolve())
     assert not list(Path().iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@either
+def test_a_pipe_or_a_device_is_not_replaced(write: Callable[..., None]) -> None:
+    os.mkfifo("pipe")
+    with pytest.raises(Cr5Error, match="pipe cannot be written"):
+        write(Path("pipe"), b"content")
+    assert stat.S_ISFIFO(Path("pipe").stat().st_mode)
+    assert [path.name for path in Path().iterdir()] == ["pipe"]

@@ -41,7 +41,7 @@ def output_format(path: Path | None, chosen: str | None, formats: Sequence[str])
     suffix = "html" if suffix == "htm" else suffix
     if suffix not in formats:
         listed = ", ".join(f".{name}" for name in formats)
-        raise Cr5Error(f"{path} has none of the suffixes {listed}; rename it, or choose a format with `form`")
+        raise Cr5Error(f"{path} has none of the suffixes {listed}; rename it")
     return suffix
 
 

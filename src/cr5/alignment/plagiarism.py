@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
+
 from cr5._typing import Array
 from cr5.alignment.documents import SplitText, split_text, text_language
 from cr5.alignment.links import Link, Units, align_units, pair_similarities
@@ -31,6 +33,7 @@ MAX_DOCUMENTS = 300  # the most that are compared with a text, those of most que
 MIN_SCORE = 0.25
 MAX_GAP = 1  # sentences without a counterpart between two links of a match
 MIN_MATCH_CHARACTERS = 40  # a shorter match, such as a heading, proves nothing
+MIN_WORDS = 4  # of a sentence that is linked: otherwise a heading could be linked with the sentences below it
 EXPLAINED_WORDS = 12
 
 
@@ -144,13 +147,18 @@ def _candidates(
     others = [split_text(document.text, document.lang, document.id) for document in documents]
     starts = [0, *accumulate(len(other.sentences) for other in others)]
     sentences = [sentence for other in others for sentence in other.sentences]
-    links = align_units(model, own.sentences, own.lang, sentences, others[0].lang, free=True)
+    long_own, long_others = _long(model, own.sentences, own.lang), _long(model, sentences, others[0].lang)
+    if not long_own or not long_others:
+        return
+    chosen = [own.sentences[i] for i in long_own], [sentences[i] for i in long_others]
+    links = align_units(model, chosen[0], own.lang, chosen[1], others[0].lang, free=True)
     of_document: dict[int, list[Link]] = defaultdict(list)
     for link in links:
         if link.a and link.b:
-            number = bisect_right(starts, link.b[0]) - 1
-            units = tuple(unit - starts[number] for unit in link.b if unit < starts[number + 1])
-            of_document[number].append(link._replace(b=units))
+            number = bisect_right(starts, long_others[link.b[0]]) - 1
+            rows = (long_others[unit] for unit in link.b)
+            units = tuple(row - starts[number] for row in rows if row < starts[number + 1])
+            of_document[number].append(Link(tuple(long_own[unit] for unit in link.a), units, link.score))
     found = [(number, *group) for number, own_links in of_document.items() for group in _groups(own_links)]
     if not found:
         return
@@ -160,6 +168,12 @@ def _candidates(
     for (number, x, y), score, text in zip(found, scores.tolist(), texts[0], strict=True):
         if score >= min_score and len(text) >= MIN_MATCH_CHARACTERS:
             yield _Candidate(score, x, y, documents[number], others[number])
+
+
+def _long(model: Cr5, sentences: Sequence[str], lang: str) -> list[int]:
+    """The numbers of the sentences that have at least ``MIN_WORDS`` words."""
+    counts = np.diff(model.settings.tokeniser(list(sentences), lang).offsets)
+    return [int(i) for i in np.flatnonzero(counts >= MIN_WORDS)]
 
 
 def _groups(links: Sequence[Link]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

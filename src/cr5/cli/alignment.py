@@ -22,7 +22,7 @@ from cr5.cli.render.console import err
 from cr5.errors import plural
 from cr5.model import Cr5
 
-Model = Annotated[Path, typer.Option(help="A folder that cr5 train wrote.", metavar="MODEL")]
+Model = Annotated[Path, typer.Option(help="The folder of a model.", metavar="MODEL")]
 TwoLangs = Annotated[
     str | None, typer.Option(help="The two languages, e.g. en,it.", metavar="CODES", show_default="guessed")
 ]
@@ -69,9 +69,9 @@ def align(
         count, example = plural(len(found.unpaired), "file"), found.unpaired[0]
         err.print(f"note: {count} without a partner in the other folder, e.g. {example}", soft_wrap=True)
     if output is not None:
-        links = [link for text in found.texts for link in text.sentences]
+        links = [link for text in found.texts for link in (text.sentences if level == "sentence" else text.sections)]
         linked = sum(bool(link.a and link.b) for link in links)
-        _note(f"{linked:,} of {plural(len(links), 'row')} have sentences on both sides; written to {output}")
+        _note(f"{linked:,} of {plural(len(links), 'row')} have text on both sides; written to {output}")
 
 
 def mine(
@@ -142,7 +142,7 @@ def plagiarism(
         ),
     ],
     model: Annotated[
-        Path | None, typer.Option(help="A folder that cr5 train wrote; an index has its own.", metavar="MODEL")
+        Path | None, typer.Option(help="The folder of a model; an index has its own.", metavar="MODEL")
     ] = None,
     lang: Annotated[
         str | None, typer.Option(help="Language of the suspect.", metavar="CODE", show_default="guessed")

@@ -34,7 +34,7 @@ SettingChanges = Annotated[
     typer.Option("--set", help="Any other setting, e.g. min_documents=5; may be repeated.", metavar="NAME=VALUE"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Model = Annotated[Path, typer.Argument(help="A folder that cr5 train wrote.", metavar="MODEL")]
+Model = Annotated[Path, typer.Argument(help="The folder of a model.", metavar="MODEL")]
 Store = Annotated[
     str | None,
     typer.Option(

@@ -27,7 +27,7 @@ Folder = Annotated[Path, typer.Argument(help="A folder that cr5 index wrote.", m
 
 def index(
     model: Annotated[
-        Path | None, typer.Argument(help="A folder that cr5 train wrote.", metavar="MODEL", show_default=False)
+        Path | None, typer.Argument(help="The folder of a model.", metavar="MODEL", show_default=False)
     ] = None,
     documents: Annotated[
         list[str] | None,

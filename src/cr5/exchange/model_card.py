@@ -60,7 +60,7 @@ def read_run(path: str | Path) -> dict[str, Any]:
         if isinstance(run, dict) and isinstance(run["means"], list):
             return run
     except FileNotFoundError:
-        raise Cr5Error(f"`evaluation={str(path)!r}` does not exist; name a folder that cr5 eval wrote") from None
+        raise Cr5Error(f"`evaluation={str(path)!r}` has no run.json; name a folder that cr5 eval wrote") from None
     except (ValueError, KeyError):
         pass
     raise Cr5Error(f"`evaluation={str(path)!r}` is not a run; name a folder that cr5 eval wrote")

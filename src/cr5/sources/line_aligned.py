@@ -8,6 +8,7 @@ counted before the first one is used, and files of different length are rejected
 costs little: counting is much faster than all later steps.
 """
 
+import codecs
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -124,6 +125,8 @@ def _count_lines(stream: IO[bytes]) -> int:
     chunk = stream.read(_CHUNK_BYTES)
     if converted := as_utf8(stream, chunk):
         stream, chunk = converted, converted.read(_CHUNK_BYTES)
+    if chunk.startswith(codecs.BOM_UTF8):  # a file of nothing else has no line
+        chunk = chunk.removeprefix(codecs.BOM_UTF8) or stream.read(_CHUNK_BYTES)
     while chunk:
         count += chunk.count(b"\n")
         last = chunk[-1:]

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from cr5.errors import Cr5Error
+
 CAN_REPLACE_MAPPED_FILES = sys.platform != "win32"
 """Whether a file may be replaced while it is mapped into the memory of a process."""
 _RENAME_PAUSES_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -37,6 +39,8 @@ def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
     a full disk, names ``path``.
     """
     path = path.resolve()  # a symbolic link stays one, and the block may change the working directory
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise Cr5Error(f"{path} cannot be written: it is a device, a pipe or a socket; name a file")
     is_chosen = temporary is not None
     temporary = (temporary or path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")).resolve()
     try:

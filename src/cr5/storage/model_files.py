@@ -101,8 +101,8 @@ class ModelFolder:
             return self._words[lang]
 
     def targets(self) -> ConceptTargets | None:
-        """The concept targets, read and checked; None if the model was saved without them."""
-        if self._targets is None:
+        """The concept targets, read and checked; None if the model was saved without them, or copied without them."""
+        if self._targets is None or not (self.path / self._targets.tensors.name).exists():
             return None
         with _open_checked(self.path, self._targets.tensors) as file:
             return ConceptTargets(**_map_tensors(file, _target_tensors(self._targets.concepts, self._targets.rank)))

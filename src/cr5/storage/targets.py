@@ -34,6 +34,8 @@ def check_file(path: Path, example: str = "") -> None:
         raise Cr5Error(
             f"{path} cannot be written: it is a folder; name a file in it{example and f', such as {example}'}"
         )
+    if path.exists() and not path.is_file():
+        raise Cr5Error(f"{path} cannot be written: it is a device, a pipe or a socket; name a file")
     check_writable(path.parent)
 
 

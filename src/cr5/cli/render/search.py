@@ -56,7 +56,7 @@ def ingest_report(action: str, counts: IngestCounts) -> None:
     if counts.blank.total():
         console.warn(f"documents without a word that the model knows, which cannot be found: {_by_lang(counts.blank)}")
     if counts.unknown.total():
-        console.warn(f"documents left out, in languages that the model does not know: {_by_lang(counts.unknown)}")
+        console.warn(f"documents left out, in languages that the index does not have: {_by_lang(counts.unknown)}")
 
 
 def deletion_report(deleted: int, requested: int) -> None:
