@@ -54,7 +54,7 @@ def test_the_figures_of_a_run_are_in_the_card_the_best_first(model_folder: Path,
 
 
 def test_what_is_not_a_run_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(Cr5Error, match="has no run.json"):
+    with pytest.raises(Cr5Error, match=r"has no run\.json"):
         read_run(tmp_path)
     (tmp_path / "run.json").write_text('{"scores": []}')
     with pytest.raises(Cr5Error, match="not a run"):
