@@ -284,7 +284,7 @@ def test_the_command_adds_a_language_to_a_saved_model(
     assert run([*command, "-o", str(tmp_path / "three"), "--json"]) == 0
     two_again = ["model", "add-language", str(tmp_path / "three"), *command[3:], "-o", str(tmp_path / "three")]
     assert run(two_again) == 1
-    message = "error: the model already has the language cc; pass --replace to learn it anew\n"
+    message = "error: the model already has the language cc; pass --replace to learn it again\n"
     assert capsys.readouterr().err.endswith(message)
     assert run(["info", str(tmp_path / "three")]) == 0
     assert "added: cc" in capsys.readouterr().out

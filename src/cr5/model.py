@@ -297,8 +297,8 @@ class Cr5(TextEncoder):
         Documents of other concepts and in other languages are left out.
 
         ``ridge``: by default that of the model; "auto" chooses it by retrieval of the targets of held-out concepts.
-        ``replace``: whether the language may be one of the model, which is then learned anew. Other arguments are those
-        of ``fit``; ``report["added_languages"]`` says how it went.
+        ``replace``: whether the language may be one of the model, which is then learned again. Other arguments are
+        those of ``fit``; ``report["added_languages"]`` says how it went.
         """
         from cr5.corpus.inputs import in_batches
         from cr5.training import added_language
@@ -307,7 +307,7 @@ class Cr5(TextEncoder):
         self._languages.require()
         code, targets = canonical_code(lang), self._targets()
         if (known := find_language(code, self.langs)) and not replace:
-            raise Cr5Error(f"the model already has the language {known}; pass `replace=True` to learn it anew")
+            raise Cr5Error(f"the model already has the language {known}; pass `replace=True` to learn it again")
         own_ridge = ridge_of(self._report)
         ridge = make_settings(ridge=own_ridge if ridge is None else ridge).ridge  # checks it
         code, others = known or code, [other for other in self.langs if other != known]

@@ -9,14 +9,19 @@ import typer
 
 from cr5.cli.options import (
     Corpora,
+    Engine,
     Json,
     Langs,
+    Memory,
     Model,
     Preset,
     Rank,
     Ridge,
+    Scheduler,
     SettingChanges,
     Store,
+    Threads,
+    Workers,
     comma_separated,
     decode_text,
     parse_bytes,
@@ -33,7 +38,6 @@ from cr5.errors import Cr5Error, quoted
 from cr5.model import Cr5
 from cr5.model_training import checkpoint_path, train_model
 from cr5.storage import vector_files
-from cr5.training.engines.registry import EngineName
 
 
 def train(
@@ -62,25 +66,11 @@ def train(
             show_default="raise, but skip concepts in only one language",
         ),
     ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(min=1, help="Threads that read the corpus, count words and compute.", show_default="all cores"),
-    ] = None,
-    engine: Annotated[
-        EngineName,
-        typer.Option(help="Where to compute: all cores of this machine, an NVIDIA GPU, or a Dask cluster."),
-    ] = "cpu",
-    memory: Annotated[
-        str | None, typer.Option(help="Memory limit of the fit, e.g. 4GB; the rest goes to disk.", metavar="SIZE")
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(help="With --engine dask: a running scheduler, e.g. tcp://10.0.0.1:8786.", metavar="ADDRESS"),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --engine dask: worker processes to start here.", show_default="one per core"),
-    ] = None,
+    threads: Threads = None,
+    engine: Engine = "cpu",
+    memory: Memory = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
     timeout_seconds: Annotated[
         float | None,
         typer.Option(

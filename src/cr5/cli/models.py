@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from cr5.cli.options import Corpora, Json, Model, comma_separated, parse_bytes, parse_ridge
+from cr5.cli.options import (
+    Corpora,
+    Engine,
+    Json,
+    Memory,
+    Model,
+    Scheduler,
+    Threads,
+    Workers,
+    comma_separated,
+    parse_bytes,
+    parse_ridge,
+)
 from cr5.cli.render import console
 from cr5.cli.render import models as rendering
 from cr5.corpus.skipped import OnError, Skipped
@@ -14,7 +26,6 @@ from cr5.exchange.export import ExportFormat, check_target
 from cr5.model import Cr5
 from cr5.model_training import add_language_to_model
 from cr5.storage.model_files import check_model_folder
-from cr5.training.engines.registry import EngineName
 
 app = typer.Typer(help="Make a model of trained ones: fewer languages, more, or smaller numbers.", no_args_is_help=True)
 
@@ -88,34 +99,20 @@ def add_language(
     model: Model,
     corpora: Corpora,
     lang: Annotated[str, typer.Option(help="The language to add, e.g. vi.", metavar="CODE")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the model to.", metavar="MODEL")],
+    output: Output,
     ridge: Annotated[
         str | None,
         typer.Option(help="Strength of the ridge penalty.", show_default="that of the model", metavar="NUMBER|auto"),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Learn a language of the model anew.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Learn a language of the model again.")] = False,
     on_error: Annotated[
         OnError | None, typer.Option(help="What to do with unusable input: stop with an error, or skip and count it.")
     ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(min=1, help="Threads that read the corpus, count words and compute.", show_default="all cores"),
-    ] = None,
-    engine: Annotated[
-        EngineName,
-        typer.Option(help="Where to compute: all cores of this machine, an NVIDIA GPU, or a Dask cluster."),
-    ] = "cpu",
-    memory: Annotated[
-        str | None, typer.Option(help="Memory limit of the fit, e.g. 4GB; the rest goes to disk.", metavar="SIZE")
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(help="With --engine dask: a running scheduler, e.g. tcp://10.0.0.1:8786.", metavar="ADDRESS"),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --engine dask: worker processes to start here.", show_default="one per core"),
-    ] = None,
+    threads: Threads = None,
+    engine: Engine = "cpu",
+    memory: Memory = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
     json: Json = False,
 ) -> None:
     """Learn one more language; the vectors of texts in the other languages stay the same.

@@ -13,6 +13,7 @@ from cr5.corpus.reading import CorpusReader, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error, plural
 from cr5.settings import PRESETS, Settings, make_settings
+from cr5.training.engines.registry import EngineName
 
 Corpora = Annotated[
     list[str],
@@ -50,6 +51,26 @@ Rank = Annotated[
 ]
 Ridge = Annotated[
     str | None, typer.Option(help="Strength of the ridge penalty.", show_default="auto", metavar="NUMBER|auto")
+]
+
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads that read the corpus, count words and compute.", show_default="all cores"),
+]
+Engine = Annotated[
+    EngineName,
+    typer.Option(help="Where to compute: all cores of this machine, an NVIDIA GPU, or a Dask cluster."),
+]
+Memory = Annotated[
+    str | None, typer.Option(help="Memory limit of the fit, e.g. 4GB; the rest goes to disk.", metavar="SIZE")
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(help="With --engine dask: a running scheduler, e.g. tcp://10.0.0.1:8786.", metavar="ADDRESS"),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="With --engine dask: worker processes to start here.", show_default="one per core"),
 ]
 
 
