@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from cr5._typing import Array, Ints
 from cr5.index.ivf import IvfIndex, build, extend, quantise
 from cr5.index.stores.rows import Floats, to_lists
-from cr5.retrieval.kernels import keep_nearest_codes
 
 LANGS = ("da", "it", "vi")
 
@@ -63,23 +62,6 @@ def test_quantised_vectors_differ_by_a_few_millionths(n: int, rank: int, seed: i
 
 def test_a_vector_of_zeros_can_be_quantised() -> None:
     np.testing.assert_array_equal(quantise(np.zeros((2, 3), np.float32)).decode(np.array([0, 1])), np.zeros((2, 3)))
-
-
-@settings(deadline=None)
-@given(st.integers(1, 70), st.integers(0, 2**32))
-def test_the_nearest_by_coarse_codes_agree_with_dense_arithmetic(rank: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    codes, scales = rng.integers(-127, 128, (50, rank)).astype(np.int8), rng.random(50).astype(np.float32)
-    query, living = rng.normal(size=rank).astype(np.float32), rng.random(50) < 0.8
-    begins, ends = np.array([3, 20, 20, 41]), np.array([10, 20, 33, 50])
-    rows = np.concatenate([np.arange(a, b) for a, b in zip(begins, ends, strict=True)])
-    found, products = np.full(12, -1), np.full(12, -np.inf, np.float32)
-    keep_nearest_codes(codes, scales, living, begins, ends, query, 100, products, found)
-    right, rows = codes.astype(np.float64) @ query * scales, rows[living[rows]]
-    found, products = found[found >= 0] - 100, products[found >= 0]
-    assert set(found) <= set(rows)
-    np.testing.assert_allclose(products, right[found], rtol=1e-4, atol=1e-3)
-    np.testing.assert_allclose(np.sort(products), np.sort(right[rows])[-12:], rtol=1e-4, atol=1e-3)
 
 
 def test_a_search_that_scans_all_lists_agrees_with_an_exhaustive_search(tmp_path: Path) -> None:
