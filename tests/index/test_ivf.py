@@ -159,7 +159,7 @@ def test_segments_that_are_added_are_merged_and_searched(tmp_path: Path) -> None
             max_segment_rows=1500,
         )
         index = IvfIndex(tmp_path)
-        sizes.append([len(segment) for segment in index.segments])
+        sizes.append([segment.size for segment in index.segments])
         assert sorted(index.slots.tolist()) == list(range(begin + 100))
         assert index.next_slot == begin + 100
         assert {path.name for path in tmp_path.iterdir()} == {
