@@ -24,8 +24,7 @@ import numpy as np
 from cr5 import Cr5
 from cr5.corpus.documents import Document
 from cr5.errors import Cr5Warning
-from cr5.retrieval.top_k import counterpart_ranks
-from data import say
+from data import counterpart_ranks, say
 from short_texts import HELD_OUT, Source, documents
 
 EVERYTHING = 10**6  # more than any corpus has concepts

@@ -80,6 +80,17 @@ def precision_at_1(vectors: dict[str, Array], concepts: dict[str, Ints], asked: 
     return {measure: float(np.mean(values)) for measure, values in found.items()}
 
 
+def counterpart_ranks(
+    queries: Array, query_concepts: Ints, candidates: Array, candidate_concepts: Ints, *, measure: str = "cosine"
+) -> Ints:
+    """The rank of the counterpart of each query whose concept some candidate has."""
+    from cr5.retrieval.top_k import retrieve
+
+    kept = np.isin(query_concepts, candidate_concepts)
+    found = retrieve(queries[kept], query_concepts[kept], candidates, candidate_concepts, k=0)
+    return {str(name): retrieved.ranks for name, retrieved in found.items()}[measure]
+
+
 def speeches(folder: Path, langs: tuple[str, ...], comparable: bool = True) -> tuple[list[str], dict[str, list[str]]]:
     """Concept names and texts; comparable: language i keeps paragraphs i, i + L, i + 2L, ..."""
     import pyarrow.parquet as pq

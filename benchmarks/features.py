@@ -14,6 +14,7 @@ import resource
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import pyarrow.parquet as pq
 def by_cr5(folder: Path) -> dict[str, Any]:
     """Seconds, peak memory, and of every language the documents, words and nonzeros."""
     from cr5 import read_batches
-    from cr5.features.tfidf import Weighting, fit_transform
+    from cr5.features.tfidf import Weighting, fit_vocabulary
     from cr5.features.tokeniser import Tokeniser
     from cr5.machine import available_cores
     from cr5.training.counted_corpus import count_corpus
@@ -33,8 +34,9 @@ def by_cr5(folder: Path) -> dict[str, Any]:
     weighting = Weighting(tf="log", idf="smooth", idf_power=1.0, min_documents=3, max_words=200_000, subwords=False)
     corpus = count_corpus(read_batches(str(folder / "*.parquet")), Tokeniser())
     counts = {lang: documents.counts for lang, documents in corpus.languages.items()}
-    weighed = fit_transform(counts, weighting, available_cores())
-    shapes = {lang: [*X.shape, X.nnz] for lang, (_, X) in weighed.items()}
+    with ThreadPoolExecutor(available_cores()) as pool:
+        rows = pool.map(lambda each: fit_vocabulary(each, weighting).transform(each), counts.values())
+        shapes = {lang: [*X.shape, X.nnz] for lang, X in zip(counts, rows, strict=True)}
     return _tell(began, shapes)
 
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from cr5.features.tfidf import NO_LIMIT, Weighting, make_vocabulary, merge_frequencies, word_frequencies
-from cr5.retrieval.top_k import counterpart_ranks
 from cr5.training.counted_corpus import CountedCorpus
-from data import say
+from data import counterpart_ranks, say
 from short_texts import SOURCES, Rule, fit, ranks_of, run, split
 
 SIZES = (10, 20, 50, 100, 200, 500, 1_000, 2_000, 4_000)

@@ -28,14 +28,13 @@ from cr5.features.counts import WordCounts
 from cr5.language_encoder import LanguageEncoder
 from cr5.language_map import LanguageMap
 from cr5.retrieval.csls import csls_penalty, neighbourhood_means
-from cr5.retrieval.top_k import counterpart_ranks
 from cr5.retrieval.vectors import unit_rows
 from cr5.settings import Settings, make_settings
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus
 from cr5.training.engines.registry import open_engine
 from cr5.training.pipeline import train
 from cr5.training.ridge import RIDGES
-from data import say
+from data import counterpart_ranks, say
 
 TEST_SHARE, MAX_TEST = 0.25, 1_500  # of the concepts
 MAX_RANK_SHARE = 0.75  # of the training concepts: some of them are held out to choose the ridge

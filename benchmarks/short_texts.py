@@ -29,13 +29,12 @@ from cr5.corpus.reading import read
 from cr5.features.tfidf import NO_LIMIT, Vocabulary
 from cr5.language_encoder import LanguageEncoder
 from cr5.language_map import LanguageMap
-from cr5.retrieval.top_k import counterpart_ranks
 from cr5.settings import Settings, make_settings
 from cr5.training.counted_corpus import CountedCorpus, count_corpus, subword_matrices
 from cr5.training.engines import Engine
 from cr5.training.pipeline import train
 from cr5.training.selection import select_documents
-from data import say
+from data import counterpart_ranks, say
 
 RIDGES = (1.0, 3.0, 10.0)
 RANK = 150

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.tokeniser import Tokeniser
 from cr5.retrieval.strings import centred_pair, string_rows, string_statistics
-from cr5.retrieval.top_k import counterpart_ranks
+from data import counterpart_ranks
 
 
 def read_texts(folder: Path, lang: str) -> dict[str, str]:

@@ -19,8 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 
 def train(paths: list[str], limit: int, subwords: bool, folder: Path) -> dict[str, Any]:
     """Fit and save a model of the first documents of every file; seconds, and bytes needed, predicted and used."""
@@ -58,19 +56,18 @@ def encode_rate(model: Any, texts: list[str], lang: str) -> float:
 
 def score_milliseconds(model: Any, texts: dict[str, list[str]]) -> dict[str, float]:
     """Processor time: one query and 100 candidates by rows that are stored, and from text; two texts of 8 words."""
-    from cr5.retrieval.top_k import rerank_views
+    from cr5.retrieval.top_k import search_views
 
     (source, queries), (target, candidates) = texts.items()
     counts, _ = model._counts(candidates[:400], target)
     some, _ = model._counts(queries[:50], source)
     views = model._languages.scorer().rows(some, source, counts, target)
-    chosen = np.arange(100)[None, :]
     times: dict[str, list[float]] = {"stored_rows": [], "from_text": [], "two_short_texts": []}
     for i in range(50):
-        one = [replace(view, queries=view.queries[i : i + 1]) for view in views]
+        one = [replace(v, queries=v.queries[i : i + 1], candidates=v.candidates[:100]) for v in views]
         short = [" ".join(each[i].split()[:8]) for each in (queries, candidates)]
         began = time.process_time()
-        rerank_views(one, chosen, 10)
+        search_views(one, 10)
         times["stored_rows"].append(time.process_time() - began)
         for name, pair in (("from_text", (queries[i], candidates[:100])), ("two_short_texts", short)):
             began = time.process_time()

@@ -23,8 +23,7 @@ from scipy.linalg import svd
 from cr5 import Cr5
 from cr5.corpus.documents import Document
 from cr5.errors import Cr5Warning
-from cr5.retrieval.top_k import counterpart_ranks
-from data import say, speeches
+from data import counterpart_ranks, say, speeches
 
 LANGS = ("en", "it")
 HELD_OUT = 1_000

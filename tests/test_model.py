@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from madeup import LANGS, MEANINGS, SETTINGS, texts, word
 from properties import up_to
+from ranks import counterpart_ranks
 
 from cr5 import CorpusError, Cr5, Document, Interrupted, ModelFileError, read_batches, write
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.features.counts import FEW_TEXTS
 from cr5.progress import Progress
-from cr5.retrieval.top_k import counterpart_ranks
 from cr5.storage import model_files
 from cr5.text_encoder import CHUNK_TEXTS
 from cr5.training.engines.cpu import CpuEngine

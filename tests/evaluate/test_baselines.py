@@ -10,6 +10,7 @@ from typing import Any
 import madeup
 import numpy as np
 import pytest
+from ranks import counterpart_ranks
 from scipy.sparse import csr_array, issparse
 
 from cr5 import Document
@@ -25,7 +26,6 @@ from cr5.evaluate.systems.space import NotApplicableError, Space, System
 from cr5.evaluate.systems.within_language import within_language
 from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
-from cr5.retrieval.top_k import counterpart_ranks
 
 CROSSLINGUAL = [cl_lsi, cl_esa, inverted]
 FLOORS = [shared_tokens, bm25]

@@ -8,6 +8,7 @@ from typing import Any
 import madeup
 import numpy as np
 import pytest
+from ranks import counterpart_ranks
 
 from cr5._typing import Array, Ints
 from cr5.errors import CorpusError, Cr5Error
@@ -25,7 +26,7 @@ from cr5.evaluate.systems.word_vectors import (
 )
 from cr5.evaluate.texts import TokenisedTexts, mask_shared_words
 from cr5.features.tokeniser import Tokeniser, Tokens
-from cr5.retrieval.top_k import counterpart_ranks, search
+from cr5.retrieval.top_k import search
 
 QUICK = SkipGram(sample=1e-2, rate=0.05, max_epochs=12)
 RANK = 30

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5.features.tokeniser import Tokeniser
-from cr5.index import full_text
-from cr5.index.full_text import FullTextIndex, FullTextReader, NewDocuments, extend, merge_beside, purge
+from cr5.index import full_text, segments
+from cr5.index.full_text import MAX_SEGMENT_SIZE, FullTextIndex, FullTextReader, NewDocuments, extend, purge
 from cr5.index.terms import OPENING_WEIGHT, TITLE_WEIGHT, QueryKeys, QueryWord, count_terms, term_keys
 from cr5.retrieval.word_forms import Dictionary, find_forms
 
@@ -87,7 +87,7 @@ def test_any_history_of_additions_deletions_and_merges_gives_the_same_numbers(
     index = FullTextIndex(folder)
     assert sorted(index.slots.tolist()) == np.flatnonzero(exists).tolist()
     assert_agrees(reader(folder, deleted), kept)
-    assert {path.name for path in folder.iterdir()} == {full_text.MANIFEST, *index.manifest["segments"]}
+    assert {path.name for path in folder.iterdir()} == {FullTextIndex.manifest_name, *index.manifest["segments"]}
 
 
 def test_segments_of_similar_size_are_merged_up_to_a_limit(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_a_failed_write_leaves_the_old_index(tmp_path: Path, monkeypatch: pytest
     def full(*_: object, **__: object) -> None:
         raise OSError("the disk is full")
 
-    for step in ("write_tensors", "write_json"):
+    for module, step in ((full_text, "write_tensors"), (segments, "write_json")):
         with monkeypatch.context() as patch:
-            patch.setattr(full_text, step, full)
+            patch.setattr(module, step, full)
             with pytest.raises(OSError, match="full"):
                 add(tmp_path, documents[30:], 30)
         assert_agrees(reader(tmp_path), {f"d{i}": d for i, d in enumerate(documents[:30])})
@@ -195,7 +195,7 @@ def test_words_have_the_same_forms_in_one_segment_in_several_and_after_merging(t
     assert len(FullTextIndex(tmp_path / "several").segments) == 4
     for name in ("one", "several"):
         assert_forms_agree(reader(tmp_path / name), documents)
-    merge_beside(tmp_path / "several", tmp_path / "beside", nullcontext)
+    FullTextIndex.merge_beside(tmp_path / "several", tmp_path / "beside", nullcontext, MAX_SEGMENT_SIZE)
     assert len(FullTextIndex(tmp_path / "several").segments) == 1
     assert not (tmp_path / "beside").exists()
     assert_forms_agree(reader(tmp_path / "several"), documents)
@@ -211,7 +211,7 @@ def test_segments_of_an_earlier_version_have_dictionaries_and_can_be_merged(
     assert_forms_agree(reader(tmp_path), documents[:10])
     add(tmp_path, documents[10:], 10, max_segment_size=1)
     assert_forms_agree(reader(tmp_path), documents)
-    merge_beside(tmp_path, tmp_path.with_name("beside"), nullcontext)
+    FullTextIndex.merge_beside(tmp_path, tmp_path.with_name("beside"), nullcontext, MAX_SEGMENT_SIZE)
     assert_forms_agree(reader(tmp_path), documents)
 
 
@@ -227,7 +227,7 @@ def test_documents_that_are_added_while_segments_are_merged_stay(tmp_path: Path)
         entered.append(1)
         yield
 
-    merge_beside(tmp_path / "words", tmp_path / "beside", activating)
+    FullTextIndex.merge_beside(tmp_path / "words", tmp_path / "beside", activating, MAX_SEGMENT_SIZE)
     assert len(FullTextIndex(tmp_path / "words").segments) < 3
     assert_agrees(reader(tmp_path / "words"), {f"d{i}": d for i, d in enumerate(documents)})
 
@@ -243,7 +243,7 @@ def test_segments_that_are_purged_while_they_are_merged_stay_purged(tmp_path: Pa
         purge(tmp_path / "words", exists, 0.25)
         yield
 
-    merge_beside(tmp_path / "words", tmp_path / "beside", activating)
+    FullTextIndex.merge_beside(tmp_path / "words", tmp_path / "beside", activating, MAX_SEGMENT_SIZE)
     index = FullTextIndex(tmp_path / "words")
     assert sorted(index.slots.tolist()) == list(range(20, 60))
     kept = {f"d{i}": d for i, d in enumerate(documents) if i >= 20}

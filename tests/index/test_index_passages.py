@@ -33,7 +33,6 @@ from cr5.index.passages import (
     nearest_passages,
     passage_settings,
     search_passage_terms,
-    span,
     split,
 )
 from cr5.index.stores.base import Store
@@ -74,9 +73,6 @@ def test_passages_cover_a_long_text_in_order_and_overlap_by_few_words(text: str,
     for (begin, end), (next_begin, next_end) in pairwise(spans):
         assert begin < next_begin <= end < next_end
         assert words(text[next_begin:end]) <= setting.overlap + 1  # a run without spaces may be cut within a word
-    for number, expected in enumerate(spans, 1):
-        assert span(text, setting, number) == expected
-    assert span(text, setting, len(spans) + 1) is None
 
 
 def test_passages_begin_and_end_with_sentences_and_paragraphs_if_these_are_near() -> None:
@@ -349,8 +345,8 @@ def assert_answers(index: Index, documents: list[Document]) -> None:
         assert opened.search(documents[-1].text, documents[-1].lang, k=1).hits
         for hit in nearest_passages(opened._active, opened.query(documents[-1].text).vector, 100):
             for document in opened.get(hit.document_id):
-                part = span(document.text, SMALL, hit.number)
-                assert part is None or document.text[slice(*part)]
+                parts = split(document.text, SMALL)[hit.number - 1 : hit.number]
+                assert all(document.text[begin:end] for begin, end in parts)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5._typing import Array, Ints
-from cr5.index.ivf import IvfIndex, build, extend, quantise
+from cr5.index.ivf import SIGN_COLUMNS, IvfIndex, Segment, build, extend, quantise
 from cr5.index.stores.rows import Floats, to_lists
 
 LANGS = ("da", "it", "vi")
@@ -72,6 +72,26 @@ def test_a_search_that_scans_all_lists_agrees_with_an_exhaustive_search(tmp_path
         exact = vectors @ vector
         np.testing.assert_allclose(products, np.sort(exact)[::-1][:20], atol=5e-5)
         np.testing.assert_allclose(exact[slots(index, rows)], products, atol=5e-5)
+
+
+def test_segments_of_an_earlier_version_are_searched_and_get_sign_codes_when_rows_are_added(tmp_path: Path) -> None:
+    vectors, queries = unit(3200), unit(20, seed=1)
+    index = built(tmp_path, vectors[:3000])
+    expected = [index.nearest(vector, 10, None, all_live(index)) for vector in queries]
+    [(name, segment)] = index.named_segments
+    IvfIndex.write(Segment(segment.table.drop_columns(list(SIGN_COLUMNS))), tmp_path / name)
+    old = IvfIndex(tmp_path)
+    assert not old.segments[0].has_signs
+    for vector, (rows, products) in zip(queries, expected, strict=True):
+        found = old.nearest(vector, 10, None, all_live(old))
+        np.testing.assert_array_equal(found[0], rows)
+        np.testing.assert_array_equal(found[1], products)
+    extend(tmp_path, tables(vectors[3000:], 3000), 3200)
+    new = IvfIndex(tmp_path)
+    assert all(segment.has_signs for segment in new.segments)
+    for vector in queries:
+        rows, _ = new.nearest(vector, 10, None, all_live(new))
+        assert slots(new, rows) == np.argsort(-(vectors @ vector))[:10].tolist()
 
 
 def test_a_search_that_scans_a_tenth_of_the_rows_finds_nearly_all_neighbours(tmp_path: Path) -> None:
@@ -141,7 +161,7 @@ def test_segments_that_are_added_are_merged_and_searched(tmp_path: Path) -> None
             max_segment_rows=1500,
         )
         index = IvfIndex(tmp_path)
-        sizes.append([len(segment) for segment in index.segments])
+        sizes.append([segment.size for segment in index.segments])
         assert sorted(index.slots.tolist()) == list(range(begin + 100))
         assert index.next_slot == begin + 100
         assert {path.name for path in tmp_path.iterdir()} == {

@@ -23,7 +23,7 @@ from bm25_oracle import (
 )
 from store_places import LANGS, Place, all_rows, ids, refused, rows
 
-from cr5.index import full_text
+from cr5.index.full_text import FullTextIndex
 from cr5.index.stores import postgres_words
 from cr5.index.stores.base import Location, Store
 from cr5.index.stores.lance import LanceStore
@@ -342,10 +342,23 @@ def test_damaged_full_text_is_an_error_that_says_what_to_do(tmp_path: Path) -> N
     place = Place("lance", tmp_path / "index", None)
     Texts(place.create()).write(range(20))
     folder = tmp_path / "index" / WORDS_FOLDER
-    (folder / full_text.MANIFEST).write_text("{}")
+    (folder / FullTextIndex.manifest_name).write_text("{}")
     assert refused(lambda: place.open().search_terms(words({"w0": 1.0}), "en", 1)).startswith(
         f"{folder}: the full text is"
     )
+
+
+@pytest.mark.parametrize("name", ["words/words.json", "cells/cells.json"])
+def test_files_of_a_newer_version_are_not_called_damaged(tmp_path: Path, name: str) -> None:
+    place = Place("lance", tmp_path / "index", None)
+    Texts(place.create()).write(range(20))
+    path = tmp_path / "index" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{"format": 7}')
+    message = refused(
+        lambda: place.open().nearest(np.ones((1, place.open().rank), np.float32), 1) and place.open().text_stats()
+    )
+    assert message.startswith(f"{path.parent} was written by a newer cr5 (format 7")
 
 
 def test_full_text_that_was_deleted_can_be_added_again(tmp_path: Path) -> None:

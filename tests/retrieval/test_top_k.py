@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import up_to
+from ranks import counterpart_ranks
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info
 
@@ -17,7 +18,6 @@ from cr5.retrieval import kernels
 from cr5.retrieval.block_products import BlockSizes, Matrix, WeightedRows
 from cr5.retrieval.top_k import (
     Measure,
-    counterpart_ranks,
     nearest,
     nearest_in_views,
     retrieve,

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -229,19 +228,6 @@ def make_vocabulary(frequencies: WordFrequencies, weighting: Weighting) -> Vocab
 def fit_vocabulary(counts: WordCounts, weighting: Weighting) -> Vocabulary:
     """The vocabulary and IDF weights of the training documents."""
     return make_vocabulary(word_frequencies(counts), weighting)
-
-
-def fit_transform(
-    counts: Mapping[str, WordCounts], weighting: Weighting, threads: int = 1
-) -> dict[str, tuple[Vocabulary, Sparse]]:
-    """The vocabulary and TF-IDF rows of each language, several languages at a time."""
-
-    def fit_one(counts: WordCounts) -> tuple[Vocabulary, Sparse]:
-        vocabulary = fit_vocabulary(counts, weighting)
-        return vocabulary, vocabulary.transform(counts)
-
-    with ThreadPoolExecutor(threads) as pool:
-        return dict(zip(counts, pool.map(fit_one, counts.values()), strict=True))
 
 
 def remap_columns(matrix: Sparse, columns: Ints, width: int) -> Sparse:

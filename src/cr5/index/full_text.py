@@ -1,19 +1,15 @@
 """Full text: an inverted index of the terms of documents, which finds those of a language with the largest BM25.
 
-The documents are in segments: files that never change, with the documents sorted by language, and the postings of every
-term: which documents have it, and how often. ``words.json`` names the segments in use and is replaced atomically.
-Documents that are added form a new segment; segments of similar size are merged.
+A segment (``cr5.index.segments``) has documents, sorted by language, and the postings of every term: which documents
+have it, and how often. The manifest is ``words.json``.
 
 A document is identified by its slot, a number that is never reused. The reader is told which slots exist; the documents
 in all other slots have been deleted and are ignored.
 """
 
-import secrets
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,16 +18,14 @@ import pyarrow as pa
 
 from cr5._typing import Array, Ints, Mask
 from cr5.index.segment_words import merged_word_arrays, stored_dictionary, word_arrays
+from cr5.index.segments import FORMAT, SegmentedIndex, look_up
 from cr5.index.strings import Strings
 from cr5.index.terms import QueryKeys, TermCounts, term_keys
 from cr5.retrieval.bm25 import saturations
 from cr5.retrieval.word_forms import Dictionary, is_listed
-from cr5.storage.atomic import atomic_path, discard
-from cr5.storage.json_files import read_json, write_json
+from cr5.storage.atomic import atomic_path
 from cr5.storage.tensor_files import map_tensors, write_tensors
 
-MANIFEST = "words.json"
-FORMAT = 1
 MAX_SEGMENT_SIZE = 2**25  # documents and postings of a segment; a merge holds it in memory, at 6 bytes a posting
 RECENT_TERMS = 100_000  # of each language whose document frequencies a reader remembers
 NO_DOCUMENT = 2**62  # on a heap that is not full; after every document
@@ -65,14 +59,6 @@ class Segment:
     folded_bytes: Array | None = None
     accented: Ints | None = None
     dictionaries: dict[int, Dictionary] = field(default_factory=dict, compare=False, repr=False)  # by language
-
-    @classmethod
-    def load(cls, path: Path) -> "Segment":
-        """Map a file into memory."""
-        with path.open("rb") as file:
-            arrays = map_tensors(file)
-        names = (name for name in ARRAYS if name in arrays or name not in WORD_ARRAYS)
-        return cls(**{name: arrays[name] for name in names})  # type: ignore[arg-type]
 
     @property
     def size(self) -> int:
@@ -119,28 +105,32 @@ WORD_ARRAYS = ("word_starts", "word_terms", "folded_sizes", "folded_bytes", "acc
 ARRAYS = [array.name for array in fields(Segment) if array.name != "dictionaries"]
 
 
-class FullTextIndex:
-    """An open index, of documents with slots below ``next_slot``.
+class FullTextIndex(SegmentedIndex[Segment]):
+    """An open index, of documents with slots below ``next_slot``."""
 
-    It stays readable when its files are replaced and deleted.
-    """
+    manifest_name, segments_key, file_name = "words.json", "segments", "segment-{}.safetensors"
 
     def __init__(self, folder: Path, previous: "FullTextIndex | None" = None) -> None:
-        self.manifest = read_json(folder / MANIFEST)
-        if self.manifest["format"] != FORMAT:
-            raise ValueError(f"{folder}: format {self.manifest['format']}")
+        super().__init__(folder, previous)
         self.langs: list[str] = self.manifest["langs"]
         self.next_slot: int = self.manifest["next_slot"]
-        # The segments that the previous version has as well keep their dictionaries.
-        opened = dict(zip(previous.manifest["segments"], previous.segments, strict=True)) if previous else {}
-        self.segments: list[Segment] = [
-            opened.get(name) or Segment.load(folder / name) for name in self.manifest["segments"]
-        ]
 
-    @cached_property
-    def slots(self) -> Ints:
-        """The slots of all documents."""
-        return np.concatenate([np.empty(0, np.int64), *(segment.slots for segment in self.segments)])
+    @classmethod
+    def load(cls, path: Path) -> Segment:
+        with path.open("rb") as file:
+            arrays = map_tensors(file)
+        names = (name for name in ARRAYS if name in arrays or name not in WORD_ARRAYS)
+        return Segment(**{name: arrays[name] for name in names})  # type: ignore[arg-type]
+
+    @classmethod
+    def write(cls, segment: Segment, path: Path) -> None:
+        arrays = {name: getattr(segment, name) for name in ARRAYS if getattr(segment, name) is not None}
+        with atomic_path(path) as temporary:
+            write_tensors({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary)
+
+    @classmethod
+    def merge(cls, segments: Sequence[Segment]) -> Segment:
+        return _merge(segments)
 
 
 class _Language(NamedTuple):
@@ -224,8 +214,10 @@ class FullTextReader:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         arrays = words.shares, words.groups, words.weights
         k = min(k, language.documents)
-        best, best_scores, first = np.full(k, NO_DOCUMENT, np.int64), np.zeros(k, np.float32), 0
-        for segment, limits in zip(self._index.segments, language.saturations, strict=True):
+        best, best_scores = np.full(k, NO_DOCUMENT, np.int64), np.zeros(k, np.float32)
+        for segment, limits, first in zip(
+            self._index.segments, language.saturations, self._index.offsets.tolist(), strict=False
+        ):
             begins, ends = segment.postings_of(keys)
             if (begins < ends).any():
                 zeros, start = self._take_zeros(len(limits)), self._first(segment, lang)
@@ -234,7 +226,6 @@ class FullTextReader:
                 add_bm25(segment.documents, segment.counts, begins, ends, *arrays, start, limits, frequencies, scores)
                 take_best(segment.documents, begins, ends, start, chosen, first + start, scores, best_scores, best)
                 self._zeros.append(zeros)
-            first += len(segment.slots)
         order = np.lexsort((best, -best_scores))
         order = order[best_scores[order] > 0]
         return best[order], best_scores[order]
@@ -268,15 +259,11 @@ class FullTextReader:
 
     def ids_and_slots(self, documents: Ints) -> tuple[list[str], Ints]:
         """The ids and slots of documents, which are numbered across all segments."""
-        firsts = np.cumsum([0, *(len(segment.slots) for segment in self._index.segments)])
-        segments, ids = np.searchsorted(firsts, documents, side="right") - 1, [""] * len(documents)
-        slots = np.empty(len(documents), np.int64)
-        for number in np.unique(segments).tolist():
-            places, segment = np.flatnonzero(segments == number), self._index.segments[number]
-            rows = documents[places] - firsts[number]
-            slots[places] = segment.slots[rows]
-            for place, document_id in zip(places.tolist(), segment.id_strings.take(rows), strict=True):
-                ids[place] = document_id
+        ids, slots = [""] * len(documents), np.empty(len(documents), np.int64)
+        for segment, positions, rows in self._index.by_segment(documents):
+            slots[positions] = segment.slots[rows]
+            for position, document_id in zip(positions.tolist(), segment.id_strings.take(rows), strict=True):
+                ids[position] = document_id
         return ids, slots
 
 
@@ -294,14 +281,6 @@ def _sorted_dictionary(segment: Segment, lang: int) -> Dictionary:
     return Dictionary([*filter(is_listed, segment.terms.take(numbers).to_pylist())])
 
 
-def look_up(exists: Mask, slots: Ints) -> Mask:
-    """Whether each of the slots exists; those beyond ``exists`` do not."""
-    live = np.zeros(len(slots), bool)
-    known = slots < len(exists)
-    live[known] = exists[slots[known]]
-    return live
-
-
 # Writing, by one process at a time
 
 
@@ -316,65 +295,19 @@ class NewDocuments(NamedTuple):
 
 def extend(folder: Path, new: NewDocuments | None, next_slot: int, *, max_segment_size: int = MAX_SEGMENT_SIZE) -> None:
     """Add documents whose slots are below ``next_slot``, or none; a folder without an index gets one."""
-    manifest: dict[str, Any] = {"langs": [], "next_slot": 0}
-    segments: list[tuple[str, Segment]] = []
-    if (folder / MANIFEST).exists():
-        index = FullTextIndex(folder)
-        manifest, segments = index.manifest, list(zip(index.manifest["segments"], index.segments, strict=True))
     folder.mkdir(exist_ok=True)
-    langs = manifest["langs"]
+    index = FullTextIndex(folder) if (folder / FullTextIndex.manifest_name).exists() else None
+    segments, langs = (index.named_segments, index.langs) if index else ([], [])
     if new and new.ids:
         langs = [*langs, *sorted(set(new.langs) - set(langs))]
-        segments.append(("", _make_segment(new, langs)))
-    while len(segments) > 1 and segments[-2][1].size < 2 * segments[-1][1].size:
-        (_, first), (_, second) = segments[-2:]
-        if first.size + second.size > max_segment_size:
-            break
-        segments[-2:] = [("", _merge([first, second]))]
-    _activate(folder, langs, max(next_slot, manifest["next_slot"]), segments)
-
-
-def merge_beside(
-    folder: Path,
-    beside: Path,
-    activating: Callable[[], AbstractContextManager[None]],
-    *,
-    max_segment_size: int = MAX_SEGMENT_SIZE,
-) -> None:
-    """Merge neighbouring segments of similar size, which ``extend`` may have left because they are large.
-
-    Others may write meanwhile, except within ``activating()``. The merged segment is written to the folder ``beside``,
-    on the same disk, and moved from there.
-    """
-    while pair := _similar_neighbours(folder, max_segment_size):
-        beside.mkdir(exist_ok=True)
-        merged = _write_segment(beside, _merge(list(pair.values())))
-        with activating():
-            index = FullTextIndex(folder)
-            segments = list(zip(index.manifest["segments"], index.segments, strict=True))
-            names = [name for name, _ in segments]
-            if set(pair) <= set(names):  # otherwise another writer has rewritten them
-                (beside / merged).replace(folder / merged)
-                first = names.index(next(iter(pair)))
-                segments[first : first + 2] = [(merged, Segment.load(folder / merged))]
-                _activate(folder, index.langs, index.next_slot, segments)
-        discard(beside)
-
-
-def _similar_neighbours(folder: Path, max_size: int) -> dict[str, Segment] | None:
-    """Two neighbouring segments, by name, that should be merged; None without any."""
-    index = FullTextIndex(folder) if (folder / MANIFEST).exists() else None
-    pairs = list(pairwise(zip(index.manifest["segments"], index.segments, strict=True))) if index else []
-    for (first_name, first), (second_name, second) in reversed(pairs):
-        if first.size < 2 * second.size and first.size + second.size <= max_size:
-            return {first_name: first, second_name: second}
-    return None
+    FullTextIndex.add(segments, _make_segment(new, langs) if new and new.ids else None, max_segment_size)
+    _activate(folder, langs, max(next_slot, index.next_slot if index else 0), segments)
 
 
 def purge(folder: Path, exists: Mask, max_deleted_share: float) -> None:
     """Rewrite the segments that have too many deleted documents, without these documents."""
-    index, segments, has_changed = FullTextIndex(folder), [], False
-    for name, segment in zip(index.manifest["segments"], index.segments, strict=True):
+    index, segments, has_changed = FullTextIndex(folder), list[tuple[str, Segment]](), False
+    for name, segment in index.named_segments:
         live = look_up(exists, segment.slots)
         if live.sum() >= (1 - max_deleted_share) * len(live):
             segments.append((name, segment))
@@ -387,21 +320,7 @@ def purge(folder: Path, exists: Mask, max_deleted_share: float) -> None:
 
 
 def _activate(folder: Path, langs: list[str], next_slot: int, segments: Sequence[tuple[str, Segment]]) -> None:
-    """Write the segments without a name, replace the manifest, then delete the files that it does not name."""
-    names = [name or _write_segment(folder, segment) for name, segment in segments]
-    manifest = {"format": FORMAT, "langs": langs, "next_slot": next_slot, "segments": names}
-    write_json(folder / MANIFEST, manifest, temporary=folder / f"{MANIFEST}.part")
-    for path in folder.iterdir():
-        if path.name not in {MANIFEST, *names}:
-            discard(path)
-
-
-def _write_segment(folder: Path, segment: Segment) -> str:
-    name = f"segment-{secrets.token_hex(4)}.safetensors"
-    arrays = {name: getattr(segment, name) for name in ARRAYS if getattr(segment, name) is not None}
-    with atomic_path(folder / name) as temporary:
-        write_tensors({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary)
-    return name
+    FullTextIndex.activate(folder, {"format": FORMAT, "langs": langs, "next_slot": next_slot}, segments)
 
 
 def _make_segment(new: NewDocuments, langs: Sequence[str]) -> Segment:

@@ -37,12 +37,12 @@ from cr5.index.results import (
     WordHit,
 )
 from cr5.index.snapshot import INDEX_FILE, Snapshot
-from cr5.index.stores.base import Stamp, Store
+from cr5.index.stores.base import Store
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.passages import LongTextExplanation, explain_texts
 from cr5.retrieval.top_k import Measure
-from cr5.storage.atomic import discard, remove_new_folders
+from cr5.storage.atomic import Stamp, discard, remove_new_folders
 from cr5.storage.targets import naming_os_errors
 
 Result = TypeVar("Result")

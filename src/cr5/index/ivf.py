@@ -8,13 +8,12 @@ The rows in the lists are compared by their sign codes (``sign_codes``), and the
 quantised to two bytes a number, x = scale (coarse + fine / 254), both from -127 to 127, with an error of a few
 millionths.
 
-The rows are in segments: files that never change, sorted by list and language, with the strings and the compressed
-texts that a search shows. ``cells.json`` names the segments in use and is replaced atomically. Rows that are added form
-a new segment; segments of similar size are merged.
+A segment (``cr5.index.segments``) has rows, sorted by list and language, with the strings and the compressed texts that
+a search shows. The manifest is ``cells.json``.
 """
 
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -24,17 +23,16 @@ import pyarrow as pa
 
 from cr5._typing import Array, Ints, Mask
 from cr5.index import sign_codes
-from cr5.index.full_text import look_up
 from cr5.index.hashing import hash_texts
+from cr5.index.segments import SegmentedIndex, look_up
 from cr5.index.sign_codes import SignCodes
 from cr5.index.stores.rows import Floats, to_matrix
 from cr5.index.strings import Strings, compressed
 from cr5.retrieval import top_k
 from cr5.retrieval.vectors import unit_rows
 from cr5.storage.atomic import atomic_write, discard
-from cr5.storage.json_files import read_json, write_json
+from cr5.storage.json_files import read_json
 
-MANIFEST = "cells.json"
 ROW_COLUMNS = ("id", "concept", "lang", "title", "url", "slot", "row", "hubness")  # stored unchanged beside the codes
 TEXT_COLUMNS = ("text", "fields")  # that a search shows; segments of earlier versions do not have them
 SIGN_COLUMNS = ("signs", "factor")  # neither have these
@@ -81,17 +79,27 @@ def quantise(vectors: Floats) -> Codes:
 
 
 class Segment:
-    """A file of rows, sorted by list and language and mapped into memory."""
+    """A table of rows, sorted by list and language."""
 
-    def __init__(self, path: Path) -> None:
-        with pa.memory_map(str(path)) as file:
-            self.table = pa.ipc.open_file(file).read_all()
-        self.rows = self.table.select(ROW_COLUMNS)
+    def __init__(self, table: pa.Table) -> None:
+        self.table, self.rows = table, table.select(ROW_COLUMNS)
         self._signs: SignCodes | None = None
-        self.codes = _codes(self.table)
 
-    def __len__(self) -> int:
-        return int(self.rows.num_rows)
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return int(self.table.num_rows)
+
+    @cached_property
+    def slots(self) -> Ints:
+        """The slot of every row."""
+        return np.asarray(self.table["slot"].to_numpy())
+
+    @cached_property
+    def codes(self) -> Codes:
+        """The quantised vectors."""
+        matrices = (_bytes_to_matrix(self.table[name]) for name in ("coarse", "fine"))
+        return Codes(self.table["scale"].to_numpy(), *matrices)
 
     @cached_property
     def strings(self) -> dict[str, Strings]:
@@ -99,10 +107,15 @@ class Segment:
         names = [name for name in (*STRINGS, "text") if name in self.table.column_names]
         return {name: Strings(chunk) for name in names for chunk in self.table[name].chunks}
 
+    @property
+    def has_signs(self) -> bool:
+        """Whether the table has sign codes, which those of earlier versions do not have."""
+        return set(SIGN_COLUMNS) <= {*self.table.column_names}
+
     def signs(self, centroids: Floats) -> SignCodes:
-        """The sign codes of the rows, which those of earlier versions do not have."""
+        """The sign codes of the rows."""
         if self._signs is None:
-            table = _with_signs(self.table, centroids)
+            table = self.table if self.has_signs else _with_signs(self.table, centroids)
             self._signs = SignCodes(_bytes_to_matrix(table["signs"]).view("<u8"), table["factor"].to_numpy())
         return self._signs
 
@@ -129,23 +142,37 @@ class Segment:
         return keys[order], order
 
 
-class IvfIndex:
-    """An open index. It holds the rows with slots below ``next_slot``; its centroids are of ``rows_at_training`` rows.
+class IvfIndex(SegmentedIndex[Segment]):
+    """An open index of rows with slots below ``next_slot``; its centroids are of ``rows_at_training`` rows."""
 
-    Rows are numbered across all segments. An open index stays readable when its files are replaced and deleted.
-    """
+    # Names of format 1: cells, piece, pieces, until, built, centres.
+    manifest_name, segments_key, file_name = "cells.json", "pieces", "piece-{}.arrow"
 
     def __init__(self, folder: Path, previous: "IvfIndex | None" = None) -> None:
-        self.folder = folder
-        self.manifest = read_json(folder / MANIFEST)
-        # Names of format 1: until, built, centres, pieces.
+        super().__init__(folder, previous)
         self.langs, self.next_slot = self.manifest["langs"], self.manifest["until"]
         self.rows_at_training = self.manifest["built"]
         self.centroids: Floats = np.load(folder / self.manifest["centres"])
-        # The segments that the previous version has as well keep what has been computed of them.
-        opened = dict(zip(previous.manifest["pieces"], previous.segments, strict=True)) if previous else {}
-        self.segments: list[Segment] = [opened.get(name) or Segment(folder / name) for name in self.manifest["pieces"]]
-        self.offsets = np.cumsum([0, *map(len, self.segments)])  # the first row of each segment, and the number of rows
+
+    @classmethod
+    def files(cls, manifest: Mapping[str, Any]) -> list[str]:
+        return [manifest["centres"], *super().files(manifest)]
+
+    @classmethod
+    def load(cls, path: Path) -> Segment:
+        with pa.memory_map(str(path)) as file:
+            return Segment(pa.ipc.open_file(file).read_all())
+
+    @classmethod
+    def write(cls, segment: Segment, path: Path) -> None:
+        with atomic_write(path) as file, pa.ipc.new_file(file, segment.table.schema) as writer:
+            writer.write_table(segment.table.combine_chunks())
+
+    @classmethod
+    def merge(cls, segments: Sequence[Segment]) -> Segment:
+        tables = [segment.table for segment in segments]
+        common = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
+        return _sort_by_group([table.select(common) for table in tables])  # an older version's have fewer columns
 
     def __len__(self) -> int:
         return int(self.offsets[-1])
@@ -160,11 +187,6 @@ class IvfIndex:
     def list_sizes(self) -> Ints:
         """The number of rows of each list and language (lists x languages)."""
         return np.asarray(sum(ends - begins for begins, ends in self.ranges))
-
-    @cached_property
-    def slots(self) -> Ints:
-        """The slot of every row."""
-        return np.concatenate([segment.rows["slot"].to_numpy() for segment in self.segments])
 
     @cached_property
     def row_of_slot(self) -> Ints:
@@ -204,7 +226,7 @@ class IvfIndex:
         query, bases = sign_codes.encode_query(vector), np.repeat(products[lists], len(columns))
         for segment, offset, ranges in zip(self.segments, self.offsets, self.ranges, strict=False):
             begins, ends = (bounds[lists[:, None], columns].ravel() for bounds in ranges)
-            signs, is_live = segment.signs(self.centroids), live[offset : offset + len(segment)]
+            signs, is_live = segment.signs(self.centroids), live[offset : offset + segment.size]
             sign_codes.keep_nearest(signs, is_live, begins, ends, bases, query, offset, estimates, candidates)
         candidates = candidates[candidates >= 0]
         exact = multiply(self.vectors(candidates), vector)
@@ -220,28 +242,28 @@ class IvfIndex:
         """The number of live rows of each list and language (lists x languages)."""
         sizes = np.zeros_like(self.list_sizes)
         for segment, offset, (begins, ends) in zip(self.segments, self.offsets, self.ranges, strict=False):
-            before = np.concatenate([[0], np.cumsum(live[offset : offset + len(segment)])])
+            before = np.concatenate([[0], np.cumsum(live[offset : offset + segment.size])])
             sizes += before[ends] - before[begins]
         return sizes
 
     def vectors(self, rows: Ints) -> Floats:
         """The vectors of some rows."""
         vectors = np.empty((len(rows), self.centroids.shape[1]), np.float32)
-        for segment, positions, segment_rows in self._by_segment(rows):
+        for segment, positions, segment_rows in self.by_segment(rows):
             vectors[positions] = segment.codes.decode(segment_rows)
         return vectors
 
     def row_langs(self, rows: Ints) -> list[str]:
         """The languages of some rows."""
         numbers = np.empty(len(rows), np.int64)
-        for segment, positions, segment_rows in self._by_segment(rows):
+        for segment, positions, segment_rows in self.by_segment(rows):
             numbers[positions] = segment.langs[segment_rows]
         return [self.langs[number] for number in numbers.tolist()]
 
     def hubness(self, rows: Ints) -> Floats:
         """The hubness that was written with some rows (rows x languages)."""
         hubness = np.empty((len(rows), self.segments[0].hubness.shape[1]), np.float32)
-        for segment, positions, segment_rows in self._by_segment(rows):
+        for segment, positions, segment_rows in self.by_segment(rows):
             hubness[positions] = segment.hubness[segment_rows]
         return hubness
 
@@ -249,7 +271,7 @@ class IvfIndex:
         """Columns of some rows, without their vectors."""
         parts = [
             (positions, segment.rows.select(columns).take(segment_rows))
-            for segment, positions, segment_rows in self._by_segment(rows)
+            for segment, positions, segment_rows in self.by_segment(rows)
         ]
         if not parts:
             return self.segments[0].rows.select(columns).slice(0, 0)
@@ -265,7 +287,7 @@ class IvfIndex:
     def strings(self, rows: Ints, column: str) -> list[str]:
         """A column of strings or texts of some rows."""
         found = [""] * len(rows)
-        for segment, positions, segment_rows in self._by_segment(rows):
+        for segment, positions, segment_rows in self.by_segment(rows):
             strings = segment.strings[column]
             values = strings.take_texts(segment_rows) if column == "text" else strings.take(segment_rows)
             if len(positions) == len(rows):
@@ -286,16 +308,6 @@ class IvfIndex:
             same_id = [document_id in id_set for document_id in segment.strings["id"].take(segment_rows)]
             rows.append(offset + segment_rows[np.array(same_id, bool)])
         return np.concatenate(rows)
-
-    def _by_segment(self, rows: Ints) -> Iterator[tuple[Segment, Ints, Ints]]:
-        """For each segment that has some of the rows: their positions in ``rows``, and their numbers in the segment."""
-        if len(self.segments) == 1:
-            yield self.segments[0], np.arange(len(rows)), rows
-            return
-        segments = np.searchsorted(self.offsets, rows, side="right") - 1
-        for i in np.unique(segments).tolist():
-            positions = np.flatnonzero(segments == i)
-            yield self.segments[i], positions, rows[positions] - self.offsets[i]
 
 
 # Writing, by one process at a time
@@ -321,53 +333,31 @@ def build(
     with atomic_write(folder / name) as file:
         np.save(file, centroids)
     langs: list[str] = []
-    segments = [
-        _write_segment(folder, part) for part in _make_segments(read(COLUMNS), centroids, langs, max_segment_rows)
-    ]
-    _activate(folder, {"centres": name, "langs": langs, "built": total, "until": next_slot, "pieces": segments})
+    parts = _make_segments(read(COLUMNS), centroids, langs, max_segment_rows)
+    segments = [IvfIndex.write_new(part, folder) for part in parts]
+    IvfIndex.publish(folder, {"centres": name, "langs": langs, "built": total, "until": next_slot, "pieces": segments})
 
 
 def extend(folder: Path, rows: Tables, next_slot: int, *, max_segment_rows: int = MAX_SEGMENT_ROWS) -> None:
     """Add all rows with slots from the index's ``next_slot`` up to the new one; the centroids stay."""
     index = IvfIndex(folder)
-    langs = list(index.langs)
-    segments = [(name, segment.table) for name, segment in zip(index.manifest["pieces"], index.segments, strict=True)]
+    langs, segments = list(index.langs), list(index.named_segments)
+    for i, (_, segment) in enumerate(segments):
+        if not segment.has_signs:
+            segments[i] = "", Segment(_with_signs(segment.table, index.centroids))
     for part in _make_segments(rows, index.centroids, langs, max_segment_rows):
-        segments.append(("", part))
-        while len(segments) > 1 and segments[-2][1].num_rows < 2 * segments[-1][1].num_rows:
-            (_, first), (_, second) = segments[-2:]
-            if first.num_rows + second.num_rows > max_segment_rows:
-                break
-            first = _with_signs(first, index.centroids)
-            common = [name for name in first.column_names if name in second.column_names]  # not in an older version's
-            segments[-2:] = [("", _sort_by_group(pa.concat_tables([first.select(common), second.select(common)])))]
-    names = [name or _write_segment(folder, table) for name, table in segments]
-    _activate(folder, index.manifest | {"langs": langs, "until": next_slot, "pieces": names})
+        IvfIndex.add(segments, part, max_segment_rows)
+    IvfIndex.activate(folder, index.manifest | {"langs": langs, "until": next_slot}, segments)
 
 
 def adopt(folder: Path, built: Path) -> None:
     """Replace the index in a folder, if there is one, by one that was built in another folder on the same disk."""
     folder.mkdir(exist_ok=True)
-    manifest = read_json(built / MANIFEST)
-    for name in (manifest["centres"], *manifest["pieces"]):
+    manifest = read_json(built / IvfIndex.manifest_name)
+    for name in IvfIndex.files(manifest):
         (built / name).replace(folder / name)
-    _activate(folder, manifest)
+    IvfIndex.publish(folder, manifest)
     discard(built)
-
-
-def _activate(folder: Path, manifest: dict[str, Any]) -> None:
-    """Replace the manifest, then delete the files that it does not name."""
-    write_json(folder / MANIFEST, manifest, temporary=folder / f"{MANIFEST}.part")
-    for path in folder.iterdir():
-        if path.name not in {MANIFEST, manifest["centres"], *manifest["pieces"]}:
-            discard(path)
-
-
-def _write_segment(folder: Path, table: pa.Table) -> str:
-    name = f"piece-{secrets.token_hex(4)}.arrow"
-    with atomic_write(folder / name) as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    return name
 
 
 def _kmeans(vectors: Floats, number: int) -> Floats:
@@ -383,16 +373,16 @@ def _kmeans(vectors: Floats, number: int) -> Floats:
     return centroids
 
 
-def _make_segments(rows: Tables, centroids: Floats, langs: list[str], max_rows: int) -> Iterator[pa.Table]:
-    """Rows as tables of segments, each as large as allowed; new languages are appended to ``langs``."""
+def _make_segments(rows: Tables, centroids: Floats, langs: list[str], max_rows: int) -> Iterator[Segment]:
+    """Rows as segments, each as large as allowed; new languages are appended to ``langs``."""
     pending: list[pa.Table] = []
     for table in rows:
         pending.append(_quantise_rows(table, centroids, langs))
         if sum(part.num_rows for part in pending) + table.num_rows > max_rows:
-            yield _sort_by_group(pa.concat_tables(pending))
+            yield _sort_by_group(pending)
             pending = []
     if pending:
-        yield _sort_by_group(pa.concat_tables(pending))
+        yield _sort_by_group(pending)
 
 
 def _quantise_rows(rows: pa.Table, centroids: Floats, langs: list[str]) -> pa.Table:
@@ -418,25 +408,19 @@ def _quantise_rows(rows: pa.Table, centroids: Floats, langs: list[str]) -> pa.Ta
 
 def _with_signs(table: pa.Table, centroids: Floats) -> pa.Table:
     """A table of a segment with the columns of sign codes."""
-    if set(SIGN_COLUMNS) <= {*table.column_names}:
-        return table
-    codes, lists = _codes(table), table["group"].to_numpy() // LANGUAGE_STRIDE
+    codes, lists = Segment(table).codes, table["group"].to_numpy() // LANGUAGE_STRIDE
     parts = [
         sign_codes.encode(codes.decode(rows) - centroids[lists[rows]])
         for rows in np.array_split(np.arange(len(table)), 1 + len(table) // ROWS_AT_ONCE)
     ]
     signs, factors = map(np.concatenate, zip(*parts, strict=True))
-    return table.append_column("signs", _matrix_to_bytes(signs.view(np.int8))).append_column(
-        "factor", pa.array(factors)
-    )
+    columns = (_matrix_to_bytes(signs.view(np.int8)), pa.array(factors))
+    return pa.table({name: table[name] for name in table.column_names} | dict(zip(SIGN_COLUMNS, columns, strict=True)))
 
 
-def _codes(table: pa.Table) -> Codes:
-    return Codes(table["scale"].to_numpy(), *(_bytes_to_matrix(table[name]) for name in ("coarse", "fine")))
-
-
-def _sort_by_group(table: pa.Table) -> pa.Table:
-    return table.take(np.argsort(table["group"].to_numpy(), kind="stable"))
+def _sort_by_group(tables: Sequence[pa.Table]) -> Segment:
+    table = pa.concat_tables(tables)
+    return Segment(table.take(np.argsort(table["group"].to_numpy(), kind="stable")))
 
 
 def _matrix_to_bytes(numbers: Array) -> pa.Array:

@@ -82,12 +82,6 @@ def split(text: str, settings: PassageSettings) -> list[tuple[int, int]]:
     return list(zip([0, *begins], [*(starts[cut] for cut in cuts), len(text)], strict=True))
 
 
-def span(text: str, settings: PassageSettings, number: int) -> tuple[int, int] | None:
-    """The start and end of a passage by its number; None if the text, which may have been replaced, has fewer."""
-    spans = split(text, settings)
-    return spans[number - 1] if 1 <= number <= len(spans) else None
-
-
 def _cut(text: str, starts: Sequence[int], target: int, shift: int) -> int:
     """The word before which to cut: the nearest to the target among places of the best kind."""
     begin, middle, end = (starts[min(target + by, len(starts) - 1)] for by in (-shift, 0, shift))

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 from cr5.errors import Cr5Error, IndexBusyError
 from cr5.index.background import Background
 from cr5.index.passages import PassageSettings
-from cr5.index.stores.base import FOLDER_ADDRESS, Location, Stamp, Store, file_stamp
+from cr5.index.stores.base import FOLDER_ADDRESS, Location, Store
 from cr5.index.stores.registry import store_for
 from cr5.model import Cr5
-from cr5.storage.atomic import discard
+from cr5.storage.atomic import Stamp, discard, file_stamp
 from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
 from cr5.storage.model_files import open_model

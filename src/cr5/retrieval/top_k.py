@@ -9,14 +9,13 @@ on its own; the results of the threads are merged at the end.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.errors import Cr5Error
-from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedRows, map_blocks, multiply_chosen
+from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedRows, map_blocks
 from cr5.retrieval.csls import empty_heaps, means_of_largest, neighbourhood_means
 
 Measure: TypeAlias = Literal["cosine", "csls"]
@@ -96,26 +95,6 @@ def search_views(
     return Ranking(*_search(views, k, [_score(measure, views, sizes)], None, sizes)[0][1:])
 
 
-def counterpart_ranks(
-    queries: Matrix,
-    query_concepts: Ints,
-    candidates: Matrix,
-    candidate_concepts: Ints,
-    *,
-    measure: Measure = "cosine",
-    sizes: BlockSizes | None = None,
-) -> Ints:
-    """The rank of each query's counterpart, as in ``retrieve``.
-
-    Queries whose concept no candidate has are left out, and do not count in the neighbourhood means.
-    """
-    sizes = sizes or BlockSizes()
-    has_counterpart = np.isin(query_concepts, candidate_concepts)
-    views = [WeightedRows(queries[has_counterpart], candidates)]
-    concepts = query_concepts[has_counterpart], candidate_concepts
-    return _search(views, 0, [_score(measure, views, sizes)], concepts, sizes)[0].ranks
-
-
 def retrieve(
     queries: Matrix,
     query_concepts: Ints,
@@ -151,23 +130,6 @@ def retrieve_views(
     scores = [_score(measure, views, sizes) for measure in measures]
     found = _search(views, k, scores, (query_concepts, candidate_concepts), sizes)
     return dict(zip(measures, found, strict=True))
-
-
-def rerank_views(views: Sequence[WeightedRows], candidates: Ints, k: int, *, measure: Measure = "cosine") -> Ranking:
-    """The k best of some candidates of every query, with the scores of ``search_views``.
-
-    candidates: queries x depth, such as the best of a search by one view.
-    """
-    views = _checked(views)
-    products = [multiply_chosen(view.queries, view.candidates, candidates) for view in views]
-    scores = _sum([np.float32(view.weight) * each for view, each in zip(views, products, strict=True)])
-    if measure == "csls":
-        chosen, places = np.unique(candidates, return_inverse=True)
-        few = [replace(view, candidates=view.candidates[chosen]) for view in views]
-        penalty = _sum([_neighbourhood_means(view, BlockSizes()) for view in few])
-        scores = 2 * scores - penalty[places.reshape(candidates.shape)]
-    order = np.lexsort((candidates, -scores), axis=1)[:, :k]
-    return Ranking(np.take_along_axis(candidates, order, axis=1), np.take_along_axis(scores, order, axis=1))
 
 
 def _checked(views: Sequence[WeightedRows]) -> list[WeightedRows]:

@@ -6,11 +6,10 @@ add a store, write a subclass and list it in ``cr5.index.stores.registry``.
 """
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +38,6 @@ DEFAULT_COLUMNS = (*TEXT_COLUMNS, "hubness", FIELDS)  # all but the vector
 CANDIDATE_COLUMNS = ("id", "lang", "hubness")  # what reranking needs
 FOLDER_ADDRESS = "lance"  # of a store in the folder of the index
 
-Stamp: TypeAlias = tuple[int, int] | None
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
@@ -443,12 +441,3 @@ def read_header(text: str | None, location: str, rank: int | None) -> pa.Schema:
     if rank is not None and rank != stored_rank:
         raise Cr5Error(f"{location}: the vectors have rank {stored_rank}, not {rank}; use the model of the index")
     return make_schema(stored_rank, languages)
-
-
-def file_stamp(path: Path) -> Stamp:
-    """A value that changes whenever a file is replaced; None without a file."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - which takes half as long as the method, several times in each search
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_mtime_ns

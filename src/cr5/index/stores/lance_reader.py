@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Ints, Mask
-from cr5.index.full_text import look_up
 from cr5.index.ivf import ROW_COLUMNS, IvfIndex
+from cr5.index.segments import look_up
 from cr5.index.stores.base import CandidateRows
 from cr5.index.stores.rows import Floats, take_best, take_ids, to_lists, to_matrix
 

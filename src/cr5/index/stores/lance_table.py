@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from cr5._typing import Ints, Mask
 from cr5.errors import Cr5Error, MissingPackageError
-from cr5.index.full_text import look_up
-from cr5.index.stores.base import Stamp, file_stamp
+from cr5.index.segments import look_up
 from cr5.index.stores.rows import Floats, take_best, to_matrix
+from cr5.storage.atomic import Stamp, file_stamp
 
 TRUSTED_AGE_SECONDS = 0.1  # of the last change of a folder, before which another may have the same time
 READ_BATCH_ROWS = 2**14  # with vectors

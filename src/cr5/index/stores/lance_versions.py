@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from cr5.index import ivf
-from cr5.index.full_text import MANIFEST as WORDS_MANIFEST
-from cr5.index.full_text import FullTextReader, look_up
+from cr5.index.full_text import FullTextIndex, FullTextReader
 from cr5.index.ivf import IvfIndex
-from cr5.index.stores.base import ANN_MIN_ROWS, Stamp, Store, file_stamp, read_header
+from cr5.index.segments import NewestFiles, look_up
+from cr5.index.stores.base import ANN_MIN_ROWS, Store, read_header
 from cr5.index.stores.lance_filters import SlotMasks
 from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
 from cr5.index.stores.lance_table import EXTRA_FIELDS, NewestVersion, existing_slots, read_rows
-from cr5.index.stores.lance_words import LanceWords, NewestFiles
+from cr5.index.stores.lance_words import LanceWords
 from cr5.index.stores.rows import Floats
-from cr5.storage.atomic import CAN_REPLACE_MAPPED_FILES
+from cr5.storage.atomic import CAN_REPLACE_MAPPED_FILES, Stamp, file_stamp
 
 # Names of format 1:
 TABLE, IVF_FOLDER, HUBNESS_FILE, LOCK_FILE = "documents", "cells", "hubness.npy", "writer.lock"
@@ -88,8 +88,8 @@ class LanceVersions(Store):
         self._reader_lock, self._reader_state = threading.Lock(), _ReaderState(-1, None, None)
         self._reader: TableReader | None = None
         self._words_lock, self._pin_lock = threading.Lock(), threading.Lock()
-        names = HUBNESS_FILE, f"{IVF_FOLDER}/{ivf.MANIFEST}", f"{WORDS_FOLDER}/{WORDS_MANIFEST}"
-        self._files = [folder / name for name in names]
+        ivf_manifest = folder / IVF_FOLDER / IvfIndex.manifest_name
+        self._files = [folder / HUBNESS_FILE, ivf_manifest, folder / WORDS_FOLDER / FullTextIndex.manifest_name]
         self._pinned: tuple[_State | None, LanceVersions | None] = (None, None)
         self._view: _View | None = None  # of a pinned store
         self._words_state: tuple[int, Stamp] = (-1, None)  # version of the table, stamp of the words
@@ -97,7 +97,7 @@ class LanceVersions(Store):
         self._words = LanceWords(folder / WORDS_FOLDER, limits.max_merged_terms)
         self._masks, self._has_fields = SlotMasks(self._open_version), False
         self._ivf = NewestFiles(
-            folder / IVF_FOLDER / ivf.MANIFEST,
+            ivf_manifest,
             IvfIndex,
             "the approximate index is damaged; delete this folder, it is rebuilt when documents are added",
         )

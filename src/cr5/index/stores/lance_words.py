@@ -7,43 +7,17 @@ between left has slots that no row ever gets; it is purged with the deleted rows
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Ints, Mask
-from cr5.errors import Cr5Error
 from cr5.index import full_text
 from cr5.index.full_text import FullTextIndex, FullTextReader, NewDocuments
-from cr5.index.stores.base import Stamp, TextStats, file_stamp
+from cr5.index.segments import NewestFiles
+from cr5.index.stores.base import TextStats
 from cr5.index.terms import TermCounts
-
-Opened = TypeVar("Opened")
-
-
-class NewestFiles(Generic[Opened]):
-    """What was opened from the folder of a manifest, opened again whenever the manifest has been replaced.
-
-    ``open_folder`` gets the folder and what was opened before: files that are still in use need not be opened again.
-    """
-
-    def __init__(self, manifest: Path, open_folder: Callable[[Path, Opened | None], Opened], if_damaged: str) -> None:
-        self.manifest, self._open, self._if_damaged = manifest, open_folder, if_damaged
-        self._opened: tuple[Stamp, Opened | None] = (None, None)
-
-    def get(self) -> Opened | None:
-        """What is active now; None without a manifest."""
-        while True:
-            opened_stamp, opened = self._opened
-            stamp = file_stamp(self.manifest)
-            if opened_stamp == stamp:
-                return opened
-            try:
-                self._opened = stamp, self._open(self.manifest.parent, opened) if stamp else None
-            except (FileNotFoundError, EOFError, ValueError, KeyError, TypeError):
-                if stamp == file_stamp(self.manifest):  # otherwise it has just been replaced
-                    raise Cr5Error(f"{self.manifest.parent}: {self._if_damaged}") from None
+from cr5.storage.atomic import Stamp, file_stamp
 
 
 class LanceWords:
@@ -52,7 +26,7 @@ class LanceWords:
     def __init__(self, folder: Path, max_merged_size: int) -> None:
         self.folder, self._max_merged_size = folder, max_merged_size
         message = "the full text is damaged; delete this folder, and bring the index up to date with `refresh`"
-        self._files = NewestFiles(folder / full_text.MANIFEST, FullTextIndex, message)
+        self._files = NewestFiles(folder / FullTextIndex.manifest_name, FullTextIndex, message)
 
     @property
     def stamp(self) -> Stamp:
@@ -69,7 +43,7 @@ class LanceWords:
     def documents(self) -> int:
         """The number of rows that have terms, including deleted ones."""
         index = self._files.get()
-        return sum(len(segment.slots) for segment in index.segments) if index else 0
+        return int(index.offsets[-1]) if index else 0
 
     def reader(self, exists: Mask) -> FullTextReader | None:
         """The terms of the rows whose slots exist; None if no row ever had terms."""
@@ -89,7 +63,8 @@ class LanceWords:
 
     def merge(self, activating: Callable[[], AbstractContextManager[None]]) -> None:
         """Merge what ``add`` has left because it is large; others may write except within ``activating()``."""
-        full_text.merge_beside(self.folder, self.folder.with_name(f"{self.folder.name}.new"), activating)
+        beside = self.folder.with_name(f"{self.folder.name}.new")
+        FullTextIndex.merge_beside(self.folder, beside, activating, full_text.MAX_SEGMENT_SIZE)
 
     def reserve(self, next_slot: int) -> None:
         """Let no row have a slot below ``next_slot`` from now on, whatever happens to the rows that have one."""
