@@ -7,13 +7,14 @@ only, so that it also runs where cr5 is not installed.
 """
 
 import argparse
+import importlib
 import json
 import os
 import resource
 import sys
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -206,6 +207,39 @@ def first(
 def peak_gb() -> float:
     """The most memory that this process has held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "linux" else 1e9)
+
+
+def import_faiss() -> Any:
+    """The module faiss; the benchmark ends without it."""
+    from threadpoolctl import threadpool_info
+
+    # The OpenBLAS of FAISS may be too old to recognise this processor, and then uses code for one of 2004.
+    cores = [library["architecture"] for library in threadpool_info() if library["internal_api"] == "openblas"]
+    if cores and cores[0]:
+        os.environ.setdefault("OPENBLAS_CORETYPE", cores[0])
+    try:
+        return importlib.import_module("faiss")
+    except ImportError:
+        sys.exit("this benchmark compares with FAISS; run: pip install faiss-cpu")
+
+
+def measure_corpora(
+    description: str | None, measure: Callable[[Path, str], dict[str, Any]], choices: Sequence[str]
+) -> None:
+    """Parse the arguments of a benchmark, and print what it measures on each of the corpora that are named."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder of the benchmark corpora")
+    parser.add_argument("corpora", nargs="+", choices=choices)
+    given = parser.parse_args()
+    for name in given.corpora:
+        print(json.dumps(measure(given.data, name)), flush=True)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """How long an action takes."""
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
 
 
 def say(what: object) -> None:

@@ -6,8 +6,6 @@ trains and tests as ``benchmarks/quantised.py`` does, by vectors alone: with doc
 Prints one JSON object a corpus. sentence-transformers computes the same as model2vec.
 """
 
-import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -17,6 +15,7 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from data import measure_corpora
 from quantised import held_out, train
 from similarity import LANGS, concepts_of, precision, with_csls
 
@@ -51,15 +50,5 @@ def _encoder(model: Any, lang: str) -> Any:
     return lambda texts: model.encode(texts, lang)
 
 
-def main() -> None:
-    """Measure the corpora that are named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder of the benchmark corpora")
-    parser.add_argument("corpora", nargs="+", choices=["builtin", *LANGS])
-    given = parser.parse_args()
-    for name in given.corpora:
-        print(json.dumps(measure(given.data, name)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    measure_corpora(__doc__, measure, ["builtin", *LANGS])

@@ -31,7 +31,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from threadpoolctl import threadpool_info
 
 from cr5._typing import Array, Ints
 from cr5.corpus.documents import Document
@@ -41,17 +40,10 @@ from cr5.index.ingest import IngestSettings
 from cr5.index.stores.rows import to_matrix
 from cr5.model import Cr5
 from cr5.progress import Progress
-from data import peak_gb, say
+from data import import_faiss, peak_gb, say
 from documents import documents as made_up
 
-# The OpenBLAS of FAISS may be too old to recognise this processor, and then uses code for one of 2004.
-[core, *_] = [library["architecture"] for library in threadpool_info() if library["internal_api"] == "openblas"] or [""]
-if core:
-    os.environ.setdefault("OPENBLAS_CORETYPE", core)
-try:
-    import faiss
-except ImportError:
-    sys.exit("this benchmark compares with FAISS; run: pip install faiss-cpu")
+faiss = import_faiss()
 
 K = 10
 TRAINING_DOCUMENTS, RANK = 20_000, 300  # of the model of made-up documents

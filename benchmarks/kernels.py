@@ -16,8 +16,7 @@ import importlib.metadata
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numba
@@ -30,7 +29,7 @@ from cr5.features.tfidf import Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.machine import available_cores
 from cr5.training.engines.kernels import Matrix, Tuning
-from data import speeches
+from data import seconds, speeches
 
 WIDTHS = [32, 64, 128, 256, 350, 512]
 FROM_ROWS, GENERAL, NON_TRANSPOSED = 101, 20, 10  # MKL's names for row-major, for no structure and for X as it is
@@ -116,12 +115,6 @@ def bandwidth(quick: bool) -> float:
     """Bytes a second of a = b + 3 c, arrays of 1 GB; the bytes of a count twice, they are fetched to be written."""
     a, b, c = (np.ones(250_000_000 if not quick else 100_000_000, np.float32) for _ in range(3))
     return 4 * a.nbytes / min(seconds(lambda: _triad(a, b, c)) for _ in range(6))
-
-
-def seconds(action: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    action()
-    return time.perf_counter() - began
 
 
 def main() -> None:

@@ -7,8 +7,6 @@ trains on half of the concepts of each corpus and finds the counterparts of a qu
 are processor time of one thread, measured in turns.
 """
 
-import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -19,6 +17,7 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from data import measure_corpora
 from similarity import LANGS, TEXTS, concepts_of, cosines, precision, weighted, with_csls
 
 ROUNDS = 9
@@ -94,15 +93,5 @@ def measure(data: Path, name: str) -> dict[str, Any]:
         return {"benchmark": "quantised", "corpus": name, "rank": trained.rank, "bits": found}
 
 
-def main() -> None:
-    """Measure the corpora that are named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder of the benchmark corpora")
-    parser.add_argument("corpora", nargs="+", choices=["builtin", *LANGS])
-    given = parser.parse_args()
-    for name in given.corpora:
-        print(json.dumps(measure(given.data, name)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    measure_corpora(__doc__, measure, ["builtin", *LANGS])

@@ -12,27 +12,16 @@ counterparts take. A ratio is the median over the turns of our seconds by FAISS'
 import argparse
 import importlib.metadata
 import json
-import os
-import sys
-import time
-from collections.abc import Callable
 
 import numpy as np
-from threadpoolctl import threadpool_info
 
 from cr5._typing import Array, Ints
 from cr5.machine import available_cores
 from cr5.retrieval.csls import NEIGHBOURS
 from cr5.retrieval.top_k import retrieve, search
+from data import import_faiss, seconds
 
-# The OpenBLAS that comes with FAISS may be too old to recognise this processor, and then uses code for one of 2004.
-[core, *_] = [library["architecture"] for library in threadpool_info() if library["internal_api"] == "openblas"] or [""]
-if core:
-    os.environ.setdefault("OPENBLAS_CORETYPE", core)
-try:
-    import faiss
-except ImportError:
-    sys.exit("this benchmark compares with FAISS; run: pip install faiss-cpu")
+faiss = import_faiss()
 
 
 class Flat:
@@ -56,12 +45,6 @@ def unit(rows: int, size: int, seed: int) -> Array:
     X = np.random.default_rng(seed).standard_normal((rows, size), np.float32)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     return X
-
-
-def seconds(action: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    action()
-    return time.perf_counter() - began
 
 
 def main() -> None:

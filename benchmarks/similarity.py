@@ -7,8 +7,6 @@ of the concepts (validation, where the deviations of ``cr5.retrieval.text_simila
 quarter (test); sentences of other corpora are halved in the same way. Prints one JSON object a corpus.
 """
 
-import argparse
-import json
 from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
@@ -16,6 +14,8 @@ from random import Random
 from typing import Any
 
 import numpy as np
+
+from data import measure_corpora
 
 LANGS = {
     "libreoffice-help": ["en", "ru", "ja"],
@@ -141,15 +141,5 @@ def measure(data: Path, name: str) -> dict[str, Any]:
     return {"benchmark": "similarity", "corpus": name, "concepts": half, **means}
 
 
-def main() -> None:
-    """Measure the corpora that are named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="folder of the benchmark corpora")
-    parser.add_argument("corpora", nargs="+", choices=["builtin", *LANGS])
-    given = parser.parse_args()
-    for name in given.corpora:
-        print(json.dumps(measure(given.data, name)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    measure_corpora(__doc__, measure, ["builtin", *LANGS])

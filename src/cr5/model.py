@@ -16,7 +16,7 @@ from cr5.concept_targets import ConceptTargets
 from cr5.corpus.languages import canonical_code, find_language, find_text_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
-from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, FewDocuments, Interrupted, NotFittedError, one_of
+from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, FewDocuments, Interrupted, one_of
 from cr5.exchange.export import ExportedLanguage, ExportFormat, check_target, export
 from cr5.features.tfidf import Idf, Tf
 from cr5.language_map import LanguageMap
@@ -106,14 +106,6 @@ class Cr5(TextEncoder):
             return f"Cr5({self.settings.preset!r}, rank={self.rank}, langs={self.langs})"
         changed = [f"{name}={value!r}" for name, value in changed_settings(self.settings).items()]
         return f"Cr5({', '.join([repr(self.settings.preset), *changed, 'not fitted'])})"
-
-    @property
-    def rank(self) -> int:
-        """The dimensions of the vectors; with ``rank="auto"``, they are known once the model is fitted."""
-        rank: Rank = self._report.get("rank", self.settings.rank)  # reports of older models have no rank
-        if rank == "auto":
-            raise NotFittedError
-        return rank
 
     # Copies
 
@@ -425,7 +417,7 @@ class Cr5(TextEncoder):
         counted in ``skipped``; with ``on_error="skip"``, so are lines that cannot be used, otherwise an error. To read
         the files only once, ``save`` the model, or use ``cr5 convert``.
         """
-        from cr5.exchange.published import read_published
+        from cr5.exchange.published_vectors import read_published
 
         return cls._of(*read_published(folder, name, langs, on_error=on_error, skipped=skipped, progress=progress))
 

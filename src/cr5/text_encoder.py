@@ -1,20 +1,20 @@
 """What a fitted model answers: vectors of texts, their languages and coverage, words, similarities and explanations."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.corpus.identification import Guess
 from cr5.corpus.texts import Texts, code_list, one_text, positions, text_list
-from cr5.errors import Cr5Error, whole_number
+from cr5.errors import Cr5Error, NotFittedError, whole_number
 from cr5.features.counts import WordCounts, are_few_and_short, count_words
 from cr5.language_encoder import Coverage, EncodedText
 from cr5.language_map import LanguageMap
 from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
 from cr5.retrieval.vectors import cosines_with
-from cr5.settings import Settings
+from cr5.settings import Rank, Settings
 from cr5.storage.model_files import LanguageSize
 from cr5.trained_languages import TrainedLanguages
 
@@ -34,11 +34,15 @@ class TextEncoder:
 
     settings: Settings
     _languages: TrainedLanguages
+    _report: dict[str, Any]
 
     @property
     def rank(self) -> int:
-        """The dimensions of the vectors."""
-        raise NotImplementedError
+        """The dimensions of the vectors; with ``rank="auto"``, they are known once the model is fitted."""
+        rank: Rank = self._report.get("rank", self.settings.rank)  # reports of older models have no rank
+        if rank == "auto":
+            raise NotFittedError
+        return rank
 
     @property
     def view_weights(self) -> Mapping[str, float]:

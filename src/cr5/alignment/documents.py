@@ -9,7 +9,7 @@ from pathlib import Path
 from cr5.corpus.file_names import split_name
 from cr5.corpus.identification import find_foreign_language
 from cr5.errors import CorpusError, Cr5Error
-from cr5.features.sentences import split_sentences
+from cr5.features.sentences import ENDS_SENTENCE, split_sentences
 from cr5.model import Cr5
 from cr5.sources.files import open_source
 from cr5.sources.markup import decode, decode_western, html_text, markdown_text, rst_text
@@ -23,7 +23,6 @@ _CONVERTERS = {
 }  # fmt: skip
 PAGE_SUFFIXES = (".txt", *_CONVERTERS)
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
-_ENDS_SENTENCE = re.compile(r"[.!?؟।。！？:;…][\"'”’»)\]」』）]*\s*\Z")
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ def _unwrap(lines: Sequence[str], has_blank_lines: bool) -> list[str]:
     joined = list(lines[:1])
     for before, line in pairwise(lines):
         is_long = has_blank_lines and len(before) >= MIN_WRAPPED_CHARACTERS
-        if (is_long or line[:1].islower()) and before and not _ENDS_SENTENCE.search(before):
+        if (is_long or line[:1].islower()) and before and not ENDS_SENTENCE.search(before):
             joined[-1] += f" {line}"
         else:
             joined.append(line)

@@ -14,13 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cr5._typing import Array
 from cr5.alignment.documents import SplitText, split_text, text_language
 from cr5.alignment.links import Link, Units, align_units, pair_similarities
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, whole_number
 from cr5.index import Index, IndexedDocument
-from cr5.index.passages import NearPassage, nearest_passages
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.explanations import WordPairContribution
@@ -131,13 +129,9 @@ def _find_documents(
     for number, vector in enumerate(index.model.encode(queries, text.lang)):
         if number % QUERY_SENTENCES == 0:  # these take longer
             count.update(hit.id for hit in index.search(queries[number], text.lang, k=hits, langs=langs).hits)
-        count.update({passage.document_id for passage in _passages(index, vector, hits, langs)})
+        count.update({passage.document_id for passage in index.nearest_passages(vector, k=hits, langs=langs)})
         progress(Progress("search", number + 1, len(starts)))
     return index.get([document_id for document_id, _ in count.most_common(MAX_DOCUMENTS)])
-
-
-def _passages(index: Index, vector: Array, k: int, langs: Sequence[str]) -> list[NearPassage]:
-    return index._read(lambda active: nearest_passages(active, vector, k, langs))
 
 
 def _candidates(

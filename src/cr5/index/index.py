@@ -24,7 +24,7 @@ from cr5.index.filters import Where
 from cr5.index.ingest import IngestCounts, IngestSettings
 from cr5.index.optimiser import Optimiser
 from cr5.index.pairs import closest_pairs
-from cr5.index.passages import PassageSettings, passage_settings
+from cr5.index.passages import NearPassage, PassageSettings, nearest_passages, passage_settings
 from cr5.index.pipeline import Grouping, Mode, SearchOptions
 from cr5.index.query import Query
 from cr5.index.results import (
@@ -279,11 +279,11 @@ class Index:
             return self._reindex(folder, progress)
 
     def _reindex(self, model: Path, progress: ProgressCallback) -> IngestCounts:
-        result, settings, address = IngestCounts(), self._settings, self._address
+        settings, address = self._settings, self._address
         self._optimiser.wait()
         Cr5.load(model)  # a wrong model is reported before anything is changed
         with self._writing(snapshot.model_digest(model)) as active:
-            number, total = active.number + 1, sum(active.store.count().values())
+            number = active.number + 1
             unfinished = snapshot.read_unfinished(self.folder, number)
             if unfinished:
                 new_snapshot = snapshot.open_snapshot(self.folder, unfinished, address)
@@ -292,11 +292,7 @@ class Index:
                 passages = active.passage_settings if "passages" in active.record else PassageSettings()
                 new_snapshot = snapshot.create_snapshot(self.folder, model, store_address, number, passages)
             try:
-                batches = active.store.scan(DOCUMENT_COLUMNS, batch_rows=settings.batch_rows)
-                for merged in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
-                    rows = ingest.in_model_languages(merged, new_snapshot.model.langs, result.borrowed)
-                    ingest.write_documents(new_snapshot, rows, rows["id"].to_pylist(), result)
-                    progress(Progress("reindex", result.total, total))
+                result = ingest.copy_documents(active, new_snapshot, settings, progress)
                 new_snapshot = ingest.refresh_background(new_snapshot, settings, progress)
                 new_snapshot.optimise()
                 snapshot.activate(self.folder, new_snapshot.record)
@@ -428,6 +424,12 @@ class Index:
         """The k documents nearest to each of the ``vectors`` (queries x rank, or one) of texts in ``lang``."""
         k = whole_number("k", k)
         return self._read(lambda active: search.nearest(active.pinned(), vectors, lang, k, langs, measure))
+
+    def nearest_passages(
+        self, vector: Array, *, k: int = 10, langs: Collection[str] | None = None
+    ) -> list[NearPassage]:
+        """The k passages of long documents nearest to a vector (rank) by cosine, best first; none without passages."""
+        return self._read(lambda active: nearest_passages(active, vector, k, langs))
 
     def explain(self, query: str | Query, document: IndexedDocument, k: int = 10) -> LongTextExplanation:
         """The k words, and pairs of words, that contribute most to the similarity of a query and a document."""

@@ -21,6 +21,7 @@ from cr5.errors import Cr5Error, quoted
 from cr5.index.background import Background
 from cr5.index.hashing import digest, hash_texts
 from cr5.index.passage_ingest import delete_documents, write_passages
+from cr5.index.results import DOCUMENT_COLUMNS
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import Store
 from cr5.index.stores.rows import to_lists, to_matrix
@@ -198,6 +199,19 @@ def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: 
     counts.renewed += len(written) - len(new)
     growth.update(langs[i] for i in new)
     return growth
+
+
+def copy_documents(
+    source: Snapshot, target: Snapshot, settings: IngestSettings, progress: ProgressCallback
+) -> IngestCounts:
+    """Encode all documents of a snapshot with the model of another, and write them into that."""
+    counts, total = IngestCounts(), sum(source.store.count().values())
+    batches = source.store.scan(DOCUMENT_COLUMNS, batch_rows=settings.batch_rows)
+    for merged in merge_batches(batches, settings.batch_rows, settings.batch_bytes):
+        rows = in_model_languages(merged, target.model.langs, counts.borrowed)
+        write_documents(target, rows, rows["id"].to_pylist(), counts)
+        progress(Progress("reindex", counts.total, total))
+    return counts
 
 
 def _content_digest(texts: Sequence[str], fields: str) -> str:

@@ -153,8 +153,7 @@ def nearest_passages(
     """The k passages nearest to a vector, best first; none without passages.
 
     ``langs`` and ``where`` restrict them to documents in some languages, and to those whose fields match a filter.
-    After a writer was killed, the document of a passage may be missing, or may have another text: ``span`` is None if
-    that has fewer passages.
+    After a writer was killed, the document of a passage may be missing, or may have another text with fewer passages.
     """
     if snapshot.passages is None:
         return []

@@ -58,6 +58,13 @@ class CandidateRows(NamedTuple):
     hubness: Floats
 
 
+class Restriction(NamedTuple):
+    """The rows that a search is for: in some languages, or all if None, and those that match a filter, if any."""
+
+    langs: list[str] | None
+    where: Filter | None
+
+
 class TextStats(NamedTuple):
     """The rows of a language that have terms, and their mean length in words."""
 
@@ -173,8 +180,8 @@ class Store(ABC):
 
         Only those in ``langs``, and those whose fields match the filter ``where``.
         """
-        columns, (keys, chosen) = self._existing_columns(columns), self._restriction(langs, where)
-        batches = self._scan(self._stored(columns), keys, batch_rows, chosen)
+        columns, chosen = self._existing_columns(columns), self._restriction(langs, where)
+        batches = self._scan(self._stored(columns), chosen, batch_rows)
         return (self._with_fields(batch, columns) for batch in batches)
 
     def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
@@ -211,8 +218,8 @@ class Store(ABC):
         ``where`` to rows whose fields match a filter. With ``exact`` every row is compared; otherwise an approximate
         index, if ``optimise`` has built one, may miss a few.
         """
-        columns, (keys, chosen) = self._existing_columns(columns), self._restriction(langs, where)
-        found = self._nearest(self._checked_vectors(vectors, k), k, keys, exact, self._stored(columns), chosen)
+        columns, chosen = self._existing_columns(columns), self._restriction(langs, where)
+        found = self._nearest(self._checked_vectors(vectors, k), k, chosen, self._stored(columns), exact)
         return [self._with_fields(rows, [*columns, "cosine"]) for rows in found]
 
     def nearest_candidates(
@@ -344,22 +351,14 @@ class Store(ABC):
         return take_ids(rows, ids).select(columns)
 
     @abstractmethod
-    def _scan(
-        self, columns: list[str], langs: list[str] | None, batch_rows: int, where: Filter | None
-    ) -> Iterator[pa.RecordBatch]: ...
+    def _scan(self, columns: list[str], chosen: Restriction, batch_rows: int) -> Iterator[pa.RecordBatch]: ...
 
     @abstractmethod
     def _set_hubness(self, batches: Iterable[tuple[list[str], Floats]]) -> None: ...
 
     @abstractmethod
     def _nearest(
-        self,
-        vectors: Floats,
-        k: int,
-        langs: list[str] | None,
-        exact: bool,
-        columns: list[str],
-        where: Filter | None,
+        self, vectors: Floats, k: int, chosen: Restriction, columns: list[str], exact: bool
     ) -> list[pa.Table]: ...
 
     @abstractmethod
@@ -387,14 +386,12 @@ class Store(ABC):
                 raise Cr5Error(f"there is no column {quoted(name)}; choose from {', '.join(self.schema.names)}")
         return list(dict.fromkeys(columns))
 
-    def _restriction(
-        self, langs: Collection[str] | None, where: Where | None
-    ) -> tuple[list[str] | None, Filter | None]:
-        """The languages and the filter by which rows are chosen, None for all; no language if no row can match."""
+    def _restriction(self, langs: Collection[str] | None, where: Where | None) -> Restriction:
+        """The rows that a caller asks for; in no language if no row can match."""
         keys, chosen = None if langs is None else valid_keys(langs), Filter.parse(where or {})
         if not chosen.conditions or self.has_fields():
-            return keys, chosen if chosen.conditions else None
-        return keys if chosen.matches({}) else [], None
+            return Restriction(keys, chosen if chosen.conditions else None)
+        return Restriction(keys if chosen.matches({}) else [], None)
 
     def _stored(self, columns: list[str]) -> list[str]:
         """Those of some columns that the store has."""

@@ -31,6 +31,7 @@ from cr5.index.stores.base import (
     FOLDER_ADDRESS,
     CandidateRows,
     Location,
+    Restriction,
     TextStats,
     write_header,
 )
@@ -154,9 +155,8 @@ class LanceStore(LanceVersions):
                 counts[pair["values"]] = counts.get(pair["values"], 0) + pair["counts"]
         return dict(sorted(counts.items()))
 
-    def _scan(
-        self, columns: list[str], langs: list[str] | None, batch_rows: int, where: Filter | None
-    ) -> Iterator[pa.RecordBatch]:
+    def _scan(self, columns: list[str], chosen: Restriction, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        langs, where = chosen
         search = self._table.search().select(_with_slot([*columns, *([FIELDS] if where else [])]))
         if langs is not None:
             search = search.where(self._is_in("lang", langs))
@@ -185,16 +185,8 @@ class LanceStore(LanceVersions):
                 with atomic_write(path, temporary=path.with_suffix(".part")) as file:
                     np.save(file, hubness[:used])
 
-    def _nearest(
-        self,
-        vectors: Floats,
-        k: int,
-        langs: list[str] | None,
-        exact: bool,
-        columns: list[str],
-        where: Filter | None,
-    ) -> list[pa.Table]:
-        (reader, version), results = self._newest_reader(), []
+    def _nearest(self, vectors: Floats, k: int, chosen: Restriction, columns: list[str], exact: bool) -> list[pa.Table]:
+        (reader, version), results, (langs, where) = self._newest_reader(), [], chosen
         allowed = self._masks.get(where, version) if where else None
         for vector in vectors:  # one by one, so that a result does not depend on the other queries of the call
             if reader is not None and (reader.ivf is None or not exact):

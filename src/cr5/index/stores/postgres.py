@@ -17,7 +17,7 @@ import pyarrow as pa
 from cr5.corpus.fields import FIELDS, restore_text
 from cr5.errors import Cr5Error
 from cr5.index.filters import Filter
-from cr5.index.stores.base import ANN_MIN_ROWS, Location, Store, TextStats, read_header, write_header
+from cr5.index.stores.base import ANN_MIN_ROWS, Location, Restriction, Store, TextStats, read_header, write_header
 from cr5.index.stores.postgres_database import Database, Timeouts, without_password
 from cr5.index.stores.postgres_filters import CREATE_FIELDS, Conditions, conditions
 from cr5.index.stores.postgres_words import BM25_QUERY, CREATE_WORDS, PostgresWords, bm25_parameters
@@ -170,10 +170,8 @@ class PostgresStore(Store):
             query = self._database.sql("SELECT lang, count(*) FROM {documents} GROUP BY lang ORDER BY lang")
             return dict(connection.execute(query).fetchall())
 
-    def _scan(
-        self, columns: list[str], langs: list[str] | None, batch_rows: int, where: Filter | None
-    ) -> Iterator[pa.RecordBatch]:
-        clause, parameters = conditions(langs, where)
+    def _scan(self, columns: list[str], chosen: Restriction, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        clause, parameters = conditions(*chosen)
         query = self._select(columns, clause)
         with (
             self._database.connection() as connection,
@@ -198,22 +196,14 @@ class PostgresStore(Store):
             ):
                 connection.execute(self._database.sql(statement))
 
-    def _nearest(
-        self,
-        vectors: Floats,
-        k: int,
-        langs: list[str] | None,
-        exact: bool,
-        columns: list[str],
-        where: Filter | None,
-    ) -> list[pa.Table]:
-        results, chosen = [], conditions(langs, where)
+    def _nearest(self, vectors: Floats, k: int, chosen: Restriction, columns: list[str], exact: bool) -> list[pa.Table]:
+        results, where = [], conditions(*chosen)
         with self._database.connection() if exact else self._database.reading() as connection, connection.transaction():
-            use_graph = not exact and self._should_use_graph(connection, chosen)
+            use_graph = not exact and self._should_use_graph(connection, where)
             for vector in vectors:
-                rows = self._nearest_to(connection, vector, k, chosen, columns, use_graph=use_graph)
+                rows = self._nearest_to(connection, vector, k, where, columns, use_graph=use_graph)
                 if use_graph and rows.num_rows < k:  # the graph search ended too early, or there are fewer rows
-                    rows = self._nearest_to(connection, vector, k, chosen, columns, use_graph=False)
+                    rows = self._nearest_to(connection, vector, k, where, columns, use_graph=False)
                 results.append(rows)
         return results
 
