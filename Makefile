@@ -34,16 +34,18 @@ test-lowest: .venv-lowest/dev
 
 docs: .venv/dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
-	@echo "the site is in build/site; open build/site/index.html"
+	@echo "the site is in build/site; open build/site/index.html, or for its search: python3 -m http.server -d build/site"
 
-# One JSON line per figure, on real speeches if they are there, on generated ones otherwise. Best on an idle machine.
-SPEECHES ?= $(wildcard ../shared/data/europarl-speeches)
+# One JSON line per figure, in less than ten minutes on two idle cores: sizes are smaller than those in the results. On the real
+# speeches of the benchmark corpora with DATA=folder, on generated ones otherwise, where the last comparison is left out.
+DATA ?= $(wildcard ../shared/data)
+SPEECHES ?= $(wildcard $(DATA)/europarl-speeches)
 
 bench: .venv/bench
 	@$(BIN)/python benchmarks/kernels.py --quick $(SPEECHES)
-	@$(BIN)/python benchmarks/reference.py $(SPEECHES)
-	@$(BIN)/python benchmarks/growth.py $(SPEECHES)
-	@$(BIN)/python benchmarks/search.py
+	@$(BIN)/python benchmarks/reference.py --speeches 8000 $(SPEECHES)
+	@$(BIN)/python benchmarks/growth.py --sizes 2000 4000 8000 16000 --repeats 1 $(SPEECHES)
+	@$(BIN)/python benchmarks/search.py --candidates 100000 --turns 5
 	@$(if $(SPEECHES),$(BIN)/python benchmarks/features.py $(SPEECHES))
 
 check: .venv/dev
