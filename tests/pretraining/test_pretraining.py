@@ -19,7 +19,8 @@ import pytest
 import search_dumps
 import yaml
 from fake_hub import TOKEN, FakeHub
-from mirror import Fault, Mirror, publish_cirrus, publish_xml
+from local_server import Fault
+from mirror import Mirror, publish_cirrus, publish_xml
 
 from cr5 import Cr5, Cr5Error, demo, read, write
 from cr5.cli import run

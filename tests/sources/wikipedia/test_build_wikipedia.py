@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import search_dumps
-from mirror import Fault, Mirror, publish_cirrus, publish_parquet, publish_sitelinks, publish_xml
+from local_server import Fault
+from mirror import Mirror, publish_cirrus, publish_parquet, publish_sitelinks, publish_xml
 
 from cr5 import Document, demo, read
 from cr5.errors import CorpusError, Cr5Error

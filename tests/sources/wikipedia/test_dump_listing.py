@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from local_server import Fault
 from mirror import (
     RESOLVE,
     TREE,
-    Fault,
     Mirror,
     publish_cirrus,
     publish_jobs,
