@@ -8,7 +8,7 @@ import re
 from functools import cache
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from cr5.errors import plural
@@ -36,6 +36,7 @@ from cr5.evaluate.report.formatting import (
 from cr5.evaluate.runs import TRAINED_ELSEWHERE, Regime, Score, TrainedSystem
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.evaluate.systems.registry import SystemRole
+from cr5.templates import template_environment
 
 # Limits that keep the page small enough for a phone; scores.csv has the rest.
 MAX_DETAIL_ROWS = 8000
@@ -100,14 +101,7 @@ def render_html(report: Report) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("cr5.evaluate.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = template_environment("cr5.evaluate.report")
     environment.filters |= {
         "thousands": format_count,
         "interval": format_interval,
