@@ -73,7 +73,7 @@ def quantise(vectors: Floats) -> Codes:
     return Codes(scale, coarse.astype(np.int8), fine.astype(np.int8))
 
 
-class Segment:
+class VectorSegment:
     """A table of rows, sorted by list and language."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -124,7 +124,7 @@ class Segment:
         return keys[order], order
 
 
-class IvfIndex(SegmentedIndex[Segment]):
+class IvfIndex(SegmentedIndex[VectorSegment]):
     """An open index of rows with slots below ``next_slot``; its centroids are of ``rows_at_training`` rows."""
 
     # Names of format 1: cells, piece, pieces, until, built, centres.
@@ -141,17 +141,17 @@ class IvfIndex(SegmentedIndex[Segment]):
         return [manifest["centres"], *super().files(manifest)]
 
     @classmethod
-    def load(cls, path: Path) -> Segment:
+    def load(cls, path: Path) -> VectorSegment:
         with pa.memory_map(str(path)) as file:
-            return Segment(pa.ipc.open_file(file).read_all())
+            return VectorSegment(pa.ipc.open_file(file).read_all())
 
     @classmethod
-    def write(cls, segment: Segment, path: Path) -> None:
+    def write(cls, segment: VectorSegment, path: Path) -> None:
         with atomic_write(path) as file, pa.ipc.new_file(file, segment.table.schema) as writer:
             writer.write_table(segment.table.combine_chunks())
 
     @classmethod
-    def merge(cls, segments: Sequence[Segment]) -> Segment:
+    def merge(cls, segments: Sequence[VectorSegment]) -> VectorSegment:
         tables = [segment.table for segment in segments]
         common = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
         return _sort_by_group([table.select(common) for table in tables])  # an older version's have fewer columns
@@ -350,7 +350,7 @@ def _kmeans(vectors: Floats, number: int) -> Floats:
     return centroids
 
 
-def _make_segments(rows: Tables, centroids: Floats, langs: list[str], max_rows: int) -> Iterator[Segment]:
+def _make_segments(rows: Tables, centroids: Floats, langs: list[str], max_rows: int) -> Iterator[VectorSegment]:
     """Rows as segments, each as large as allowed; new languages are appended to ``langs``."""
     pending: list[pa.Table] = []
     for table in rows:
@@ -383,9 +383,9 @@ def _quantise_rows(rows: pa.Table, centroids: Floats, langs: list[str]) -> pa.Ta
     return pa.table(columns)
 
 
-def _sort_by_group(tables: Sequence[pa.Table]) -> Segment:
+def _sort_by_group(tables: Sequence[pa.Table]) -> VectorSegment:
     table = pa.concat_tables(tables)
-    return Segment(table.take(np.argsort(table["group"].to_numpy(), kind="stable")))
+    return VectorSegment(table.take(np.argsort(table["group"].to_numpy(), kind="stable")))
 
 
 def _matrix_to_bytes(numbers: Array) -> pa.Array:
