@@ -9,7 +9,7 @@ from rich.text import Text
 
 from cr5.cli.render.console import out, plain_table
 from cr5.evaluate.comparison import Comparison
-from cr5.evaluate.published.table1 import COLUMNS, PUBLISHED, PublishedRow
+from cr5.evaluate.paper_data.table1 import COLUMNS, PUBLISHED, PublishedRow
 from cr5.evaluate.report.contents import (
     PARTIAL_NOTE,
     DetailRow,
