@@ -17,9 +17,14 @@ from cr5 import Cr5, Document
 
 pytest_plugins = [
     "browser_fixtures",
+    "command_line_fixtures",
+    "corpus_sources_fixtures",
+    "engine_blocks_fixtures",
     "framework_fixtures",
     "hub_fixtures",
+    "index_documents_fixtures",
     "server_fixtures",
+    "small_wikipedia_fixtures",
     "store_fixtures",
     "watchdog",
 ]

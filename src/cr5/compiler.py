@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, overload
 
 import numba
+from numba.extending import intrinsic
 
 
 @overload
@@ -34,3 +35,9 @@ def _user_has_folder() -> bool:
     """Whether Numba can name a cache folder; without a home, it would create one that is called ~."""
     is_set = {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"} & os.environ.keys()
     return bool(is_set) or os.path.expanduser("~") != "~"  # noqa: PTH111
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def count_bits(_: Any, word: Any) -> Any:
+    """The number of bits of a 64-bit word that are set, as int64, in compiled functions."""
+    return numba.int64(numba.uint64), lambda _context, builder, _signature, arguments: builder.ctpop(arguments[0])

@@ -1,84 +1,24 @@
-"""``cr5 corpus``: every source becomes a corpus that can be read back, and errors are one line."""
+"""``cr5 corpus``: every source becomes a corpus that can be read back, with a summary."""
 
-import gzip
 import json
 import re
-import struct
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import dumps
 import pytest
-from mirror import Mirror, publish_xml
+from corpus_sources import ENGLISH, ITALIAN, OR_SKIP, bible, europarl, gettext, moses, pages, table, tmx, words
 
 from cr5 import Document, demo, read
 from cr5.cli import corpora, run
 from cr5.sources.registry import SOURCES as REGISTRY
 
 Source = Callable[[Path], list[object]]  # writes a source into a folder, and says how to name it to the command
-
-WIKI_DATE = "20261101"
-ENGLISH = "The dog barks at the neighbour's cat."
-ITALIAN = "Il cane abbaia al gatto del vicino."
 FIELDS = {
     "corpus", "seconds", "files", "documents", "parts", "guessed_encodings", "concepts", "shared", "example_concepts",
     "languages", "renamed",
 }  # fmt: skip
 FIGURES = {"documents", "skipped", "guessed", "confidence", "foreign", "duplicates", "short"}
-
-
-def moses(folder: Path) -> list[object]:
-    with zipfile.ZipFile(folder / "en-it.txt.zip", "w") as archive:
-        archive.writestr("Pets.en-it.en", f"{ENGLISH}\nIt sleeps.\n")
-        archive.writestr("Pets.en-it.it", f"{ITALIAN}\nDorme.\n")
-        archive.writestr("README", "Nothing to learn from.")
-    return [folder / "en-it.txt.zip"]
-
-
-def tmx(folder: Path) -> list[object]:
-    pairs = [(ENGLISH, ITALIAN), ("It sleeps.", "Dorme.")]
-    units = "".join(
-        f'<tu><tuv xml:lang="EN-us"><seg>{en}</seg></tuv><tuv xml:lang="it"><seg>{it}</seg></tuv></tu>'
-        for en, it in pairs
-    )
-    (folder / "pets.tmx").write_text(f'<tmx version="1.4"><header/><body>{units}</body></tmx>')
-    return [folder / "pets.tmx"]
-
-
-def europarl(folder: Path) -> list[object]:
-    for lang, text in (("en", ENGLISH), ("it", ITALIAN)):
-        (folder / "raw" / lang).mkdir(parents=True)
-        session = f'<CHAPTER ID="1">\n<SPEAKER ID="7" NAME="Rossi">\n{text}\n'
-        (folder / "raw" / lang / "ep-00-01-17.txt").write_text(session)
-    return [folder / "raw"]
-
-
-def gettext(folder: Path) -> list[object]:
-    (folder / "po").mkdir()
-    header = 'msgid ""\nmsgstr "Language: it\\nContent-Type: text/plain; charset=UTF-8\\n"\n'
-    (folder / "po" / "it.po").write_text(f'{header}\n#: pets.c:3\nmsgid "{ENGLISH}"\nmsgstr "{ITALIAN}"\n')
-    return [folder / "po", "--by", "reference"]
-
-
-def bible(folder: Path) -> list[object]:
-    (folder / "vref.txt").write_text("GEN 1:1\nGEN 1:2\n")
-    (folder / "eng-one.txt").write_text(f"{ENGLISH}\nIt sleeps.\n")
-    (folder / "ita-one.txt").write_text(f"{ITALIAN}\nDorme.\n")
-    return [folder / "eng-one.txt", folder / "ita-one.txt", "--references", folder / "vref.txt"]
-
-
-def pages(folder: Path) -> list[object]:
-    for lang, text in (("en", ENGLISH), ("it", ITALIAN)):
-        (folder / "docs" / lang).mkdir(parents=True)
-        (folder / "docs" / lang / "pets.html").write_text(f"<title>Pets</title><body><p>{text}</p></body>")
-    return [folder / "docs"]
-
-
-def table(folder: Path) -> list[object]:
-    (folder / "pairs.tsv").write_text(f"id\tenglish\ttesto\n1\t{ENGLISH}\t{ITALIAN}\n")
-    return [folder / "pairs.tsv", "--concept-column", "id", "--wide", "en=english", "--wide", "it=testo"]
 
 
 SOURCES: dict[str, tuple[Source, list[Document]]] = {
@@ -107,43 +47,16 @@ SOURCES: dict[str, tuple[Source, list[Document]]] = {
 }
 
 
-@pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Run ``cr5 corpus`` within an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return lambda *arguments: run(["corpus", *map(str, arguments)])
-
-
-@pytest.fixture
-def fails(command: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a command that must end with 1 and one line on standard error; returns the line."""
-
-    def call(*arguments: object) -> str:
-        assert command(*arguments) == 1
-        caught = capsys.readouterr()
-        assert caught.out == ""
-        assert caught.err.startswith("error: ")
-        assert caught.err.count("\n") == 1
-        return caught.err.removeprefix("error: ").removesuffix("\n")
-
-    return call
-
-
-def words(printed: str) -> str:
-    """What is printed, however lines are broken."""
-    return " ".join(printed.split())
-
-
 # Every source
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_source_becomes_a_corpus_with_a_printed_summary(
-    name: str, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, expected = SOURCES[name]
-    assert command(name, *source(tmp_path), "-o", "corpus.parquet") == 0
+    assert corpus_command(name, *source(tmp_path), "-o", "corpus.parquet") == 0
     assert list(read(tmp_path / "corpus.parquet")) == expected
     printed = capsys.readouterr()
     assert printed.err == ""
@@ -163,10 +76,10 @@ def test_a_source_becomes_a_corpus_with_a_printed_summary(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_json_prints_the_summary_and_nothing_else(
-    name: str, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, expected = SOURCES[name]
-    assert command(name, *source(tmp_path), "-o", "corpus.jsonl", "--json") == 0
+    assert corpus_command(name, *source(tmp_path), "-o", "corpus.jsonl", "--json") == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     found = json.loads(printed.out)
@@ -182,10 +95,10 @@ def test_json_prints_the_summary_and_nothing_else(
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_corpus_alone_goes_to_standard_output(
-    name: str, tmp_path: Path, command: Callable[..., int], capfdbinary: pytest.CaptureFixture[bytes]
+    name: str, tmp_path: Path, corpus_command: Callable[..., int], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     source, expected = SOURCES[name]
-    assert command(name, *source(tmp_path), "-o", "-") == 0
+    assert corpus_command(name, *source(tmp_path), "-o", "-") == 0
     printed = capfdbinary.readouterr()
     (tmp_path / "piped.jsonl").write_bytes(printed.out)
     assert list(read(tmp_path / "piped.jsonl")) == expected
@@ -194,9 +107,11 @@ def test_the_corpus_alone_goes_to_standard_output(
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_language_may_be_selected_in_any_spelling(name: str, tmp_path: Path, command: Callable[..., int]) -> None:
+def test_a_language_may_be_selected_in_any_spelling(
+    name: str, tmp_path: Path, corpus_command: Callable[..., int]
+) -> None:
     make, expected = SOURCES[name]
-    assert command(name, *make(tmp_path), "--langs", "ITA", "-o", "corpus.jsonl") == 0
+    assert corpus_command(name, *make(tmp_path), "--langs", "ITA", "-o", "corpus.jsonl") == 0
     kept = [document for document in expected if document.lang == "it"]
     assert kept
     assert list(read(tmp_path / "corpus.jsonl")) == kept
@@ -206,7 +121,7 @@ def test_a_language_may_be_selected_in_any_spelling(name: str, tmp_path: Path, c
 def test_an_interrupt_leaves_nothing_behind(
     name: str,
     tmp_path: Path,
-    command: Callable[..., int],
+    corpus_command: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -219,16 +134,16 @@ def test_an_interrupt_leaves_nothing_behind(
     arguments = SOURCES[name][0](tmp_path)
     before = sorted(tmp_path.iterdir())
     monkeypatch.setattr("cr5.sources.make_corpus.clean", interrupted)
-    assert command(name, *arguments, "-o", "corpus.parquet") == 130
+    assert corpus_command(name, *arguments, "-o", "corpus.parquet") == 130
     assert capsys.readouterr().err == "stopped\n"
     assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize("name", [*SOURCES, "wikipedia"])
 def test_help_shows_examples_on_unbroken_lines(
-    name: str, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    name: str, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command(name, "--help") == 0
+    assert corpus_command(name, "--help") == 0
     printed = capsys.readouterr().out
     examples = re.findall(rf"^     (cr5 corpus {name} .*?) *$", printed, re.MULTILINE)
     assert examples
@@ -240,9 +155,9 @@ def test_help_shows_examples_on_unbroken_lines(
 
 
 def test_help_lists_sources_before_commands_for_existing_corpora(
-    command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command("--help") == 0
+    assert corpus_command("--help") == 0
     printed = capsys.readouterr().out
     panels = re.findall(r"^╭─ (.*?) ─+╮", printed, re.MULTILINE)
     assert panels == ["Options", "Make a corpus", "Use an existing corpus"]
@@ -254,7 +169,7 @@ def test_help_lists_sources_before_commands_for_existing_corpora(
 
 @pytest.mark.slow
 def test_untranslated_and_repeated_texts_are_counted_and_left_out_on_request(
-    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     articles = [document for document in demo.encyclopedia() if document.lang in ("da", "en")]
     english = [document for document in articles if document.lang == "en"]
@@ -263,7 +178,7 @@ def test_untranslated_and_repeated_texts_are_counted_and_left_out_on_request(
     corpus = tmp_path / "given.jsonl"
     lines = [json.dumps({"concept": d.concept, "lang": d.lang, "text": d.text}) for d in (*articles, forgotten, copied)]
     corpus.write_text("\n".join(lines))
-    assert command("table", corpus, "-o", "all.csv.gz") == 0
+    assert corpus_command("table", corpus, "-o", "all.csv.gz") == 0
     printed = capsys.readouterr().out
     told = words(printed)
     assert re.search(r"^ lang +docs +foreign +near-dup", printed, re.MULTILINE)
@@ -274,7 +189,7 @@ def test_untranslated_and_repeated_texts_are_counted_and_left_out_on_request(
     assert "near-dup: near-duplicates of a text of another concept; leave them out with --dedupe" in told
     assert len(list(read(tmp_path / "all.csv.gz"))) == len(articles) + 2
 
-    assert command("table", corpus, "-o", "clean.csv.gz", "--drop-foreign", "--dedupe") == 0
+    assert corpus_command("table", corpus, "-o", "clean.csv.gz", "--drop-foreign", "--dedupe") == 0
     told = words(capsys.readouterr().out)
     assert "(da: 1 in en, such as forgotten); left out" in told
     assert "near-dup: near-duplicates of a text of another concept; left out" in told
@@ -282,12 +197,12 @@ def test_untranslated_and_repeated_texts_are_counted_and_left_out_on_request(
 
 
 def test_languages_that_the_source_does_not_name_are_guessed_with_their_confidence(
-    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     articles = [document for document in demo.encyclopedia() if document.lang in ("da", "en")][:60]
     given = tmp_path / "given.jsonl"
     given.write_text("\n".join(json.dumps({"concept": d.concept, "text": d.text}) for d in articles))
-    assert command("table", given, "--lang-column", "-", "-o", "corpus.jsonl") == 0
+    assert corpus_command("table", given, "--lang-column", "-", "-o", "corpus.jsonl") == 0
     assert [d.lang for d in read(tmp_path / "corpus.jsonl")] == [d.lang for d in articles]
     printed = capsys.readouterr().out
     for lang in {d.lang for d in articles}:
@@ -307,9 +222,9 @@ ADVICE = {
 
 @pytest.mark.parametrize("name", ADVICE)
 def test_documents_too_short_to_train_on_come_with_advice(
-    name: str, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command(name, *SOURCES[name][0](tmp_path), "-o", "corpus.tsv") == 0
+    assert corpus_command(name, *SOURCES[name][0](tmp_path), "-o", "corpus.tsv") == 0
     told = words(capsys.readouterr().out)
     assert (
         "short: fewer than 50 different words, estimated from a sample; the preset wsdm19 does not train on these"
@@ -319,100 +234,100 @@ def test_documents_too_short_to_train_on_come_with_advice(
 
 
 def test_normalised_language_codes_are_printed(
-    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for code in ("eng", "ita", "dan", "deu", "fra", "vie"):
         (tmp_path / f"x.{code}").write_text("x\n")
-    assert command("moses", tmp_path, "-o", "corpus.jsonl") == 0
+    assert corpus_command("moses", tmp_path, "-o", "corpus.jsonl") == 0
     told = words(capsys.readouterr().out)
     assert "codes: dan is da, deu is de, eng is en, fra is fr, ita is it and 1 more" in told
 
 
 def test_the_pivot_may_be_spelled_differently_in_every_pair(
-    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, text in {"a.en": ENGLISH, "a.it": ITALIAN, "b.eng": ENGLISH, "b.dan": "Hunden gør."}.items():
         (tmp_path / name).write_text(f"{text}\n")
-    assert command("moses", tmp_path, "--pivot", "en", "-o", "corpus.jsonl") == 0
+    assert corpus_command("moses", tmp_path, "--pivot", "en", "-o", "corpus.jsonl") == 0
     found = list(read(tmp_path / "corpus.jsonl"))
     assert {document.lang for document in found} == {"da", "en", "it"}
     assert len({document.concept for document in found}) == 1
 
 
 def test_skipped_problems_are_counted_with_an_example(
-    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "x.en").write_bytes(b"good\n\xff\n")
     (tmp_path / "x.it").write_bytes(b"bene\nmale\n")
-    assert command("moses", "x.en", "x.it", "-o", "corpus.jsonl", "--on-error", "skip") == 0
+    assert corpus_command("moses", "x.en", "x.it", "-o", "corpus.jsonl", "--on-error", "skip") == 0
     line = "parts of documents skipped, 1: invalid UTF-8 (first: x.en:2: byte 1 is not UTF-8; convert it with iconv)\n"
     assert line in capsys.readouterr().out
     assert [d.text for d in read(tmp_path / "corpus.jsonl")] == ["good", "bene\nmale"]
 
 
 def test_an_empty_bible_does_not_vanish_silently(
-    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     bible(tmp_path)
     (tmp_path / "dan-one.txt").write_text("Hunden gør.\nDen sover.\n")
     (tmp_path / "eng-one.txt").write_text("\n\n")
     arguments = ["bible", tmp_path, "--references", tmp_path / "vref.txt", "--by", "verse"]
-    assert command(*arguments, "-o", "corpus.jsonl") == 0
+    assert corpus_command(*arguments, "-o", "corpus.jsonl") == 0
     printed = capsys.readouterr()
     assert re.search(r"^ en +0 +2 ", printed.out, re.MULTILINE)
     told = f"documents: 6 read, 4 written, 2 skipped\n  2: no text (first: {tmp_path}/eng-one.txt: GEN 1:1)\n"
     assert told in printed.out
     assert f"files: 4 found, 3 read, 1 skipped\n  1: list of references (first: {tmp_path}/vref.txt)\n" in printed.out
     assert printed.err == "warning: no documents are left in en; see above what was skipped\n"
-    assert command(*arguments, "-o", "corpus.jsonl", "--json") == 0
+    assert corpus_command(*arguments, "-o", "corpus.jsonl", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["documents"] == {"read": 6, "written": 4, "skipped": {"no text": 2}}
     assert found["languages"]["en"]["skipped"] == {"no text": 2}
 
 
 def test_files_of_other_extensions_are_named_with_the_option_that_reads_them(
-    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = pages(tmp_path)
     (tmp_path / "docs/french").mkdir()
     for name in ("en/a.adoc", "it/a.adoc", "en/LICENSE", "french/a.txt"):
         (tmp_path / "docs" / name).write_text(ENGLISH)
-    assert command("folder", *arguments, "-o", "corpus.jsonl") == 0
+    assert corpus_command("folder", *arguments, "-o", "corpus.jsonl") == 0
     assert (
         "files: 6 found, 2 read, 4 skipped 1: path does not match the pattern (first: "
         f"{tmp_path}/docs/french/a.txt; folders: french 1); show with --pattern and --lang where paths have "
         "their language 3: other extensions, .adoc 2, none 1; "
         "name the format of those that are pages with --as, as in --as adoc=text" in words(capsys.readouterr().out)
     )
-    assert command("folder", *arguments, "--as", "adoc=text", "--lang", "french=fr", "-o", "c.jsonl") == 0
+    assert corpus_command("folder", *arguments, "--as", "adoc=text", "--lang", "french=fr", "-o", "c.jsonl") == 0
     assert "files: 6 found, 5 read, 1 skipped" in capsys.readouterr().out
 
 
 def test_a_guessed_encoding_is_reported(
-    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = pages(tmp_path)
     (tmp_path / "docs/it/latin.txt").write_bytes("Il perché è già così.".encode("latin-1"))
-    assert command("folder", *arguments, "-o", "corpus.jsonl") == 0
+    assert corpus_command("folder", *arguments, "-o", "corpus.jsonl") == 0
     told = f"encoding guessed, 1 file: windows-1252 (first: {tmp_path}/docs/it/latin.txt)\n"
     assert told in capsys.readouterr().out
-    assert command("folder", *arguments, "-o", "corpus.jsonl", "--json") == 0
+    assert corpus_command("folder", *arguments, "-o", "corpus.jsonl", "--json") == 0
     assert json.loads(capsys.readouterr().out)["guessed_encodings"] == {"windows-1252": 1}
 
 
 def test_a_latin_1_page_that_cannot_be_guessed_is_named_with_the_way_to_skip_it(
-    tmp_path: Path, fails: Callable[..., str]
+    tmp_path: Path, corpus_fails: Callable[..., str]
 ) -> None:
     arguments = pages(tmp_path)
     (tmp_path / "docs/en/cyrillic.txt").write_bytes("Привет".encode("cp1251"))
-    assert fails("folder", *arguments, "-o", "corpus.jsonl") == (
+    assert corpus_fails("folder", *arguments, "-o", "corpus.jsonl") == (
         f"{tmp_path}/docs/en/cyrillic.txt: byte 1 (0xcf) is not valid UTF-8, and no other encoding is evident; "
         f"convert it with iconv{OR_SKIP}"
     )
 
 
 def test_concepts_that_hardly_any_two_languages_share_are_shown(
-    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for lang in ("en", "it"):
         (tmp_path / "docs" / lang).mkdir(parents=True)
@@ -420,7 +335,7 @@ def test_concepts_that_hardly_any_two_languages_share_are_shown(
             (tmp_path / "docs" / lang / f"{lang}-page-{i:03}.txt").write_text(f"{lang} {i}")
     (tmp_path / "docs/en/both.txt").write_text(ENGLISH)
     (tmp_path / "docs/it/both.txt").write_text(ITALIAN)
-    assert command("folder", "docs", "-o", "corpus.jsonl") == 0
+    assert corpus_command("folder", "docs", "-o", "corpus.jsonl") == 0
     assert capsys.readouterr().err == (
         "warning: 1 of 301 concepts is in two languages, probably because their names do not match (en: both, "
         "en-page-000, en-page-001; it: both, it-page-000, it-page-001); check the options that say where a path or row "
@@ -439,22 +354,22 @@ def test_one_document_is_not_called_documents(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_files_that_are_no_corpus_are_named_when_a_folder_is_read(
-    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus/a.jsonl").write_text('{"concept": "a", "lang": "en", "text": "one"}\n')
     for name in ("b.json", "manifest.json", ".hidden"):
         (tmp_path / "corpus" / name).write_text("{}")
-    assert command("convert", "corpus", "-o", "b.csv") == 0
+    assert corpus_command("convert", "corpus", "-o", "b.csv") == 0
     assert capsys.readouterr().err.startswith(
         "note: 1 file not read, e.g. corpus/b.json; supported formats are .jsonl, "
     )
 
 
 def test_a_selected_language_that_is_missing_gives_a_warning(
-    tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command("moses", *moses(tmp_path), "--langs", "eng,fr", "-o", "corpus.jsonl") == 0
+    assert corpus_command("moses", *moses(tmp_path), "--langs", "eng,fr", "-o", "corpus.jsonl") == 0
     printed = capsys.readouterr()
     assert printed.err == (
         "warning: no concept is in two languages, so nothing can be learned from this alone; check --langs and the "
@@ -462,224 +377,3 @@ def test_a_selected_language_that_is_missing_gives_a_warning(
     )
     assert "Next:" not in printed.out
     assert [document.lang for document in read(tmp_path / "corpus.jsonl")] == ["en"]
-
-
-# Failures
-
-
-OR_SKIP = ", or skip such input with --on-error skip"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["moses", "none.en"], "none.en: no such file or folder; check the spelling"),
-        (
-            ["moses", "void"],
-            "no aligned files in void; their names must differ only in the language at the end, like train.en and "
-            "train.fr, train.en.txt and train.fr.txt, or train_en.txt and train_fr.txt",
-        ),
-        (["moses", "nil.en", "nil.it"], "the source contains no text; check the files and the options"),
-        (["moses", "bad.en", "bad.it"], f"bad.en:1: byte 1 is not UTF-8; convert it with iconv{OR_SKIP}"),
-        (["moses", "noise.zip"], "noise.zip: corrupt, file is not a zip file; copy or download it again"),
-        (["tmx", "void"], "no TMX file in void; its name must end in .tmx"),
-        (["tmx", "nil.en"], "nil.en:1:1: truncated, no element found; correct it there or export it again"),
-        (["tmx", "noise.tmx"], "noise.tmx:1:1: not well-formed (invalid token); correct it there or export it again"),
-        (
-            ["tmx", "noise.tmx", "--on-error", "skip"],
-            "no document is left, 1 could not be used; the first: noise.tmx:1:1: not well-formed (invalid token); "
-            "correct it there or export it again",
-        ),
-        (
-            ["europarl", "void"],
-            "void: no session file; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml",
-        ),
-        (["gettext", "void"], "void: no catalogue in this folder; their names end in .po, .mo or .gmo"),
-        (
-            ["gettext", "noise.mo"],
-            "noise.mo: not a compiled catalogue, which starts with 950412de; check the name or compile it again",
-        ),
-        (["bible", "void"], "void: no verse file in this folder; their names end in .txt or .tsv"),
-        (["folder", "none"], "none: no such folder; check the spelling"),
-        (["table", "nil.csv"], "nil.csv: empty, without a header; remove it or write one"),
-        (
-            ["table", "cut.csv", "--lang", "en"],
-            "cut.csv: no column 'concept' or 'text', only id, body; name the column that says what a row is about with "
-            "--concept-column; name that of the text with --text-column",
-        ),
-        (
-            ["table", "numbers.csv", "--lang-column", "-"],
-            "a: its language cannot be guessed; name the language in the source",
-        ),
-        (
-            ["table", "numbers.csv", "--lang", "no code"],
-            "a: 'no code' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for your own",
-        ),
-    ],
-)
-def test_unusable_input_is_one_line_on_standard_error(
-    arguments: list[str], message: str, tmp_path: Path, fails: Callable[..., str]
-) -> None:
-    (tmp_path / "void").mkdir()
-    for name in ("nil.en", "nil.it", "nil.csv"):
-        (tmp_path / name).touch()
-    for name in ("bad.en", "bad.it"):
-        (tmp_path / name).write_bytes(b"\xff\n")
-    for name in ("noise.zip", "noise.tmx", "noise.mo"):
-        (tmp_path / name).write_bytes(struct.pack("<8I", *range(8)))
-    (tmp_path / "cut.csv").write_text("id,body\n1,text\n")
-    (tmp_path / "numbers.csv").write_text("concept,text\na,12 34\n")
-    before = sorted(tmp_path.iterdir())
-    assert fails(*arguments, "-o", "corpus.parquet") == message
-    assert sorted(tmp_path.iterdir()) == before
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ["-o", "corpus.txt"],
-            "corpus.txt: unknown suffix '.txt'; the formats are .jsonl, .csv and .tsv, which .gz, .bz2 or .xz "
-            "may follow, and .parquet",
-        ),
-        (["-o", "none/corpus.csv"], "none/corpus.csv: the folder none does not exist; create it first"),
-        (
-            ["-o", "corpus.csv", "--langs", "fr,de"],
-            "there are no documents in fr, de; the source has en, it; change --langs",
-        ),
-        (
-            ["-o", "corpus.csv", "--langs", "?"],
-            "'?' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for your own",
-        ),
-        (
-            ["-o", "corpus.csv", "--pivot", "da"],
-            "Pets.en-it: has en, it, not --pivot da; leave these files out, or skip such input with --on-error skip",
-        ),
-    ],
-)
-def test_unusable_options_are_one_line_on_standard_error(
-    options: list[str], message: str, tmp_path: Path, fails: Callable[..., str]
-) -> None:
-    assert fails("moses", *moses(tmp_path), *options) == message
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["en-it.txt.zip"]
-
-
-def test_when_everything_is_dropped_the_options_that_did_it_are_named(
-    tmp_path: Path, fails: Callable[..., str]
-) -> None:
-    english = next(document for document in demo.encyclopedia() if document.lang == "en")
-    (tmp_path / "x.csv").write_text(f'concept,lang,text\na,da,"{english.text.replace(chr(34), chr(39))}"\n')
-    assert fails("table", "x.csv", "--drop-foreign", "-o", "corpus.csv") == (
-        "all documents were dropped, as being in another language than declared or as near-duplicates; leave out "
-        "--drop-foreign or --dedupe"
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["moses", "en-it.txt.zip"], "Missing option '--output' / '-o'."),
-        (
-            ["moses", "en-it.txt.zip", "-o", "-", "--json"],
-            "Invalid value for --json: standard output is the corpus already; name a file with -o",
-        ),
-        (
-            ["table", "x.csv", "--wide", "en", "-o", "corpus.csv"],
-            "Invalid value for --wide: 'en' is not of the form CODE=NAME",
-        ),
-    ],
-)
-def test_wrong_usage_ends_with_code_2(
-    arguments: list[str],
-    message: str,
-    tmp_path: Path,
-    command: Callable[..., int],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    moses(tmp_path)
-    assert command(*arguments) == 2
-    assert message in words(capsys.readouterr().err)
-
-
-def test_an_existing_corpus_is_kept_if_writing_a_new_one_fails(
-    tmp_path: Path, command: Callable[..., int], fails: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = moses(tmp_path)
-    assert command("moses", *arguments, "-o", "corpus.jsonl") == 0
-    capsys.readouterr()
-    before = (tmp_path / "corpus.jsonl").read_bytes()
-    fails("moses", *arguments, "-o", "corpus.jsonl", "--langs", "fr")
-    assert (tmp_path / "corpus.jsonl").read_bytes() == before
-    assert command("moses", *arguments, "-o", "corpus.jsonl", "--langs", "it") == 0
-    assert [document.lang for document in read(tmp_path / "corpus.jsonl")] == ["it"]
-
-
-# Wikipedia
-
-
-@pytest.fixture
-def wikipedias(tmp_path: Path) -> Iterator[Mirror]:
-    """A mirror with 20 articles in each of two languages, the first of each about something of its own."""
-    everything = demo.encyclopedia()
-    concepts = sorted({document.concept for document in everything})
-    with Mirror() as mirror:
-        for i, lang in enumerate(("da", "it")):
-            numbers = {concept: n for n, concept in enumerate(concepts, 1) if n <= 19 or n == 20 + i}
-            chosen = [document for document in everything if document.lang == lang and document.concept in numbers]
-            pages = [dumps.Page(10 * n, document.title, document.text) for n, document in enumerate(chosen, 1)]
-            props = [
-                (10 * n, "wikibase_item", f"Q{numbers[document.concept]}", None) for n, document in enumerate(chosen, 1)
-            ]
-            files = {"pages-articles-multistream.xml.bz2": dumps.multistream(pages, lang, per_stream=5)}
-            publish_xml(
-                mirror, f"{lang}wiki", WIKI_DATE, files, gzip.compress(dumps.page_props_sql(props, f"{lang}wiki"))
-            )
-        yield mirror
-
-
-def wikipedia(mirror: Mirror, *options: object) -> list[object]:
-    return [
-        *("wikipedia", "--langs", "da,it", "--source", "xml", "-o", "wiki", "--workers", 1, "--mirror", mirror.url),
-        *options,
-    ]
-
-
-@pytest.mark.slow
-def test_wikipedia_becomes_a_corpus_with_a_printed_report(
-    wikipedias: Mirror, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command(*wikipedia(wikipedias)) == 0
-    found = list(read(tmp_path / "wiki"))
-    assert sorted((document.lang, document.concept) for document in found) == sorted(
-        (lang, f"Q{n}") for i, lang in enumerate(("da", "it")) for n in [*range(1, 20), 20 + i]
-    )
-    printed = capsys.readouterr().out
-    assert all(len(line) <= 80 for line in printed.splitlines())
-    for lang in ("da", "it"):
-        assert re.search(rf"^ {lang} +{WIKI_DATE} +20 +20 .* 20 *$", printed, re.MULTILINE)
-    assert "40 documents, 19 concepts in two languages or more" in words(printed)
-    assert printed.endswith("Next: cr5 corpus inspect wiki; cr5 train wiki -o model\n")
-
-
-@pytest.mark.slow
-def test_wikipedia_prints_its_report_as_json(
-    wikipedias: Mirror, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command(*wikipedia(wikipedias, "--json", "--concepts", "shared")) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["corpus"] == "wiki"
-    assert {lang: facts["documents"] for lang, facts in found["languages"].items()} == {"da": 19, "it": 19}
-
-
-def test_an_interrupted_wikipedia_run_says_how_to_continue(
-    wikipedias: Mirror,
-    command: Callable[..., int],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def interrupted(*arguments: object, **options: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("cr5.sources.wikipedia.build.build", interrupted)
-    assert command(*wikipedia(wikipedias)) == 130
-    assert capsys.readouterr().err == "stopped; run the same command again to continue\n"

@@ -1,9 +1,7 @@
-"""Documents in files: what is written comes back, and what is wrong is named."""
+"""Documents in files: what is written comes back, however it is read."""
 
-import gzip
 import io
 import json
-import lzma
 import os
 import tracemalloc
 from collections.abc import Iterator
@@ -15,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from corpus_files import FORMATS, GOOD, LINE, message, put, put_parquet, relaxed
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import up_to
 
@@ -42,15 +41,11 @@ NAMES = [
     "c.tsv.xz",
     "c.parquet",
 ]
-GOOD = [Document("Q1", "en", "the universe"), Document("Q1", "de", "das Weltall", "Universum", "https://a/b")]
-FORMATS = ".jsonl, .csv and .tsv, which .gz, .bz2 or .xz may follow, and .parquet"
-LINE = '{"concept": "Q1", "lang": "en", "text": "a"}\n'
 
 anything = st.text(st.characters(exclude_categories=["Cs"]))
 filled = anything.filter(str.strip)
 keys = st.text(st.characters(exclude_categories=["Cs", "Cc"])).filter(str.strip)
 some_documents = st.lists(st.builds(Document, keys, keys, filled, anything, anything), min_size=1, max_size=8)
-relaxed = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(autouse=True)
@@ -60,25 +55,8 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
-def put(name: str, content: str | bytes) -> str:
-    Path(name).parent.mkdir(parents=True, exist_ok=True)
-    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return name
-
-
-def put_parquet(name: str, **columns: object) -> str:
-    pq.write_table(pa.table(columns), name)
-    return name
-
-
 def feed(monkeypatch: pytest.MonkeyPatch, content: str) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
-
-
-def message(*paths: str) -> str:
-    with pytest.raises(CorpusError) as caught:
-        list(read_batches(paths))
-    return str(caught.value)
 
 
 def test_control_characters_in_concepts_and_languages_are_refused_in_every_format() -> None:
@@ -219,11 +197,11 @@ values = st.one_of(
         [r'"\ud800"', r'"\udc00x"', r'"\ud83d\ude00"', '" "', '"\x00"', r'"\u0000"', '"\t"', '"', "", "[" * 2000]
     ),
 )
-keys = st.sampled_from(["concept", "lang", "text", "title", "url", "n", r"\u0074ext", r"text\u0000"])
+json_keys = st.sampled_from(["concept", "lang", "text", "title", "url", "n", r"\u0074ext", r"text\u0000"])
 good_lines = st.builds(
     lambda d: json.dumps({"concept": d[0], "lang": d[1], "text": d[2]}), st.tuples(filled, filled, filled)
 )
-objects = st.lists(st.tuples(keys, values), max_size=6).map(
+objects = st.lists(st.tuples(json_keys, values), max_size=6).map(
     lambda pairs: "{" + ", ".join(f'"{key}": {value}' for key, value in pairs) + "}"
 )
 odd_lines = st.one_of(
@@ -454,263 +432,3 @@ def test_documents_are_checked_like_lines() -> None:
         with pytest.raises(CorpusError) as caught:
             list(in_batches([GOOD[0], document]))
         assert str(caught.value) == f"document 2: {complaint}"
-
-
-# Mistakes, each quoted whole
-
-NEEDS = "every line needs concept, lang and text"
-ICONV = "is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8"
-OBJECT = "write one object on every line"
-STRING = "not a string; write it as a string"
-BAD_LINES = {
-    "{": f"broken JSON, expecting property name enclosed in double quotes at column 2; {OBJECT}",
-    "x": f"broken JSON, expecting value at column 1; {OBJECT}",
-    '{"concept": "Q1"} {}': f"broken JSON, extra data at column 19; {OBJECT}",
-    "[" * 100_000: f"broken JSON, nested too deeply; {OBJECT}",
-    "[1]": f"a list, not a JSON object; {OBJECT}",
-    '"a"': f"a string, not a JSON object; {OBJECT}",
-    "null": f"null, not a JSON object; {OBJECT}",
-    '{"concept": "Q1", "lang": "en"}': f"no field 'text'; {NEEDS}",
-    '{"concept": "Q1", "text": "a"}': f"no field 'lang'; {NEEDS}",
-    '{"concept": null, "lang": "en", "text": "a"}': f"field 'concept' is null; {NEEDS}",
-    '{"concept": "Q1", "lang": "en", "text": " \\u3000"}': f"field 'text' is empty; {NEEDS}",
-    '{"concept": "", "lang": "en", "text": "a"}': f"field 'concept' is empty; {NEEDS}",
-    '{"concept": 4.5, "lang": "en", "text": "a"}': f"field 'concept' is a number, {STRING}",
-    '{"concept": true, "lang": "en", "text": "a"}': f"field 'concept' is a boolean, {STRING}",
-    '{"concept": 99999999999999999999, "lang": "en", "text": "a"}': f"field 'concept' is a number, {STRING}",
-    '{"concept": "Q1", "lang": "en", "text": 1}': f"field 'text' is a number, {STRING}",
-    '{"concept": "Q1", "lang": "en", "text": ["a"]}': f"field 'text' is a list, {STRING}",
-    '{"concept": "Q1", "lang": "en", "text": "a", "url": {}}': f"field 'url' is an object, {STRING}",
-    '{"concept": "Q1", "lang": "en", "text": "\\ud800"}': "field 'text' contains a lone surrogate, \\ud800; remove it",
-    b'{"concept": "Q1", "lang": "en", "text": "caf\xe9"}': f"byte 0xe9 at position 45 {ICONV}",
-}
-
-
-@pytest.mark.parametrize("line", BAD_LINES)
-def test_a_bad_line_of_jsonl_is_named_or_skipped(line: str | bytes) -> None:
-    raw = line.encode() if isinstance(line, str) else line
-    put("c.jsonl", LINE.encode() * 2 + raw + b"\n" + LINE.encode())
-    assert message("c.jsonl") == f"c.jsonl:3: {BAD_LINES[line]}"
-    skipped = Skipped()
-    (batch,) = read_batches("c.jsonl", on_error="skip", skipped=skipped)
-    assert batch.lines.tolist() == [1, 2, 4]
-    assert skipped.total == 1
-    assert list(skipped.examples.values()) == [f"c.jsonl:3: {BAD_LINES[line]}"]
-
-
-QUOTE = "double every quote and quote the field around it"
-BAD_ROWS = {
-    b"Q1,en": "2 fields under a header of 3; quote a field that holds a delimiter or a line break",
-    b"Q1,en,a,b": "4 fields under a header of 3; quote a field that holds a delimiter or a line break",
-    b'Q1,en,"a" b': f"broken quoting, ',' expected after '\"'; {QUOTE}",
-    b"Q1,en, ": "field 'text' is empty; every row needs concept, lang and text",
-    b"Q1,en,caf\xe9": f"byte 0xe9 at position 10 {ICONV}",
-}
-
-
-@pytest.mark.parametrize("row", BAD_ROWS)
-def test_a_bad_row_of_csv_is_named_or_skipped(row: bytes) -> None:
-    put("c.csv", b'concept,lang,text\nQ1,en,"two\nlines"\n' + row + b"\nQ1,en,b\n")
-    assert message("c.csv") == f"c.csv:4: {BAD_ROWS[row]}"
-    skipped = Skipped()
-    (batch,) = read_batches("c.csv", on_error="skip", skipped=skipped)
-    assert batch.lines.tolist() == [2, 5]
-    assert skipped.total == 1
-
-
-def test_a_quote_that_is_never_closed_is_named_where_it_opens() -> None:
-    put("c.csv", 'concept,lang,text\nQ1,en,a\nQ1,en,"b\nQ1,en,c\n')
-    assert message("c.csv") == f"c.csv:3: broken quoting, unexpected end of data; {QUOTE}"
-
-
-def test_a_bad_byte_inside_a_quoted_field_is_named_by_its_own_line_and_costs_one_row() -> None:
-    put("c.csv", b'concept,lang,text\nQ1,en,"b\nc\xff\nd"\nQ1,en,c\n')
-    assert message("c.csv") == f"c.csv:3: byte 0xff at position 2 {ICONV}"
-    assert [document.text for document in read("c.csv", on_error="skip")] == ["c"]
-
-
-def test_bad_rows_of_parquet_are_named_or_skipped() -> None:
-    raw = pa.array([b"a", b"caf\xe9", b"", None, b"e"], pa.binary())
-    text = pa.Array.from_buffers(pa.string(), 5, raw.buffers())
-    put_parquet("c.parquet", concept=["Q1"] * 5, lang=["en"] * 5, text=text)
-    needs = "every row needs concept, lang and text"
-    assert message("c.parquet") == f"c.parquet: row 2: byte 0xe9 at position 4 {ICONV}"
-    skipped = Skipped()
-    (batch,) = read_batches("c.parquet", on_error="skip", skipped=skipped)
-    assert batch.lines.tolist() == [1, 5]
-    assert skipped.examples == {
-        "invalid UTF-8": f"c.parquet: row 2: byte 0xe9 at position 4 {ICONV}",
-        "empty field": f"c.parquet: row 3: field 'text' is empty; {needs}",
-        "missing field": f"c.parquet: row 4: field 'text' is null; {needs}",
-    }
-
-
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("name", ["c.csv", "c.tsv"])
-def test_the_delimiter_is_the_one_that_divides_the_header(name: str, delimiter: str) -> None:
-    header, row = delimiter.join(["concept", "lang", '"text"']), delimiter.join(["Q1", "en", '"a, b; c|\td"'])
-    for start in ("", "\ufeff", "\n", f"sep={delimiter}\n"):
-        put(name, f"{start}{header}\n{row}\n")
-        assert list(read(name)) == [Document("Q1", "en", "a, b; c|\td")]
-        (batch,) = read_batches(name)
-        assert batch.lines.tolist() == [2 + start.count("\n")]
-
-
-def test_with_a_single_column_the_delimiter_is_that_of_the_suffix() -> None:
-    put("c.tsv", "concept\nQ1\ten\n")
-    assert message("c.tsv").startswith("c.tsv:1: no column 'lang' or 'text', only concept; ")
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
-def test_a_byte_order_mark_gives_the_encoding(encoding: str) -> None:
-    document = Document("Q1", "da", "æble 漢 🦉")
-    put("c.csv", f"concept,lang,text\n{document.concept},{document.lang},{document.text}\n".encode(encoding))
-    line = json.dumps({"concept": "Q1", "lang": "da", "text": document.text}, ensure_ascii=False)
-    put("c.jsonl", f"{line}\n".encode(encoding))
-    assert list(read(["c.csv", "c.jsonl"])) == [document, document]
-
-
-def bad_files() -> dict[str, str]:
-    """Write files that cannot be read at all; name -> how the message begins."""
-    put("empty.jsonl", "")
-    put("empty.parquet", "")
-    put("empty.csv.xz", "")
-    put("blank.jsonl", "\ufeff\n \n")
-    put("header.csv", "concept,lang,text\n")
-    put("utf16.jsonl", LINE.encode("utf-16") + b"\0")
-    put("columns.csv", "concept;language;text\nQ1;en;a\n")
-    put("twice.tsv", "concept\tlang\ttext\ttext\n")
-    put("quoted.csv", '"concept"x,lang,text\nQ1,en,a\n')
-    put("latin.csv", b"concept,lang,text,caf\xe9\nQ1,en,a,b\n")
-    put_parquet("columns.parquet", concept=["Q1"], body=["a"])
-    put_parquet("types.parquet", concept=["Q1"], lang=["en"], text=[1.5])
-    put("short.jsonl.gz", gzip.compress(LINE.encode())[:-9])
-    put("short.jsonl.xz", lzma.compress(LINE.encode())[:-9])
-    put("wrong.jsonl.gz", LINE)
-    put("wrong.csv.xz", LINE)
-    put("sum.jsonl.gz", gzip.compress(LINE.encode())[:-8] + b"checksum")
-    put("bits.jsonl.gz", gzip.compress(LINE.encode())[:10] + b"\xff" * 99)
-    put("wrong.parquet", LINE)
-    write("short.parquet", GOOD)
-    put("short.parquet", Path("short.parquet").read_bytes()[:-20])
-    needs = "a corpus needs concept, lang and text, and cr5 corpus table converts a table with other columns"
-    empty = 'contains no documents; remove it or pass `on_error="skip"`'
-    again = "copy or download it again"
-    return {
-        "empty.jsonl": f"empty.jsonl: {empty}",
-        "empty.parquet": f"empty.parquet: {empty}",
-        "empty.csv.xz": f"empty.csv.xz: {empty}",
-        "blank.jsonl": f"blank.jsonl: {empty}",
-        "header.csv": f"header.csv: {empty}",
-        "utf16.jsonl": f"utf16.jsonl: corrupt, not valid utf-16-le, truncated data; {again}",
-        "columns.csv": f"columns.csv:1: no column 'lang', only concept, language, text; {needs}",
-        "twice.tsv": "twice.tsv:1: column 'text' occurs 2 times; rename all but one",
-        "quoted.csv": f"quoted.csv:1: broken quoting, ',' expected after '\"'; {QUOTE}",
-        "latin.csv": f"latin.csv:1: byte 0xe9 at position 22 {ICONV}",
-        "columns.parquet": f"columns.parquet: no column 'lang' or 'text', only concept, body; {needs}",
-        "types.parquet": "types.parquet: column 'text' is double, not string; write it as strings",
-        "short.jsonl.gz": f"short.jsonl.gz: truncated, the compressed data has no end; {again}",
-        "short.jsonl.xz": f"short.jsonl.xz: truncated, the compressed data has no end; {again}",
-        "wrong.jsonl.gz": f"wrong.jsonl.gz: corrupt, not a gzipped file (b'{{\"'); {again}",
-        "wrong.csv.xz": f"wrong.csv.xz: corrupt, input format not supported by decoder; {again}",
-        "sum.jsonl.gz": "sum.jsonl.gz: corrupt, CRC",
-        "bits.jsonl.gz": "bits.jsonl.gz: corrupt, error -3",
-        "wrong.parquet": f"wrong.parquet: corrupt, or not a Parquet file; {again}",
-        "short.parquet": f"short.parquet: corrupt, or not a Parquet file; {again}",
-    }
-
-
-def test_a_bad_file_is_named_or_skipped() -> None:
-    expected = bad_files()
-    write("good.jsonl", GOOD)
-    messages = {name: message(name) for name in expected}
-    assert {name: text[: len(expected[name])] for name, text in messages.items()} == expected
-    skipped = Skipped()
-    assert list(read([*expected, "good.jsonl"], on_error="skip", skipped=skipped)) == GOOD
-    assert skipped.total == len(expected)
-    assert set(skipped.examples.values()) <= set(messages.values())
-
-
-def test_corrupt_pages_of_parquet_are_named() -> None:
-    write("c.parquet", [Document(str(i), "en", os.urandom(50).hex()) for i in range(1000)])
-    content = bytearray(Path("c.parquet").read_bytes())
-    content[5000:40000] = b"\xff" * 35000
-    put("c.parquet", bytes(content))
-    assert message("c.parquet") == "c.parquet: corrupt, or not a Parquet file; copy or download it again"
-
-
-def test_a_file_without_permission_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    write("c.jsonl", GOOD)
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", refuse)  # root may read everything, so no mode would do
-    assert message("c.jsonl") == "c.jsonl: cannot be read, permission denied; check its permissions"
-
-
-def test_a_folder_without_permission_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied", "in/a")
-
-    Path("in").mkdir()
-    monkeypatch.setattr(os, "scandir", refuse)
-    assert message("in") == "in/a: cannot be read, permission denied; check its permissions"
-
-
-@pytest.mark.parametrize("chunk", [1 << 16, 1 << 18, 2 << 20, 8 << 20])
-def test_a_line_that_is_too_long_is_named_and_those_after_it_are_read(chunk: int) -> None:
-    limits = ReadLimits(chunk_bytes=chunk, line_bytes=1 << 20)
-    put("c.jsonl", LINE + "[" * (10 << 20) + "\n" + LINE * 2 + "[" * (10 << 20))
-    with pytest.raises(CorpusError, match=r"c\.jsonl:2: a line of more than 1 MB"):
-        list(read_batches("c.jsonl", limits=limits))
-    skipped = Skipped()
-    batches = list(read_batches("c.jsonl", on_error="skip", skipped=skipped, limits=limits))
-    assert [line for batch in batches for line in batch.lines] == [1, 3, 4]
-    assert skipped.counts == {"line too long": 2}
-
-
-@pytest.mark.parametrize("on_error", ["raise", "skip"])
-@pytest.mark.parametrize(
-    ("path", "complaint"),
-    [
-        ("no.jsonl", "no.jsonl: no such file or folder; check the spelling"),
-        ("no/*.jsonl", "no/*.jsonl: no file matches; put a pattern in quotes and check its folder"),
-        ("bare", f"bare: no corpus file in this folder; the formats are {FORMATS}"),
-        ("c.txt", f"c.txt: unknown suffix '.txt'; the formats are {FORMATS}"),
-        ("c.json.gz", f"c.json.gz: unknown suffix '.json.gz'; the formats are {FORMATS}"),
-    ],
-)
-def test_a_path_that_names_no_corpus_is_an_error_at_once(path: str, complaint: str, on_error: str) -> None:
-    Path("bare").mkdir()
-    put("c.txt", "a")
-    put("c.json.gz", "a")
-    with pytest.raises(CorpusError) as caught:
-        read_batches([path], on_error=on_error)  # type: ignore[arg-type]
-    assert str(caught.value) == complaint
-
-
-def test_no_path_at_all_is_an_error() -> None:
-    assert message() == "no corpus given; name a file, a folder, a glob, or - for standard input"
-
-
-def test_nothing_left_to_read_is_an_error_even_when_skipping() -> None:
-    put("a.jsonl", "")
-    put("b.jsonl", "x\n{}\n")
-    skipped = Skipped()
-    with pytest.raises(CorpusError) as caught:
-        list(read(["a.jsonl", "b.jsonl"], on_error="skip", skipped=skipped))
-    empty = 'a.jsonl: contains no documents; remove it or pass `on_error="skip"`'
-    assert str(caught.value) == f"no document can be used: all 3 lines or files have errors; the first: {empty}"
-    assert skipped.counts == {"empty file": 1, "broken JSON": 1, "missing field": 1}
-
-
-@given(st.lists(st.booleans(), min_size=1, max_size=30))
-@relaxed
-def test_as_many_lines_are_skipped_as_would_raise_alone(good: list[bool]) -> None:
-    put("c.jsonl", LINE + "".join(LINE if fine else LINE[:-2] + "\n" for fine in good))
-    skipped = Skipped()
-    assert len(list(read("c.jsonl", on_error="skip", skipped=skipped))) == 1 + sum(good)
-    assert skipped.total == good.count(False)
-    if not all(good):
-        assert message("c.jsonl") == skipped.examples["broken JSON"]

@@ -1,15 +1,14 @@
 """The document task on made-up languages, whose right answers are known."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import madeup
 import numpy as np
 import pytest
+from document_systems import OneWay, Spy, failing, paragraphs, shuffled
 
-from cr5._typing import Array
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error, MissingPackageError
@@ -19,13 +18,12 @@ from cr5.evaluate.runs import REGIMES, Run
 from cr5.evaluate.splits import Split, make_split, training_rows
 from cr5.evaluate.systems.cr5_system import Cr5Space, cr5_system
 from cr5.evaluate.systems.precomputed import pretrained, read_vectors
-from cr5.evaluate.systems.space import NotApplicableError, Space, System
+from cr5.evaluate.systems.space import NotApplicableError, System
 from cr5.evaluate.systems.within_language import within_language
 from cr5.evaluate.tasks.documents import HeldOutDocuments, account, evaluate_documents, hold_out
-from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, read_texts
+from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
-from cr5.retrieval.block_products import Matrix
 from cr5.settings import Settings, make_settings
 
 CONCEPTS = 400
@@ -122,35 +120,11 @@ def test_a_language_with_too_few_documents_for_queries_is_noted(documents: list[
     )
 
 
-def shuffled(system: System) -> System:
-    """The same system, trained on documents whose concepts have been shuffled."""
-
-    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
-        random = np.random.default_rng(5)
-        mixed = {
-            lang: TokenisedTexts(texts.tokens, random.permutation(texts.concepts), texts.titles)
-            for lang, texts in training.items()
-        }
-        return system(mixed, rank=rank, seed=seed)
-
-    return fit
-
-
 def test_a_model_of_shuffled_concepts_scores_at_chance(held_out: HeldOutDocuments) -> None:
     run = evaluate_documents(held_out, {"shuffled": shuffled(cr5_system(SETTINGS))}, title="control", rank=40)
     queries = sum(len(score.ranks) for score in run.select("shuffled", "joint", "csls"))
     chance = 100 / len(held_out.texts["aa"])
     assert p1(run, "shuffled") < chance + 4 * np.sqrt(chance * 100 / queries)
-
-
-class Spy(Space):
-    """A space that remembers what it was given."""
-
-    def __init__(self, training: Mapping[str, TokenisedTexts], seen: list[set[int]]) -> None:
-        seen.append({int(c) for texts in training.values() for c in texts.concepts})
-
-    def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
-        return np.ones((len(texts), 2), np.float32)
 
 
 def test_no_held_out_concept_reaches_a_system(held_out: HeldOutDocuments, split: Split) -> None:
@@ -265,19 +239,6 @@ def test_masked_documents_share_no_word_with_their_counterparts(split: Split) ->
             assert len(written.split()) > 20
 
 
-def paragraphs() -> list[Document]:
-    """A parallel corpus: 6 paragraphs with the same content in every language."""
-    random = np.random.default_rng(0)
-    found = []
-    for i in range(200):
-        core = random.choice(madeup.MEANINGS, 20, replace=False)
-        lines = [random.choice(core, 12).tolist() for _ in range(6)]
-        found += [
-            Document(f"Q{i}", lang, "\n".join(madeup.text(lang, line) for line in lines)) for lang in ("aa", "bb")
-        ]
-    return found
-
-
 def test_the_upper_bound_compares_the_same_paragraphs_within_the_query_language() -> None:
     corpus = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)
     held_out = hold_out(corpus, make_split(corpus, min_unique=5, max_unique=1000))
@@ -343,26 +304,6 @@ def test_precomputed_vectors_are_matched_row_by_row(held_out: HeldOutDocuments, 
         read_vectors(tmp_path).embed(held_out.texts["bb"], "bb")
     with pytest.raises(Cr5Error, match="nowhere has no vectors"):
         read_vectors(tmp_path / "nowhere")
-
-
-class OneWay(Space):
-    """A space that knows one direction only."""
-
-    def pair(
-        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
-    ) -> tuple[Array, Array]:
-        if source != "aa":
-            raise NotApplicableError("it asks in aa only")
-        return np.eye(len(queries), 9, dtype=np.float32), np.eye(len(candidates), 9, dtype=np.float32)
-
-
-def failing(error: Exception) -> System:
-    """A system whose training raises an error."""
-
-    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
-        raise error
-
-    return fit
 
 
 def test_systems_that_fail_are_recorded_with_the_reason_and_the_others_are_evaluated(

@@ -13,6 +13,7 @@ from typing import Any
 import madeup
 import numpy as np
 import pytest
+from known_items import CODES, SHORT, across, by_id, documents_of, edits, make, make_index, own, sentences, words
 
 from cr5 import Cr5, Document, evaluate, read
 from cr5.cli import run
@@ -20,34 +21,12 @@ from cr5.errors import Cr5Error
 from cr5.evaluate.known_items.api import TYPES
 from cr5.evaluate.known_items.bm25 import K1, B, Bm25Search
 from cr5.evaluate.known_items.documents import TITLE_COUNT, LanguageDocuments, read_documents
-from cr5.evaluate.known_items.queries import KnownItemQuery, QueryMaker, QueryType, is_validation
+from cr5.evaluate.known_items.queries import KnownItemQuery, is_validation
 from cr5.evaluate.known_items.query_files import read_queries
 from cr5.evaluate.known_items.runs import AskedQuery, SearchRun
 from cr5.evaluate.known_items.texts import QUESTIONS, codes
 from cr5.index import Index
 from cr5.progress import no_progress
-
-CODES = {"aa": "en", "bb": "it", "cc": "tlh"}  # questions are in English and Italian, not in the third language
-SHORT, MEDIUM, LONG = (400, 1499), (1500, 6000), (6001, 6400)
-
-
-def sentences(lang: str, seed: int, characters: tuple[int, int]) -> str:
-    """Sentences of random words, as many characters as allowed."""
-    random, text = np.random.default_rng(seed), ""
-    while len(text) < characters[0]:
-        text += madeup.text(lang, random.integers(madeup.MEANINGS, size=8).tolist()).capitalize() + ".\n"
-    return text[: characters[1]]
-
-
-def documents_of(lang: str, concepts: int = 60) -> list[Document]:
-    """Documents with titles, sentences, a code of the concept that all languages have, and one of the document."""
-    result = []
-    for i in range(concepts):
-        body = sentences(lang, 1000 * i + ord(lang[0]), (SHORT, MEDIUM, LONG)[i % 3])
-        title = madeup.text(lang, [i, 249 - i])
-        text = f"{body}\nerror_{i}x.{i} and {CODES[lang]}_{i}.exe and common_42."
-        result.append(Document(f"C{i}", CODES[lang], text, title))
-    return result
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +40,6 @@ def corpus() -> list[Document]:
     return [document for lang in madeup.LANGS for document in documents_of(lang)]
 
 
-def make_index(folder: Path, model: Cr5, documents: Sequence[Document]) -> Index:
-    index = Index.create(folder, model)
-    index.add(documents)
-    return index
-
-
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory, tiny_model: Cr5, corpus: list[Document]) -> Iterator[Index]:
     with make_index(tmp_path_factory.mktemp("known") / "index", tiny_model, corpus) as opened:
@@ -78,45 +51,10 @@ def languages(index: Index) -> dict[str, LanguageDocuments]:
     return read_documents(index, None, no_progress)
 
 
-def make(
-    index: Index, types: Sequence[QueryType] = TYPES, *, queries: int = 20, validation: bool = False, seed: int = 0
-) -> list[KnownItemQuery]:
-    languages = read_documents(index, None, no_progress)
-    return QueryMaker(index, languages, queries=queries, validation=validation, seed=seed).make(types)
-
-
 @pytest.fixture(scope="module")
 def queries(index: Index) -> list[KnownItemQuery]:
     """Test queries of all types."""
     return make(index)
-
-
-def own(queries: Sequence[KnownItemQuery]) -> list[KnownItemQuery]:
-    return [query for query in queries if query.source == query.target]
-
-
-def across(queries: Sequence[KnownItemQuery]) -> list[KnownItemQuery]:
-    return [query for query in queries if query.source != query.target]
-
-
-def by_id(corpus: Sequence[Document]) -> dict[str, Document]:
-    return {f"{d.lang}:{d.concept}": d for d in corpus}
-
-
-def words(text: str) -> set[str]:
-    return set(re.split(r"[\W_]+", text.casefold()))
-
-
-def edits(a: str, b: str) -> int:
-    """The distance of Damerau and Levenshtein, with exchanges of neighbours."""
-    table = {(i, j): i + j for i, j in product(range(-1, len(a)), range(-1, len(b))) if i < 0 or j < 0}
-    table = {key: value + 2 if key == (-1, -1) else value + 1 for key, value in table.items()}
-    table[-1, -1] = 0
-    for i, j in product(range(len(a)), range(len(b))):
-        table[i, j] = min(table[i - 1, j] + 1, table[i, j - 1] + 1, table[i - 1, j - 1] + (a[i] != b[j]))
-        if i and j and a[i] == b[j - 1] and a[i - 1] == b[j]:
-            table[i, j] = min(table[i, j], table[i - 2, j - 2] + 1)
-    return table[len(a) - 1, len(b) - 1]
 
 
 # Which queries are made

@@ -10,7 +10,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from typer.main import get_command
+
+from cr5.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.S | re.M)
@@ -32,6 +36,27 @@ def commands(page: str) -> Iterator[Command]:
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             line, _, output = part.partition("\n")
             yield Command(line, output.strip("\n"))
+
+
+def mentioned(page: str) -> Iterator[str]:
+    """Every ``cr5 …`` in the code of a page, in blocks and between words, without what is said about it."""
+    blocks = re.sub(r"\\\n\s*", "", page)  # lines that are continued
+    for line in re.findall(r"^(?: {4,}|\$ )(cr5 .*)$", blocks, re.M):
+        yield re.split(r"\s{2,}|\s[#|>&<]", line)[0]
+    for code in re.findall(r"(?<!`)`(cr5\s[^`]*)`(?!`)", page):
+        yield " ".join(code.split())
+
+
+def unknown_parts(line: str) -> list[str]:
+    """The subcommand or the options of a line that ``cr5`` does not have."""
+    command: Any = get_command(app)
+    words = line.split()[1:]
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    if hasattr(command, "commands"):
+        return [word for word in words[:1] if re.fullmatch("[a-z-]+", word) and not word.startswith("-")]
+    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    return [word for word in re.findall(r"(?<!\S)\[?(--[a-z][\w-]*|-[a-z]\b)", " ".join(words)) if word not in known]
 
 
 def run(line: str, folder: Path) -> str:

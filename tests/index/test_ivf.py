@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5._typing import Array, Ints
-from cr5.index.ivf import IvfIndex, build, extend, quantise
+from cr5.index.ivf import SIGN_COLUMNS, IvfIndex, VectorSegment, build, extend, quantise
 from cr5.index.stores.rows import Floats, to_lists
-from cr5.retrieval.kernels import keep_nearest_codes
 
 LANGS = ("da", "it", "vi")
 
@@ -65,23 +64,6 @@ def test_a_vector_of_zeros_can_be_quantised() -> None:
     np.testing.assert_array_equal(quantise(np.zeros((2, 3), np.float32)).decode(np.array([0, 1])), np.zeros((2, 3)))
 
 
-@settings(deadline=None)
-@given(st.integers(1, 70), st.integers(0, 2**32))
-def test_the_nearest_by_coarse_codes_agree_with_dense_arithmetic(rank: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    codes, scales = rng.integers(-127, 128, (50, rank)).astype(np.int8), rng.random(50).astype(np.float32)
-    query, living = rng.normal(size=rank).astype(np.float32), rng.random(50) < 0.8
-    begins, ends = np.array([3, 20, 20, 41]), np.array([10, 20, 33, 50])
-    rows = np.concatenate([np.arange(a, b) for a, b in zip(begins, ends, strict=True)])
-    found, products = np.full(12, -1), np.full(12, -np.inf, np.float32)
-    keep_nearest_codes(codes, scales, living, begins, ends, query, 100, products, found)
-    right, rows = codes.astype(np.float64) @ query * scales, rows[living[rows]]
-    found, products = found[found >= 0] - 100, products[found >= 0]
-    assert set(found) <= set(rows)
-    np.testing.assert_allclose(products, right[found], rtol=1e-4, atol=1e-3)
-    np.testing.assert_allclose(np.sort(products), np.sort(right[rows])[-12:], rtol=1e-4, atol=1e-3)
-
-
 def test_a_search_that_scans_all_lists_agrees_with_an_exhaustive_search(tmp_path: Path) -> None:
     vectors, queries = unit(3000), unit(50, seed=1)
     index = built(tmp_path, vectors)
@@ -90,6 +72,26 @@ def test_a_search_that_scans_all_lists_agrees_with_an_exhaustive_search(tmp_path
         exact = vectors @ vector
         np.testing.assert_allclose(products, np.sort(exact)[::-1][:20], atol=5e-5)
         np.testing.assert_allclose(exact[slots(index, rows)], products, atol=5e-5)
+
+
+def test_segments_of_an_earlier_version_are_searched_and_get_sign_codes_when_rows_are_added(tmp_path: Path) -> None:
+    vectors, queries = unit(3200), unit(20, seed=1)
+    index = built(tmp_path, vectors[:3000])
+    expected = [index.nearest(vector, 10, None, all_live(index)) for vector in queries]
+    [(name, segment)] = index.named_segments
+    IvfIndex.write(VectorSegment(segment.table.drop_columns(list(SIGN_COLUMNS))), tmp_path / name)
+    old = IvfIndex(tmp_path)
+    assert not old.segments[0].has_signs
+    for vector, (rows, products) in zip(queries, expected, strict=True):
+        found = old.nearest(vector, 10, None, all_live(old))
+        np.testing.assert_array_equal(found[0], rows)
+        np.testing.assert_array_equal(found[1], products)
+    extend(tmp_path, tables(vectors[3000:], 3000), 3200)
+    new = IvfIndex(tmp_path)
+    assert all(segment.has_signs for segment in new.segments)
+    for vector in queries:
+        rows, _ = new.nearest(vector, 10, None, all_live(new))
+        assert slots(new, rows) == np.argsort(-(vectors @ vector))[:10].tolist()
 
 
 def test_a_search_that_scans_a_tenth_of_the_rows_finds_nearly_all_neighbours(tmp_path: Path) -> None:

@@ -26,8 +26,7 @@ from cr5.errors import ClusterError, Cr5Error, MissingPackageError, WorkersLost
 from cr5.progress import Progress
 from cr5.training.engines import dask_tasks
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.engines.dask import DaskEngine, shares
-from cr5.training.engines.dask_workers import reassigned
+from cr5.training.engines.dask import DaskEngine
 from cr5.training.solver import Fit, reduced_rank_ridge
 
 pytestmark = pytest.mark.dask
@@ -253,20 +252,6 @@ def test_results_of_other_functions_stay_on_the_workers_that_computed_them(pair:
     handles = pair.map_items(_square, [1, 2, 3, 4])
     assert [handle.slot for handle in handles] == [0, 0, 1, 1]
     assert pair.call(_add, handles, [10, 20, 30, 40]) == [11, 24, 39, 56]
-
-
-def test_boundaries_of_shares_are_those_of_languages_where_these_are_close() -> None:
-    np.testing.assert_array_equal(shares(np.array([0, 49, 100]), 2), [49])  # no sliver of the second language
-    np.testing.assert_array_equal(shares(np.array([0, 20, 100]), 2), [50])
-    np.testing.assert_array_equal(shares(np.array([0, 100]), 4), [25, 50, 75])
-
-
-@pytest.mark.parametrize(
-    ("places", "there", "expected"),
-    [("ab", "ab", "ab"), ("ab", "a", "aa"), ("aa", "ac", "ac"), ("abcd", "acde", "aecd"), ("ab", "cd", "cd")],
-)
-def test_the_shards_of_dead_workers_go_to_the_workers_with_the_fewest(places: str, there: str, expected: str) -> None:
-    assert "".join(reassigned(list(places), list(there))) == expected
 
 
 def test_rows_moved_in_a_step_are_those_of_the_formula(pair: DaskEngine) -> None:

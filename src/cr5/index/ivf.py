@@ -4,8 +4,9 @@ Vectors are clustered by k-means; the inverted list of a centroid holds the rows
 product with it. A query is compared with the rows in the lists of its nearest centroids, until it has been compared
 with enough of them.
 
-Vectors are quantised to two bytes a number: x = scale (coarse + fine / 254), both from -127 to 127. The rows in the
-lists are compared by their coarse bytes, the best of them again by both bytes, with an error of a few millionths.
+The rows in the lists are compared by their sign codes (``sign_codes``), and the best of them again by vectors that are
+quantised to two bytes a number, x = scale (coarse + fine / 254), both from -127 to 127, with an error of a few
+millionths.
 
 A segment (``cr5.index.segments``) has rows, sorted by list and language, with the strings and the compressed texts that
 a search shows. The manifest is ``cells.json``.
@@ -21,8 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Array, Ints, Mask
+from cr5.index import sign_codes
 from cr5.index.hashing import hash_texts
 from cr5.index.segments import SegmentedIndex, look_up
+from cr5.index.sign_codes import SignCodes
 from cr5.index.stores.rows import Floats, to_matrix
 from cr5.index.strings import Strings, compressed
 from cr5.retrieval import top_k
@@ -32,17 +35,19 @@ from cr5.storage.json_files import read_json
 
 ROW_COLUMNS = ("id", "concept", "lang", "title", "url", "slot", "row", "hubness")  # stored unchanged beside the codes
 TEXT_COLUMNS = ("text", "fields")  # that a search shows; segments of earlier versions do not have them
+SIGN_COLUMNS = ("signs", "factor")  # neither have these
 COLUMNS = (*ROW_COLUMNS, *TEXT_COLUMNS, "vector")
 STRINGS = ("id", "concept", "lang", "title", "url", "fields")
 MAX_SEGMENT_ROWS = 2**20
 LANGUAGE_STRIDE = 2**14  # group = list * LANGUAGE_STRIDE + language; more than there are languages
 LISTS_PER_SQRT_ROW = 4  # number of lists / sqrt(number of rows)
 TRAINING_VECTORS_PER_CENTROID, KMEANS_ROUNDS = 20, 6
-MIN_SCANNED_ROWS = 80_000  # rows that a query is compared with, at least,
-MIN_SCANNED_SHARE = 0.01  # as a share of all rows,
+MIN_SCANNED_ROWS = 160_000  # rows that a query is compared with, at least,
+MIN_SCANNED_SHARE = 0.02  # as a share of all rows,
 SCANNED_ROWS_PER_HIT = 20  # and as a multiple of k
-REFINED_ROWS_PER_HIT, MIN_REFINED_ROWS = 2, 200  # rows that are compared by both bytes
+REFINED_ROWS_PER_HIT, MIN_REFINED_ROWS = 8, 400  # rows that are compared by their quantised vectors
 FINE_STEPS = 254
+ROWS_AT_ONCE = 2**14  # whose vectors are decoded
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 Tables = Iterable[pa.Table]  # with ROW_COLUMNS, "vector" and perhaps TEXT_COLUMNS
@@ -78,6 +83,7 @@ class VectorSegment:
 
     def __init__(self, table: pa.Table) -> None:
         self.table, self.rows = table, table.select(ROW_COLUMNS)
+        self._signs: SignCodes | None = None
 
     @property
     def size(self) -> int:
@@ -100,6 +106,18 @@ class VectorSegment:
         """The columns of strings, and the compressed texts, that the segment has."""
         names = [name for name in (*STRINGS, "text") if name in self.table.column_names]
         return {name: Strings(chunk) for name in names for chunk in self.table[name].chunks}
+
+    @property
+    def has_signs(self) -> bool:
+        """Whether the table has sign codes, which those of earlier versions do not have."""
+        return set(SIGN_COLUMNS) <= {*self.table.column_names}
+
+    def signs(self, centroids: Floats) -> SignCodes:
+        """The sign codes of the rows."""
+        if self._signs is None:
+            table = self.table if self.has_signs else _with_signs(self.table, centroids)
+            self._signs = SignCodes(_bytes_to_matrix(table["signs"]).view("<u8"), table["factor"].to_numpy())
+        return self._signs
 
     def ranges(self, groups: Ints) -> list[Ints]:
         """Where the rows of each group begin and end."""
@@ -191,10 +209,11 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
 
         With ``allowed``, only the rows whose slots are: more lists are read, so that as many of them are compared.
         """
-        from cr5.retrieval.kernels import keep_nearest_codes, multiply
+        from cr5.retrieval.kernels import multiply
 
         columns = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
-        order = np.argsort(-multiply(self.centroids, vector))
+        products = multiply(self.centroids, vector)
+        order = np.argsort(-products)
         sizes = self.list_sizes
         if allowed is not None:
             live = live & look_up(allowed, self.slots)
@@ -203,11 +222,12 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
         enough = max(min_scanned_rows, int(MIN_SCANNED_SHARE * len(self)), SCANNED_ROWS_PER_HIT * k)
         lists = order[: 1 + int(np.searchsorted(scanned, enough))]
         refined = max(MIN_REFINED_ROWS, REFINED_ROWS_PER_HIT * k)
-        candidates, coarse = np.full(refined, -1, np.int64), np.full(refined, -np.inf, np.float32)
+        candidates, estimates = np.full(refined, -1, np.int64), np.full(refined, -np.inf, np.float32)
+        query, bases = sign_codes.encode_query(vector), np.repeat(products[lists], len(columns))
         for segment, offset, ranges in zip(self.segments, self.offsets, self.ranges, strict=False):
             begins, ends = (bounds[lists[:, None], columns].ravel() for bounds in ranges)
-            codes, is_live = segment.codes, live[offset : offset + segment.size]
-            keep_nearest_codes(codes.coarse, codes.scale, is_live, begins, ends, vector, offset, coarse, candidates)
+            signs, is_live = segment.signs(self.centroids), live[offset : offset + segment.size]
+            sign_codes.keep_nearest(signs, is_live, begins, ends, bases, query, offset, estimates, candidates)
         candidates = candidates[candidates >= 0]
         exact = multiply(self.vectors(candidates), vector)
         best = np.lexsort((candidates, -exact))[:k]
@@ -321,7 +341,10 @@ def build(
 def extend(folder: Path, rows: Tables, next_slot: int, *, max_segment_rows: int = MAX_SEGMENT_ROWS) -> None:
     """Add all rows with slots from the index's ``next_slot`` up to the new one; the centroids stay."""
     index = IvfIndex(folder)
-    langs, segments = list(index.langs), index.named_segments
+    langs, segments = list(index.langs), list(index.named_segments)
+    for i, (_, segment) in enumerate(segments):
+        if not segment.has_signs:
+            segments[i] = "", VectorSegment(_with_signs(segment.table, index.centroids))
     for part in _make_segments(rows, index.centroids, langs, max_segment_rows):
         IvfIndex.add(segments, part, max_segment_rows)
     IvfIndex.activate(folder, index.manifest | {"langs": langs, "until": next_slot}, segments)
@@ -380,7 +403,19 @@ def _quantise_rows(rows: pa.Table, centroids: Floats, langs: list[str]) -> pa.Ta
         "coarse": _matrix_to_bytes(codes.coarse),
         "fine": _matrix_to_bytes(codes.fine),
     }
-    return pa.table(columns)
+    return _with_signs(pa.table(columns), centroids)
+
+
+def _with_signs(table: pa.Table, centroids: Floats) -> pa.Table:
+    """A table of a segment with the columns of sign codes."""
+    codes, lists = VectorSegment(table).codes, table["group"].to_numpy() // LANGUAGE_STRIDE
+    parts = [
+        sign_codes.encode(codes.decode(rows) - centroids[lists[rows]])
+        for rows in np.array_split(np.arange(len(table)), 1 + len(table) // ROWS_AT_ONCE)
+    ]
+    signs, factors = map(np.concatenate, zip(*parts, strict=True))
+    columns = (_matrix_to_bytes(signs.view(np.int8)), pa.array(factors))
+    return pa.table({name: table[name] for name in table.column_names} | dict(zip(SIGN_COLUMNS, columns, strict=True)))
 
 
 def _sort_by_group(tables: Sequence[pa.Table]) -> VectorSegment:

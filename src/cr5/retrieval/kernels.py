@@ -6,7 +6,7 @@ Products are candidates x queries. The kernels run without the global interprete
 import numpy as np
 
 from cr5._typing import Array, Ints, Mask
-from cr5.compiler import compiled
+from cr5.compiler import compiled, count_bits
 
 LANES = 64  # products that are compared at a time, which the compiler vectorises
 EMPTY = -1  # a slot of a table without a column
@@ -114,31 +114,41 @@ def multiply(rows: Array, query: Array) -> Array:
     return products
 
 
-@compiled(fastmath={"reassoc", "contract"})
-def keep_nearest_codes(
-    codes: Array, scales: Array, live: Mask, begins: Ints, ends: Ints, query: Array, first: int, scores: Array,
-    rows: Ints,
+@compiled
+def keep_nearest_signs(
+    signs: Array, factors: Array, live: Mask, begins: Ints, ends: Ints, bases: Array, planes: Array, step: float,
+    least: float, total: float, first: int, scores: Array, rows: Ints,
 ) -> None:  # fmt: skip
-    """Push quantised rows (int8) of several ranges onto the heap of those nearest to a query: scale (codes ' query).
+    """Push the rows of several ranges onto the heap of those with the largest estimated product with a query.
 
-    ``first`` is the number of the first row. Rows that are not live, deleted ones, are left out.
+    The estimate is that of ``cr5.index.sign_codes``, with four bit planes. ``first`` is the number of the first row.
+    Rows that are not live, deleted ones, are left out.
     """
+    for_weighted, for_positive, constant = np.float32(2 * step), np.float32(2 * least), np.float32(total)
     for part in range(len(begins)):
         for row in range(begins[part], ends[part]):
-            product = np.float32(0)
-            for j in range(codes.shape[1]):
-                product += np.float32(codes[row, j]) * query[j]
-            product *= scales[row]
-            if product > scores[0] and live[row]:
-                replace_worst(scores, rows, product, first + row)
+            positive, n0, n1, n2, n3 = 0, 0, 0, 0, 0
+            for i in range(signs.shape[1]):
+                word = signs[row, i]
+                positive += count_bits(word)
+                n0 += count_bits(word & planes[0, i])
+                n1 += count_bits(word & planes[1, i])
+                n2 += count_bits(word & planes[2, i])
+                n3 += count_bits(word & planes[3, i])
+            weighted = np.float32(n0 + 2 * n1 + 4 * n2 + 8 * n3)
+            product = for_weighted * weighted + for_positive * np.float32(positive) - constant
+            estimate = bases[part] + factors[row] * product
+            if estimate > scores[0] and live[row]:
+                replace_worst(scores, rows, estimate, first + row)
 
 
 @compiled
 def decode_codes(scales: Array, coarse: Array, fine: Array, steps: float, rows: Ints, out: Array) -> None:
     """out = scale (coarse + fine / steps) for some rows of quantised vectors (int8)."""
+    step = np.float32(1) / np.float32(steps)
     for i in range(len(rows)):
         for j in range(coarse.shape[1]):
-            number = np.float32(coarse[rows[i], j]) + np.float32(fine[rows[i], j]) / np.float32(steps)
+            number = np.float32(coarse[rows[i], j]) + np.float32(fine[rows[i], j]) * step
             out[i, j] = scales[rows[i]] * number
 
 
