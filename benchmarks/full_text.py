@@ -24,7 +24,7 @@ import pyarrow as pa
 from cr5.corpus.reading import read
 from cr5.features.tokeniser import Tokeniser
 from cr5.index import full_text
-from cr5.index.full_text import FullTextIndex, FullTextReader, NewDocuments
+from cr5.index.full_text import DocumentTerms, FullTextIndex, FullTextReader
 from cr5.index.terms import QueryKeys, QueryWord, count_terms
 from data import peak_gb, say
 
@@ -73,7 +73,7 @@ def ours(folder: Path, documents: Sequence[tuple[str, str]], deleted_share: floa
             langs, tokens = zip(*documents[first : first + BATCH_ROWS], strict=True)
             none, slots = [""] * len(langs), first + np.arange(len(langs))
             terms = count_terms(none, tokens, none, langs, tokeniser)
-            full_text.extend(folder, NewDocuments(slots, [str(i) for i in slots], langs, terms), first + len(langs))
+            full_text.extend(folder, DocumentTerms(slots, [str(i) for i in slots], langs, terms), first + len(langs))
     exists = np.random.default_rng(2).random(len(documents)) >= deleted_share
     reader = FullTextReader(FullTextIndex(folder), exists)
 

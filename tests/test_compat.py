@@ -9,7 +9,7 @@ from published_files import random_vectors, write_published
 
 from cr5 import Cr5, Cr5Error, DeprecatedInterface
 from cr5.compat import Cr5_Model, Cr5Model
-from cr5.exchange.published import convert_published
+from cr5.exchange.published_vectors import convert_published
 
 ENGLISH = random_vectors(["the", "dog", "barks", "beer"], 4, 1)
 ITALIAN = random_vectors(["il", "cane", "abbaia", "birra"], 4, 2)

@@ -12,7 +12,7 @@ SOURCE = Path(cr5.__file__).parent
 
 # From the bottom to the top. A package or module imports only from lower layers; within a package modules are free.
 LAYERS = [
-    ["_typing", "errors", "progress", "machine", "compiler", "data"],
+    ["_typing", "errors", "progress", "machine", "compiler", "templates", "data"],
     ["language_map", "cluster"],
     ["concept_targets"],
     ["storage"],

@@ -48,7 +48,7 @@ class ConceptTargets:
 
 
 def targets_nbytes(concepts: int, rank: int) -> int:
-    """The bytes that the targets of so many concepts take."""
+    """The number of bytes of the targets of a number of concepts."""
     return concepts * (8 + 2 * rank) + 4 + 4 * rank
 
 

@@ -106,7 +106,7 @@ def test_the_four_files_of_a_run_agree(results: Path) -> None:
 def test_the_tables_fit_a_small_terminal_and_name_every_system(corpus: Path, done: Callable[..., str]) -> None:
     printed = done("eval", "documents", corpus, *SETTINGS)
     assert max(map(len, printed.splitlines())) <= 80
-    for name in ("cr5", "shared tokens (floor)", "BM25 over shared words", "CL-ESA"):
+    for name in ("cr5", "shared tokens", "BM25 over shared words", "CL-ESA"):
         assert name in printed
 
 
@@ -158,7 +158,7 @@ def test_two_runs_are_compared(corpus: Path, results: Path, tmp_path: Path, done
     assert f"{mean['at_1']['value']:.1f}".lstrip("-") in printed
     same = json.loads(done("eval", "--json", "--compare", results, results))
     assert not any(row["significant"] for row in same)
-    named = json.loads(done("eval", "--json", "--compare", results, results, "--systems", "cr5,shared tokens (floor)"))
+    named = json.loads(done("eval", "--json", "--compare", results, results, "--systems", "cr5,shared tokens"))
     assert named[0]["precision_b"] < named[0]["precision_a"]
 
 
@@ -175,7 +175,7 @@ def test_texts_can_be_encoded_elsewhere_and_evaluated(
     plain = json.loads(done(*given, "--json"))
     means = {(m["system"], m["measure"]): m["precision"]["1"] for m in plain["means"]}
     assert means["mine", "csls"] > 80
-    assert means["shared tokens (floor)", "cosine"] < 5
+    assert means["shared tokens", "cosine"] < 5
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ def test_a_trained_model_is_evaluated_on_sentences_and_words(
     beside = json.loads(
         done("eval", "sentences", model_folder, *files, "--train", corpus, "--systems", "floor,lsi", "--json")
     )
-    assert {m["system"] for m in beside["means"]} == {"cr5", "cr5-dense", "shared tokens (floor)", "CL-LSI"}
+    assert {m["system"] for m in beside["means"]} == {"cr5", "cr5-dense", "shared tokens", "CL-LSI"}
     pairs = [f"{madeup.word('aa', i)}\t{madeup.word('bb', i)}" for i in range(60)]
     (tmp_path / "aa-bb.tsv").write_text("\n".join([*pairs, "unknown\tunheard"]) + "\n")
     words = json.loads(done("eval", "words", model_folder, tmp_path / "aa-bb.tsv", "--json"))
@@ -265,8 +265,8 @@ def test_an_unknown_name_is_refused_with_the_known_ones(
         "there is no regime 'alone'; the regimes are joint, pairwise, low-resource, transitive, or all"
     )
     assert fails("eval", "documents", corpus, "--systems", "cr5,magic") == (
-        "there is no system 'magic'; the systems are cr5, cr5-dense, wsdm19, chars, lexicon, floor, bm25, lsi, esa, "
-        "inverted, words, dictionary, or all"
+        "there is no system 'magic'; the systems are cr5, cr5-dense, wsdm19, chars, lexicon, shared-tokens, bm25, lsi, "
+        "esa, inverted, words, dictionary, or all"
     )
     assert fails("eval", "documents", corpus, "--systems", "dictionary") == (
         "the system dictionary needs a bilingual dictionary; give one with --dictionary en-it.tsv"
@@ -354,7 +354,7 @@ def test_eval_without_a_subcommand_lists_them(corpus: Path, results: Path, fails
 @pytest.mark.slow
 def test_systems_can_be_compared_by_their_keys(results: Path, done: Callable[..., str]) -> None:
     rows = json.loads(done("eval", "--json", "--compare", results, results, "--systems", "cr5,floor"))
-    assert (rows[0]["system_a"], rows[0]["system_b"]) == ("cr5", "shared tokens (floor)")
+    assert (rows[0]["system_a"], rows[0]["system_b"]) == ("cr5", "shared tokens")
 
 
 @pytest.mark.slow
@@ -401,7 +401,7 @@ def test_ctrl_c_keeps_what_was_measured(corpus: Path, tmp_path: Path, capsys: py
         )
     assert code == 130
     plain = json.loads((tmp_path / "o" / "run.json").read_text())
-    assert {s["system"] for s in plain["scores"]} == {"shared tokens (floor)", "BM25 over shared words"}
+    assert {s["system"] for s in plain["scores"]} == {"shared tokens", "BM25 over shared words"}
     assert plain["notes"] == ["stopped before joint, CL-ESA: 1 of 3 trainings are missing"]
     assert "interrupted; the results so far are kept" in capsys.readouterr().err
 
@@ -430,7 +430,7 @@ def test_a_system_that_could_not_run_stands_in_every_report_with_its_reason(
     assert {failed.system: (failed.kind, failed.reason) for failed in again.failed} == {
         system: ("missing package", reason) for system, reason in reasons.items()
     }
-    assert list(again.roles) == ["word vectors", "shared tokens (floor)", "CL-LSI"]
+    assert list(again.roles) == ["word vectors", "shared tokens", "CL-LSI"]
 
 
 def test_the_command_fails_at_the_end_if_cr5_itself_could_not_run(
@@ -447,7 +447,7 @@ def test_the_command_fails_at_the_end_if_cr5_itself_could_not_run(
     assert caught.err.strip() == f"error: {expected}. Everything else was measured"
     assert {p.name for p in (tmp_path / "out").iterdir()} >= {"run.json", "report.html", "report.md", "scores.csv"}
     plain = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert {score["system"] for score in plain["scores"]} == {"shared tokens (floor)"}
+    assert {score["system"] for score in plain["scores"]} == {"shared tokens"}
     assert plain["failed"][0]["reason"].startswith("`rank=9999` ")
 
 

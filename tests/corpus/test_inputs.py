@@ -17,7 +17,7 @@ from cr5.corpus.documents import SCHEMA, Batch
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.texts import text_list
 from cr5.errors import Cr5TypeError
-from cr5.evaluate.published import reader as published
+from cr5.evaluate.paper_data import reader as published
 
 GOOD = [
     Document("Q1", "en", "a dog"),

@@ -28,7 +28,7 @@ from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
 
 CROSSLINGUAL = [cl_lsi, cl_esa, inverted]
-FLOORS = [shared_tokens, bm25]
+UNTRAINED = [shared_tokens, bm25]
 
 
 def texts(documents: Sequence[Document]) -> dict[str, TokenisedTexts]:
@@ -146,7 +146,7 @@ def test_shuffled_training_concepts_score_at_chance(
     assert np.mean(found) < 100 * (p + 4 * math.sqrt(p * (1 - p) / (8 * madeup.HELD_OUT)))
 
 
-@pytest.mark.parametrize("system", FLOORS)
+@pytest.mark.parametrize("system", UNTRAINED)
 def test_without_a_shared_string_the_shared_word_baselines_find_nothing(
     system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
@@ -169,7 +169,7 @@ def test_the_order_of_documents_and_languages_changes_nothing(
     np.testing.assert_allclose(products[0], products[1], atol=1e-3)
 
 
-@pytest.mark.parametrize("system", [*CROSSLINGUAL, *FLOORS])
+@pytest.mark.parametrize("system", [*CROSSLINGUAL, *UNTRAINED])
 def test_pairs_have_rows_of_one_width_in_single_precision(
     system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
@@ -189,7 +189,7 @@ def test_rows_have_length_one(
         np.testing.assert_allclose(np.linalg.norm(dense(X), axis=1), 1, rtol=1e-5)
 
 
-@pytest.mark.parametrize("system", [*CROSSLINGUAL, *FLOORS])
+@pytest.mark.parametrize("system", [*CROSSLINGUAL, *UNTRAINED])
 def test_texts_without_words_get_empty_rows(system: System, training: dict[str, TokenisedTexts]) -> None:
     space = system(training, rank=20, seed=0)
     for X in space.pair(empty("aa"), "aa", empty("bb"), "bb"):
@@ -395,7 +395,7 @@ def test_bm25_scores_long_texts_as_the_library_bm25s_does(held_out: dict[str, To
     np.testing.assert_allclose(dense(queries) @ dense(candidates).T, expected, rtol=1e-5)
 
 
-# The floor
+# Shared tokens
 
 TRAINING = {"en": ["the dog and the cat", "the house", "the Nokia"], "it": ["il cane e il gatto", "la casa", "il 1984"]}
 
@@ -439,7 +439,7 @@ def test_the_shared_token_baseline_takes_any_language() -> None:
     assert dense(left @ right.T)[0, 0] == pytest.approx(1)
 
 
-# The ceiling
+# The upper bound
 
 
 def test_the_upper_bound_is_tfidf_within_each_language(

@@ -215,6 +215,6 @@ def test_roles_of_registered_systems_their_variants_and_others() -> None:
     assert [role_of(SYSTEMS[key].name) for key in KEYS[:5]] == ["own"] * 3 + ["baseline"] * 2
     assert role_of("cr5-dense (training IDF)") == "own"
     assert role_of("cr5 (training IDF)") == role_of("cr5 (trained here)") == "own"
-    assert role_of(SYSTEMS["ceiling"].name) == "ceiling"
+    assert role_of(SYSTEMS["upper-bound"].name) == "upper bound"
     assert role_of("somebody's vectors") == role_of("cr5-like") == role_of("") == "baseline"
-    assert "ceiling" not in KEYS
+    assert "upper-bound" not in KEYS

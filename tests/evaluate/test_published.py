@@ -18,9 +18,9 @@ from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
-from cr5.evaluate.published.indices import MISSING_WORD
-from cr5.evaluate.published.reader import CountedTexts, languages, read
-from cr5.evaluate.published.table1 import COLUMNS, PUBLISHED, RIDGE
+from cr5.evaluate.paper_data.indices import MISSING_WORD
+from cr5.evaluate.paper_data.reader import CountedTexts, languages, read
+from cr5.evaluate.paper_data.table1 import COLUMNS, PUBLISHED, RIDGE
 from cr5.evaluate.texts import TokenisedTexts, mask_shared_words, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress

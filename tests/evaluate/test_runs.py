@@ -27,6 +27,7 @@ from cr5.evaluate.runs import (
     write_text,
 )
 from cr5.evaluate.statistics import Interval, bootstrap_interval, hit_at, holm, paired_difference, reciprocal_ranks
+from cr5.evaluate.systems.registry import display_name
 from cr5.retrieval.top_k import Measure
 
 
@@ -161,6 +162,17 @@ def test_the_json_has_the_figures_as_well_as_the_ranks() -> None:
     mean, of = values["means"][0], run.means()[0]
     assert (mean["system"], mean["directions"], mean["precision"]["1"]) == ("cr5", 2, 62.5)
     assert (mean["reciprocal_rank"], mean["interval"]) == (of.reciprocal_rank, list(of.interval))
+
+
+def test_a_run_of_an_earlier_version_has_the_names_and_roles_of_today(tmp_path: Path) -> None:
+    earlier = {"ceiling (TF-IDF within the language)": "ceiling", "shared tokens (floor)": "baseline"}
+    save_run(two_directions("shared tokens (floor)", 0.3), tmp_path)
+    values = json.loads((tmp_path / RUN_FILE).read_text()) | {"roles": earlier}
+    (tmp_path / RUN_FILE).write_text(json.dumps(values))
+    loaded = load_run(tmp_path)
+    assert {score.system for score in loaded.scores} == {"shared tokens"}
+    assert loaded.roles == {"upper bound (TF-IDF within the language)": "upper bound", "shared tokens": "baseline"}
+    assert display_name("floor") == "shared tokens"
 
 
 def test_a_run_is_loaded_from_its_folder_or_its_file(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from cr5.evaluate.systems.alignment import mutual_neighbours, procrustes, refine
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.systems.word_vectors import (
     MonolingualVectors,
-    Sentences,
     SkipGram,
+    TokenLists,
     WordSpace,
     normalise,
     word_vectors,
@@ -271,7 +271,7 @@ def test_monolingual_vectors_are_learned_once_for_all_systems(monkeypatch: pytes
 
 def test_long_documents_are_split_where_gensim_would_stop_reading() -> None:
     tokens = Tokens(["a", "b"], np.arange(25_000) % 2, np.array([0, 3, 3, 25_000]))
-    sentences = list(Sentences(tokens))
+    sentences = list(TokenLists(tokens))
     assert [len(sentence) for sentence in sentences] == [3, 10_000, 10_000, 4_997]
     assert [word for sentence in sentences for word in sentence] == ["a", "b"] * 12_500
 

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from fake_hub import TOKEN, FakeHub, Repo
 from hub_fixtures import NAME, files_of
+from local_server import Fault
 from madeup import text
-from mirror import Fault
 
 from cr5 import Cr5, Cr5Error
 from cr5.cli import run

@@ -11,8 +11,8 @@ from published_files import random_vectors, write_lines, write_published
 
 from cr5 import Cr5, Cr5Error, Document, Index, ModelFileError, Skipped
 from cr5.cli import run
-from cr5.exchange import published
-from cr5.exchange.published import WHITE_SPACE, convert_published, published_models
+from cr5.exchange import published_vectors
+from cr5.exchange.published_vectors import WHITE_SPACE, convert_published, published_models
 from cr5.progress import Progress
 
 ENGLISH = random_vectors(["the", "dog", "barks", "new york", "don't", "beer", "München"], 4, 1)
@@ -87,7 +87,7 @@ def test_blocks_of_any_size_give_the_same_model(folder: Path, monkeypatch: pytes
     whole = Cr5.load_published(folder, "joint_4", "en")
     first_line = len(gzip.decompress((folder / "joint_4_en.txt.gz").read_bytes()).split(b"\n")[0]) + 1
     for size in (first_line, 100, 131):
-        monkeypatch.setattr(published, "BLOCK_BYTES", size)
+        monkeypatch.setattr(published_vectors, "BLOCK_BYTES", size)
         model = Cr5.load_published(folder, "joint_4", "en")
         assert model.words("en") == whole.words("en")
         np.testing.assert_array_equal(model.word_vectors("en"), whole.word_vectors("en"))
@@ -201,10 +201,10 @@ def test_neither_the_text_nor_all_vectors_are_in_memory_during_a_conversion(
 ) -> None:
     vectors = random_vectors([f"word{i}" for i in range(1000)], 600)
     write_published(tmp_path / "files", "joint_4", {"en": vectors, "it": vectors})
-    monkeypatch.setattr(published, "BLOCK_BYTES", 2**15)
-    published.read_published(tmp_path / "files", "joint_4", "en")  # imports what it needs
+    monkeypatch.setattr(published_vectors, "BLOCK_BYTES", 2**15)
+    published_vectors.read_published(tmp_path / "files", "joint_4", "en")  # imports what it needs
     tracemalloc.start()
-    published.read_published(tmp_path / "files", "joint_4", scratch=tmp_path)
+    published_vectors.read_published(tmp_path / "files", "joint_4", scratch=tmp_path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1000 * 600 * 4  # the float32 vectors of one of the languages, whose text is five times as large

@@ -1,23 +1,20 @@
 """A local server that speaks the part of the Hugging Face hub's protocol that downloads and pushes of models use.
 
 Repositories are in memory, with every commit; large files are at another host name, as they are on the hub. A
-``Fault`` of ``mirror`` makes one answer go wrong.
+``Fault`` makes one answer go wrong.
 """
 
 import base64
 import hashlib
 import json
 import re
-import threading
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 
 import yaml
-from mirror import Fault, Request
+from local_server import Fault, LocalServer, QuietHandler, Request
 
 TOKEN = "hf_" + "x" * 34
 LFS_SUFFIXES = (".safetensors",)
@@ -47,67 +44,20 @@ class Repo:
         return self.commits[self.branches["main"]]
 
 
-class FakeHub:
-    """A server on 127.0.0.1 during its block, with ``repos`` by name and ``faults`` by path, one for each request."""
+class FakeHub(LocalServer):
+    """A server with ``repos`` by name; the path of a large file's fault is its SHA-256."""
 
     def __init__(self) -> None:
+        super().__init__(type("Handler", (_Handler,), {"hub": self}))
         self.repos: dict[str, Repo] = {}
         self.stored: dict[str, bytes] = {}  # large files by their SHA-256
-        self.faults: dict[str, list[Fault]] = {}
-        self.requests: list[Request] = []
-        self._lock = threading.Lock()
-        self._server = _Server(self)
-        self.port = self._server.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
-
-    def __enter__(self) -> "FakeHub":
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    def fail(self, path: str, *faults: Fault) -> None:
-        """Answer the next requests for this path, or for the large file with this SHA-256, with these faults."""
-        self.faults.setdefault(path, []).extend(faults)
-
-    def requests_for(self, part: str, method: str = "GET") -> list[Request]:
-        """The requests whose path contains this part."""
-        return [request for request in self.requests if part in request.path and request.method == method]
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, hub: FakeHub) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.hub = hub
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # the client closed the connection
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        pass
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def do_POST(self) -> None:
-        self.do_GET()
-
-    def do_PUT(self) -> None:
-        self.do_GET()
+class _Handler(QuietHandler):
+    hub: FakeHub
 
     def do_GET(self) -> None:
-        hub = self.server.hub
+        hub = self.hub
         path = urllib.parse.unquote(self.path.partition("?")[0])
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -122,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.reply(path, headers, body)
 
     def reply(self, path: str, headers: dict[str, str], body: bytes) -> None:
-        hub = self.server.hub
+        hub = self.hub
         if match := re.fullmatch(r"/lfs/(\w+)", path):
             if self.command == "PUT":
                 if hashlib.sha256(body).hexdigest() != match[1]:
@@ -150,10 +100,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not authorization:
             return self.send(401, {"X-Error-Message": "Invalid username or password."}, b"")
         name = f"{given['organization']}/{given['name']}"
-        answer = json.dumps({"url": f"{self.server.hub.url}/{name}", "id": name}).encode()
-        if name in self.server.hub.repos:
+        answer = json.dumps({"url": f"{self.hub.url}/{name}", "id": name}).encode()
+        if name in self.hub.repos:
             return self.send(409, {}, answer)
-        self.server.hub.repos[name] = Repo(given.get("visibility") == "private" or bool(given.get("private")))
+        self.hub.repos[name] = Repo(given.get("visibility") == "private" or bool(given.get("private")))
         return self.send(200, {}, answer)
 
     def repository(self, name: str, repo: Repo, action: str, headers: dict[str, str], body: bytes) -> None:
@@ -194,16 +144,16 @@ class _Handler(BaseHTTPRequestHandler):
         if not file.endswith(LFS_SUFFIXES):
             return self.file(content, headers, sent | {"ETag": f'"{_git_name(content)}"'})
         digest = hashlib.sha256(content).hexdigest()
-        self.server.hub.stored[digest] = content
-        location = f"http://localhost:{self.server.hub.port}/lfs/{digest}"
+        self.hub.stored[digest] = content
+        location = f"http://localhost:{self.hub.port}/lfs/{digest}"
         linked = {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content)), "Location": location}
         return self.send(302, sent | linked, b"")
 
     def batch(self, given: dict[str, Any]) -> None:
         objects = []
         for item in given["objects"]:
-            action = {"upload": {"href": f"{self.server.hub.url}/lfs/{item['oid']}", "header": {}}}
-            objects.append(item if item["oid"] in self.server.hub.stored else item | {"actions": action})
+            action = {"upload": {"href": f"{self.hub.url}/lfs/{item['oid']}", "header": {}}}
+            objects.append(item if item["oid"] in self.hub.stored else item | {"actions": action})
         self.json({"transfer": "basic", "objects": objects}, "application/vnd.git-lfs+json")
 
     def commit(self, name: str, repo: Repo, branch: str, body: bytes) -> None:
@@ -213,11 +163,11 @@ class _Handler(BaseHTTPRequestHandler):
             if line["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
             elif line["key"] == "lfsFile":
-                files[value["path"]] = self.server.hub.stored[value["oid"]]
+                files[value["path"]] = self.hub.stored[value["oid"]]
             elif line["key"] == "deletedFile":
                 del files[value["path"]]
         oid = repo.commit(branch, files)
-        self.json({"commitUrl": f"{self.server.hub.url}/{name}/commit/{oid}", "commitOid": oid, "success": True})
+        self.json({"commitUrl": f"{self.hub.url}/{name}/commit/{oid}", "commitOid": oid, "success": True})
 
     def file(self, content: bytes, headers: dict[str, str], sent: dict[str, str]) -> None:
         content = content if self.fault.body is None else self.fault.body

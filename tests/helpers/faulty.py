@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from local_server import QuietHandler, QuietServer
 
 from cr5.errors import Cr5Error
 from cr5.sources.http.download import FetchedFile, fetch
@@ -45,11 +45,9 @@ class Answer:
     extra: bytes = b""
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class Server(QuietServer):
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.content, self.etag, self.modified = CONTENT, '"1"', "Thu, 01 Jan 2026 00:00:00 GMT"
         self.planned: list[Answer] = []  # for the next requests; after these, ``reply`` decides
         self.reply: Callable[[str], Answer] = lambda path: Answer()
@@ -64,19 +62,9 @@ class Server(ThreadingHTTPServer):
         """The requested ranges, in order."""
         return [headers.get("range", "all") for method, _, headers in self.requests if method == "GET"]
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # the client closed the connection
 
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(QuietHandler):
     server: Server
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        pass
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
 
     def do_GET(self) -> None:
         server = self.server

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from cr5 import Document
-from cr5.evaluate.published.reader import FILE_NAMES
+from cr5.evaluate.paper_data.reader import FILE_NAMES
 from cr5.features.tokeniser import Tokeniser
 
 

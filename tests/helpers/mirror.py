@@ -9,11 +9,10 @@ import re
 import threading
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from html import escape
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from local_server import Fault, LocalServer, QuietHandler, Request
 
 MODIFIED = "Sun, 01 Nov 2026 12:00:00 GMT"
 TREE = "/api/datasets/wikimedia/wikipedia/tree/main"
@@ -21,92 +20,35 @@ RESOLVE = "/datasets/wikimedia/wikipedia/resolve/main"
 STORE = "/lfs"  # where the hub redirects requests for a file
 
 
-@dataclass(frozen=True)
-class Fault:
-    """How one answer differs from the right one."""
+class Mirror(LocalServer):
+    """A server with ``files`` by path; folders are listed as nginx does.
 
-    status: int = 0  # instead of the right one, with an empty body
-    headers: Mapping[str, str] = field(default_factory=dict)  # in addition: Retry-After, Location
-    drop: int | None = None  # the connection ends after this many bytes of the body
-    ranges: bool = True  # False: a range is ignored, and the whole file is sent
-    body: bytes | None = None  # instead of the right bytes, with their ETag
-    delay: float = 0.0  # seconds before the answer
-
-
-class Request(NamedTuple):
-    """A request as it was received."""
-
-    method: str
-    path: str
-    headers: dict[str, str]  # names in lower case
-
-
-class Mirror:
-    """A server on 127.0.0.1 during its block, with ``files`` by path and ``faults`` by path, one for each request.
-
-    Folders are listed as nginx does. ``most_open`` is the largest number of simultaneous connections.
+    ``most_open`` is the largest number of simultaneous connections.
     """
 
     def __init__(self, *, page: int = 1000) -> None:
+        super().__init__(type("Handler", (_Handler,), {"mirror": self}))
         self.files: dict[str, bytes] = {}
-        self.faults: dict[str, list[Fault]] = {}
         self.page = page  # entries per page of a listing of the hub
-        self.requests: list[Request] = []
         self.most_open = 0
         self._open = 0
-        self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._server = _Server(self)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
-    def __enter__(self) -> "Mirror":
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *given: object) -> None:
         self._closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__exit__(*given)
 
     @property
     def user_agents(self) -> set[str]:
         """The user agents of all requests."""
         return {request.headers.get("user-agent", "") for request in self.requests}
 
-    def requests_for(self, part: str, method: str = "GET") -> list[Request]:
-        """The requests whose path contains this part."""
-        return [request for request in self.requests if part in request.path and request.method == method]
 
-    def fail(self, path: str, *faults: Fault) -> None:
-        """Answer the next requests for this path with these faults, in order."""
-        self.faults.setdefault(path, []).extend(faults)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, mirror: Mirror) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.mirror = mirror
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # the client closed the connection
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        pass
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
+class _Handler(QuietHandler):
+    mirror: Mirror
 
     def do_GET(self) -> None:
-        mirror, self.close_connection = self.server.mirror, True
+        mirror, self.close_connection = self.mirror, True
         path, _, query = self.path.partition("?")
         path = urllib.parse.unquote(path)
         with mirror._lock:
@@ -123,14 +65,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.leave()
 
     def leave(self) -> None:
-        with self.server.mirror._lock:
-            self.server.mirror._open -= self.entered
+        with self.mirror._lock:
+            self.mirror._open -= self.entered
             self.entered = 0
 
     def reply(self, path: str, query: str, headers: dict[str, str], fault: Fault) -> None:
         if fault.status:
             return self.send(fault.status, fault.headers, b"", fault)
-        files = self.server.mirror.files
+        files = self.mirror.files
         if fault.body is not None and path.removeprefix(STORE) not in files:
             return self.send(200, {}, fault.body, fault)
         if path.startswith(RESOLVE) and path in files:
@@ -162,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def tree(self, path: str, query: str, fault: Fault) -> None:
         """A page of the listing of a folder of the hub, as JSON."""
-        mirror, folder = self.server.mirror, RESOLVE + path.removeprefix(TREE) + "/"
+        mirror, folder = self.mirror, RESOLVE + path.removeprefix(TREE) + "/"
         entries = [_entry(folder + name, mirror.files) for name in _names(mirror.files, folder)]
         if not entries:
             return self.send(404, {}, b'{"error":"Entry not found"}', fault)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cr5.features.tokeniser import Tokeniser
 from cr5.index import full_text, segments
-from cr5.index.full_text import MAX_SEGMENT_SIZE, FullTextIndex, FullTextReader, NewDocuments, extend, purge
+from cr5.index.full_text import MAX_SEGMENT_SIZE, DocumentTerms, FullTextIndex, FullTextReader, extend, purge
 from cr5.index.terms import OPENING_WEIGHT, TITLE_WEIGHT, QueryKeys, QueryWord, count_terms, term_keys
 from cr5.retrieval.word_forms import Dictionary, find_forms
 
@@ -24,7 +24,7 @@ QUERIES = [{"w0": 1.0, "w1": 0.5, "w7": 0.25}, {"w3": 2.0}, {"w0": 1.0, "unknown
 
 def add(folder: Path, documents: Sequence[Words], first: int = 0, **options: Any) -> None:
     slots = first + np.arange(len(documents))
-    new = NewDocuments(slots, [f"d{i}" for i in slots], [d.lang for d in documents], term_counts(documents))
+    new = DocumentTerms(slots, [f"d{i}" for i in slots], [d.lang for d in documents], term_counts(documents))
     extend(folder, new, first + len(documents), **options)
 
 

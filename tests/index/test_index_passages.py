@@ -25,7 +25,7 @@ from cr5.errors import Cr5Error
 from cr5.index import Index, IngestCounts, snapshot
 from cr5.index.background import Background
 from cr5.index.hashing import hash_texts
-from cr5.index.passage_ingest import DOCUMENT_COLUMNS, write_passages
+from cr5.index.passage_ingest import SPLIT_COLUMNS, write_passages
 from cr5.index.passages import (
     _WORD,
     PassageSettings,
@@ -212,7 +212,7 @@ def test_passages_are_ranked_by_bm25_of_their_words_and_those_of_the_title(index
 
 def test_a_filter_chooses_passages_by_the_fields_of_their_document(index: Index) -> None:
     rows = [(f"aa:{d.concept}", d.title, d.text, d.concept, d.lang, d.concept) for d in LONG if d.lang == "aa"]
-    columns = dict(zip(DOCUMENT_COLUMNS, map(list, zip(*rows, strict=True)), strict=False))
+    columns = dict(zip(SPLIT_COLUMNS, map(list, zip(*rows, strict=True)), strict=False))
     columns[FIELDS] = [f'{{"number":{i}}}' for i in range(len(rows))]
     write_passages(index._active, columns, ())
     vector = index.query(LONG[0].text, "aa").vector

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5._typing import Array, Ints
-from cr5.index.ivf import SIGN_COLUMNS, IvfIndex, Segment, build, extend, quantise
+from cr5.index.ivf import SIGN_COLUMNS, IvfIndex, VectorSegment, build, extend, quantise
 from cr5.index.stores.rows import Floats, to_lists
 
 LANGS = ("da", "it", "vi")
@@ -79,7 +79,7 @@ def test_segments_of_an_earlier_version_are_searched_and_get_sign_codes_when_row
     index = built(tmp_path, vectors[:3000])
     expected = [index.nearest(vector, 10, None, all_live(index)) for vector in queries]
     [(name, segment)] = index.named_segments
-    IvfIndex.write(Segment(segment.table.drop_columns(list(SIGN_COLUMNS))), tmp_path / name)
+    IvfIndex.write(VectorSegment(segment.table.drop_columns(list(SIGN_COLUMNS))), tmp_path / name)
     old = IvfIndex(tmp_path)
     assert not old.segments[0].has_signs
     for vector, (rows, products) in zip(queries, expected, strict=True):

@@ -9,7 +9,7 @@ from cr5.errors import CorpusError
 from cr5.sources.accounting import Accounting
 from cr5.sources.files import raise_error
 from cr5.sources.input_files import InputFile
-from cr5.sources.line_aligned import AlignedFiles, group_files, read_aligned_lines
+from cr5.sources.line_aligned import LineAlignedFiles, group_files, read_aligned_lines
 
 
 def test_files_are_grouped_by_folder_and_stem_and_keep_their_order() -> None:
@@ -34,10 +34,10 @@ def test_two_files_of_one_language_are_an_error() -> None:
         group_files([InputFile(Path("x.en")), InputFile(Path("x.en.gz"))], Accounting())
 
 
-def put(folder: Path, **texts: bytes) -> AlignedFiles:
+def put(folder: Path, **texts: bytes) -> LineAlignedFiles:
     for lang, text in texts.items():
         (folder / f"x.{lang}").write_bytes(text)
-    return AlignedFiles("x", {lang: InputFile(folder / f"x.{lang}") for lang in texts})
+    return LineAlignedFiles("x", {lang: InputFile(folder / f"x.{lang}") for lang in texts})
 
 
 def test_rows_have_the_stripped_lines_of_all_files(tmp_path: Path) -> None:

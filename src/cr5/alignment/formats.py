@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 from xml.sax.saxutils import escape, quoteattr
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from cr5 import __version__
 from cr5.alignment.align import AlignedTexts
@@ -20,6 +20,7 @@ from cr5.errors import Cr5Error, one_of, plural
 from cr5.index import IndexedDocument
 from cr5.storage.atomic import atomic_write
 from cr5.storage.targets import check_file
+from cr5.templates import template_environment
 
 Level: TypeAlias = Literal["sentence", "section"]
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -174,14 +175,7 @@ def page(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("cr5.alignment"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = template_environment("cr5.alignment")
     assert environment.loader is not None
     environment.globals |= {"style_sheet": environment.loader.get_source(environment, "page.css")[0], "plural": plural}
     return environment

@@ -297,7 +297,7 @@ def sentences(
 
         cr5 eval sentences model europarl.en europarl.it -o results
 
-        cr5 eval sentences model en-it.parquet --train corpus/ --systems floor,lsi,words
+        cr5 eval sentences model en-it.parquet --train corpus/ --systems shared-tokens,lsi,words
     """
     with console.progress_bars(json) as progress:
         run = evaluate.sentences(

@@ -9,7 +9,7 @@ import typer
 from cr5.cli.options import Json, Langs, OnError, comma_separated
 from cr5.cli.render import console, models
 from cr5.corpus.skipped import Skipped
-from cr5.exchange.published import convert_published
+from cr5.exchange.published_vectors import convert_published
 from cr5.model import Cr5
 
 

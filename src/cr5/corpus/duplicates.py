@@ -3,8 +3,8 @@
 They would leak from the training set into the test set. The similarity of two texts is the Jaccard similarity of their
 shingle sets, J = |A ∩ B| / |A ∪ B|. MinHash estimates it: under a random permutation of all shingles, A and B have the
 same minimum with probability J. One-permutation hashing gets 128 minima from one hash per shingle: seven of its bits
-choose a bin, the others order the shingles within the bin. Densification fills an empty bin from another one, chosen at
-random but alike for all texts, so that J holds for it as well. The signature keeps 8 bits of each bin's minimum (b-bit
+choose a bin, the others order the shingles within the bin. Densification fills an empty bin from another one, the same
+random one for all texts, so that J holds for it as well. The signature keeps 8 bits of each bin's minimum (b-bit
 MinHash): two texts agree in a bin with probability p = J + (1 - J) / 256.
 
 Locality-sensitive hashing finds the candidate pairs: the bins form b bands of r, and texts that agree in all bins of a

@@ -35,7 +35,7 @@ _BLOCK_LINES = 4000
 _PLAIN_TYPES = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _DELIMITERS = ",;\t|"
 _EXCEL_DELIMITER = re.compile(r"sep=(.)\s*")
-_QUOTED_LINES = 100  # so many lines are compared to tell a field of several lines from a quote that is text
+_QUOTED_LINES = 100  # lines that are compared to distinguish a quoted field of several lines from a quote in a text
 _TSV_FIELD = r'(?:"(?:[^"]|"")*+"|(?!")[^\t\n]*+)'
 _TSV_RECORD = re.compile(rf"(?:{_TSV_FIELD}\t)*+{_TSV_FIELD}\r?\n?")
 _TSV_OPEN = re.compile(rf'(?:{_TSV_FIELD}\t)*+"(?:[^"]|"")*+')  # ends within a quoted field

@@ -16,7 +16,7 @@ from cr5.errors import CorpusError
 from cr5.sources.accounting import Accounting
 from cr5.sources.files import raise_error
 from cr5.sources.input_files import InputFile, find_files
-from cr5.sources.line_aligned import AlignedFiles, group_files, read_aligned_lines
+from cr5.sources.line_aligned import LineAlignedFiles, group_files, read_aligned_lines
 
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _IsWanted: TypeAlias = Callable[[str, str], bool]
@@ -65,7 +65,7 @@ def read_aligned(paths: Sequence[str | Path], langs: Sequence[str] | None = None
     return pairs
 
 
-def _find_inputs(given: Sequence[Path]) -> tuple[list[Path], list[AlignedFiles]]:
+def _find_inputs(given: Sequence[Path]) -> tuple[list[Path], list[LineAlignedFiles]]:
     """The Parquet files and the groups of aligned files; a single file below a folder may be something else."""
     accounting = Accounting()
     files = list(find_files(given, accounting))
@@ -85,7 +85,7 @@ def _find_inputs(given: Sequence[Path]) -> tuple[list[Path], list[AlignedFiles]]
     return tables, groups
 
 
-def _read_lines(group: AlignedFiles, is_wanted: _IsWanted) -> Iterator[AlignedSentences]:
+def _read_lines(group: LineAlignedFiles, is_wanted: _IsWanted) -> Iterator[AlignedSentences]:
     wanted = []
     for (a, file_a), (b, file_b) in combinations(_in_order_of_name(group), 2):
         langs = canonical_code(a), canonical_code(b)
@@ -94,13 +94,13 @@ def _read_lines(group: AlignedFiles, is_wanted: _IsWanted) -> Iterator[AlignedSe
         if is_wanted(*langs):
             wanted.append((langs, a, b))
     needed = {code: group.files[code] for _, a, b in wanted for code in (a, b)}
-    rows = list(read_aligned_lines(AlignedFiles(group.stem, needed), raise_error)) if wanted else []
+    rows = list(read_aligned_lines(LineAlignedFiles(group.stem, needed), raise_error)) if wanted else []
     columns = {code: [row[i] or "" for row in rows] for i, code in enumerate(needed)}
     for langs, a, b in wanted:
         yield _without_empty(langs, list(zip(columns[a], columns[b], strict=True)), group.source)
 
 
-def _in_order_of_name(group: AlignedFiles) -> list[tuple[str, InputFile]]:
+def _in_order_of_name(group: LineAlignedFiles) -> list[tuple[str, InputFile]]:
     """The files by language; if the name is that of a pair, like ita-eng, its first language comes first."""
     pair = group.stem.rpartition(".")[2]
     return sorted(group.files.items(), key=lambda item: not pair.startswith(f"{item[0]}-"))

@@ -43,7 +43,7 @@ from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
 from cr5.settings import Settings
 
-DOCUMENT_SYSTEMS = ("cr5", "cr5-dense", "chars", "floor", "bm25", "esa")
+DOCUMENT_SYSTEMS = ("cr5", "cr5-dense", "chars", "shared-tokens", "bm25", "esa")
 
 
 def documents(
@@ -84,7 +84,7 @@ def documents(
         Documents in two or more languages, as ``Cr5.fit`` takes them.
     systems
         What to train and measure: keys of ``cr5.evaluate.SYSTEMS`` ("cr5", "cr5-dense", "wsdm19", "chars", "lexicon",
-        "floor", "bm25", "lsi", "esa", "inverted", "words", "dictionary"), your own ``SystemEntry``, or "all".
+        "shared-tokens", "bm25", "lsi", "esa", "inverted", "words", "dictionary"), your own ``SystemEntry``, or "all".
     regimes
         What to train on. "joint": all languages together. "pairwise": the concepts that both languages of a pair
         have. "low-resource": ``low_resource`` of these. "transitive": the two languages share no training concept,
@@ -160,7 +160,7 @@ def documents(
     trainable = make_systems(entries, settings, held_out.training_texts(), dictionaries, progress)
     trainable |= {system: pretrained(space) for system, space in spaces.items()}
     if comparable and not mask_shared:
-        trainable |= make_systems([SYSTEMS["ceiling"]], settings, {})
+        trainable |= make_systems([SYSTEMS["upper-bound"]], settings, {})
     run = evaluate_documents(
         held_out,
         trainable,
@@ -249,7 +249,7 @@ def sentences(
     train
         A corpus to train ``systems`` on; to be fair, the corpus of the model.
     systems
-        Systems to compare the model with, as in ``documents``; ("floor", "words") by default. Needs ``train``.
+        Systems to compare the model with, as in ``documents``; ("shared-tokens", "words") by default. Needs ``train``.
     dictionary
         Bilingual dictionaries for the system "dictionary". Needs ``train``.
     validation

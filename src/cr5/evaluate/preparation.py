@@ -31,7 +31,7 @@ from cr5.storage.targets import check_writable
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 Systems: TypeAlias = str | Sequence[str | SystemEntry]
 """A key of the registry, several, entries of one's own, or "all"."""
-DEFAULT_BASELINES = ("floor", "words")  # that are compared with a given model
+DEFAULT_BASELINES = ("shared-tokens", "words")  # that are compared with a given model
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ DescribeQuery = Callable[[int], tuple[str, list[RankedCandidate]]]
 """Returns the title of query i and its best candidates."""
 
 
-class Condition(NamedTuple):
+class ScoredDirection(NamedTuple):
     """What a score is about: a system, trained in a regime, in one direction."""
 
     system: str
@@ -99,7 +99,7 @@ class RunBuilder:
 
     def add_scores(
         self,
-        condition: Condition,
+        condition: ScoredDirection,
         ranks: Mapping[Measure, Ints],
         concepts: Ints,
         *,
@@ -121,7 +121,7 @@ class RunBuilder:
             signature = "|".join([*parts, similarity])
             self.scores.append(Score(*condition, measure, measured.tolist(), candidates, shared, signature, interval))
 
-    def add_examples(self, condition: Condition, ranks: Ints, describe_query: DescribeQuery) -> None:
+    def add_examples(self, condition: ScoredDirection, ranks: Ints, describe_query: DescribeQuery) -> None:
         """Add the queries of a direction, ranked by CSLS, to those from which the examples are drawn.
 
         All examples are of one system and regime, the first that is added.

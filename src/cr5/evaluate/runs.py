@@ -19,7 +19,7 @@ from cr5.evaluate.statistics import (
     mean_reciprocal_rank,
     precision,
 )
-from cr5.evaluate.systems.registry import SystemRole, role_of
+from cr5.evaluate.systems.registry import EARLIER_NAMES, SystemRole, role_of
 from cr5.retrieval.top_k import Measure
 from cr5.storage.atomic import atomic_write
 
@@ -316,11 +316,21 @@ def save_run(run: Run, folder: Path) -> None:
     write_text(folder / RUN_FILE, json.dumps(run.to_json(), ensure_ascii=False) + "\n")
 
 
+def _with_current_names(values: dict[str, Any]) -> dict[str, Any]:
+    """An object of a saved run, with the names that its systems have today."""
+    if "roles" in values:
+        roles = {name: "upper bound" if role == "ceiling" else role for name, role in values["roles"].items()}
+        values["roles"] = {EARLIER_NAMES.get(name, name): role for name, role in roles.items()}
+    if "system" in values:
+        values["system"] = EARLIER_NAMES.get(values["system"], values["system"])
+    return values
+
+
 def load_run(path: str | Path) -> Run:
     """Read a run from its folder or its file."""
     file = Path(path) / RUN_FILE if Path(path).is_dir() else Path(path)
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = json.loads(file.read_text(encoding="utf-8"), object_hook=_with_current_names)
     except FileNotFoundError:
         raise Cr5Error(f"{file} does not exist; name a folder that an evaluation wrote") from None
     except (ValueError, IsADirectoryError):

@@ -11,7 +11,7 @@ from cr5.corpus.identification import Guess, find_foreign_language
 from cr5.evaluate.texts import EvaluationCorpus
 
 SAMPLED_TEXTS = 1000  # of a language, whose language is guessed; and as many of its wrong answers
-HUB_QUERIES, HUB_SHARE = 5, 0.01  # a hub is the wrong first answer to so many queries, and to such a share of them
+HUB_QUERIES, HUB_SHARE = 5, 0.01  # a hub is the wrong first answer to at least this number and this share of queries
 LISTED_HUBS = 3
 
 

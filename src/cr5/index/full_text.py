@@ -33,7 +33,7 @@ MAX_COUNT = 2**16 - 1  # of a term in a document; higher counts are clipped to i
 
 
 @dataclass(frozen=True)
-class Segment:
+class PostingsSegment:
     """Documents and their postings.
 
     The documents of language i are ``starts[i]`` to ``starts[i + 1]``, those of term i ``offsets[i]`` to ``offsets[i +
@@ -102,10 +102,10 @@ class Segment:
 
 
 WORD_ARRAYS = ("word_starts", "word_terms", "folded_sizes", "folded_bytes", "accented")
-ARRAYS = [array.name for array in fields(Segment) if array.name != "dictionaries"]
+ARRAYS = [array.name for array in fields(PostingsSegment) if array.name != "dictionaries"]
 
 
-class FullTextIndex(SegmentedIndex[Segment]):
+class FullTextIndex(SegmentedIndex[PostingsSegment]):
     """An open index, of documents with slots below ``next_slot``."""
 
     manifest_name, segments_key, file_name = "words.json", "segments", "segment-{}.safetensors"
@@ -116,20 +116,20 @@ class FullTextIndex(SegmentedIndex[Segment]):
         self.next_slot: int = self.manifest["next_slot"]
 
     @classmethod
-    def load(cls, path: Path) -> Segment:
+    def load(cls, path: Path) -> PostingsSegment:
         with path.open("rb") as file:
             arrays = map_tensors(file)
         names = (name for name in ARRAYS if name in arrays or name not in WORD_ARRAYS)
-        return Segment(**{name: arrays[name] for name in names})  # type: ignore[arg-type]
+        return PostingsSegment(**{name: arrays[name] for name in names})  # type: ignore[arg-type]
 
     @classmethod
-    def write(cls, segment: Segment, path: Path) -> None:
+    def write(cls, segment: PostingsSegment, path: Path) -> None:
         arrays = {name: getattr(segment, name) for name in ARRAYS if getattr(segment, name) is not None}
         with atomic_path(path) as temporary:
             write_tensors({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary)
 
     @classmethod
-    def merge(cls, segments: Sequence[Segment]) -> Segment:
+    def merge(cls, segments: Sequence[PostingsSegment]) -> PostingsSegment:
         return _merge(segments)
 
 
@@ -254,7 +254,7 @@ class FullTextReader:
     def _number(self, lang: str) -> int:
         return self.langs.index(lang) if lang in self.langs else len(self.langs)
 
-    def _first(self, segment: Segment, lang: str) -> int:
+    def _first(self, segment: PostingsSegment, lang: str) -> int:
         return int(segment.documents_of(self._number(lang)).start)
 
     def ids_and_slots(self, documents: Ints) -> tuple[list[str], Ints]:
@@ -267,14 +267,14 @@ class FullTextReader:
         return ids, slots
 
 
-def _dictionary(segment: Segment, lang: int) -> Dictionary:
+def _dictionary(segment: PostingsSegment, lang: int) -> Dictionary:
     """The words of a language in a segment, made when they are first needed."""
     if lang not in segment.dictionaries:
         segment.dictionaries[lang] = stored_dictionary(segment, lang) or _sorted_dictionary(segment, lang)
     return segment.dictionaries[lang]
 
 
-def _sorted_dictionary(segment: Segment, lang: int) -> Dictionary:
+def _sorted_dictionary(segment: PostingsSegment, lang: int) -> Dictionary:
     own = segment.documents_of(lang)
     first = segment.documents[segment.offsets[:-1]]  # a term belongs to the language of its documents
     numbers = np.flatnonzero((first >= own.start) & (first < own.stop))
@@ -284,7 +284,7 @@ def _sorted_dictionary(segment: Segment, lang: int) -> Dictionary:
 # Writing, by one process at a time
 
 
-class NewDocuments(NamedTuple):
+class DocumentTerms(NamedTuple):
     """Documents to be added: their slots, ids, languages and terms, in the same order."""
 
     slots: Ints
@@ -293,7 +293,9 @@ class NewDocuments(NamedTuple):
     terms: TermCounts
 
 
-def extend(folder: Path, new: NewDocuments | None, next_slot: int, *, max_segment_size: int = MAX_SEGMENT_SIZE) -> None:
+def extend(
+    folder: Path, new: DocumentTerms | None, next_slot: int, *, max_segment_size: int = MAX_SEGMENT_SIZE
+) -> None:
     """Add documents whose slots are below ``next_slot``, or none; a folder without an index gets one."""
     folder.mkdir(exist_ok=True)
     index = FullTextIndex(folder) if (folder / FullTextIndex.manifest_name).exists() else None
@@ -306,7 +308,7 @@ def extend(folder: Path, new: NewDocuments | None, next_slot: int, *, max_segmen
 
 def purge(folder: Path, exists: Mask, max_deleted_share: float) -> None:
     """Rewrite the segments that have too many deleted documents, without these documents."""
-    index, segments, has_changed = FullTextIndex(folder), list[tuple[str, Segment]](), False
+    index, segments, has_changed = FullTextIndex(folder), list[tuple[str, PostingsSegment]](), False
     for name, segment in index.named_segments:
         live = look_up(exists, segment.slots)
         if live.sum() >= (1 - max_deleted_share) * len(live):
@@ -319,11 +321,11 @@ def purge(folder: Path, exists: Mask, max_deleted_share: float) -> None:
         _activate(folder, index.langs, index.next_slot, segments)
 
 
-def _activate(folder: Path, langs: list[str], next_slot: int, segments: Sequence[tuple[str, Segment]]) -> None:
+def _activate(folder: Path, langs: list[str], next_slot: int, segments: Sequence[tuple[str, PostingsSegment]]) -> None:
     FullTextIndex.activate(folder, {"format": FORMAT, "langs": langs, "next_slot": next_slot}, segments)
 
 
-def _make_segment(new: NewDocuments, langs: Sequence[str]) -> Segment:
+def _make_segment(new: DocumentTerms, langs: Sequence[str]) -> PostingsSegment:
     number = {lang: i for i, lang in enumerate(langs)}
     numbers = np.array([number[lang] for lang in new.langs], np.int64)
     order = np.argsort(numbers, kind="stable")
@@ -333,7 +335,7 @@ def _make_segment(new: NewDocuments, langs: Sequence[str]) -> Segment:
     postings = rows.tocsc()[:, columns]
     ids = pa.array(new.ids, pa.large_string()).take(order)
     terms = [new.terms.words[i] for i in columns.tolist()]
-    return Segment(
+    return PostingsSegment(
         slots=np.asarray(new.slots, np.int64)[order],
         lengths=np.asarray(rows.sum(axis=1), np.int32),
         **_string_arrays("id", ids),
@@ -347,7 +349,7 @@ def _make_segment(new: NewDocuments, langs: Sequence[str]) -> Segment:
     )
 
 
-def _merge(segments: Sequence[Segment], kept: Sequence[Mask] | None = None) -> Segment:
+def _merge(segments: Sequence[PostingsSegment], kept: Sequence[Mask] | None = None) -> PostingsSegment:
     """One segment with the documents of several, or those of them that are ``kept``."""
     from cr5.retrieval.postings import DROPPED, copy_kept, count_kept
 
@@ -377,7 +379,7 @@ def _merge(segments: Sequence[Segment], kept: Sequence[Mask] | None = None) -> S
     ids = pa.concat_arrays([segment.ids for segment in segments]).take(order)
     kept_terms = by_key[all_sizes[by_key] > 0][first]
     terms = pa.concat_arrays([segment.terms for segment in segments]).take(kept_terms)
-    return Segment(
+    return PostingsSegment(
         slots=np.concatenate([segment.slots for segment in segments])[order],
         lengths=np.concatenate([segment.lengths for segment in segments])[order],
         **_string_arrays("id", ids),

@@ -83,7 +83,7 @@ class Index:
         """Create an empty index for a model, in the folder or, if ``store`` is its address, in a PostgreSQL server.
 
         The index keeps a copy of the model, which may be in memory or in a folder. Documents of more than one and a
-        half times ``passage_words`` words also have a vector and full text for each passage of about so many words;
+        half times ``passage_words`` words also have a vector and full text for each passage of about that length;
         0 leaves passages out. A passage has ``passage_overlap`` words of the one before, a fifth by default.
         """
         passages = passage_settings(passage_words, passage_overlap)

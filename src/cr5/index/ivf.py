@@ -78,7 +78,7 @@ def quantise(vectors: Floats) -> Codes:
     return Codes(scale, coarse.astype(np.int8), fine.astype(np.int8))
 
 
-class Segment:
+class VectorSegment:
     """A table of rows, sorted by list and language."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -142,7 +142,7 @@ class Segment:
         return keys[order], order
 
 
-class IvfIndex(SegmentedIndex[Segment]):
+class IvfIndex(SegmentedIndex[VectorSegment]):
     """An open index of rows with slots below ``next_slot``; its centroids are of ``rows_at_training`` rows."""
 
     # Names of format 1: cells, piece, pieces, until, built, centres.
@@ -159,17 +159,17 @@ class IvfIndex(SegmentedIndex[Segment]):
         return [manifest["centres"], *super().files(manifest)]
 
     @classmethod
-    def load(cls, path: Path) -> Segment:
+    def load(cls, path: Path) -> VectorSegment:
         with pa.memory_map(str(path)) as file:
-            return Segment(pa.ipc.open_file(file).read_all())
+            return VectorSegment(pa.ipc.open_file(file).read_all())
 
     @classmethod
-    def write(cls, segment: Segment, path: Path) -> None:
+    def write(cls, segment: VectorSegment, path: Path) -> None:
         with atomic_write(path) as file, pa.ipc.new_file(file, segment.table.schema) as writer:
             writer.write_table(segment.table.combine_chunks())
 
     @classmethod
-    def merge(cls, segments: Sequence[Segment]) -> Segment:
+    def merge(cls, segments: Sequence[VectorSegment]) -> VectorSegment:
         tables = [segment.table for segment in segments]
         common = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
         return _sort_by_group([table.select(common) for table in tables])  # an older version's have fewer columns
@@ -344,7 +344,7 @@ def extend(folder: Path, rows: Tables, next_slot: int, *, max_segment_rows: int 
     langs, segments = list(index.langs), list(index.named_segments)
     for i, (_, segment) in enumerate(segments):
         if not segment.has_signs:
-            segments[i] = "", Segment(_with_signs(segment.table, index.centroids))
+            segments[i] = "", VectorSegment(_with_signs(segment.table, index.centroids))
     for part in _make_segments(rows, index.centroids, langs, max_segment_rows):
         IvfIndex.add(segments, part, max_segment_rows)
     IvfIndex.activate(folder, index.manifest | {"langs": langs, "until": next_slot}, segments)
@@ -373,7 +373,7 @@ def _kmeans(vectors: Floats, number: int) -> Floats:
     return centroids
 
 
-def _make_segments(rows: Tables, centroids: Floats, langs: list[str], max_rows: int) -> Iterator[Segment]:
+def _make_segments(rows: Tables, centroids: Floats, langs: list[str], max_rows: int) -> Iterator[VectorSegment]:
     """Rows as segments, each as large as allowed; new languages are appended to ``langs``."""
     pending: list[pa.Table] = []
     for table in rows:
@@ -408,7 +408,7 @@ def _quantise_rows(rows: pa.Table, centroids: Floats, langs: list[str]) -> pa.Ta
 
 def _with_signs(table: pa.Table, centroids: Floats) -> pa.Table:
     """A table of a segment with the columns of sign codes."""
-    codes, lists = Segment(table).codes, table["group"].to_numpy() // LANGUAGE_STRIDE
+    codes, lists = VectorSegment(table).codes, table["group"].to_numpy() // LANGUAGE_STRIDE
     parts = [
         sign_codes.encode(codes.decode(rows) - centroids[lists[rows]])
         for rows in np.array_split(np.arange(len(table)), 1 + len(table) // ROWS_AT_ONCE)
@@ -418,9 +418,9 @@ def _with_signs(table: pa.Table, centroids: Floats) -> pa.Table:
     return pa.table({name: table[name] for name in table.column_names} | dict(zip(SIGN_COLUMNS, columns, strict=True)))
 
 
-def _sort_by_group(tables: Sequence[pa.Table]) -> Segment:
+def _sort_by_group(tables: Sequence[pa.Table]) -> VectorSegment:
     table = pa.concat_tables(tables)
-    return Segment(table.take(np.argsort(table["group"].to_numpy(), kind="stable")))
+    return VectorSegment(table.take(np.argsort(table["group"].to_numpy(), kind="stable")))
 
 
 def _matrix_to_bytes(numbers: Array) -> pa.Array:

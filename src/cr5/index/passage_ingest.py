@@ -24,7 +24,7 @@ from cr5.progress import Progress, ProgressCallback
 PASSAGE_ROWS = 8192  # passages that are encoded and written at a time
 SCAN_ROWS = 1024  # documents that are read at a time, with their texts
 COPIED_COLUMNS = ("concept", "lang", "digest", FIELDS)  # a passage has them from its document
-DOCUMENT_COLUMNS = ("id", "title", "text", *COPIED_COLUMNS)
+SPLIT_COLUMNS = ("id", "title", "text", *COPIED_COLUMNS)
 
 
 class _Passage(NamedTuple):
@@ -38,7 +38,7 @@ class _Passage(NamedTuple):
 def write_passages(snapshot: Snapshot, documents: Mapping[str, Sequence[str]], replaced: Collection[str]) -> None:
     """Write the passages of documents; delete those of the versions that they replace.
 
-    ``documents`` has the columns ``DOCUMENT_COLUMNS``, perhaps without fields; ``replaced`` are the ids that the index
+    ``documents`` has the columns ``SPLIT_COLUMNS``, perhaps without fields; ``replaced`` are the ids that the index
     has already.
     """
     store, settings = snapshot.passages, snapshot.passage_settings
@@ -71,8 +71,8 @@ def repair(snapshot: Snapshot, progress: ProgressCallback) -> None:
         found = zip(ids, document_ids, rows["digest"].to_pylist(), strict=True)
         _delete(store, [row_id for row_id, document_id, digest in found if digests.get(document_id) != digest])
     total, done = sum(documents.count().values()), 0
-    for rows in documents.scan(DOCUMENT_COLUMNS, batch_rows=SCAN_ROWS):
-        columns = {name: rows[name].to_pylist() for name in DOCUMENT_COLUMNS}
+    for rows in documents.scan(SPLIT_COLUMNS, batch_rows=SCAN_ROWS):
+        columns = {name: rows[name].to_pylist() for name in SPLIT_COLUMNS}
         expected = [passage_ids(*fields, settings) for fields in zip(columns["id"], columns["text"], strict=True)]
         present = store.digests([row_id for ids in expected for row_id in ids])
         lacking = [i for i, ids in enumerate(expected) if not all(row_id in present for row_id in ids)]

@@ -11,7 +11,7 @@ from cr5._typing import Array, Ints
 from cr5.retrieval.word_forms import Dictionary, fold, is_listed
 
 if TYPE_CHECKING:
-    from cr5.index.full_text import Segment
+    from cr5.index.full_text import PostingsSegment
 
 
 def word_arrays(terms: Sequence[str], langs: Ints, languages: int) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def word_arrays(terms: Sequence[str], langs: Ints, languages: int) -> dict[str, 
 
 
 def merged_word_arrays(
-    segments: Sequence["Segment"], kept_terms: Ints, terms: pa.LargeStringArray, languages: int
+    segments: Sequence["PostingsSegment"], kept_terms: Ints, terms: pa.LargeStringArray, languages: int
 ) -> dict[str, Any]:
     """Those of the terms that are kept of several segments; none if a segment has none.
 
@@ -46,7 +46,7 @@ def merged_word_arrays(
     return _sorted_arrays(numbers, np.concatenate(langs)[chosen[numbers]], words, accented, languages)
 
 
-def stored_dictionary(segment: "Segment", lang: int) -> Dictionary | None:
+def stored_dictionary(segment: "PostingsSegment", lang: int) -> Dictionary | None:
     """The dictionary of a language that is stored with a segment; None if an earlier version wrote it."""
     if segment.word_starts is None or segment.word_terms is None or segment.accented is None:
         return None
@@ -65,7 +65,7 @@ def stored_dictionary(segment: "Segment", lang: int) -> Dictionary | None:
     return Dictionary.of_folded(word, folded, sizes, int(segment.accented[lang]))
 
 
-def _folded_words(segment: "Segment") -> pa.LargeStringArray:
+def _folded_words(segment: "PostingsSegment") -> pa.LargeStringArray:
     assert segment.folded_sizes is not None
     assert segment.folded_bytes is not None
     offsets = np.concatenate([[0], np.cumsum(segment.folded_sizes, dtype=np.int64)])

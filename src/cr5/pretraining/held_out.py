@@ -89,7 +89,7 @@ def evaluate_held_out(model: Cr5, held_out: Path, progress: ProgressCallback = n
     tokeniser = model.settings.tokeniser
     spaces = load_spaces(model, model.langs, None, [], {}, progress).spaces
     counted = read_texts(read_batches(held_out, langs=model.langs), tokeniser).languages
-    spaces[SYSTEMS["floor"].name] = shared_tokens(counted, rank=model.rank, seed=0)
+    spaces[SYSTEMS["shared-tokens"].name] = shared_tokens(counted, rank=model.rank, seed=0)
     sizes = [len(pair) for pair in pairs]
     most = f"{min(sizes):,} to {max(sizes):,}" if min(sizes) < max(sizes) else f"{max(sizes):,}"
     return evaluate_sentences(

@@ -51,7 +51,7 @@ class WordWeights:
 
 
 def word_weights(words: Sequence[str], idf: Array, *, idf_power: float, documents: int) -> WordWeights:
-    """The weights of a model's language, whose IDF was raised to ``idf_power`` and is over so many documents."""
+    """The weights of a model's language, whose IDF is over ``documents`` and was raised to ``idf_power``."""
     plain = np.asarray(idf, np.float32) ** np.float32(1 / idf_power) if idf_power else np.ones(len(words), np.float32)
     return WordWeights(words, plain, float(np.log(1 + documents) + 1))
 

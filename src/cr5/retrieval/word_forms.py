@@ -90,12 +90,12 @@ class Dictionary:
         """
         return find_forms([self], word, is_unaccented=is_unaccented)
 
-    def alike(self, folded: str) -> range:
+    def same_unaccented(self, folded: str) -> range:
         """The numbers of the words that are the same without accents."""
         word = _code_points(folded)
         return range(*(_count_before(word, self._codes, self._ends, order) for order in (BEFORE, BEFORE_OR_SAME)))
 
-    def inflected(self, folded: str, alike: range) -> list[Form]:
+    def inflected(self, folded: str, same_unaccented: range) -> list[Form]:
         """Words with a long common prefix, except those that are the same."""
         common = max(MIN_COMMON, len(folded) - MAX_ENDING)
         beginning = _code_points(folded[:common])
@@ -107,7 +107,7 @@ class Dictionary:
         return [
             Form(self.word(i), "form", FORM_SHARE * float(similarities[i - begin]) ** 2)
             for i in numbers.tolist()
-            if i not in alike and _is_of_letters(self.folded(i))
+            if i not in same_unaccented and _is_of_letters(self.folded(i))
         ]
 
     def similar(self, folded: str) -> list[Form]:
@@ -129,14 +129,14 @@ class Dictionary:
 def find_forms(dictionaries: Sequence[Dictionary], word: str, *, is_unaccented: bool = False) -> list[Form]:
     """As ``Dictionary.forms``, in several dictionaries of one language as if they were one."""
     folded = fold(word)
-    ranges = [part.alike(folded) for part in dictionaries]
-    alike = {part.word(i) for part, numbers in zip(dictionaries, ranges, strict=True) for i in numbers}
-    share = OTHER_ACCENT_SHARE if word in alike and not is_unaccented else ACCENT_SHARE
-    found = [Form(other, "same", 1.0) if other == word else Form(other, "accents", share) for other in alike]
+    ranges = [part.same_unaccented(folded) for part in dictionaries]
+    same_unaccented = {part.word(i) for part, numbers in zip(dictionaries, ranges, strict=True) for i in numbers}
+    share = OTHER_ACCENT_SHARE if word in same_unaccented and not is_unaccented else ACCENT_SHARE
+    found = [Form(other, "same", 1.0) if other == word else Form(other, "accents", share) for other in same_unaccented]
     if len(folded) >= MIN_LETTERS and _is_of_letters(folded):
         for part, numbers in zip(dictionaries, ranges, strict=True):
             inflected = part.inflected(folded, numbers)
-            found += inflected if alike else _combined(inflected, part.similar(folded))
+            found += inflected if same_unaccented else _combined(inflected, part.similar(folded))
     return best_forms(found)
 
 

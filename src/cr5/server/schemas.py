@@ -39,7 +39,7 @@ class StrictRequest(BaseModel):
 # Requests
 
 
-class SearchOptions(StrictRequest):
+class TextSearch(StrictRequest):
     """What a search by a text takes, however it is sent."""
 
     q: Annotated[QueryText, Field(min_length=1, description="Any text; a part in double quotes is a phrase.")]
@@ -71,7 +71,7 @@ class SearchOptions(StrictRequest):
     ] = None
 
 
-class SearchRequest(SearchOptions):
+class SearchRequest(TextSearch):
     """A search for documents by a text, in the query string."""
 
     search_in: SearchIn = None
@@ -84,7 +84,7 @@ class SearchRequest(SearchOptions):
     ] = None
 
 
-class SearchBody(SearchOptions):
+class SearchBody(TextSearch):
     """A search for documents by a text, in the body."""
 
     search_in: Annotated[

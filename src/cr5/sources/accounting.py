@@ -164,7 +164,7 @@ class Accounting:
         self._close([file], reason, message)
 
     def unreadable_folder(self, message: str) -> None:
-        """Leave out a folder, whose files nobody can count."""
+        """Leave out a folder that cannot be read, so that its files are not counted."""
         self._handle("unreadable folder", message)
         self.skipped_parts.add("unreadable folder", message)
 

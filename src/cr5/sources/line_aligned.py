@@ -29,7 +29,7 @@ Row: TypeAlias = tuple[str | None, ...]
 _CHUNK_BYTES = 1 << 20
 
 
-class AlignedFiles(NamedTuple):
+class LineAlignedFiles(NamedTuple):
     """The files of a text, by language code as in their names; ``stem`` is the name without the language."""
 
     stem: str
@@ -56,14 +56,14 @@ class AlignedFiles(NamedTuple):
 
 def group_files(
     files: Iterable[InputFile], accounting: Accounting, *, allow_unregistered: bool = False
-) -> list[AlignedFiles]:
+) -> list[LineAlignedFiles]:
     """Group files by folder and stem; files whose names do not have a language are left out.
 
     A group may have a single file, but not if the language follows a dash or underscore, as in sign-in.txt.
     ``allow_unregistered`` accepts codes of languages that are not registered.
     """
-    groups: dict[tuple[tuple[str, ...], str], AlignedFiles] = {}
-    uncertain: dict[tuple[tuple[str, ...], str], AlignedFiles] = {}
+    groups: dict[tuple[tuple[str, ...], str], LineAlignedFiles] = {}
+    uncertain: dict[tuple[tuple[str, ...], str], LineAlignedFiles] = {}
     for file in files:
         stem, lang = split_name(file.name, allow_unregistered=allow_unregistered)
         found = groups
@@ -73,7 +73,7 @@ def group_files(
         if not lang:
             accounting.skip_file(file, "no language in its name")
             continue
-        group = found.setdefault((file.folder, stem), AlignedFiles(stem, {}))
+        group = found.setdefault((file.folder, stem), LineAlignedFiles(stem, {}))
         other = group.files.setdefault(lang, file)
         if other != file:
             raise CorpusError(f"{file}: seems to be the same text as {other}; keep one of them")
@@ -87,7 +87,7 @@ def group_files(
 
 
 def read_aligned_lines(
-    group: AlignedFiles, handle_error: ErrorHandler, guessed: Skipped | None = None
+    group: LineAlignedFiles, handle_error: ErrorHandler, guessed: Skipped | None = None
 ) -> Iterator[Row]:
     """Yield the lines of all files side by side; an error if their lengths differ or one cannot be read.
 
@@ -105,7 +105,7 @@ def read_aligned_lines(
             yield tuple(line and line.strip() for line in row)
 
 
-def _check_equal_length(group: AlignedFiles) -> None:
+def _check_equal_length(group: LineAlignedFiles) -> None:
     counts: dict[str, int] = {}
     for lang, file in group.files.items():
         with file.open() as stream:

@@ -11,7 +11,7 @@ from cr5.corpus.languages import is_registered, normalise
 from cr5.errors import CorpusError
 from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.input_files import find_files, unique_names
-from cr5.sources.line_aligned import AlignedFiles, Row, group_files, read_aligned_lines
+from cr5.sources.line_aligned import LineAlignedFiles, Row, group_files, read_aligned_lines
 from cr5.sources.source import ParameterHelp, Source
 
 JOINED_LINES = 20
@@ -60,12 +60,12 @@ def read_moses(
     )
 
 
-def _named_groups(paths: Sequence[Path], accounting: Accounting) -> dict[str, AlignedFiles]:
+def _named_groups(paths: Sequence[Path], accounting: Accounting) -> dict[str, LineAlignedFiles]:
     """Aligned files by their shared name, preceded by folders where that is not unique."""
     groups = []
     for group in group_files(find_files(paths, accounting), accounting):
         if len(group.files) > 1:
-            groups.append(AlignedFiles(group.stem, dict(sorted(group.files.items()))))
+            groups.append(LineAlignedFiles(group.stem, dict(sorted(group.files.items()))))
             continue
         (file,) = group.files.values()
         missing = group.missing_language
@@ -77,7 +77,7 @@ def _named_groups(paths: Sequence[Path], accounting: Accounting) -> dict[str, Al
 
 
 def _documents(
-    name: str, group: AlignedFiles, join: int, pivot: str | None, accounting: Accounting
+    name: str, group: LineAlignedFiles, join: int, pivot: str | None, accounting: Accounting
 ) -> Iterator[Document]:
     langs, names = list(group.files), [str(file) for file in group.files.values()]
     pivot_column = next((i for i, lang in enumerate(langs) if pivot and _same_language(lang, pivot)), None)

@@ -18,7 +18,7 @@ def words() -> Run:
 
 
 def test_the_headline_compares_cr5_with_the_best_baseline() -> None:
-    found = headline(make_run(queries=200, systems={"cr5": 0.5, "weak": 0.05, "strong": 0.2, "ceiling": 0.9}))
+    found = headline(make_run(queries=200, systems={"cr5": 0.5, "weak": 0.05, "strong": 0.2, "upper-bound": 0.9}))
     assert found.competitor is not None
     assert found.competitor.system == "strong"
     assert found.text == (

@@ -41,7 +41,7 @@ def test_a_missing_score_is_shown_as_a_dash(run: Run) -> None:
 
 
 def test_the_best_system_is_neither_an_upper_bound_nor_one_with_fewer_directions() -> None:
-    run = make_run(regimes=["joint"], systems={"cr5": 0.3, "easy": 0.99, "ceiling (within)": 0.95, "floor": 0.05})
+    run = make_run(regimes=["joint"], systems={"cr5": 0.3, "easy": 0.99, "upper-bound (within)": 0.95, "floor": 0.05})
     kept = [s for s in run.scores if s.system != "easy" or (s.source, s.target) == ("da", "en")]
     cells = {row.system: row.cells["joint", "csls"] for row in Report(replace(run, scores=kept)).summary}
     assert [name for name, cell in cells.items() if cell.best] == ["cr5"]
@@ -49,25 +49,27 @@ def test_the_best_system_is_neither_an_upper_bound_nor_one_with_fewer_directions
     assert "fewer directions" in markdown(replace(run, scores=kept))
 
 
-def test_every_system_has_its_ratio_to_the_ceiling_where_one_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    run = make_run(regimes=["joint"], systems={"cr5": 0.3, "easy": 0.9, "ceiling (within)": 0.6, "floor": 0.05})
+def test_every_system_has_its_ratio_to_the_upper_bound_if_one_was_measured(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = make_run(regimes=["joint"], systems={"cr5": 0.3, "easy": 0.9, "upper-bound (within)": 0.6, "floor": 0.05})
     kept = replace(run, scores=[s for s in run.scores if s.system != "easy" or (s.source, s.target) == ("da", "en")])
     means = {(m.system, m.measure): m.precision[1] for m in kept.means()}
     rows = {row.system: row for row in Report(kept).summary}
     for measure in ("csls", "cosine"):
-        for name in ("cr5", "floor", "ceiling (within)"):
-            expected = means[name, measure] / means["ceiling (within)", measure]
+        for name in ("cr5", "floor", "upper-bound (within)"):
+            expected = means[name, measure] / means["upper-bound (within)", measure]
             assert rows[name].cells["joint", measure].ratio == pytest.approx(expected)
     assert rows["easy"].cells["joint", "csls"].ratio is None  # it has fewer directions
-    shown = f"{means['cr5', 'csls'] / means['ceiling (within)', 'csls']:.2f}"
+    shown = f"{means['cr5', 'csls'] / means['upper-bound (within)', 'csls']:.2f}"
     scores.run_tables(kept)
     printed = capsys.readouterr().out
-    assert "Mean P@1, 95 % interval and ratio to the ceiling, CSLS, % (● the best)" in printed
+    assert "Mean P@1, 95 % interval and ratio to the upper bound, CSLS, % (● the best)" in printed
     assert shown in next(line for line in printed.splitlines() if line.startswith("cr5 ") and "●" in line)
     assert shown in next(line for line in markdown(kept).splitlines() if line.startswith("| cr5 |"))
     assert shown in [each.text for each in parse(html(kept)).all("span") if each.attributes.get("class") == "ratio"]
-    without = replace(kept, scores=[s for s in kept.scores if not s.system.startswith("ceiling")])
-    assert "ceiling" not in markdown(without)
+    without = replace(kept, scores=[s for s in kept.scores if not s.system.startswith("upper-bound")])
+    assert "upper bound" not in markdown(without)
 
 
 def test_models_that_were_trained_elsewhere_have_no_regime(words: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,6 +23,7 @@ from reports import (
 )
 
 from cr5._typing import Array
+from cr5.evaluate.report.charts import COLOURS
 from cr5.evaluate.runs import Run, TrainedSystem
 from cr5.evaluate.systems.registry import SYSTEMS
 from cr5.settings import make_settings
@@ -122,13 +123,21 @@ def test_the_ridge_path_of_a_system_has_its_colour() -> None:
     assert all(colour and colour in looks(run)[name] for name, colour in zip(names, colours, strict=True))
 
 
+def test_every_colour_of_a_registered_system_is_in_the_style_sheet() -> None:
+    page = html(make_run())
+    assert all(f".s{number}{{" in page for number in range(COLOURS))
+    assert f".s{COLOURS}{{" not in page
+
+
 def test_own_systems_baselines_and_upper_bounds_look_different() -> None:
-    names = ["CL-ESA", "mine", "ceiling (TF-IDF within the language)", "cr5"]
+    names = ["CL-ESA", "mine", "upper bound (TF-IDF within the language)", "cr5"]
     run = replace(make_run(systems=dict.fromkeys(names, 0.2)), roles={"CL-ESA": "baseline", "mine": "own"})
     found = looks(run)
-    assert list(found) == ["mine", "cr5", "CL-ESA", "ceiling (TF-IDF within the language)"]
-    roles = [next(role for role in ("own", "baseline", "ceiling") if f" {role}'" in look) for look in found.values()]
-    assert roles == ["own", "own", "baseline", "ceiling"]
+    assert list(found) == ["mine", "cr5", "CL-ESA", "upper bound (TF-IDF within the language)"]
+    roles = [
+        next(role for role in ("own", "baseline", "upper-bound") if f" {role}'" in look) for look in found.values()
+    ]
+    assert roles == ["own", "own", "baseline", "upper-bound"]
     (table,) = parse(html(run)).all("table", "summary")
     assert [label.text for label in table.all("small", "role")] == ["baseline", "upper bound"]
 
@@ -218,8 +227,8 @@ def test_examples_say_how_they_were_drawn_and_how_many_fail() -> None:
 def test_the_guide_explains_scores_baseline_and_upper_bound(page: Node) -> None:
     (guide,) = page.all("dl", "guide")
     assert "“cosine” stands for the system's own score" in guide.text
-    assert "an upper bound: TF-IDF within the query language" in guide.text
-    assert "the shared-token baseline" in guide.text
+    assert "TF-IDF within the query language" in guide.text
+    assert "Shared tokens" in guide.text
     assert "hubness" in guide.text
 
 

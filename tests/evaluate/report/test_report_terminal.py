@@ -80,7 +80,7 @@ def test_the_terminal_details_one_system_and_says_how_to_see_the_others(
 
 
 def test_the_best_mean_has_a_mark_that_survives_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    run = make_run(["da", "en"], ["joint"], {"weak": 0.05, "cr5": 0.3, "ceiling": 0.9}, queries=100)
+    run = make_run(["da", "en"], ["joint"], {"weak": 0.05, "cr5": 0.3, "upper-bound": 0.9}, queries=100)
     scores.run_tables(run)
     lines = capsys.readouterr().out.splitlines()
     best = [line for line in lines if "●" in line and "(● the best)" not in line]
@@ -103,7 +103,7 @@ def test_a_narrow_terminal_stacks_the_measures_and_truncates_nothing(
     assert direction_lines(lines) == expected
     for width in (30, 45, 60, 80):
         monkeypatch.setattr(console.out, "_width", width)
-        names = {"cr5": 0.3, "ceiling (within the language)": 0.6}
+        names = {"cr5": 0.3, "upper-bound (within the language)": 0.6}
         wide = make_run(["da", "en"], ["joint", "pairwise", "low-resource", "transitive"], names)
         scores.run_tables(wide)
         text = capsys.readouterr().out

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from dump_listings import ARTICLES, DA, EN, NAN, USER_AGENT, find, message, props_of, sha1
+from local_server import Fault
 from mirror import (
     RESOLVE,
     TREE,
-    Fault,
     Mirror,
     publish_cirrus,
     publish_jobs,

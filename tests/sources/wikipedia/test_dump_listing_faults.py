@@ -13,9 +13,9 @@ import pytest
 from dump_listings import ARTICLES, DA, USER_AGENT, find, message, props_of, sha1
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from local_server import Fault
 from mirror import (
     TREE,
-    Fault,
     Mirror,
     publish_cirrus,
     publish_jobs,

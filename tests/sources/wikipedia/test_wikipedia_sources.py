@@ -10,7 +10,8 @@ import dumps
 import numpy as np
 import pytest
 import search_dumps
-from mirror import Fault, Mirror, publish_cirrus, publish_xml
+from local_server import Fault
+from mirror import Mirror, publish_cirrus, publish_xml
 from small_wikipedia import (
     ARTICLES,
     CONCEPTS,

@@ -10,7 +10,7 @@ from cr5.evaluate.statistics import CUTOFFS
 
 def demo_table(run: Run) -> None:
     """Print precision for every direction, beside that of the vectors alone, the shared-token baseline and chance."""
-    columns = ("", "CSLS P@1", "P@5", "P@10", "cosine P@1", "dense P@1", "floor P@1")
+    columns = ("", "CSLS P@1", "P@5", "P@10", "cosine P@1", "dense P@1", "baseline P@1")
     table = plain_table("Held-out retrieval, %", *columns, left=columns[:1])
     parts = [
         run.select(*group)
@@ -33,7 +33,7 @@ def demo_table(run: Run) -> None:
     queries, candidates = len(parts[0][0].ranks), parts[0][0].candidates
     out.print(
         f"{queries} queries among {candidates} candidates; chance {100 / candidates:.1f}; "
-        "dense: the vectors alone, CSLS; floor: TF-IDF over the strings that two languages share",
+        "dense: the vectors alone, CSLS; baseline: TF-IDF over the strings that two languages share",
         style="dim",
     )
 
@@ -62,7 +62,7 @@ def demo_report(result: Demo) -> None:
         f"\nMean P@1 of {len(runs)} such splits: "
         f"[bold]{mean['p1_cosine']:.1f}[/] cosine, [bold]{mean['p1_csls']:.1f}[/] CSLS "
         f"(vectors alone {mean['p1_dense_cosine']:.1f} and {mean['p1_dense_csls']:.1f}, "
-        f"floor {mean['p1_floor']:.1f}, chance {mean['chance']:.1f})\n"
+        f"baseline {mean['p1_baseline']:.1f}, chance {mean['chance']:.1f})\n"
     )
     columns = ("query", "in", "article", "cosine")
     table = plain_table("Searches: the best article of each other language", *columns, left=columns[:3])

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from cr5.cli.render.console import out, plain_table
 from cr5.evaluate.comparison import Comparison
-from cr5.evaluate.published.table1 import COLUMNS, PUBLISHED, PublishedRow
+from cr5.evaluate.paper_data.table1 import COLUMNS, PUBLISHED, PublishedRow
 from cr5.evaluate.report.contents import (
     PARTIAL_NOTE,
     DetailRow,
@@ -98,7 +98,7 @@ def _comparison_cells(row: Comparison) -> tuple[str, ...]:
 
 def _print_summary(report: Report, regimes: Sequence[Regime], measure: Measure) -> None:
     """The means of all systems in some regimes; a table that is too wide is split into two."""
-    figures = ", 95 % interval and ratio to the ceiling" if report.has_ratios else " and its 95 % interval"
+    figures = ", 95 % interval and ratio to the upper bound" if report.has_ratios else " and its 95 % interval"
     title = f"Mean P@1{figures}, {MEASURE_NAMES[measure]}, % (● the best)"
     max_width = min(MAX_WIDTH, out.width)
     # The interval stands beside the figure, or below it where the line would be too long.

@@ -16,7 +16,7 @@ LARGEST_K = 50  # where the curves of P@k end
 LABELLED_K = (1, 2, 5, 10, 20, 50)
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2")
 MARKERS = 6
-COLOURS = len(SYSTEMS)  # .s0 and so on in the style sheet, one for each registered system
+COLOURS = 13  # .s0 and so on in the style sheet, for the registered systems in turn
 OTHER_COLOURS = 3  # .o0 and so on, for all other systems
 VARIANTS = {"training IDF": 1, "trained here": 2}  # of a system that is in a run several times
 
@@ -41,11 +41,11 @@ class SystemStyle:
             return cls(f"o{digest % OTHER_COLOURS}", digest // OTHER_COLOURS % (len(DASHES) * MARKERS), role)
         number = list(SYSTEMS).index(entry.key)
         variant = sum(step for words, step in VARIANTS.items() if words in name)
-        return cls(f"s{number}", number + variant, role)
+        return cls(f"s{number % COLOURS}", number + variant, role)
 
     @property
     def css_class(self) -> str:
-        return f"{self.colour} {self.role}"
+        return f"{self.colour} {self.role.replace(' ', '-')}"
 
     @property
     def dash(self) -> str | None:
@@ -100,7 +100,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing of so many units, described in words by ``label``."""
+    """A drawing of ``width`` by ``height`` units, described in words by ``label``."""
 
     width: int
     height: int

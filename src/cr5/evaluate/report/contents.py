@@ -186,7 +186,7 @@ class Report:
         The best of a column is a system that answers in as many directions as any other and is not an upper bound.
         """
         means = self.run.means()
-        competing = [mean for mean in means if self.run.role(mean.system) != "ceiling"]
+        competing = [mean for mean in means if self.run.role(mean.system) != "upper bound"]
         most_directions: dict[tuple[Regime, Measure], int] = {}
         for mean in competing:
             column = (mean.regime, mean.measure)
@@ -202,18 +202,18 @@ class Report:
         for mean in means:
             column = (mean.regime, mean.measure)
             partial = mean.directions < most_directions.get(column, 0)
-            best = not partial and self.run.role(mean.system) != "ceiling" and mean.precision[1] == highest[column]
-            ratio = self._ratio_to_ceiling(mean)
+            best = not partial and self.run.role(mean.system) != "upper bound" and mean.precision[1] == highest[column]
+            ratio = self._ratio_to_upper_bound(mean)
             rows[mean.system].cells[column] = SummaryCell(_mean_cell(mean), best, partial, ratio)
         for (system, regime), failures in self.run.not_measured().items():
             rows[system].failures[regime] = _summary_failure(failures)
         return list(rows.values())
 
-    def _ratio_to_ceiling(self, mean: MeanScore) -> float | None:
+    def _ratio_to_upper_bound(self, mean: MeanScore) -> float | None:
         bounds = (
             other.precision[1]
             for other in self.run.means()
-            if self.run.role(other.system) == "ceiling"
+            if self.run.role(other.system) == "upper bound"
             and (other.regime, other.measure, other.directions) == (mean.regime, mean.measure, mean.directions)
         )
         bound = next(bounds, 0.0)

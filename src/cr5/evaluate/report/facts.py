@@ -7,7 +7,7 @@ from cr5.evaluate.report.formatting import format_count, format_duration, format
 from cr5.features.tfidf import NO_LIMIT
 from cr5.settings import PRESETS
 
-DOCUMENT_COLUMNS = {  # of the accounting of documents, by their keys in run.json
+ACCOUNTING_COLUMNS = {  # of the accounting of documents, by their keys in run.json
     "read": "read",
     "held_out": "held out",
     "trained": "trained on",
@@ -50,7 +50,7 @@ def accounting(facts: Mapping[str, Any]) -> str:
     languages = facts.get("corpus", {}).get("languages", {}) if isinstance(facts.get("corpus"), dict) else {}
     if not languages or not all("read" in counts for counts in languages.values()):
         return ""
-    total = {key: sum(counts.get(key, 0) for counts in languages.values()) for key in DOCUMENT_COLUMNS}
+    total = {key: sum(counts.get(key, 0) for counts in languages.values()) for key in ACCOUNTING_COLUMNS}
     length = _document_length(facts)
     reasons = {
         "short": f"have fewer than {length[0]:,} different words" if length else "have too few different words",
@@ -85,16 +85,16 @@ def _describe_corpus(described: Facts, value: Any) -> None:
         return
     described.single["corpus"] = f"digest {value['digest']}"
     always = ("read", "held_out", "trained")
-    shown = [key for key in DOCUMENT_COLUMNS if key in always or any(counts[key] for counts in languages.values())]
+    shown = [key for key in ACCOUNTING_COLUMNS if key in always or any(counts[key] for counts in languages.values())]
     rows = {lang: [format_count(counts[key]) for key in shown] for lang, counts in languages.items()}
-    described.tables.append(FactTable("documents", [DOCUMENT_COLUMNS[key] for key in shown], rows))
+    described.tables.append(FactTable("documents", [ACCOUNTING_COLUMNS[key] for key in shown], rows))
 
 
 def _describe_training(described: Facts, value: Any) -> None:
     """The documents that baselines were trained on, beside a model that was trained elsewhere."""
     keys = list(next(iter(value.values())))
     rows = {lang: [format_count(counts[key]) for key in keys] for lang, counts in value.items()}
-    described.tables.append(FactTable("documents for baselines", [DOCUMENT_COLUMNS[key] for key in keys], rows))
+    described.tables.append(FactTable("documents for baselines", [ACCOUNTING_COLUMNS[key] for key in keys], rows))
 
 
 def _describe_split(described: Facts, value: Any) -> None:

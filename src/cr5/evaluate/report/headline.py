@@ -38,7 +38,7 @@ def write_headline(run: Run, main_system: str) -> Headline:
     regime = next(s.regime for s in run.scores if s.system == main_system)
     measure = next(m for m in MEASURES if run.select(main_system, regime, m))
     means = [m for m in run.means() if (m.regime, m.measure) == (regime, measure)]
-    means = [m for m in means if run.role(m.system) != "ceiling"] or means
+    means = [m for m in means if run.role(m.system) != "upper bound"] or means
     ranked = sorted(means, key=lambda m: (-m.directions, -m.precision[1]))
     system = next((m for m in ranked if about_cr5 and m.system == main_system), ranked[0])
     others = [m for m in ranked if m is not system and not (about_cr5 and run.role(m.system) == "own")]

@@ -8,7 +8,7 @@ import re
 from functools import cache
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from cr5.errors import plural
@@ -36,6 +36,7 @@ from cr5.evaluate.report.formatting import (
 from cr5.evaluate.runs import TRAINED_ELSEWHERE, Regime, Score, TrainedSystem
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.evaluate.systems.registry import SystemRole
+from cr5.templates import template_environment
 
 # Limits that keep the page small enough for a phone; scores.csv has the rest.
 MAX_DETAIL_ROWS = 8000
@@ -45,7 +46,7 @@ MAX_FOLDED_RIDGE_PATHS = 48
 MAX_OPEN_MODELS = 36  # the tables of more trained models are folded away
 AXIS_ENDS = (10, 20, 40, 60, 80, 100)  # of the curves, in percent
 TASK_NAMES = {"documents": "Document retrieval", "sentences": "Sentence retrieval", "words": "Word translation"}
-ROLE_NAMES: dict[SystemRole, str] = {"own": "", "baseline": "baseline", "ceiling": "upper bound"}
+ROLE_NAMES: dict[SystemRole, str] = {"own": "", "baseline": "baseline", "upper bound": "upper bound"}
 RIDGE_COLUMNS = ("ridge", "log likelihood", "P@1", "MRR", "energy", "steps", "time")
 TRAINING_COLUMNS = ("documents", "words", "concepts", "ridge", "energy", "residual", "steps", "time")
 NOT_REPORTED = ("signature", "seconds")  # which the page shows elsewhere
@@ -100,14 +101,7 @@ def render_html(report: Report) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("cr5.evaluate.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = template_environment("cr5.evaluate.report")
     environment.filters |= {
         "thousands": format_count,
         "interval": format_interval,
@@ -221,7 +215,9 @@ def _directions(report: Report, styles: dict[str, SystemStyle]) -> Values | None
         for source, target in [way for a, b in report.pairs(regime) for way in ((a, b), (b, a))]:
             keys = {system: (system, source, target) for system in systems}
             precision = {system: scores[key] for system, key in keys.items() if key in scores}
-            competing = {system: value for system, value in precision.items() if report.run.role(system) != "ceiling"}
+            competing = {
+                system: value for system, value in precision.items() if report.run.role(system) != "upper bound"
+            }
             best = {system for system, value in competing.items() if value == max(competing.values())}
             if precision:
                 rows.append({"source": source, "target": target, "precision": precision, "best": best})

@@ -61,7 +61,7 @@ def render_markdown(report: Report) -> str:
 def _summary(report: Report) -> list[str]:
     lines = []
     for measure in report.measures:
-        ratios = ", and its ratio to the ceiling" if report.has_ratios else ""
+        ratios = ", and its ratio to the upper bound" if report.has_ratios else ""
         lines += [f"Mean P@1, {MEASURE_NAMES[measure]}, %, with its 95 % interval{ratios}; the best in bold.", ""]
         columns = ["P@1"] if report.trained_elsewhere else list(map(regime_name, report.summary_regimes))
         lines += _table_head(["system", *columns], text_columns=1)

@@ -25,7 +25,7 @@ from cr5.evaluate.texts import TokenisedTexts
 from cr5.progress import ProgressCallback, no_progress
 from cr5.settings import Settings, make_settings
 
-SystemRole: TypeAlias = Literal["own", "baseline", "ceiling"]
+SystemRole: TypeAlias = Literal["own", "baseline", "upper bound"]
 """What a system is in a comparison: cr5 itself, a baseline, or the upper bound."""
 
 
@@ -84,7 +84,7 @@ SYSTEMS: dict[str, SystemEntry] = {
         ),
         SystemEntry("chars", "character n-grams", "baseline", lambda o: character_ngrams),
         SystemEntry("lexicon", "induced lexicon", "baseline", lambda o: cr5_views(o.settings, o.shared, ["lexicon"])),
-        SystemEntry("floor", "shared tokens (floor)", "baseline", lambda o: shared_tokens),
+        SystemEntry("shared-tokens", "shared tokens", "baseline", lambda o: shared_tokens),
         SystemEntry("bm25", "BM25 over shared words", "baseline", lambda o: bm25),
         SystemEntry("lsi", "CL-LSI", "baseline", lambda o: cl_lsi, SKLEARN),
         SystemEntry("esa", "CL-ESA", "baseline", lambda o: cl_esa),
@@ -94,16 +94,26 @@ SYSTEMS: dict[str, SystemEntry] = {
             "dictionary", "word vectors (dictionary)", "baseline",
             lambda o: _dictionary_word_vectors(o), GENSIM,
         ),
-        SystemEntry("ceiling", "ceiling (TF-IDF within the language)", "ceiling", lambda o: within_language),
+        SystemEntry(
+            "upper-bound", "upper bound (TF-IDF within the language)", "upper bound",
+            lambda o: within_language,
+        ),
     )
 }  # fmt: skip
-KEYS = tuple(key for key, entry in SYSTEMS.items() if entry.role != "ceiling")
+EARLIER_KEYS = {"floor": "shared-tokens"}
+EARLIER_NAMES = {
+    "shared tokens (floor)": "shared tokens",
+    "ceiling (TF-IDF within the language)": "upper bound (TF-IDF within the language)",
+}
+"""Keys that earlier versions took, and names that they saved in runs -> those of today."""
+KEYS = tuple(key for key, entry in SYSTEMS.items() if entry.role != "upper bound")
 """The systems that can be chosen; the upper bound is added where it can be measured."""
 
 
 def display_name(system: str) -> str:
     """The name of a system in tables, given its key or this name."""
-    return SYSTEMS[system].name if system in SYSTEMS else system
+    system = EARLIER_KEYS.get(system, system)
+    return SYSTEMS[system].name if system in SYSTEMS else EARLIER_NAMES.get(system, system)
 
 
 def registered(name: str) -> SystemEntry | None:
@@ -137,6 +147,7 @@ def choose_systems(systems: str | Sequence[str | SystemEntry], has_dictionary: b
 def _entry(system: str | SystemEntry, has_dictionary: bool) -> SystemEntry:
     if isinstance(system, SystemEntry):
         return system
+    system = EARLIER_KEYS.get(system, system)
     if system not in KEYS:
         raise Cr5Error(f"there is no system {system!r}; the systems are {', '.join(KEYS)}, or all")
     if system == "dictionary" and not has_dictionary:

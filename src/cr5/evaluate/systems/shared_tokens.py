@@ -1,7 +1,7 @@
 """The shared-token baseline: TF-IDF rows over one vocabulary for all languages.
 
-Two texts are similar only if they share a string: a name, a number, a loanword. What this baseline scores is what
-a corpus gives away without any crosslingual knowledge.
+Two texts are similar only if they share a string: a name, a number, a loanword. Its score is what can be reached on a
+corpus without any crosslingual knowledge.
 """
 
 from collections.abc import Mapping, Sequence

@@ -176,7 +176,7 @@ def normalise(vectors: Array) -> Array:
     return unit_rows(vectors - vectors.mean(axis=0))
 
 
-class Sentences:
+class TokenLists:
     """Documents as gensim reads them, once each epoch: lists of words, none longer than it looks at."""
 
     def __init__(self, tokens: Tokens) -> None:
@@ -206,7 +206,7 @@ def _learner(settings: SkipGram, rank: int, seed: int) -> Callable[[str, Tokenis
         # Each language has its own seed: vectors that start from the same numbers would be aligned by accident.
         language_seed = int(np.random.SeedSequence([seed, *lang.encode()]).generate_state(1)[0])
         model = Word2Vec(
-            Sentences(texts.tokens),
+            TokenLists(texts.tokens),
             sg=1,
             vector_size=rank,
             window=settings.window,

@@ -7,7 +7,7 @@ import numpy as np
 
 from cr5._typing import Ints
 from cr5.errors import Cr5Error
-from cr5.evaluate.run_builder import Condition, RunBuilder
+from cr5.evaluate.run_builder import RunBuilder, ScoredDirection
 from cr5.evaluate.runs import CslsOver, Queries, RankedCandidate
 from cr5.evaluate.systems.space import EmbeddingCache, Space
 from cr5.evaluate.texts import TokenisedTexts
@@ -54,7 +54,7 @@ class Direction:
     def record(
         self,
         builder: RunBuilder,
-        condition: Condition,
+        condition: ScoredDirection,
         space: Space,
         retrieved: dict[Measure, Retrieval],
         *,

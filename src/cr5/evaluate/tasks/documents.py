@@ -11,7 +11,7 @@ import numpy as np
 
 from cr5._typing import Ints, Mask
 from cr5.errors import Cr5Error
-from cr5.evaluate.run_builder import Condition, RunBuilder
+from cr5.evaluate.run_builder import RunBuilder, ScoredDirection
 from cr5.evaluate.runs import CslsOver, Regime, Run, TrainedSystem
 from cr5.evaluate.splits import (
     LOW_RESOURCE,
@@ -297,7 +297,7 @@ def _query(
         with builder.record_failure(name, training.regime, [source, target]):
             direction.record(
                 builder,
-                Condition(name, training.regime, source, target),
+                ScoredDirection(name, training.regime, source, target),
                 space,
                 direction.rank(cache),
                 concept_names=names,

@@ -17,8 +17,8 @@ from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import CorpusError
 from cr5.evaluate.aligned import read_aligned
-from cr5.evaluate.published.reader import CountedTexts, languages, read
-from cr5.evaluate.published.table1 import PUBLISHED, RIDGE
+from cr5.evaluate.paper_data.reader import CountedTexts, languages, read
+from cr5.evaluate.paper_data.table1 import PUBLISHED, RIDGE
 from cr5.evaluate.runs import REGIMES, LanguagePair, Regime, Run, merge
 from cr5.evaluate.splits import MAX_CANDIDATE_SHARE, MAX_CANDIDATES, MAX_QUERIES, Split, make_split
 from cr5.evaluate.systems.cr5_system import Cr5Space, cr5_system, model_space

@@ -13,7 +13,7 @@ from cr5._typing import Ints
 from cr5.corpus.documents import SCHEMA, Batch
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned import AlignedSentences
-from cr5.evaluate.run_builder import Condition, RunBuilder
+from cr5.evaluate.run_builder import RunBuilder, ScoredDirection
 from cr5.evaluate.runs import TRAINED_ELSEWHERE, CslsOver, FailedSystem, Run, TrainedSystem
 from cr5.evaluate.splits import QuerySet
 from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space
@@ -275,7 +275,7 @@ def _query(
         direction = Direction(source, target, texts[source], queries, prepared.background, texts[target])
         direction.record(
             builder,
-            Condition(name, TRAINED_ELSEWHERE, source, target),
+            ScoredDirection(name, TRAINED_ELSEWHERE, source, target),
             space,
             direction.rank(cache),
             concept_names=[f"{prepared.name}:{number + 1}" for number in prepared.concepts[queries]],

@@ -10,7 +10,7 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.errors import Cr5Error
 from cr5.evaluate.dictionaries import dictionary_languages, read_dictionary
-from cr5.evaluate.run_builder import Condition, RunBuilder
+from cr5.evaluate.run_builder import RunBuilder, ScoredDirection
 from cr5.evaluate.runs import (
     TRAINED_ELSEWHERE,
     CslsOver,
@@ -204,7 +204,7 @@ def _query(
             spellings=spellings and spellings._replace(source=spellings.source[rows[known]]),
         )
     among_known = {measure: precision(by_query[known], 1) for measure, by_query in ranks.items()}
-    condition = Condition(name, TRAINED_ELSEWHERE, source, target)
+    condition = ScoredDirection(name, TRAINED_ELSEWHERE, source, target)
     compared_by = f"spelling {spellings.weight:g}" if spellings else ""
     builder.add_scores(
         condition, ranks, np.arange(size), candidates=len(candidates), shared=space.training_concepts,

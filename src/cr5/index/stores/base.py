@@ -81,6 +81,7 @@ class Store(ABC):
     """
 
     label: ClassVar[str]  # the name of the database as users know it
+    address_form: ClassVar[str] = ""  # of its addresses; none if the folder of the index is enough
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema

@@ -1,6 +1,6 @@
 """The full text of a LanceDB table: an inverted index in a folder beside it.
 
-Terms are written before their rows, so that whoever sees a row finds its terms. What a writer that was killed in
+Terms are written before their rows, so that a reader that sees a row finds its terms. What a writer that was killed in
 between left has slots that no row ever gets; it is purged with the deleted rows.
 """
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cr5._typing import Ints, Mask
 from cr5.index import full_text
-from cr5.index.full_text import FullTextIndex, FullTextReader, NewDocuments
+from cr5.index.full_text import DocumentTerms, FullTextIndex, FullTextReader
 from cr5.index.segments import NewestFiles
 from cr5.index.stores.base import TextStats
 from cr5.index.terms import TermCounts
@@ -57,7 +57,7 @@ class LanceWords:
 
     def add(self, rows: pa.Table, slots: Ints, terms: TermCounts) -> None:
         """Write the terms of rows."""
-        new = NewDocuments(slots, rows["id"].to_pylist(), rows["lang"].to_pylist(), terms)
+        new = DocumentTerms(slots, rows["id"].to_pylist(), rows["lang"].to_pylist(), terms)
         next_slot = int(slots.max(initial=-1)) + 1
         full_text.extend(self.folder, new, next_slot, max_segment_size=self._max_merged_size)
 

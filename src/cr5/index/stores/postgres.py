@@ -44,6 +44,7 @@ class PostgresStore(Store):
     """Documents in a database."""
 
     label = "PostgreSQL"
+    address_form = "postgresql://USER@HOST:PORT/DATABASE"
 
     @classmethod
     def accepts(cls, address: str) -> bool:

@@ -2,7 +2,7 @@
 
 The postings of a term are arrays of slots and counts, one pair for each transaction that wrote it: a row for each
 posting would take several times the size of the texts. A document that is written gets a new slot, and the old one
-disappears from {words}; what is left of it in {postings} counts for nothing, because postings are joined with {words},
+disappears from {words}; what is left of it in {postings} has no effect, because postings are joined with {words},
 and is purged when there is much of it.
 """
 

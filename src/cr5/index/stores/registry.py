@@ -14,4 +14,5 @@ def store_for(address: str) -> type[Store]:
         if store.accepts(address):
             return store
     kind = address.partition(":")[0]  # the rest may have a password
-    raise Cr5Error(f"there is no `store` of the kind {quoted(kind)}; use postgresql://USER@HOST:PORT/DATABASE")
+    forms = " or ".join(store.address_form for store in STORES if store.address_form)
+    raise Cr5Error(f"there is no `store` of the kind {quoted(kind)}; use {forms}")

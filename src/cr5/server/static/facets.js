@@ -33,8 +33,8 @@ function valueCounts(hits) {
   }
   const total = (counts) => [...counts.values()].reduce((sum, count) => sum + count, 0);
   // A field whose value differs in every hit, such as a number, is not useful as a facet.
-  const telling = [...fields].filter(([, counts]) => counts.size > 1 && total(counts) > counts.size);
-  return telling.sort(([, a], [, b]) => total(b) - total(a)).slice(0, MAX_FIELDS);
+  const useful = [...fields].filter(([, counts]) => counts.size > 1 && total(counts) > counts.size);
+  return useful.sort(([, a], [, b]) => total(b) - total(a)).slice(0, MAX_FIELDS);
 }
 
 const isShort = (value) =>

@@ -258,7 +258,7 @@ class Heartbeats:
         self.restart()
 
     def restart(self) -> None:
-        """Silence counts from now on: before, nobody has listened."""
+        """Measure silence from now on: earlier messages were not received."""
         self.since, self.checked = time.monotonic(), 0.0
 
     def note(self, last_seen: dict[str, float]) -> None:

@@ -15,8 +15,8 @@ from cr5.corpus.documents import location
 from cr5.corpus.skipped import OnError, Skipped, check_on_error
 from cr5.corpus.tables import ErrorReporter
 from cr5.errors import CorpusError
-from cr5.evaluate.published.indices import ConceptIndex, concept_index, read_word_index
-from cr5.evaluate.published.text_files import BLOCK_BYTES, SKIP_LINES, Entries, parse_lines, read_columns, read_entries
+from cr5.evaluate.paper_data.indices import ConceptIndex, concept_index, read_word_index
+from cr5.evaluate.paper_data.text_files import BLOCK_BYTES, SKIP_LINES, Entries, parse_lines, read_columns, read_entries
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
 from cr5.features.tokeniser import Tokens

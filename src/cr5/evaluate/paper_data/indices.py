@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from cr5._typing import Ints
 from cr5.corpus.tables import ErrorReporter
 from cr5.errors import CorpusError
-from cr5.evaluate.published.text_files import INTEGER, MOST, SKIP_LINES, Columns, is_mostly, read_columns
+from cr5.evaluate.paper_data.text_files import INTEGER, MOST, SKIP_LINES, Columns, is_mostly, read_columns
 
 MISSING_WORD = "missing word"
 """Stands for every id without a word on its line; no token contains a space."""

@@ -2,7 +2,7 @@
 
 A file ``MODEL_LANG.txt.gz``, or the same without compression, has one line for each word: the word, which may contain
 spaces, and as many numbers as the vectors have dimensions, all separated by single spaces. The vector of a document is
-the sum of the vectors of its words, each as often as it occurs: no IDF, no offset. (``cr5.evaluate.published`` reads
+the sum of the vectors of its words, each as often as it occurs: no IDF, no offset. (``cr5.evaluate.paper_data`` reads
 the word counts of documents that the authors published, not these vectors.)
 """
 
