@@ -1,4 +1,4 @@
-"""The query path: understand the query, find candidates and their relevance, group, cut to a page, read the hits."""
+"""The query path: analyse the query, find candidates and their relevance, group, cut to a page, read the hits."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -60,7 +60,7 @@ class SearchOptions:
 
 def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: SearchOptions) -> SearchResult:
     """The most relevant documents, best first."""
-    encoded, given = understand(snapshot, query, lang), options.langs
+    encoded, given = analyse_query(snapshot, query, lang), options.langs
     chosen = (
         snapshot.model.langs if given is None else [index_language(snapshot, code) for code in one_or_several(given)]
     )
@@ -88,7 +88,7 @@ def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: Se
     return SearchResult(encoded, hits, snapshot.background, suggestion)
 
 
-def understand(snapshot: Snapshot, query: str | Query, lang: str | None) -> Query:
+def analyse_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Query:
     """A text as a query: its language, tokens and vector.
 
     If the guess of its language is uncertain, the language whose documents contain most of its words is taken or, if
@@ -253,6 +253,6 @@ def _passage_with_words(snapshot: Snapshot, found: Found, candidate: Candidate, 
 
 def _matching_words(snapshot: Snapshot, found: Found, lang: str, text: str) -> tuple[str, ...]:
     """The words of a text that match words of the query, except words that weigh little beside the others."""
-    terms = found.words[lang].telling_terms if lang in found.words else set()
+    terms = found.words[lang].highlighted_terms if lang in found.words else set()
     words = snapshot.model.settings.tokeniser.words(text, lang) if terms else []
     return tuple(dict.fromkeys(word for word in words if word in terms))
