@@ -14,14 +14,14 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/serve
 	$(BIN)/cr5 demo
 
-# In three processes that share the work, for two cores: some tests wait for servers, browsers and worker processes.
+# In four processes that share the work, for two cores: some tests wait for servers, browsers and worker processes.
 # PYTEST=-n0 runs all tests in one, to debug.
 test: .venv/dev
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(PYTEST)
+	$(BIN)/python -m pytest -n 4 --dist worksteal $(PYTEST)
 
 # All tests, and which lines of the package none of them reaches.
 coverage: .venv/dev
-	$(BIN)/python -m pytest -n 3 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(PYTEST)
+	$(BIN)/python -m pytest -n 4 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(PYTEST)
 
 test-fast: .venv/dev
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not browser and not services and not dask and not slow" \

@@ -1,6 +1,7 @@
 """What the documentation shows is what happens."""
 
 import doctest
+import os
 import re
 import shutil
 import warnings
@@ -14,17 +15,25 @@ from published_files import random_vectors, write_published
 
 from cr5 import Cr5
 from cr5.cli import run as run_command
+from cr5.storage.locks import locked
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the commands of the tutorial have run, with what they printed checked."""
-    path = tmp_path_factory.mktemp("tutorial")
-    for line, output in commands((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")):
-        printed = run(line, path)
-        assert same(output, printed), f"$ {line}\n{printed}"
+    """A folder in which the commands of the tutorial have run, once for all test processes; their output is checked."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    path, finished = base / "tutorial", base / "tutorial.finished"
+    with locked(base / "tutorial.lock"):
+        if not finished.exists():
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir()
+            for line, output in commands((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")):
+                printed = run(line, path)
+                assert same(output, printed), f"$ {line}\n{printed}"
+            finished.touch()
     return path
 
 
