@@ -68,7 +68,7 @@ class Settings:
         "sqrt(theta / (m - theta)), the square root of the ratio of what the documents of a concept (at most m) share "
         "along it to what they do not.",
     )
-    tol: float = setting(0.05, "The relative residual at which the solver stops; lower it for a more exact solution.")
+    tol: float = setting(0.1, "The relative residual at which the solver stops; lower it for a more exact solution.")
     max_steps: int = setting(100, "Maximum number of solver steps; raise it if a fit does not converge.")
     strings_weight: Weight = setting(  # noqa: RUF009
         "auto",
