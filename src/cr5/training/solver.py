@@ -41,7 +41,7 @@ from cr5.training.unfolding import unfold
 OVERSAMPLING = 20  # columns beyond the rank: without them, the last eigenvectors of the rank converge slowly
 RESTART_STEPS = 12  # between two restarts from fresh products: updates accumulate rounding errors
 UPDATES_TRUSTED = 4  # steps after which eigenvalues are still those of fresh products, to about 1e-6
-MIN_STEPS = 2  # from a random start: after one, the residual of a small corpus is low before the vectors are good
+MIN_STEPS = 2  # from a random start: a small corpus may meet ``tol`` after one, where a second costs little
 LOCK_FRACTION = 0.3  # of a column's share of ``tol``; soft locking: a smaller residual is not corrected
 
 
