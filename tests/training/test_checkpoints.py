@@ -64,9 +64,9 @@ def test_a_run_that_died_is_continued(corpus: CountedCorpus, checkpoint: Path, c
     stages: list[str] = []
     languages, report = train_in_steps(corpus, picked, checkpoint=checkpoint, progress=break_at(-1, stages))
     assert "choose the ridge" not in stages
-    assert report["steps"] < plain["steps"]
+    assert report["steps"] == plain["steps"]
     assert report["converged"]
-    np.testing.assert_allclose(report["eigenvalues"], plain["eigenvalues"], rtol=1e-3)
+    np.testing.assert_allclose(report["eigenvalues"], plain["eigenvalues"], rtol=1e-5)
     assert report["ridge"] == plain["ridge"]
     drop = [{k: v for k, v in point.items() if k != "seconds"} for point in plain["ridge_path"]]
     assert [{k: v for k, v in point.items() if k != "seconds"} for point in report["ridge_path"]] == drop
@@ -74,7 +74,7 @@ def test_a_run_that_died_is_continued(corpus: CountedCorpus, checkpoint: Path, c
         assert report[name] == plain[name]
     for lang in whole:
         one, other = whole[lang].map.astype(float), languages[lang].map.astype(float)
-        np.testing.assert_allclose(one @ one.T, other @ other.T, atol=1e-2 * np.abs(one @ one.T).max())
+        np.testing.assert_allclose(one @ one.T, other @ other.T, atol=5e-4 * np.abs(one @ one.T).max())
 
 
 @pytest.mark.slow
@@ -94,8 +94,8 @@ def test_a_run_that_was_stopped_is_continued(corpus: CountedCorpus, checkpoint: 
     assert (stopped["interrupted"], stopped["converged"], stopped["steps"]) == (True, False, 4)
     assert stopped["warning"] == ""  # whoever stopped it knows
     _, report = train_in_steps(corpus, picked, checkpoint=checkpoint)
-    assert report["steps"] < plain["steps"]
-    np.testing.assert_allclose(report["eigenvalues"], plain["eigenvalues"], rtol=1e-3)
+    assert report["steps"] == plain["steps"]
+    np.testing.assert_allclose(report["eigenvalues"], plain["eigenvalues"], rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -117,8 +117,10 @@ def test_a_run_that_died_right_after_the_path_does_not_walk_it_again(corpus: Cou
     with pytest.raises(Break):
         train_in_steps(corpus, picked, checkpoint=path, progress=break_at(0))
     stages: list[str] = []
-    train_in_steps(corpus, picked, checkpoint=path, progress=break_at(-1, stages))
+    continued, _ = train_in_steps(corpus, picked, checkpoint=path, progress=break_at(-1, stages))
     assert "choose the ridge" not in stages
+    whole, _ = train_in_steps(corpus, picked)
+    assert all(np.array_equal(language.map, whole[lang].map) for lang, language in continued.items())
 
 
 @pytest.mark.slow

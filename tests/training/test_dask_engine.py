@@ -398,7 +398,7 @@ def test_a_cluster_without_workers_ends_in_an_error(data: Problem, tmp_path: Pat
                     *data,
                     engine=engine,
                     progress=disturb,
-                    save_checkpoint=lambda fetch: saved.append(fetch()),
+                    save_checkpoint=lambda fetch, *_: saved.append(fetch()),
                     **OPTIONS,
                 )
         assert f"the cluster at {address} has had no worker for 1 s" in str(caught.value)

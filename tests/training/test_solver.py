@@ -1,6 +1,6 @@
 """The solver against the dense oracle, its invariances, and how it ends."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -156,6 +156,24 @@ def test_single_precision_never_reports_more_energy_than_there_is(seed: int) -> 
         assert fit.energy >= exact.sum() * (0.8 if tol > 0.1 else 0.99)
 
 
+@pytest.mark.parametrize("steps", [1, solver.UPDATES_TRUSTED, solver.UPDATES_TRUSTED + 1])
+@pytest.mark.parametrize("has_subwords", [False, True])
+def test_eigenvalues_and_sums_are_those_of_the_returned_maps(steps: int, has_subwords: bool) -> None:
+    blocks, labels = problem(3, 120, 150, 90, dtype=np.float32)
+    subwords = random_subwords(blocks) if has_subwords else {}
+    options: dict[str, Any] = {"rank": 20, "ridge": 0.5, "tol": 0, "max_steps": steps, "concept_sums": True}
+    fit = reduced_rank_ridge(blocks, labels, subwords, **options)
+    sums, images = np.zeros((90, 20)), []
+    for lang, X in blocks.items():
+        images.append((X.toarray() - X.toarray().mean(axis=0)).astype(float) @ fit.folded_maps[lang])
+        np.add.at(sums, labels[lang], images[-1])
+    B, V = sum(G.T @ G for G in images) + 0.5 * np.eye(20), fit.eigenvectors
+    np.testing.assert_allclose(V.T @ B @ V, np.eye(20), atol=2e-5)
+    np.testing.assert_allclose(V.T @ sums.T @ sums @ V, np.diag(fit.eigenvalues), atol=2e-5)
+    assert fit.concept_sums is not None
+    np.testing.assert_allclose(fit.concept_sums, sums, atol=1e-5)
+
+
 def test_energy_grows_with_every_step() -> None:
     blocks, labels = problem(2, 200, 300, 150)
     energies = [reduced_rank_ridge(blocks, labels, rank=10, ridge=1.0, tol=0, max_steps=k).energy for k in range(1, 5)]
@@ -201,7 +219,11 @@ def test_a_checkpoint_of_a_fit_with_subwords_is_a_start_that_continues() -> None
     subwords = random_subwords(blocks)
     options: dict[str, Any] = {"rank": 10, "ridge": 1.0, "tol": 1e-4}
     saved: list[dict[str, Array]] = []
-    cold = reduced_rank_ridge(blocks, labels, subwords, save_checkpoint=lambda fetch: saved.append(fetch()), **options)
+
+    def save(fetch: Callable[[], dict[str, Array]], *_: Any) -> None:
+        saved.append(fetch())
+
+    cold = reduced_rank_ridge(blocks, labels, subwords, save_checkpoint=save, **options)
     assert {lang: len(Z) for lang, Z in saved[-1].items()} == {lang: X.shape[1] for lang, X in blocks.items()}
     continued = reduced_rank_ridge(blocks, labels, subwords, start=saved[-1], **options)
     assert (continued.converged, continued.steps) == (True, 0)
@@ -210,6 +232,28 @@ def test_a_checkpoint_of_a_fit_with_subwords_is_a_start_that_continues() -> None
     first = solver.solve(engine, **options | {"max_steps": 2})
     assert not first.converged
     assert solver.solve(engine, start="engine", **options).products < cold.products
+
+
+@pytest.mark.parametrize("has_subwords", [False, True])
+@pytest.mark.parametrize("after", [1, 5, solver.RESTART_STEPS])
+def test_a_fit_that_is_continued_ends_where_an_uninterrupted_one_does(after: int, has_subwords: bool) -> None:
+    blocks, labels = problem(3, 200, 300, 150)
+    subwords = random_subwords(blocks) if has_subwords else {}
+    options: dict[str, Any] = {"rank": 10, "ridge": 1.0, "tol": 0, "max_steps": 14}
+    saved: dict[int, tuple[dict[str, Array], solver.Position]] = {}
+
+    def save(fetch: Callable[[], dict[str, Array]], position: solver.Position, is_stopped: bool) -> None:
+        saved[position.steps] = fetch(), position
+
+    whole = reduced_rank_ridge(blocks, labels, subwords, save_checkpoint=save, **options)
+    start, position = saved[after]
+    continued = reduced_rank_ridge(blocks, labels, subwords, start=start, position=position, **options)
+    assert continued.steps == whole.steps
+    np.testing.assert_allclose(continued.eigenvalues, whole.eigenvalues, rtol=1e-9)
+    assert subspace_angles(stacked(continued).astype(float), stacked(whole).astype(float)).max() < 1e-5
+    elsewhere = reduced_rank_ridge(blocks, labels, subwords, start=start, **options | {"max_steps": 14 - after})
+    if after < solver.RESTART_STEPS:  # without P it ends elsewhere
+        assert abs(elsewhere.energy / whole.energy - 1) > 1e-9
 
 
 @pytest.mark.parametrize("rank", [3, 10, 40])
@@ -328,7 +372,7 @@ def test_progress_and_keep_see_every_step() -> None:
         ridge=1.0,
         tol=1e-3,
         progress=seen.append,
-        save_checkpoint=lambda fetch: kept.append(fetch()["l0"].shape[0]),
+        save_checkpoint=lambda fetch, *_: kept.append(fetch()["l0"].shape[0]),
     )
     assert [p.done for p in seen] == list(range(fit.steps + 1))
     assert "energy" in seen[-1].note

@@ -28,7 +28,7 @@ from cr5.training.engines import Engine
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.ridge import RIDGES, HeldOut, RidgePath, held_out_count, select_ridge
 from cr5.training.selection import NO_COUNTERPART, CorpusUsage, list_reasons, select_documents
-from cr5.training.solver import OVERSAMPLING, Fit, fetch_Z, memory_needed, solve
+from cr5.training.solver import OVERSAMPLING, Fit, Position, memory_needed, solve
 from cr5.training.view_weights import StringsWeight, choose_strings_weight
 from cr5.training.warm_start import folded_start
 
@@ -97,7 +97,7 @@ def train_with_targets(
         digest = fingerprint(vocabularies, concepts, lengths, settings)
         saved = Checkpoint(checkpoint, digest, checkpoint_interval_seconds)
         # The files of the model, and the checkpoint twice while it is replaced.
-        checkpoint_bytes = 4 * words * (rank + OVERSAMPLING)
+        checkpoint_bytes = 2 * 4 * words * (rank + OVERSAMPLING)
         check_free_space(checkpoint.parent.resolve(), model_bytes + 2 * checkpoint_bytes, "the model")
     lower_rank = asked == "auto"
     choose_weight = partial(
@@ -188,7 +188,8 @@ def _fit(
 ) -> tuple[Fit, RidgePath | None, StringsWeight]:
     """Select the ridge if it is "auto", and the weight of the strings view, then fit; continue from a checkpoint.
 
-    The fit does not start where the selection ended, so that it is the same as with the chosen ridge given.
+    The fit does not start where the selection ended, so that it is the same as with the chosen ridge given, or if it is
+    continued.
     """
     options: dict[str, Any] = {
         "rank": settings.nominal_rank,
@@ -199,7 +200,7 @@ def _fit(
         "lower_rank": lower_rank,
     }
     loaded = checkpoint.load() if checkpoint else None
-    start: Mapping[str, Array] | Literal["engine"] | None = loaded[0] if loaded else warm
+    start: Mapping[str, Array] | Literal["engine"] | None = loaded[0] or None if loaded else warm
     ridge_path = None
     if loaded and settings.ridge == "auto":
         ridge_path = RidgePath.from_json(loaded[1]["path"])
@@ -219,16 +220,18 @@ def _fit(
 
     is_resumable = bool(loaded) or ridge_path is None or not should_stop()  # an interrupted path is repeated
     if checkpoint and ridge_path and ridge_path.points and not loaded and is_resumable:
-        checkpoint.save(partial(fetch_Z, engine), state, force=True)
-    save = (lambda fetch: checkpoint.save(fetch, state)) if checkpoint else None
+        checkpoint.save(dict, state, force=True)
+
+    def save(fetch: Callable[[], dict[str, Array]], position: Position, is_stopped: bool) -> None:
+        if checkpoint and is_resumable:
+            checkpoint.save(fetch, state | {"position": position}, force=is_stopped)
+
     ridge = ridge_path.ridge if ridge_path else float(settings.ridge)
     callbacks: dict[str, Any] = {"save_checkpoint": save, "progress": progress, "should_stop": should_stop}
     is_folded = not loaded and warm is not None
-    options |= {"start": start, "start_is_folded": is_folded, "concept_sums": concept_sums}
-    fit = solve(engine, ridge=ridge, **callbacks, **options)
-    if checkpoint and is_resumable and should_stop():
-        checkpoint.save(partial(fetch_Z, engine), state, force=True)
-    return fit, ridge_path, strings_weight
+    position = Position(*loaded[1]["position"]) if loaded and "position" in loaded[1] else None
+    options |= {"start": start, "start_is_folded": is_folded, "position": position, "concept_sums": concept_sums}
+    return solve(engine, ridge=ridge, **callbacks, **options), ridge_path, strings_weight
 
 
 def concept_targets(

@@ -18,6 +18,16 @@ def _bordered(corner: Array, border: Array) -> Array:
     return np.vstack([np.hstack([corner, border[:k]]), np.hstack([border[:k].T, (border[k:] + border[k:].T) / 2])])
 
 
+def known_gram(corner_A: Array, corner_B: Array, border_A: Array, border_B: Array, dtype: str) -> tuple[Array, Array]:
+    """The Gram matrices of [Z, P] from those of Z and what P adds; columns that cancelled out are zero."""
+    return _bordered(corner_A, border_A), _without_cancelled(_bordered(corner_B, border_B), dtype)
+
+
+def _without_cancelled(gram_B: Array, dtype: str) -> Array:
+    present = np.diag(gram_B) >= _CANCELLED[dtype]
+    return gram_B * np.outer(present, present)
+
+
 def _gram_of_step(M: Array, V: Array, rest: Array, inner: Array) -> Array:
     """The Gram matrix of [V, R] in M, given inner = V'M V; R is zero except for its last rows, ``rest``."""
     image = M[:, len(M) - len(rest) :] @ rest
@@ -38,8 +48,7 @@ def ritz_step(
     rest = rest / length
     gram_A = _gram_of_step(A, V, rest, np.diag(theta))
     gram_B = _gram_of_step(B, V, rest, np.diag(np.ones_like(theta)))
-    present = np.diag(gram_B) >= _CANCELLED[dtype]
-    return theta, V, length, gram_A, gram_B * np.outer(present, present)
+    return theta, V, length, gram_A, _without_cancelled(gram_B, dtype)
 
 
 def rayleigh_ritz(A: Array, B: Array, cuts: list[int], width: int | None, dtype: str) -> tuple[Array, Array]:

@@ -26,3 +26,31 @@ def column_products(rows: NamedArrays, pairs: Sequence[tuple[str, str]]) -> Arra
 def total(parts: Sequence[Array]) -> Array:
     """The sum over the blocks of a partition."""
     return np.asarray(sum(parts[1:], start=parts[0]))
+
+
+def means_and_spread(rows: NamedArrays, documents: Array) -> None:
+    """The mean document, and diag(X'C X)."""
+    mean, squares = rows["mean"] / documents, rows["D"]
+    rows["mean"] = mean
+    spread = squares - documents * mean**2
+    rows["D"] = spread * (spread > 0)
+
+
+def random_signs(rows: NamedArrays, columns: Array, bits: Array, width: int, dtype: str) -> None:
+    """Z = random signs: the bits of a hash of a concept's number, independent of its position and the engine."""
+    hashed = rows["id"].astype("uint64") * 0x9E3779B97F4A7C15 + columns * 0xA0761D6478BD642F
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        hashed = (hashed ^ (hashed >> shift)) * factor
+    hashed = hashed ^ (hashed >> 31)
+    signs = (hashed[:, :, None] >> bits) & 1
+    rows["Z"] = signs.reshape(len(hashed), -1)[:, :width].astype(dtype) * 2 - 1
+
+
+def cross(rows: NamedArrays, name: str, others: tuple[str, ...]) -> Array:
+    """[others]'V."""
+    return np.concatenate([rows[other].T @ rows[name] for other in others]).astype("float64")
+
+
+def divide_Z(rows: NamedArrays, scale: Array) -> None:
+    """Z / scale, column by column."""
+    rows["Z"] = rows["Z"] / scale.astype(rows["Z"].dtype)

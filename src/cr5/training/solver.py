@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import eigh
@@ -31,14 +31,17 @@ from cr5._typing import Array, Intercept, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.machine import one_blas_thread
 from cr5.progress import Progress, ProgressCallback, no_progress
+from cr5.training import row_functions
 from cr5.training.engines import BlockInfo, Engine
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.rayleigh_ritz import rayleigh_ritz, ritz_step
-from cr5.training.row_functions import NamedArrays, sums, total
+from cr5.training.rayleigh_ritz import known_gram, rayleigh_ritz, ritz_step
+from cr5.training.row_functions import NamedArrays, column_products, cross, sums, total
 from cr5.training.unfolding import unfold
 
 OVERSAMPLING = 20  # columns beyond the rank: without them, the last eigenvectors of the rank converge slowly
 RESTART_STEPS = 12  # between two restarts from fresh products: updates accumulate rounding errors
+UPDATES_TRUSTED = 4  # steps after which eigenvalues are still those of fresh products, to about 1e-6
+MIN_STEPS = 2  # from a random start: a small corpus may meet ``tol`` after one, where a second costs little
 LOCK_FRACTION = 0.3  # of a column's share of ``tol``; soft locking: a smaller residual is not corrected
 
 
@@ -49,11 +52,11 @@ class Fit:
     maps: per language words x rank, float32; those of its subwords are M'maps, and stacked over both and the languages,
     the columns are orthonormal. folded_maps: (I + M M') maps, what a word contributes by itself and by its subwords;
     the maps themselves without any. means: per language the mean document that centring subtracts.
-    eigenvalues: of the returned maps, from fresh products; energy is their sum. eigenvectors: rank x rank, the
-    coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B z| over the rank columns,
-    relative, in the norm of the preconditioner; if it is above ``tol``, ``max_steps`` or ``should_stop`` ended the
-    run. products: the columns that X or X' was multiplied with, in all. concept_sums: Y'C X maps, concepts x rank, if
-    they were asked for.
+    eigenvalues: of the returned maps; energy is their sum. eigenvectors: rank x rank, the coordinates in the maps of
+    the B-orthonormal eigenvectors. residual: |A z - theta B z| over the rank columns, relative, in the norm of the
+    preconditioner; if it is above ``tol``, ``max_steps`` or ``should_stop`` ended the run. It is infinite if ``tol``
+    is 0: then all steps are taken, and the last residual is not computed. products: the columns that X or X' was
+    multiplied with, in all. concept_sums: Y'C X maps, concepts x rank, if they were asked for.
     """
 
     maps: dict[str, Array]
@@ -72,6 +75,18 @@ class Fit:
     def energy(self) -> float:
         """The sum of the eigenvalues, which the solver maximises."""
         return float(self.eigenvalues.sum())
+
+
+class Position(NamedTuple):
+    """How far a fit has come: its steps, the columns of Z, the residual before the last step, and its fewest steps."""
+
+    steps: int
+    columns: int
+    residual: float
+    min_steps: int
+
+
+SaveCheckpoint: TypeAlias = Callable[[Callable[[], dict[str, Array]], Position, bool], None]
 
 
 def reduced_rank_ridge(
@@ -105,7 +120,8 @@ def solve(
     progress: ProgressCallback = no_progress,
     start: Mapping[str, Array] | Literal["engine"] | None = None,
     start_is_folded: bool = False,
-    save_checkpoint: Callable[[Callable[[], dict[str, Array]]], None] | None = None,
+    position: Position | None = None,
+    save_checkpoint: SaveCheckpoint | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     oversampling: int = OVERSAMPLING,
     lower_rank: bool = False,
@@ -115,37 +131,52 @@ def solve(
 
     A rank beyond the dimensions that the documents span is refused, or lowered with ``lower_rank``.
     ``start`` gives the maps of an earlier fit, or the folded ones with ``start_is_folded``, or "engine" to continue
-    from the Z that the engine holds. After every step ``save_checkpoint`` is called with a function that fetches Z in
-    the form of ``start``, and before every step ``should_stop``. ``concept_sums`` asks for those of the maps.
+    from the Z that the engine holds. After every step ``save_checkpoint`` is called with a function that fetches Z
+    and P in the form of ``start``, with the position, and with whether ``should_stop``, which is called before every
+    step, has ended the fit. From both, ``start`` and ``position``, a fit continues as if it had not been interrupted,
+    but for rounding errors. ``concept_sums`` asks for those of the maps.
     """
     with one_blas_thread():
         began = time.perf_counter()
         problem = Problem(engine, ridge, intercept)
         width = min(rank + oversampling, sum(problem.words))
+        here, arrays = position or Position(0, width, np.inf, 0 if start else MIN_STEPS), []
         if start is None:
             problem.start_randomly(width, seed)
         elif start != "engine":
-            problem.start_from([start[lang] for lang in engine.langs], width, seed, folded=start_is_folded)
-        theta = problem.restart()
-        steps, last, best = 0, np.inf, (np.inf, 0)
+            arrays = [start[lang] for lang in engine.langs]
+            problem.start_from([Z[:, : here.columns] for Z in arrays], here.columns, seed, folded=start_is_folded)
+        if position and arrays[0].shape[1] > here.columns:
+            engine.words.set("P", [Z[:, here.columns :].astype(problem.dtype) for Z in arrays])
+            theta = problem.resume()
+        else:
+            theta = problem.restart()
+        steps, last, best = here.steps, here.residual, (np.inf, here.steps)
         while True:
-            residual = problem.compute_residual(theta, rank, tol)
-            converged = residual <= tol
+            is_last = steps >= max_steps
+            asked = tol if steps >= here.min_steps else 0.0
+            residual = np.inf if is_last and tol == 0 else problem.compute_residual(theta, rank, asked)
+            converged = residual <= tol and (is_last or steps >= here.min_steps)
             expected = _expected_steps(steps, residual, last, tol, max_steps)
             note = f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}, {problem.products:,} columns multiplied"
             progress(Progress("fit", steps, expected, note))
             best = min(best, (residual, steps))
             exhausted = steps - best[1] >= RESTART_STEPS  # no progress for long: the precision of the data is exhausted
-            if converged or exhausted or steps >= max_steps or should_stop():
+            is_stopped = not (converged or exhausted or is_last) and should_stop()
+            if is_stopped and save_checkpoint:
+                save_checkpoint(problem.fetch_columns, here._replace(columns=problem.columns), True)
+            if converged or exhausted or is_last or is_stopped:
                 break
             theta = problem.step(width)
             steps += 1
             if steps % RESTART_STEPS == 0 or residual > 2 * last:
                 theta = problem.restart()
             last = residual
+            here = here._replace(steps=steps, columns=problem.columns, residual=last)
             if save_checkpoint:
-                save_checkpoint(partial(fetch_Z, engine))
-        eigenvalues, eigenvectors = problem.finish(theta, min(rank, len(theta)) if lower_rank else rank)
+                save_checkpoint(problem.fetch_columns, here, False)
+        rank = min(rank, len(theta)) if lower_rank else rank
+        eigenvalues, eigenvectors = problem.finish(theta, rank, concept_sums)
         sums = np.concatenate(engine.concepts.get("map")) if concept_sums else None
         maps, folded_maps = problem.maps()
         return Fit(
@@ -216,10 +247,11 @@ class Problem:
             self.divisors = [total(documents)] * len(documents)
         engine.column_sums("mean", 1)
         engine.column_sums("D", 2)
-        engine.words.map(_means_and_spread, self.divisors)
+        engine.words.map(row_functions.means_and_spread, self.divisors)
         engine.inverse_spread("D", "D", ridge)
         self.means: list[Array] = [mean[:, 0] for mean in engine.words.get("mean")]
         self.columns = 0  # of Z
+        self.updates = 0  # of the images since they were computed with products
         self.gram_A = self.gram_B = np.zeros((0, 0))
 
     def _by_language(self, parts: Sequence[Array]) -> list[Array]:
@@ -255,7 +287,7 @@ class Problem:
     def _gram(self, name: str, others: tuple[str, ...], folded: str) -> tuple[Array, Array]:
         """[others]'A V and [others]'B V for the columns V of a name."""
         V, G, S = (
-            total(partition.map(partial(_cross, name=of, others=others)))
+            total(partition.map(partial(cross, name=of, others=others)))
             for partition, of in zip(self.partitions, (folded, name, name), strict=True)
         )
         return S, G + self.ridge * V
@@ -264,13 +296,13 @@ class Problem:
         """Z = T X'C Y Y'C X K T X'C Y R, up to scale, with random signs R, concepts x columns."""
         columns, bits = np.arange(-(-width // 64), dtype=np.uint64), np.arange(64, dtype=np.uint64)
         columns += np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
-        signs = partial(_random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
+        signs = partial(row_functions.random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
         self.engine.concepts.map(signs)
         self.compute_residual(None, width, 0)
         self.engine.words.map(_correction_as_Z)
         self._image("Z")
-        scale = np.sqrt(total(self.engine.concepts.map(_squares)))
-        self.engine.concepts.map(partial(_divide, scale=np.where(scale > 0, scale, 1)))
+        scale = np.sqrt(total(self.engine.concepts.map(partial(column_products, pairs=[("Z", "Z")])))[0])
+        self.engine.concepts.map(partial(row_functions.divide_Z, scale=np.where(scale > 0, scale, 1)))
         self.compute_residual(None, width, 0)
         self.engine.words.map(_correction_as_Z)
 
@@ -302,7 +334,22 @@ class Problem:
         for partition in self.partitions:
             partition.map(partial(_rotate, V=V.astype(self.dtype)))
         self.gram_A, self.gram_B, self.columns = np.diag(theta), np.eye(len(theta)), len(theta)
+        self.updates = 0
         return theta
+
+    def resume(self) -> Array:
+        """Go on from the Z and P of a checkpoint, with fresh products. Returns the eigenvalues."""
+        corners = self._gram("Z", ("Z",), self._image("Z"))
+        self.columns = corners[0].shape[1]
+        borders = self._gram("P", ("Z", "P"), self._image("P"))
+        self.gram_A, self.gram_B = known_gram(*corners, *borders, self.dtype.name)
+        return np.asarray(np.diag(corners[0]) / np.diag(corners[1]))
+
+    def fetch_columns(self) -> dict[str, Array]:
+        """Z and P side by side, in the form of ``start``."""
+        names = ["Z", "P"] if len(self.gram_A) > self.columns else ["Z"]
+        parts = [self.engine.words.get(name) for name in names]
+        return {lang: np.hstack(of) for lang, *of in zip(self.engine.langs, *parts, strict=True)}
 
     def compute_residual(self, theta: Array | None, rank: int, tol: float) -> float:
         """W = T R, E'R = A E'Z - B E'Z theta: one product with X'. Returns the relative residual.
@@ -345,10 +392,14 @@ class Problem:
         for partition in self.partitions:
             partition.map(combine)
         self.columns = len(theta)
+        self.updates += 1
         return theta
 
-    def finish(self, theta: Array, rank: int) -> tuple[Array, Array]:
-        """Turn Z into the paper's maps, with orthonormal columns; their eigenvalues and eigenvectors."""
+    def finish(self, theta: Array, rank: int, concept_sums: bool) -> tuple[Array, Array]:
+        """Turn Z into the paper's maps, with orthonormal columns; their eigenvalues and eigenvectors.
+
+        They are known from the last step; after many updates of the images they are computed from fresh products.
+        """
         # Phi* = P'Y'C X B^-1 has the rows sqrt(theta) z'; its singular vectors are the maps.
         if len(theta) < rank:
             raise Cr5Error(
@@ -358,11 +409,16 @@ class Problem:
         for partition in (self.engine.documents, self.engine.concepts):
             partition.map(_delete_work_arrays)
         root = np.sqrt(theta[:rank])
-        cross = partial(_cross, name=self._fold("Z"), others=("Z",))
-        inner = total(self.engine.words.map(cross))[:rank, :rank]
+        of_Z = partial(cross, name=self._fold("Z"), others=("Z",))
+        inner = total(self.engine.words.map(of_Z))[:rank, :rank]
         size, Q = eigh(inner * np.outer(root, root))
         V = (root[:, None] * Q / np.sqrt(size))[:, ::-1]
         self.engine.words.map(partial(_as_maps, V=V.astype(self.dtype)))
+        if self.updates <= UPDATES_TRUSTED:
+            self._fold("map")
+            if concept_sums:
+                self.engine.concepts.map(partial(_as_maps, V=V.astype(self.dtype)))
+            return theta[:rank], (np.sqrt(size)[:, None] * Q.T / root)[::-1]  # the inverse of V
         eigenvalues, eigenvectors = eigh(*self._gram("map", ("map",), self._image("map")))
         return eigenvalues[::-1], eigenvectors[:, ::-1]
 
@@ -380,34 +436,8 @@ class Problem:
 # Functions that are mapped over the rows of a partition: they use operators only, row by row, and write into no array.
 
 
-def _means_and_spread(rows: NamedArrays, documents: Array) -> None:
-    """The mean document, and diag(X'C X)."""
-    mean, squares = rows["mean"] / documents, rows["D"]
-    rows["mean"] = mean
-    spread = squares - documents * mean**2
-    rows["D"] = spread * (spread > 0)
-
-
-def _random_signs(rows: NamedArrays, columns: Array, bits: Array, width: int, dtype: str) -> None:
-    """Z = random signs: the bits of a hash of a concept's number, independent of its position and the engine."""
-    hashed = rows["id"].astype("uint64") * 0x9E3779B97F4A7C15 + columns * 0xA0761D6478BD642F
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        hashed = (hashed ^ (hashed >> shift)) * factor
-    hashed = hashed ^ (hashed >> 31)
-    signs = (hashed[:, :, None] >> bits) & 1
-    rows["Z"] = signs.reshape(len(hashed), -1)[:, :width].astype(dtype) * 2 - 1
-
-
 def _column_sums(rows: NamedArrays, name: str) -> Any:
     return sums(rows[name])
-
-
-def _squares(rows: NamedArrays) -> Any:
-    return sums(rows["Z"] ** 2)
-
-
-def _divide(rows: NamedArrays, scale: Array) -> None:
-    rows["Z"] = rows["Z"] / scale.astype(rows["Z"].dtype)
 
 
 def subtract_rows(rows: NamedArrays, centre: Array, name: str) -> None:
@@ -434,11 +464,6 @@ def _precondition(rows: NamedArrays, theta: Array | None, ridge: float) -> Any:
 
 def _choose(rows: NamedArrays, active: Mask) -> None:
     rows["W"] = rows["W"][:, active]
-
-
-def _cross(rows: NamedArrays, name: str, others: tuple[str, ...]) -> Array:
-    """[others]'V."""
-    return np.concatenate([rows[other].T @ rows[name] for other in others]).astype("float64")
 
 
 def _combine(rows: NamedArrays, from_Z: Array, from_P: Array, from_W: Array, length: Array) -> None:
