@@ -14,14 +14,14 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/serve
 	$(BIN)/cr5 demo
 
-# In three processes that share the work, for two cores: some tests wait for servers, browsers and worker processes.
+# In four processes that share the work, for two cores: some tests wait for servers, browsers and worker processes.
 # PYTEST=-n0 runs all tests in one, to debug.
 test: .venv/dev
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(PYTEST)
+	$(BIN)/python -m pytest -n 4 --dist worksteal $(PYTEST)
 
 # All tests, and which lines of the package none of them reaches.
 coverage: .venv/dev
-	$(BIN)/python -m pytest -n 3 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(PYTEST)
+	$(BIN)/python -m pytest -n 4 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(PYTEST)
 
 test-fast: .venv/dev
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not browser and not services and not dask and not slow" \
@@ -34,16 +34,18 @@ test-lowest: .venv-lowest/dev
 
 docs: .venv/dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
-	@echo "the site is in build/site; open build/site/index.html"
+	@echo "the site is in build/site; open build/site/index.html, or for its search: python3 -m http.server -d build/site"
 
-# One JSON line per figure, on real speeches if they are there, on generated ones otherwise. Best on an idle machine.
-SPEECHES ?= $(wildcard ../shared/data/europarl-speeches)
+# One JSON line per figure, in less than ten minutes on two idle cores: sizes are smaller than those in the results. On the real
+# speeches of the benchmark corpora with DATA=folder, on generated ones otherwise, where the last comparison is left out.
+DATA ?= $(wildcard ../shared/data)
+SPEECHES ?= $(wildcard $(DATA)/europarl-speeches)
 
 bench: .venv/bench
 	@$(BIN)/python benchmarks/kernels.py --quick $(SPEECHES)
-	@$(BIN)/python benchmarks/reference.py $(SPEECHES)
-	@$(BIN)/python benchmarks/growth.py $(SPEECHES)
-	@$(BIN)/python benchmarks/search.py
+	@$(BIN)/python benchmarks/reference.py --speeches 8000 $(SPEECHES)
+	@$(BIN)/python benchmarks/growth.py --sizes 2000 4000 8000 16000 --repeats 1 $(SPEECHES)
+	@$(BIN)/python benchmarks/search.py --candidates 100000 --turns 5
 	@$(if $(SPEECHES),$(BIN)/python benchmarks/features.py $(SPEECHES))
 
 check: .venv/dev

@@ -51,7 +51,7 @@ ADDED_DOCUMENTS = 1000  # at once
 HNSW_M = 32  # the default of FAISS
 EF_SEARCH = (16, 32, 64, 128, 256, 512, 1024, 2048)
 STAGES = {  # functions of a hybrid search, whose times are measured without those of the others that they call
-    "encode": (pipeline, "understand"),
+    "encode": (pipeline, "analyse_query"),
     "forms": (hybrid, "match_forms"),
     "full text": (hybrid.HybridSearch, "word_shares"),
     "titles and pairs": (hybrid.HybridSearch, "by_words"),

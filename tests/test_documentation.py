@@ -1,25 +1,39 @@
 """What the documentation shows is what happens."""
 
 import doctest
+import os
 import re
 import shutil
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from documentation import ROOT, commands, run, same
+from fake_hub import TOKEN, FakeHub
 from published_files import random_vectors, write_published
+
+from cr5 import Cr5
+from cr5.cli import run as run_command
+from cr5.storage.locks import locked
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the commands of the tutorial have run, with what they printed checked."""
-    path = tmp_path_factory.mktemp("tutorial")
-    for line, output in commands((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")):
-        printed = run(line, path)
-        assert same(output, printed), f"$ {line}\n{printed}"
+    """A folder in which the commands of the tutorial have run, once for all test processes; their output is checked."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    path, finished = base / "tutorial", base / "tutorial.finished"
+    with locked(base / "tutorial.lock"):
+        if not finished.exists():
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir()
+            for line, output in commands((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")):
+                printed = run(line, path)
+                assert same(output, printed), f"$ {line}\n{printed}"
+            finished.touch()
     return path
 
 
@@ -51,14 +65,53 @@ def test_commands_and_python_sessions_of_the_guide_to_growing_print_what_it_show
     assert failed_examples(page) == 0
 
 
-def test_python_sessions_of_the_guide_to_frameworks_print_what_it_shows(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("page", ["docs/how-to/frameworks.md", "docs/how-to/search.md"])
+def test_python_sessions_of_guides_with_an_index_print_what_they_show(
+    page: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("model", "index"):
         shutil.copytree(folder / name, tmp_path / name)
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     monkeypatch.chdir(tmp_path)
-    assert failed_examples("docs/how-to/frameworks.md") == 0
+    assert failed_examples(page) == 0
+
+
+def test_servers_of_the_guide_start_with_its_options(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cr5.server import process
+
+    started: list[Any] = []
+    monkeypatch.setattr(process, "serve", lambda *arguments: started.append(arguments))
+    monkeypatch.chdir(folder)
+    page = (ROOT / "docs/how-to/serve.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^ {4}((?:CR5_API_KEY=\w+ )?cr5 serve index.*?)(?: {2,}.*)?$", page, re.M)
+    assert len(lines) == 3
+    for line in lines:
+        variables, _, arguments = line.partition("cr5 ")
+        with monkeypatch.context() as patched:
+            if variables:
+                patched.setenv(*variables.strip().split("=", 1))
+            assert run_command([*arguments.split(), "--port", "0"]) == 0
+    (_, _, plain, one), (_, _, public, four), (_, _, proxied, _) = started
+    assert (plain.api_key, plain.read_only, one) == (None, False, 1)
+    assert (public.api_key, public.requests_per_minute, public.read_only, four) == ("secret", 120, True, 4)
+    assert ("search.example.org" in proxied.allowed_hosts, proxied.trusted_proxies) == (True, ("127.0.0.1/32",))
+
+
+@pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # in the hub's library
+def test_models_are_pushed_and_pulled_as_the_guide_does(
+    folder: Path, hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs/how-to/share.md").read_text(encoding="utf-8")
+    [push] = re.findall(r"^ {4}cr5 (push .*)$", page, re.M)
+    [pull] = re.findall(r"^ {4}cr5 (pull .*)$", page, re.M)
+    [name] = re.findall(r"from_pretrained\((.*?\])\)", page)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.chdir(folder)
+    assert run_command(push.split()) == 0
+    monkeypatch.chdir(tmp_path)
+    assert run_command(pull.split()) == 0
+    assert Cr5.load("model").langs == ["da", "en"]
+    assert eval(f"Cr5.from_pretrained({name})", {"Cr5": Cr5}).langs == ["da", "en"]
 
 
 def test_python_sessions_of_the_guide_to_published_models_print_what_it_shows(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
     from cr5.corpus.skipped import Skipped
     from cr5.corpus.writing import write
     from cr5.errors import (
+        ColumnsNotKept,
         CorpusError,
         Cr5Error,
         Cr5Warning,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
     __version__: str
 
 _MODULES = {
+    "ColumnsNotKept": "cr5.errors",
     "CorpusError": "cr5.errors",
     "CpuEngine": "cr5.training.engines.cpu",
     "Cr5": "cr5.model",
@@ -78,10 +80,10 @@ _MODULES = {
 }  # the module of every public name
 
 __all__ = [
-    "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "DeprecatedInterface", "Document",
-    "DocumentsLeftOut", "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted", "LanguageBorrowed",
-    "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged", "NotFittedError", "OutputWarning", "RankLowered",
-    "RepeatedDocuments", "SeveralCodes", "Skipped", "WorkersLost",
+    "ColumnsNotKept", "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "DeprecatedInterface",
+    "Document", "DocumentsLeftOut", "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted",
+    "LanguageBorrowed", "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged", "NotFittedError",
+    "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped", "WorkersLost",
     "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 

@@ -97,6 +97,10 @@ class DocumentsLeftOut(Cr5Warning):
     """The limits on document length (``min_unique``, ``max_unique``) leave out most documents of the corpus."""
 
 
+class ColumnsNotKept(Cr5Warning):
+    """A table or record has columns beside those of a document, which are not stored with it."""
+
+
 class WorkersLost(Cr5Warning):
     """Workers or the scheduler of a cluster do not answer; the fit waits for them, and ends if none comes back."""
 

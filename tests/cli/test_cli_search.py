@@ -3,12 +3,10 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import madeup
-import postgres as private
 import pytest
 
 from cr5 import Cr5, Document, write
@@ -362,12 +360,6 @@ def test_an_index_is_shown(folder: Path, run_json: Any, printed: Any) -> None:
     assert f"{len(FEW)} documents, rank {about['rank']}" in text
     for lang, count in about["documents"].items():
         assert re.search(rf"{lang} +{count}\b", text)
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with private.server() as address:
-        yield address
 
 
 @pytest.mark.services

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cr5 import CorpusError, Document, Skipped, read, read_batches, write
+from cr5 import ColumnsNotKept, CorpusError, Document, Skipped, read, read_batches, write
 from cr5.corpus.documents import SCHEMA
 from cr5.corpus.fields import MAX_FIELDS_BYTES, fields_text, parse_fields, restore_text
 from cr5.corpus.inputs import in_batches
@@ -74,7 +74,7 @@ WITH_FIELDS = [
     Document("Q1", "it", "un cane", "Cane"),
     Document("Q2", "en", "a cat", fields=FIELDS[2]),
 ]
-DICTS = [{"concept": d.concept, "lang": d.lang, "text": d.text, "fields": d.fields, "other": 1} for d in WITH_FIELDS]
+DICTS = [{"concept": d.concept, "lang": d.lang, "text": d.text, "fields": d.fields} for d in WITH_FIELDS]
 TEXTS = [row | {"fields": json.dumps(row["fields"])} for row in DICTS]
 FIELDS_TYPE = pa.struct([("year", pa.int64()), ("author", pa.struct([("name", pa.string())]))])
 
@@ -100,6 +100,36 @@ def test_fields_of_every_container_are_read_when_they_are_asked_for(documents: A
     batches = list(in_batches(documents, fields=True))
     assert [document.fields for batch in batches for document in batch.documents()] == expected
     assert [batch.rows.schema for batch in in_batches(documents)] == [SCHEMA]
+
+
+OTHER = [row | {"year": 2019, "kind": "news"} for row in DICTS]
+WITHOUT_FIELDS = [{name: value for name, value in row.items() if name != "fields"} for row in OTHER]
+
+
+def in_file(path: Path, rows: list[dict[str, Any]]) -> str:
+    """The path of a corpus in the format of its suffix, with whatever columns the rows have."""
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        frame = pd.DataFrame(rows)
+        frame.to_csv(path) if path.suffix == ".csv" else frame.set_index(frame.index + 5).to_parquet(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("rows", [OTHER, WITHOUT_FIELDS], ids=["fields", "no fields"])
+@pytest.mark.parametrize("container", [list, pd.DataFrame, pl.DataFrame, ".jsonl", ".csv", ".parquet"])
+def test_columns_that_an_index_would_not_keep_are_named_once(rows: Any, container: Any, tmp_path: Path) -> None:
+    rows = [row | {"fields": json.dumps(row["fields"])} if "fields" in row else row for row in rows]
+    if isinstance(container, str):
+        documents = [in_file(tmp_path / f"{name}{container}", rows) for name in "ab"]
+    else:
+        documents = container(rows)
+    with pytest.warns(ColumnsNotKept) as caught:
+        assert sum(batch.rows.num_rows for batch in in_batches(documents, fields=True)) >= 3
+    assert len(caught) == 1
+    for fact in ("not kept: year, kind;", "fields", "--field-column"):
+        assert fact in str(caught[0].message)
+    assert list(in_batches(documents))  # training needs none of them, and warns of none
 
 
 def test_a_missing_field_of_an_arrow_struct_is_missing_and_not_null() -> None:

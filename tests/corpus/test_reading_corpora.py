@@ -26,7 +26,7 @@ from cr5.corpus.reading import read, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import ReadLimits, json_records
 from cr5.corpus.writing import WRITERS, write, write_parquet
-from cr5.errors import CorpusError
+from cr5.errors import ColumnsNotKept, CorpusError
 
 NAMES = [
     "c.jsonl",
@@ -136,11 +136,12 @@ def test_line_ends_blank_lines_and_byte_order_marks_do_not_matter(ending: str, m
         assert list(read(name)) == [Document("Q1", "en", "a")] * 2
 
 
-def test_extra_columns_are_ignored() -> None:
+def test_extra_columns_are_left_out_and_named() -> None:
     put("c.jsonl", '{"n": [1, {"text": 2}], "concept": "Q1", "lang": "en", "text": "a", "title": null}\n')
     put("c.tsv", "n\tlang\tconcept\ttext\n1\ten\tQ1\ta\n")
     put_parquet("c.parquet", n=[1], concept=["Q1"], lang=["en"], text=["a"])
-    assert list(read(["c.jsonl", "c.tsv", "c.parquet"])) == [Document("Q1", "en", "a")] * 3
+    with pytest.warns(ColumnsNotKept, match="not kept: n;"):
+        assert list(read(["c.jsonl", "c.tsv", "c.parquet"])) == [Document("Q1", "en", "a")] * 3
 
 
 def test_integers_name_concepts() -> None:

@@ -16,7 +16,7 @@ from cr5._typing import Array
 from cr5.index import Index, SearchHit, hybrid
 from cr5.index.passages import PassageSettings, split
 from cr5.index.pipeline import MIN_SORTED_RELEVANCE, PREFERENCE, SURE_CONFIDENCE
-from cr5.index.query_words import FEW_WORDS, MAX_WORDS_WITH_FORMS, match_forms
+from cr5.index.query_words import CERTAIN_SHARE, FEW_WORDS, MAX_WORDS_WITH_FORMS, match_forms
 from cr5.index.stores.base import Store
 from cr5.index.terms import QueryWord
 from cr5.retrieval.word_forms import Dictionary
@@ -122,36 +122,54 @@ class Dense:
         idf = inverse_document_frequencies(
             self.words, {w for words in self.words.values() for w in [*words.counts, *tokens]}, lang
         )
-        for token in tokens:
-            forms = self.vocabularies[lang].forms(token)
-            is_present = any(form.kind == "same" for form in forms)
-            likely = max(forms, key=lambda f: f.share * idf[f.word]).word if forms and not is_present else token
+        forms = {token: self.vocabularies[lang].forms(token) for token in tokens}
+        likely = {
+            token: token
+            if not found or found[0].kind == "same"
+            else max(found, key=lambda f: f.share * idf[f.word]).word
+            for token, found in forms.items()
+        }
+        weights = np.array([idf[likely[token]] for token in tokens])
+        number = weights.sum() ** 2 / (weights**2).sum()
+        certainties = [min(1, found[0].share / CERTAIN_SHARE) ** 2 if found else 1 for found in forms.values()]
+        for token, found in forms.items():
             reduced = {token: 1.0}
-            for f in forms:
-                share = f.share / len(tokens) if is_present else f.share
-                reduced[f.word] = 1.0 if f.kind == "same" else share * min(1, idf[f.word] / idf[likely])
-            query_words.append(QueryWord(idf[likely], reduced))
+            for f in found:
+                share = f.share / number if likely[token] == token else f.share
+                reduced[f.word] = 1.0 if f.kind == "same" else share * min(1, idf[f.word] / idf[likely[token]])
+            query_words.append(QueryWord(idf[likely[token]], reduced))
         total = sum(word.weight for word in query_words)
-        own, evidence = self.own_language(text, query_words, total, idf, query, lang)
+        own, evidence = self.own_language(text, query_words, certainties, total, idf, query, lang)
         words = dict(zip(tokens, query_words, strict=True))
-        return own | self.other_languages(own, evidence, words, total, query, lang)
+        limit = hybrid.LONE_QUERY_RELEVANCE * self.model.encode_text(text, lang)[2].known
+        return own | self.other_languages(own, evidence, words, total, query, lang, limit)
 
     def own_language(
-        self, text: str, words: list[QueryWord], total: float, idf: dict[str, float], query: Array, lang: str
+        self,
+        text: str,
+        words: list[QueryWord],
+        certainties: list[float],
+        total: float,
+        idf: dict[str, float],
+        query: Array,
+        lang: str,
     ) -> tuple[dict[str, float], dict[str, float]]:
-        scaled = saturating(words)
+        scaled = [
+            QueryWord(c * word.weight, word.terms) for word, c in zip(saturating(words), certainties, strict=True)
+        ]
         by_document, by_passage = bm25(self.words, scaled, lang), bm25(self.passages, scaled, lang)
-        scores, by_vectors, evidence = {}, {}, {}
+        scores, by_vectors, evidence, shares = {}, {}, {}, {}
         for name in [name for name, d in self.documents.items() if d.lang == lang]:
             scores[name] = self.csls(query, lang, None, name) if query.any() else 0
             W = max([by_document.get(name, 0), *(b for p, b in by_passage.items() if p.split()[0] == name)]) / total
             if W:
                 title = self.title_match(self.documents[name].title, words, total, idf)
-                evidence[name] = W + hybrid.TITLE_BONUS * title**2
+                evidence[name], shares[name] = W + hybrid.TITLE_BONUS * title**hybrid.TITLE_POWER, W
             elif query.any():
                 by_vectors[name] = hybrid.DENSE_LIMIT * logistic(scores[name])
         for name in sorted(evidence, key=lambda name: (-evidence[name], name))[: hybrid.PAIR_DEPTH]:
-            evidence[name] += hybrid.PAIR_BONUS * self.share_of_pairs(text, words, name)
+            part = min(shares[name] / hybrid.PAIR_SHARE, 1)
+            evidence[name] += hybrid.PAIR_BONUS * part * self.share_of_pairs(text, words, name)
         found = {name: bounded(value + hybrid.TIE_WEIGHT * scores[name]) for name, value in evidence.items()}
         if sum(value >= hybrid.ENOUGH_RELEVANCE for value in found.values()) >= 10:
             return found, evidence
@@ -165,10 +183,16 @@ class Dense:
         return present / sum(pairs.values()) if pairs else 0
 
     def title_match(self, title: str, words: list[QueryWord], total: float, idf: dict[str, float]) -> float:
-        title_words = set(title.lower().split())
-        of_query = sum(w.weight * max([0, *(s for t, s in w.terms.items() if t in title_words)]) for w in words) / total
-        shares = {t: max([0, *(word.terms.get(t, 0) for word in words)]) for t in title_words}
-        return of_query * sum(idf[t] * shares[t] for t in title_words) / sum(idf[t] for t in title_words)
+        title_words = title.lower().split()
+        terms = [{t: min(1, s / CERTAIN_SHARE) for t, s in word.terms.items()} for word in words]
+        best = [max([0, *(shares.get(t, 0) for t in title_words)]) for shares in terms]
+        of_query = sum(word.weight * share for word, share in zip(words, best, strict=True)) / total
+        of_title = {t: max(shares.get(t, 0) for shares in terms) for t in title_words}
+        places = [[i for i, t in enumerate(title_words) if t in shares] for shares in terms]
+        order = [min(a) < max(b) for a, b in pairwise(filter(None, places))]
+        in_order = (1 + np.mean(order)) / 2 if order else 1
+        mass = sum(idf[t] for t in of_title)
+        return float(of_query * in_order * sum(idf[t] * share for t, share in of_title.items()) / mass)
 
     def other_languages(
         self,
@@ -178,13 +202,14 @@ class Dense:
         total: float,
         query: Array,
         lang: str,
+        limit: float,
     ) -> dict[str, float]:
         best = sorted(own, key=lambda name: -evidence[name])[: hybrid.FEEDBACK_DOCUMENTS]
         raw = {name: np.exp(evidence[name] / hybrid.FEEDBACK_TEMPERATURE) for name in best}
         r = sum(raw[name] * own[name] for name in best) / (sum(raw.values()) or 1)
-        s = min(r / hybrid.SURE_RELEVANCE, 1)
+        s = min(r / hybrid.CONFIDENT_RELEVANCE, 1)
         weights = {name: s * raw[name] / sum(raw.values()) for name in best}
-        of_query = (s * hybrid.QUERY_WEIGHT + (1 - s) * hybrid.UNSURE_QUERY_WEIGHT) if query.any() else 0
+        of_query = (s * hybrid.QUERY_WEIGHT + (1 - s) * hybrid.UNCERTAIN_QUERY_WEIGHT) if query.any() else 0
         whole = sum(weights.values()) + of_query
         R = (s * r + of_query * hybrid.DENSE_LIMIT) / whole if whole else 0
         found = {}
@@ -201,6 +226,18 @@ class Dense:
                 )
                 z = (z + (of_query * self.csls(query, lang, None, name) if of_query else 0)) / whole
                 found[name] = max(R * logistic(z + hybrid.LITERAL_WEIGHT * L), found[name])
+            if limit > R:
+                found[name] = max([found[name], *(limit * p for p in self.by_passages(query, lang, name))])
+        return found
+
+    def by_passages(self, query: Array, lang: str, name: str) -> list[float]:
+        """How likely a document is to be about a query by each of its passages."""
+        d, found = self.documents[name], []
+        for begin, end in split(d.text, PASSAGES):
+            vector = self.model.encode(d.text[begin:end], d.lang)
+            of_query = mean_of_ten(self.cosines(query, d.lang))
+            of_passage = mean_of_ten(self.cosines(vector, lang, d.concept))
+            found.append(logistic(float(2 * query @ vector) - of_query - of_passage))
         return found
 
 
@@ -446,3 +483,22 @@ def test_without_full_text_documents_are_ranked_by_vectors(empty: Index, monkeyp
     assert [hit.id for hit in hits] == [hit.id for hit in dense]
     expected = [hybrid.LONE_QUERY_RELEVANCE * logistic(hit.score) for hit in dense]
     assert [hit.score for hit in hits] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_passage_is_found_by_a_query_in_another_language_that_has_no_version_of_it(
+    tmp_path: Path, model_folder: Path
+) -> None:
+    """Its document is about something else as a whole."""
+    near = [d for d in DOCUMENTS if d.lang == "bb"][:12]
+    aside, wanted = " ".join(d.text for d in near[1:9]), near[9]
+    with Index.create(tmp_path / "index", model_folder, passage_words=20) as index:
+        index.add(
+            [replace(d, text=f"{aside} {wanted.text}" if d is near[0] else d.text) for d in near if d is not wanted]
+        )
+        index.add([d for d in DOCUMENTS if d.lang == "aa"][12:20])
+        query = next(d.text for d in DOCUMENTS if d.lang == "aa" and d.concept == wanted.concept)
+        hit = index.search(query, "aa", langs="bb").hits[0]
+    begin, end = hit.passage
+    assert hit.concept == near[0].concept
+    assert begin > len(aside) / 2
+    assert {*hit.text[begin:end].split()} & {*wanted.text.split()}

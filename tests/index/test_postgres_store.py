@@ -3,7 +3,6 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,6 @@ pytestmark = pytest.mark.services
 def create(url: str, name: str, rank: int = RANK, **options: Any) -> PostgresStore:
     """A new store in a database."""
     return PostgresStore.create(Location(Path(), url, name), rank=rank, languages=LANGUAGES, **options)
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """The address of a private PostgreSQL."""
-    with private.server() as address:
-        yield address
 
 
 @pytest.mark.parametrize(

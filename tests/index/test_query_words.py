@@ -8,10 +8,10 @@ import madeup
 import pytest
 
 from cr5 import Cr5, Document
-from cr5.index import Index
-from cr5.index.query_words import FEW_WORDS, FUNCTION_WORD_SHARE, MatchedWords, match_forms
+from cr5.index import Index, hybrid
+from cr5.index.query_words import CERTAIN_SHARE, FEW_WORDS, FUNCTION_WORD_SHARE, MatchedWords, match_forms
 from cr5.index.terms import QueryWord
-from cr5.retrieval.word_forms import ACCENT_SHARE
+from cr5.retrieval.word_forms import ACCENT_SHARE, Form
 
 FILLER = {f"filler{i}": f"nothing about {'abcdefgh'[i]}{i} in particular here" for i in range(6)}
 
@@ -115,3 +115,40 @@ def test_a_word_of_another_language_is_not_corrected(index: Index) -> None:
     assert index.search("canel", "en").suggestion == "canal"
     index.add([Document("cinnamon", "it", f"canel {madeup.word(madeup.LANGS[1], 0)}")])
     assert index.search("canel", "en").suggestion is None
+
+
+def matched(lang: str, **forms: list[Form]) -> MatchedWords:
+    """Words of weight 1 with these forms."""
+    words = [QueryWord(1.0, {name: 1.0} | {form.word: form.share for form in forms[name]}) for name in forms]
+    return MatchedWords(lang, words, float(len(words)), forms)
+
+
+def test_an_unknown_word_weighs_less_the_less_certain_its_forms_are() -> None:
+    sure, half = Form("volcano", "typo", CERTAIN_SHARE + 0.1), Form("chi", "form", CERTAIN_SHARE / 2)
+    words = matched("en", volcanno=[sure], chicken=[half], known=[Form("known", "same", 1.0)], nothing=[])
+    assert [word.weight for word in words.for_bm25] == [1.0, 0.25, 1.0, 1.0]
+    assert words.total == 4
+
+
+def test_a_title_matches_by_content_words_by_probable_forms_and_in_order() -> None:
+    question = matched("en", what=[], border=[], styles=[Form("style", "form", 0.6)])
+    idf = {"border": 2.0, "style": 2.0, "page": 4.0}
+    assert question.title_match(["border", "style"], idf) == 1
+    assert question.title_match(["style", "border"], idf) == 0.5
+    assert question.title_match(["border"], idf) == 0.5
+    assert question.title_match(["page", "border", "style"], idf) == 0.5
+    assert question.title_match(["page"], idf) == question.title_match([], idf) == 0
+    assert matched("en", what=[]).title_match(["what"], {"what": 1.0}) == 1
+
+
+def test_neighbouring_function_words_of_a_question_do_not_make_a_document_relevant(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(index, bug="how do i report a bug to somebody", other="they do")
+
+    def score() -> float:
+        return index.search("how do i volcano", "en", langs="en", k=1).hits[0].score
+
+    expected = score()
+    monkeypatch.setattr(hybrid, "PAIR_SHARE", 1e-9)
+    assert score() > expected + 0.05

@@ -393,7 +393,7 @@ def test_a_killed_writer_leaves_complete_batches(place: Place) -> None:
 
 WRITE_AND_DELETE = """
 store = place.open()
-for turn in range(15):
+for turn in range(10):
     unshared = range(1000 + {me} * 1000 + turn * 20, 1000 + {me} * 1000 + turn * 20 + 20)
     store.upsert(store_places.rows(unshared))
     shared = list(range(30))[::{step}]
@@ -414,7 +414,7 @@ def test_two_concurrent_writers_lose_nothing(place: Place) -> None:
         assert writer.stdout is not None
         writer.stdout.close()
     store = place.open()
-    unshared = [f"d{1000 + me * 1000 + i}" for me in (1, 2) for i in range(300) if i % 20]
+    unshared = [f"d{1000 + me * 1000 + i}" for me in (1, 2) for i in range(200) if i % 20]
     assert sorted(all_rows(store)) == sorted([*unshared, *(f"d{i}" for i in range(30))])
     assert sum(store.count().values()) == len(unshared) + 30
     assert len({row["digest"] for row in all_rows(store).values() if row["id"] in {f"d{i}" for i in range(30)}}) == 1

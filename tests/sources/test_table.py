@@ -6,6 +6,7 @@ import io
 import json
 import math
 import tracemalloc
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from properties import up_to
 
 from cr5.corpus.documents import Document
-from cr5.errors import CorpusError
+from cr5.errors import ColumnsNotKept, CorpusError
 from cr5.sources.accounting import Accounting
 from cr5.sources.table import read_table
 
@@ -59,12 +60,35 @@ def message(path: Path, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_columns_that_are_not_used_are_named_and_can_be_kept_as_fields(tmp_path: Path, suffix: str) -> None:
+    rows: list[dict[str, Any]] = [
+        {"concept": "Q1", "lang": "en", "text": "a dog", "year": 2019, "code": "007", "fields": '{"kind": "news"}'},
+        {"concept": "Q1", "lang": "it", "text": "un cane", "year": None, "code": "", "fields": None},
+    ]
+    path = written(tmp_path / f"a.{suffix}", rows, list(rows[0]))
+    copy = written(tmp_path / f"b.{suffix}", rows, list(rows[0]))
+    with pytest.warns(ColumnsNotKept, match="not used: year, code; .*`field_column`") as caught:
+        assert [d.fields for d in read_table([path, copy])] == 2 * [{"kind": "news"}, {}]
+    assert len(caught) == 1
+    kept = list(read_table([path], field_column=["year", "code"]))
+    assert [d.fields for d in kept] == [{"kind": "news", "year": 2019, "code": "007"}, {}]
+    assert "no column 'month'" in message(path, field_column=["month", "year", "code"])
+
+
+def test_dates_become_texts_and_wide_tables_give_their_fields_to_every_language(tmp_path: Path) -> None:
+    day = date(2019, 5, 1)
+    path = written(tmp_path / "a.parquet", [{"en": "a dog", "it": "un cane", "day": day}], ["en", "it", "day"])
+    documents = list(read_table([path], wide={"en": "en", "it": "it"}, field_column=["day"]))
+    assert [(d.lang, d.fields) for d in documents] == [("en", {"day": "2019-05-01"}), ("it", {"day": "2019-05-01"})]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
 @given(rows=tables)
 @relaxed
 def test_random_rows_come_back_equal(
     tmp_path_factory: pytest.TempPathFactory, suffix: str, rows: list[dict[str, str]]
 ) -> None:
-    path = written(tmp_path_factory.mktemp("tables") / f"x.{suffix}", rows, ["other", "key", "code", "body", "name"])
+    path = written(tmp_path_factory.mktemp("tables") / f"x.{suffix}", rows, ["key", "code", "body", "name"])
     if suffix == "parquet" and not rows:
         pq.write_table(pa.table({name: pa.array([], pa.string()) for name in ("key", "code", "body", "name")}), path)
     expected = [Document(row["key"], row["code"], row["body"], row["name"]) for row in rows]
@@ -85,10 +109,9 @@ def test_a_wide_table_has_a_column_for_each_language(tmp_path: Path, suffix: str
     assert list(read_table([path], wide=wide)) == [
         Document(f"x.{suffix}:{first + i}", lang, text) for i, lang, text in expected
     ]
-    for number, row in enumerate(rows):
-        row["concept"] = row["id"] = str(number)
-    written(path, rows, ["english", "testo", "concept", "id"])
     for column in ("concept", "id"):
+        named = [row | {column: str(number)} for number, row in enumerate(rows)]
+        written(path, named, ["english", "testo", column])
         found = [(d.concept, d.lang, d.text) for d in read_table([path], wide=wide, concept_column=column)]
         assert found == [(str(i), lang, text) for i, lang, text in expected]
 

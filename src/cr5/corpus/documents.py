@@ -4,7 +4,8 @@ Every row of a batch keeps its file and line, so that an error found later can n
 """
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -16,8 +17,16 @@ from numpy.typing import NDArray
 from cr5.corpus.fields import FIELDS, NO_FIELDS, fields_text, parse_fields
 from cr5.corpus.languages import canonical_code
 from cr5.corpus.skipped import OnError, check_on_error
-from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits, Record, RecordError, check_text
-from cr5.errors import quoted
+from cr5.corpus.tables import (
+    DEFAULT_LIMITS,
+    ErrorReporter,
+    ReadLimits,
+    Record,
+    RecordError,
+    check_text,
+    list_columns,
+)
+from cr5.errors import ColumnsNotKept, quoted
 
 SCHEMA = pa.schema([(name, pa.string()) for name in ("concept", "lang", "text", "title", "url")])
 """The columns of a corpus."""
@@ -25,6 +34,7 @@ SCHEMA_WITH_FIELDS = SCHEMA.append(pa.field(FIELDS, pa.string()))
 """The same and the JSON texts of fields, for those who keep them."""
 REQUIRED_COLUMNS = ("concept", "lang", "text")
 CONTROL_CHARACTER = "control character"  # the reason why a document with such a concept is skipped
+_PANDAS_INDEX = "__index_level_"  # a column of a Parquet file that pandas has written
 KEY_COLUMNS = ("concept", "lang")  # they make up the id of a document, and cannot have control characters
 
 NumberedRows: TypeAlias = tuple[pa.RecordBatch, NDArray[np.int64]]
@@ -86,7 +96,8 @@ def location(source: str, line: int | None) -> str:
 class ReadOptions:
     """How a corpus is read: only ``langs``, canonical codes, unless None, in batches of at most ``batch_rows``.
 
-    ``fields`` says whether the fields of documents are read as well.
+    ``fields`` says whether the fields of documents are read as well. ``not_kept`` are the other columns that a warning
+    has named.
     """
 
     langs: frozenset[str] | None = None
@@ -94,6 +105,7 @@ class ReadOptions:
     batch_rows: int = 4000
     limits: ReadLimits = DEFAULT_LIMITS
     fields: bool = False
+    not_kept: set[str] = field(default_factory=set, compare=False)
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,6 +114,21 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+
+    def check_kept(self, names: Collection[Any]) -> None:
+        """Warn, once, of columns that are not stored, for a caller who stores all that is known about a document."""
+        if not self.fields or (others := set(names).difference(SCHEMA_WITH_FIELDS.names, self.not_kept)) == set():
+            return
+        self.not_kept.update(others)
+        if listed := [name for name in names if name in others and name and not str(name).startswith(_PANDAS_INDEX)]:
+            warnings.warn(
+                ColumnsNotKept(
+                    f"not kept: {list_columns(list(map(str, listed)))}; documents have concept, lang, text, title, url "
+                    "and fields, and what else is known about them has to be in fields, an object such as "
+                    '{"year": 2019}; cr5 corpus table --field-column makes it of columns'
+                ),
+                stacklevel=2,
+            )
 
 
 def batch_records(
@@ -163,7 +190,10 @@ def _check_record(record: Record, options: ReadOptions, unit: str) -> tuple[str,
     if options.langs is not None and lang not in options.langs:
         return None
     values = tuple(lang if name == "lang" else _check_field(record, name, unit) for name in SCHEMA.names)
-    return (*values, fields_text(record.get(FIELDS))) if options.fields else values
+    if not options.fields:
+        return values
+    options.check_kept(record)
+    return *values, fields_text(record.get(FIELDS))
 
 
 def _check_field(record: Record, name: str, unit: str) -> str:

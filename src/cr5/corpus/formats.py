@@ -70,6 +70,9 @@ def read_jsonl(stream: IO[bytes], report: ErrorReporter, options: ReadOptions) -
     for first, block in line_blocks(stream, report, options.batch_rows, options.limits):
         has_fields = options.fields and b'"fields"' in block  # which Arrow cannot read, whatever they are
         rows = None if has_fields else _parse_block(block)
+        if options.fields and rows is not None:  # Arrow leaves other keys out; the first line stands for the block
+            with suppress(RecordError):  # of spellings that only Arrow accepts
+                options.check_kept(parse_json(block.partition(b"\n")[0]))
         checked = None if rows is None else check_rows(rows, first, options)
         if checked is not None:
             yield checked
@@ -177,6 +180,7 @@ def read_parquet(stream: Any, report: ErrorReporter, options: ReadOptions) -> It
     if explanation := _check_file_columns(file.schema_arrow.names):
         report(None, "missing column", explanation)
         return
+    options.check_kept(file.schema_arrow.names)
     names = [name for name in SCHEMA.names if name in file.schema_arrow.names]
     for name in names:
         if not is_accepted_type(column_type := file.schema_arrow.field(name).type, name):

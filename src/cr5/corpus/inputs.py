@@ -141,12 +141,13 @@ def _records(items: Iterable[tuple[int, Any]], report: ErrorReporter, options: R
     """Numbered documents as records whose values are strings, or None where they are missing; fields stay as given."""
     for number, item in items:
         try:
-            yield number, _record(item, options.schema.names)
+            yield number, _record(item, options)
         except RecordError as error:
             report(number, error.reason, str(error))
 
 
-def _record(item: Any, names: Sequence[str]) -> Record:
+def _record(item: Any, options: ReadOptions) -> Record:
+    names = options.schema.names
     if isinstance(item, Document):
         given: Record = {name: getattr(item, name) for name in names}
     elif isinstance(item, Mapping):
@@ -164,6 +165,7 @@ def _record(item: Any, names: Sequence[str]) -> Record:
     if missing := [f"'{name}'" for name in REQUIRED_COLUMNS if name not in given]:
         found = ", ".join(map(str, given))
         raise RecordError("missing field", f"no field {' or '.join(missing)}, only {found}; {_NEEDS}")
+    options.check_kept(given)
     return {name: given[name] if name == FIELDS else _value(given[name], name) for name in names if name in given}
 
 
@@ -219,6 +221,7 @@ def _parts(table: Any, options: ReadOptions) -> Iterator[Any]:
     names = _column_names(table)
     if problem := check_columns(names, remedy=_column_remedy(table, names)):
         raise CorpusError(f"{type(table).__name__}: {problem}")
+    options.check_kept(names)
     wanted = [name for name in options.schema.names if name in names]
     if hasattr(table, "iloc"):  # pandas
         for begin in range(0, len(table), options.batch_rows):

@@ -184,6 +184,8 @@ class FullTextReader:
         """As ``document_frequencies``, by the words of terms; those of recent ones are remembered."""
         known = self._frequencies.setdefault(lang, {})
         new = [term for term in terms if term not in known]
+        if not new:
+            return [known[term] for term in terms]
         found = dict(zip(new, self.document_frequencies(term_keys(new, lang), lang).tolist(), strict=True))
         frequencies = [found[term] if term in found else known[term] for term in terms]
         if len(known) + len(found) > RECENT_TERMS:
@@ -213,12 +215,13 @@ class FullTextReader:
         if not language.documents or not len(keys):
             return np.empty(0, np.int64), np.empty(0, np.float32)
         arrays = words.shares, words.groups, words.weights
-        k = min(k, language.documents)
+        k, postings = min(k, language.documents), [segment.postings_of(keys) for segment in self._index.segments]
+        if all((begins == ends).all() for begins, ends in postings):
+            return np.empty(0, np.int64), np.empty(0, np.float32)
         best, best_scores = np.full(k, NO_DOCUMENT, np.int64), np.zeros(k, np.float32)
-        for segment, limits, first in zip(
-            self._index.segments, language.saturations, self._index.offsets.tolist(), strict=False
+        for segment, limits, first, (begins, ends) in zip(
+            self._index.segments, language.saturations, self._index.offsets[:-1].tolist(), postings, strict=True
         ):
-            begins, ends = segment.postings_of(keys)
             if (begins < ends).any():
                 zeros, start = self._take_zeros(len(limits)), self._first(segment, lang)
                 chosen = _ALL if allowed is None else look_up(allowed, segment.slots[start : start + len(limits)])
@@ -259,6 +262,9 @@ class FullTextReader:
 
     def ids_and_slots(self, documents: Ints) -> tuple[list[str], Ints]:
         """The ids and slots of documents, which are numbered across all segments."""
+        if len(self._index.segments) == 1:
+            [segment] = self._index.segments
+            return segment.id_strings.take(documents), segment.slots[documents]
         ids, slots = [""] * len(documents), np.empty(len(documents), np.int64)
         for segment, positions, rows in self._index.by_segment(documents):
             slots[positions] = segment.slots[rows]

@@ -67,10 +67,10 @@ def split(text: str, settings: PassageSettings) -> list[tuple[int, int]]:
     there is one.
     """
     limit = MAX_UNSPLIT_SHARE * settings.words
-    if not _UNSPACED.search(text):  # most texts are short, and their words are counted faster than found
-        lengths = [len(word) for word in text.split()]
-        if len(lengths) + sum(length // MAX_WORD_CHARACTERS for length in lengths) <= limit:
-            return []
+    # Most texts are short, and an upper bound of the number of their words is found faster than the words.
+    is_spaced = text.isascii() or not _UNSPACED.search(text)
+    if is_spaced and len(text.split()) + len(text) // MAX_WORD_CHARACTERS <= limit:
+        return []
     starts = [match.start() for match in _WORD.finditer(text)]
     number = len(starts)
     if number <= limit:

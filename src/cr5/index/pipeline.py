@@ -1,7 +1,7 @@
-"""The query path: understand the query, find candidates and their relevance, group, cut to a page, read the hits."""
+"""The query path: analyse the query, find candidates and their relevance, group, cut to a page, read the hits."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from numbers import Real
@@ -20,6 +20,7 @@ from cr5.index.query_words import closeness, suggest
 from cr5.index.results import DOCUMENT_COLUMNS, SearchHit, SearchResult, Version
 from cr5.index.search import encode_query, index_language, nearest
 from cr5.index.snapshot import Snapshot
+from cr5.index.terms import different_words
 from cr5.retrieval.top_k import Measure
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
@@ -60,7 +61,7 @@ class SearchOptions:
 
 def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: SearchOptions) -> SearchResult:
     """The most relevant documents, best first."""
-    encoded, given = understand(snapshot, query, lang), options.langs
+    encoded, given = analyse_query(snapshot, query, lang), options.langs
     chosen = (
         snapshot.model.langs if given is None else [index_language(snapshot, code) for code in one_or_several(given)]
     )
@@ -88,7 +89,7 @@ def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: Se
     return SearchResult(encoded, hits, snapshot.background, suggestion)
 
 
-def understand(snapshot: Snapshot, query: str | Query, lang: str | None) -> Query:
+def analyse_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Query:
     """A text as a query: its language, tokens and vector.
 
     If the guess of its language is uncertain, the language whose documents contain most of its words is taken or, if
@@ -120,14 +121,16 @@ def _search_dense(snapshot: Snapshot, query: Query, langs: Sequence[str], option
 
 
 def _rank(
-    snapshot: Snapshot, query: Query, candidates: Iterable[Candidate], prefer: str | None, options: SearchOptions
+    snapshot: Snapshot, query: Query, candidates: Sequence[Candidate], prefer: str | None, options: SearchOptions
 ) -> list[Candidate]:
     """The candidates that are relevant enough, in the order of relevance or of a field."""
     least = max(options.min_score, MIN_SORTED_RELEVANCE if options.sort else 0.0)
-    relevances = [(candidate.relevance, candidate) for candidate in candidates]
-    kept = [(relevance, candidate) for relevance, candidate in relevances if relevance > 0 and relevance >= least]
-    bonus = {lang: PREFERENCE if lang == prefer else 0.0 for lang in snapshot.model.langs}
-    ranked = [found for _, found in sorted(kept, key=lambda pair: (-pair[0] - bonus[pair[1].lang], pair[1].id))]
+    keys = list[tuple[float, str, int]]()  # by which candidates are sorted, with their numbers
+    for number, candidate in enumerate(candidates):
+        relevance = candidate.relevance
+        if relevance > 0 and relevance >= least:
+            keys.append((-relevance - (PREFERENCE if candidate.lang == prefer else 0.0), candidate.id, number))
+    ranked = [candidates[number] for _, _, number in sorted(keys)]
     if query.phrases:
         ranked = _with_phrases(snapshot, query, ranked)
     return _sort_by_field(snapshot, ranked, options.sort) if options.sort else ranked
@@ -247,12 +250,12 @@ def _passage_with_words(snapshot: Snapshot, found: Found, candidate: Candidate, 
     if "words" not in candidate.parts or not texts:
         return -1
     words, tokeniser = found.words[candidate.lang], snapshot.model.settings.tokeniser
-    shares = [words.share_in(tokeniser.words(text, candidate.lang)) for text in texts]
+    shares = [words.share_in(different_words(tokeniser, text, candidate.lang)) for text in texts]
     return int(np.argmax(shares)) if max(shares) > 0 else -1  # only the title or the concept has words of the query
 
 
 def _matching_words(snapshot: Snapshot, found: Found, lang: str, text: str) -> tuple[str, ...]:
     """The words of a text that match words of the query, except words that weigh little beside the others."""
-    terms = found.words[lang].telling_terms if lang in found.words else set()
-    words = snapshot.model.settings.tokeniser.words(text, lang) if terms else []
-    return tuple(dict.fromkeys(word for word in words if word in terms))
+    terms = found.words[lang].highlighted_terms if lang in found.words else set()
+    words = different_words(snapshot.model.settings.tokeniser, text, lang) if terms else ()
+    return tuple(word for word in words if word in terms)

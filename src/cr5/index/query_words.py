@@ -6,9 +6,10 @@ matches its forms (see ``word_forms``); in other languages only itself, as names
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from cr5.index.stores.base import Store
 from cr5.index.terms import QueryWord
@@ -16,9 +17,10 @@ from cr5.retrieval.function_words import is_function_word
 from cr5.retrieval.word_forms import Form, find_forms
 
 FUNCTION_WORD_SHARE = 0.3  # of its inverse document frequency
+CERTAIN_SHARE = 0.5  # of a form, from which on it is taken to be what was meant
 FEW_WORDS = 3  # in a query of more words, it counts more how many a document has than how often
 MAX_WORDS_WITH_FORMS = 32  # of a query; looking up the forms of more words would take too long
-MIN_TELLING_SHARE = 0.25  # of the largest weight of any word, which a word needs to be shown as a match
+MIN_HIGHLIGHTED_SHARE = 0.25  # of the largest weight of any word, which a word needs to be highlighted
 MIN_SUGGESTED_SHARE = 0.3  # of a form that is offered instead of a word
 
 
@@ -37,59 +39,101 @@ class MatchedWords:
     @cached_property
     def terms(self) -> dict[str, float]:
         """All terms that match a word, and how much an occurrence of each counts."""
-        found: dict[str, float] = {}
-        for word in self.words:
-            for term, share in word.terms.items():
-                found[term] = max(found.get(term, 0.0), share)
-        return found
+        return _largest_shares(self.words)
 
     @property
     def effective_number(self) -> float:
-        """The number of words of equal weight that would be as many as these: (sum of w)^2 / sum of w^2."""
-        squares = sum(word.weight**2 for word in self.words)
-        return sum(word.weight for word in self.words) ** 2 / squares if squares else 0.0
+        """The number of words of equal weight that would be as many as these."""
+        return effective_number(word.weight for word in self.words)
 
     @cached_property
     def for_bm25(self) -> list[QueryWord]:
-        """The words with the shares of their terms scaled, so that a word of a long query saturates earlier.
+        """The words as BM25 gets them: uncertain words weigh less, and words of a long query saturate earlier.
 
-        tf c / (tf c + saturation) = tf / (tf + saturation / c): in a query of more than ``FEW_WORDS`` effective words,
-        a document with all of them once is preferred to one that repeats some.
+        A word that the index does not have weighs less if none of its forms has ``CERTAIN_SHARE``. The shares of all
+        terms are scaled by c = n / ``FEW_WORDS`` in a query of n > ``FEW_WORDS`` effective words: because
+        tf c / (tf c + saturation) = tf / (tf + saturation / c), a document with all of them once is then preferred to
+        one that repeats some.
         """
-        scale = self.effective_number / FEW_WORDS
-        if scale <= 1:
-            return self.words
-        return [QueryWord(word.weight, {t: scale * share for t, share in word.terms.items()}) for word in self.words]
+        scale = max(1.0, self.effective_number / FEW_WORDS)
+        certainties = [min(1.0, found[0].share / CERTAIN_SHARE) ** 2 if found else 1.0 for found in self.forms.values()]
+        return [
+            QueryWord(word.weight * certainty, {term: scale * share for term, share in word.terms.items()})
+            for word, certainty in zip(self.words, certainties or [1.0] * len(self.words), strict=True)
+        ]
 
     @cached_property
-    def telling_terms(self) -> set[str]:
-        """The terms that match a word which weighs enough beside the others to be worth showing."""
-        least = MIN_TELLING_SHARE * max((word.weight for word in self.words), default=0.0)
+    def for_titles(self) -> list[QueryWord]:
+        """The words that titles are compared with: no function words, unless there are no others.
+
+        A form that is probably what was meant counts as the word itself.
+        """
+        named = zip(self.words, self.forms, strict=False)
+        content = [word for word, name in named if not is_function_word(name, self.lang)]
+        return [
+            QueryWord(word.weight, {term: min(1.0, share / CERTAIN_SHARE) for term, share in word.terms.items()})
+            for word in content or self.words
+        ]
+
+    @cached_property
+    def highlighted_terms(self) -> set[str]:
+        """The terms that match a word which weighs enough beside the others to be worth highlighting."""
+        least = MIN_HIGHLIGHTED_SHARE * max((word.weight for word in self.words), default=0.0)
         return {term for word in self.words if word.weight >= least for term in word.terms}
 
     def share_in(self, words: Collection[str]) -> float:
         """The share of the query that some words match, however often they occur, from 0 to 1."""
-        present = set(words)
-        shares = [max((s for term, s in word.terms.items() if term in present), default=0.0) for word in self.words]
-        matched = sum(word.weight * share for word, share in zip(self.words, shares, strict=True))
-        return matched / self.total if self.total else 0.0
+        return _share_in(self.words, set(words))
 
-    def title_match(self, title_words: Collection[str], idf: dict[str, float]) -> float:
-        """The share of the query that a title has, times the share of the title that the query has, from 0 to 1."""
-        title = set(title_words)
-        mass = sum(idf[word] for word in title) if not title.isdisjoint(self.terms) else 0.0
+    def title_match(self, title: Sequence[str], idf: dict[str, float]) -> float:
+        """How well a title, as a list of words, and the query match, from 0 to 1.
+
+        This is the share of the query that the title has, times the share of the title that the query has, times the
+        mean of 1 and the share of successive words in the title that have the order of the query.
+        """
+        present, shares = set(title), self._title_shares
+        mass = sum(idf[word] for word in present) if not present.isdisjoint(shares) else 0.0
         if not mass:
             return 0.0
-        of_title = sum(idf[term] * share for term, share in self.terms.items() if term in title) / mass
-        return min(self.share_in(title) * of_title, 1.0)
+        of_title = sum(idf[word] * shares.get(word, 0.0) for word in present) / mass
+        places = [[i for i, word in enumerate(title) if word in known.terms] for known in self.for_titles]
+        neighbours = list(pairwise(filter(None, places)))
+        in_order = sum(min(a) < max(b) for a, b in neighbours) / len(neighbours) if neighbours else 1.0
+        return _share_in(self.for_titles, present) * of_title * (1 + in_order) / 2
+
+    @cached_property
+    def _title_shares(self) -> dict[str, float]:
+        return _largest_shares(self.for_titles)
+
+
+def effective_number(weights: Iterable[float]) -> float:
+    """The number of equal weights that would be as many as these: (sum of w)^2 / sum of w^2."""
+    values = list(weights)
+    squares = sum(weight**2 for weight in values)
+    return sum(values) ** 2 / squares if squares else 0.0
+
+
+def _largest_shares(words: Iterable[QueryWord]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for word in words:
+        for term, share in word.terms.items():
+            found[term] = max(found.get(term, 0.0), share)
+    return found
+
+
+def _share_in(words: Sequence[QueryWord], present: set[str]) -> float:
+    """The share of some words, by weight, that others match."""
+    shares = [max((s for term, s in word.terms.items() if term in present), default=0.0) for word in words]
+    total = sum(word.weight for word in words)
+    return sum(word.weight * share for word, share in zip(words, shares, strict=True)) / total if total else 0.0
 
 
 def match_forms(store: Store, tokens: Sequence[str], lang: str) -> MatchedWords:
     """The words of a query in its own language, with their forms.
 
-    If the index has a word itself, its other forms count less the more words the query has: a long query is specific
-    enough without them, and one of more than ``MAX_WORDS_WITH_FORMS`` words uses none. A form that is more common
-    than the word counts less, in proportion to its inverse document frequency: "the" hardly stands for "there".
+    If the index has a word itself, its other forms count less the more effective words the query has: a long query is
+    specific enough without them, and one of more than ``MAX_WORDS_WITH_FORMS`` words uses none. A form that is more
+    common than the word counts less, in proportion to its inverse document frequency: "the" hardly stands for "there".
     In a language where most words have accents, a query without any matches words with them fully.
     """
     words = list(dict.fromkeys(tokens))
@@ -98,21 +142,25 @@ def match_forms(store: Store, tokens: Sequence[str], lang: str) -> MatchedWords:
     forms = {word: find_forms(dictionaries, word, is_unaccented=is_unaccented) for word in words}
     terms = {form.word for found in forms.values() for form in found} | set(words)
     idf = store.inverse_document_frequencies(terms, lang)
-    matched, weights = {}, []
+    is_present = {word: any(form.kind == "same" for form in found) for word, found in forms.items()}
+    weights = {}
     for word, found in forms.items():
-        is_present = any(form.kind == "same" for form in found)
         # A word that the index does not have gets the weight of the form that counts most.
-        likely = word if is_present or not found else max(found, key=lambda form: form.share * idf[form.word]).word
-        weight, reduction = idf[likely], 1 / len(words) if is_present else 1.0
-        full = {"same", "accents"} if is_unaccented else {"same"}
-        matched[word] = {
-            form.word: form.share * (1.0 if form.kind in full else reduction * min(1.0, idf[form.word] / weight))
+        is_known = is_present[word] or not found
+        weights[word] = idf[word if is_known else max(found, key=lambda form: form.share * idf[form.word]).word]
+    shares = {word: FUNCTION_WORD_SHARE if is_function_word(word, lang) else 1.0 for word in words}
+    query_weights = [weights[word] * shares[word] for word in words]
+    reduction = 1 / max(effective_number(query_weights), 1.0)
+    full = {"same", "accents"} if is_unaccented else {"same"}
+    query_words = []
+    for (word, found), weight in zip(forms.items(), query_weights, strict=True):
+        reduced = reduction if is_present[word] else 1.0
+        matched = {
+            form.word: form.share * (1.0 if form.kind in full else reduced * min(1.0, idf[form.word] / weights[word]))
             for form in found
         }
-        matched[word].setdefault(word, 1.0)  # dictionaries leave out very long words
-        weights.append(weight * FUNCTION_WORD_SHARE if is_function_word(word, lang) else weight)
-    query_words = [QueryWord(weight, matched[word]) for word, weight in zip(words, weights, strict=True)]
-    return MatchedWords(lang, query_words, sum(weights), forms)
+        query_words.append(QueryWord(weight, {word: 1.0} | matched))  # dictionaries leave out very long words
+    return MatchedWords(lang, query_words, sum(query_weights), forms)
 
 
 def match_literally(store: Store, own: MatchedWords, tokens: Sequence[str], lang: str) -> MatchedWords:

@@ -6,7 +6,7 @@ the same key with a probability of three in a million.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +16,13 @@ from cr5._typing import Array, Ints, Sparse
 from cr5.corpus.texts import positions
 from cr5.features.counts import count_words
 from cr5.features.tokeniser import Tokeniser
-from cr5.index.hashing import hash_texts
+from cr5.index.hashing import digest, hash_texts
 
 TITLE_WEIGHT = 3  # a title counts as if it occurred this many times in the text
 OPENING_WEIGHT = 2  # of the opening of a text, which tends to name its subject, besides its count in the text
 OPENING_WORDS = 20
 OPENING_CHARACTERS = 80  # of a text without spaces
+SHORT_CHARACTERS, LONG_CHARACTERS = 100, 4000  # of texts whose words are remembered
 
 
 @dataclass(frozen=True)
@@ -63,21 +64,39 @@ class QueryKeys(NamedTuple):
     @classmethod
     def make(cls, words: Sequence[QueryWord], lang: str) -> "QueryKeys":
         """The arrays of words in one language; words and terms of weight 0 are left out."""
-        useful = [
-            QueryWord(word.weight, {term: share for term, share in word.terms.items() if share > 0}) for word in words
-        ]
-        useful = [word for word in useful if word.weight > 0 and word.terms]
-        return cls(
-            np.array([word.weight for word in useful], np.float32),
-            np.cumsum([0, *(len(word.terms) for word in useful)]),
-            term_keys([term for word in useful for term in word.terms], lang),
-            np.array([share for word in useful for share in word.terms.values()], np.float32),
-        )
+        weights, groups, terms = list[float](), [0], list[tuple[str, float]]()
+        for word in words:
+            own = [pair for pair in word.terms.items() if pair[1] > 0] if word.weight > 0 else []
+            if own:
+                terms += own
+                weights.append(word.weight)
+                groups.append(len(terms))
+        keys, shares = term_keys((term for term, _ in terms), lang), [share for _, share in terms]
+        return cls(np.array(weights, np.float32), np.array(groups), keys, np.array(shares, np.float32))
 
 
 def term_keys(terms: Iterable[str], lang: str) -> NDArray[np.uint64]:
-    """The key of each word of a language."""
-    return hash_texts([_qualified(term, lang) for term in terms])
+    """The key of each word of a language, of a query or a title; those of recent ones are remembered."""
+    return np.array([_key(term, lang) for term in terms], np.uint64)
+
+
+@lru_cache(2**16)
+def _key(term: str, lang: str) -> int:
+    return int.from_bytes(digest(_qualified(term, lang), 8), "little")
+
+
+def different_words(tokeniser: Tokeniser, text: str, lang: str) -> tuple[str, ...]:
+    """The words of a title or text, each once, in order; those of recent ones that are not very long are remembered."""
+    if len(text) <= SHORT_CHARACTERS:
+        return _words_of_short(tokeniser, text, lang)
+    return (_words_of_long if len(text) <= LONG_CHARACTERS else _different_words)(tokeniser, text, lang)
+
+
+def _different_words(tokeniser: Tokeniser, text: str, lang: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tokeniser.words(text, lang)))
+
+
+_words_of_short, _words_of_long = lru_cache(2**14)(_different_words), lru_cache(2**11)(_different_words)
 
 
 def count_terms(

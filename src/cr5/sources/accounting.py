@@ -5,9 +5,10 @@ Readers have no other way to make a document than ``Accounting.document``, and n
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from cr5.corpus.documents import CONTROL_CHARACTER, Document, has_control_character
 from cr5.corpus.languages import canonical_code
@@ -65,7 +66,16 @@ class Accounting:
     # Documents
 
     def document(
-        self, concept: str, lang: str, text: str, title: str = "", url: str = "", *, place: str = "", why: str = NO_TEXT
+        self,
+        concept: str,
+        lang: str,
+        text: str,
+        title: str = "",
+        url: str = "",
+        *,
+        fields: Mapping[str, Any] | None = None,
+        place: str = "",
+        why: str = NO_TEXT,
     ) -> Sequence[Document]:
         """A document that was read, or none if it has no text; then ``place`` is the example of the reason ``why``."""
         if has_control_character(concept):
@@ -74,7 +84,7 @@ class Accounting:
             return ()
         self.documents_read += 1
         if text and not text.isspace():
-            return (Document(concept, lang, text, title, url),)
+            return (Document(concept, lang, text, title, url, fields=fields or {}),)
         self.skip(why, lang, place or concept)
         return ()
 

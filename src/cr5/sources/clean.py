@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -124,7 +124,7 @@ def clean(
     duplicates = Duplicates()
     short_sample = _ShortSample(min_unique, summary)
     language_of_concept: dict[int, str] = {}
-    for batch in in_batches(_in_known_languages(documents, summary, wanted, drop_foreign)):
+    for batch in in_batches(_in_known_languages(documents, summary, wanted, drop_foreign), fields=True):
         is_duplicate = duplicates.mark(batch.rows)
         repeated = batch.rows.filter(pa.array(is_duplicate))
         rows = batch.rows.filter(pa.array(~is_duplicate)) if dedupe and repeated.num_rows else batch.rows
@@ -177,7 +177,7 @@ def _in_known_languages(
                 if drop_foreign:
                     accounting.skip(FOREIGN, lang, document.concept)
                     continue
-        yield Document(document.concept, lang, document.text, document.title, document.url)
+        yield document if lang == declared else replace(document, lang=lang)
 
 
 def _count_concepts(rows: pa.RecordBatch, language_of_concept: dict[int, str], summary: SourceSummary) -> None:

@@ -1,8 +1,9 @@
 """A table: a CSV, TSV, JSONL or Parquet file with columns of any name."""
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.corpus.documents import Document, location
+from cr5.corpus.fields import FIELDS, fields_text, parse_fields
 from cr5.corpus.languages import language_columns
 from cr5.corpus.tables import (
     ErrorReporter,
@@ -24,7 +26,8 @@ from cr5.corpus.tables import (
     list_columns,
     parquet_batches,
 )
-from cr5.errors import CorpusError
+from cr5.corpus.texts import is_missing
+from cr5.errors import ColumnsNotKept, CorpusError
 from cr5.sources.accounting import Accounting, UnusableInputError
 from cr5.sources.files import open_source
 from cr5.sources.input_files import matching_files
@@ -34,6 +37,7 @@ from cr5.storage.compressed import split_suffix
 _FILE_NAME = re.compile(r".+\.(?:(?:csv|tsv|jsonl|ndjson)(?:\.(?:gz|bz2|xz))?|parquet)", re.IGNORECASE)
 _FORMATS = ".csv, .tsv, .jsonl and .ndjson, which .gz, .bz2 or .xz may follow, and .parquet"
 _LIMITS = ReadLimits(chunk_bytes=1 << 18, line_bytes=64 << 20)
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?")
 _MAX_HEADER_CHARACTERS = 80  # a longer name of a column is a text
 _PARQUET_ROWS = 500  # decoded at a time
 
@@ -47,14 +51,17 @@ class _Columns:
     texts: Mapping[str, Sequence[str]]  # by language
     title: str
     url: str
+    fields: Sequence[str]
     optional: frozenset[str]
     wide: bool
+    not_used: set[str] = field(default_factory=set)  # that a warning has named
 
     @property
     def names(self) -> list[str]:
         """All names, each once."""
         texts = [column for columns in self.texts.values() for column in columns]
-        return list(dict.fromkeys(name for name in (self.concept, self.lang, *texts, self.title, self.url) if name))
+        named = (self.concept, self.lang, self.title, self.url)
+        return list(dict.fromkeys(name for name in (*named, *texts, *self.fields, FIELDS) if name))
 
     def row_lang(self, row: Record) -> str:
         """The language of a row that cannot be used, "" if it does not name one."""
@@ -68,6 +75,8 @@ class _Columns:
         is_wide = self.wide and name not in (self.concept, self.lang)
         if name not in (self.title, self.url) and not is_wide and (codes := language_columns(available)):
             return f"name the column of every language with {' '.join(f'`wide={code}={code}`' for code in codes[:3])}"
+        if name in self.fields:
+            return "name the columns of the fields with `field_column`"
         if name == self.concept:
             return "name the column that says what a row is about with `concept_column`"
         if name == self.lang:
@@ -80,7 +89,7 @@ class _Columns:
         )
 
     def check(self, source: str, available: Sequence[str]) -> None:
-        """Raise an error if a table lacks a required column or has two columns of the same name."""
+        """Raise an error if a table lacks a required column or has one twice; warn, once, of those not used."""
         if missing := [name for name in self.names if name not in available and name not in self.optional]:
             quoted_names = " or ".join(f"'{name}'" for name in missing)
             remedies = "; ".join(dict.fromkeys(self._remedy(name, available) for name in missing))
@@ -88,6 +97,11 @@ class _Columns:
         for name in self.names:
             if available.count(name) > 1:
                 raise CorpusError(f"{source}: column '{name}' occurs {available.count(name)} times; rename all but one")
+        if others := [name for name in available if name and name not in {*self.names, *self.not_used, "lang"}]:
+            self.not_used.update(others)
+            problem = f"{source}: columns that are not used: {list_columns(others)}"
+            advice = f"to keep {'it' if len(others) == 1 else 'them'} as fields of the documents, use `field_column`"
+            warnings.warn(ColumnsNotKept(f"{problem}; {advice}"), stacklevel=2)
 
 
 def read_table(
@@ -102,6 +116,10 @@ def read_table(
     ] = "text",
     title_column: Annotated[str, ParameterHelp("Column of the title.", metavar="NAME")] = "title",
     url_column: Annotated[str, ParameterHelp("Column of the URL.", metavar="NAME")] = "url",
+    field_column: Annotated[
+        Sequence[str],
+        ParameterHelp("Column to keep as a field of the documents, e.g. year; may be repeated.", metavar="NAME"),
+    ] = (),
     lang: Annotated[str | None, ParameterHelp("Language of all rows, instead of a column.", metavar="CODE")] = None,
     wide: Annotated[
         Mapping[str, str] | None,
@@ -117,16 +135,21 @@ def read_table(
     columns are joined with line breaks. A ``wide`` table has one column per language, {"en": "english_text",
     "it": "testo"}; empty cells are allowed there, and if it has no column "concept", every row is a concept of its own,
     named by file and line. The columns "title" and "url" may be missing; columns of other names may not. Numbers become
-    strings. Memory holds about 1 MB of a text file, or 500 rows of Parquet, at a time.
+    strings. Columns in ``field_column`` become fields, beside those of a column "fields": numbers stay numbers, also
+    those in CSV, dates are written as in ISO 8601, and empty cells are no field. Memory holds about 1 MB of a text
+    file, or 500 rows of Parquet, at a time.
     """
     texts = {code: [name] for code, name in wide.items()} if wide is not None else {lang or "": _as_list(text_column)}
     if not any(texts.values()):
         raise CorpusError("no text column; name one in `text_column`, or one for each language in `wide`")
-    optional: set[str] = {name for name in ("title", "url") if name in (title_column, url_column)}
+    optional: set[str] = {FIELDS, *(name for name in ("title", "url") if name in (title_column, url_column))}
     if wide and concept_column == "concept":
         optional.add(concept_column)
     lang_column = lang_column if lang_column != "-" and not lang and not wide else ""
-    columns = _Columns(concept_column, lang_column, texts, title_column, url_column, frozenset(optional), bool(wide))
+    columns = _Columns(
+        concept_column, lang_column, texts, title_column, url_column, _as_list(field_column), frozenset(optional),
+        bool(wide),
+    )  # fmt: skip
     expected = f"table in this folder; the formats are {_FORMATS}"
     accounting = accounting or Accounting()
     tables = [table for path in paths for table in matching_files(path, _FILE_NAME, expected, accounting)]
@@ -152,6 +175,7 @@ def _documents(
         if not concept.strip():
             raise RecordError("empty field", f"column '{columns.concept}' is empty; every row needs a concept")
         cells = {code: [_cell(row, name) for name in names] for code, names in columns.texts.items()}
+        fields = _fields(row, columns)
         lang, title, url = (_cell(row, name) for name in (columns.lang, columns.title, columns.url))
         texts = {code: "\n".join(part for part in parts if part.strip()) for code, parts in cells.items()}
         if not columns.wide and not any(texts.values()):
@@ -161,7 +185,21 @@ def _documents(
         accounting.unusable(error.reason, columns.row_lang(row), f"{place}: {error}")
         return
     for code, text in texts.items():
-        yield from accounting.document(concept, code or lang, text, title, url, place=place)
+        yield from accounting.document(concept, code or lang, text, title, url, fields=fields, place=place)
+
+
+def _fields(row: Record, columns: _Columns) -> dict[str, Any]:
+    """The fields of a row's documents, without missing values."""
+    given = {name: value for name in columns.fields if not is_missing(value := row.get(name)) and value != ""}
+    plain = {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in given.items()}
+    return parse_fields(fields_text(row.get(FIELDS))) | parse_fields(fields_text(plain))
+
+
+def _number_or_text(cell: object) -> object:
+    """A cell of CSV as a field: a number if that has no leading zeros, so that 007 stays a text."""
+    if not _NUMBER.fullmatch(str(cell)):
+        return cell
+    return float(str(cell)) if "." in str(cell) else int(str(cell))
 
 
 def _cell(row: Record, name: str) -> str:
@@ -217,7 +255,8 @@ def _csv_rows(path: Path, columns: _Columns, delimiter: str, report: ErrorReport
         report(line, reason, explanation)
 
     with open_source(path) as stream:
-        yield from csv_records(stream, report_line, check_header, delimiter=delimiter, limits=_LIMITS)
+        for number, row in csv_records(stream, report_line, check_header, delimiter=delimiter, limits=_LIMITS):
+            yield number, {**row, **{name: _number_or_text(row[name]) for name in columns.fields}}
     if is_empty:
         report(None, "empty file", "empty, without a header; remove it or write one")
 
@@ -251,7 +290,7 @@ def _parquet_rows(path: Path, columns: _Columns) -> NumberedRecords:
 def _values(column: Any) -> list[object]:
     """The cells of a column; as bytes if some are not UTF-8, which Parquet does not check."""
     try:
-        return list(column.to_pylist())
+        return list(column.to_pylist(maps_as_pydicts="strict"))
     except UnicodeDecodeError:
         plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         return list(plain.cast(pa.binary()).to_pylist())
@@ -272,5 +311,7 @@ TABLE = Source(
         cr5 corpus table pairs.tsv --wide en=english --wide it=testo -o b.csv
 
         cr5 corpus table it.csv --lang it -o it.parquet
+
+        cr5 corpus table news.csv --field-column year -o corpus.parquet
     """,
 )

@@ -276,10 +276,10 @@ class Store(ABC):
 
     def inverse_document_frequencies(self, terms: Collection[str], lang: str) -> dict[str, float]:
         """ln(1 + (n - df + 1/2) / (df + 1/2)) of each of these terms among the n rows of a language that have terms."""
-        found, stats = self.document_frequencies(terms, lang), self.text_stats().get(lang)
+        found = self.document_frequencies(terms, lang)
         frequencies = np.array(list(found.values()), np.int64)
         # Rows may have been deleted between both questions.
-        documents = max(stats.documents if stats else 0, int(frequencies.max(initial=0)))
+        documents = max(self._documents_with_terms(lang), int(frequencies.max(initial=0)))
         idf = inverse_document_frequencies(documents, frequencies)
         return dict(zip(found, idf.tolist(), strict=True))
 
@@ -296,6 +296,10 @@ class Store(ABC):
     @abstractmethod
     def text_stats(self) -> dict[str, TextStats]:
         """For each language, how many rows have terms, and how long they are."""
+
+    def _documents_with_terms(self, lang: str) -> int:
+        stats = self.text_stats().get(lang)
+        return stats.documents if stats else 0
 
     @abstractmethod
     def ids_without_terms(self) -> list[str]:
@@ -389,7 +393,10 @@ class Store(ABC):
 
     def _restriction(self, langs: Collection[str] | None, where: Where | None) -> Restriction:
         """The rows that a caller asks for; in no language if no row can match."""
-        keys, chosen = None if langs is None else valid_keys(langs), Filter.parse(where or {})
+        keys = None if langs is None else valid_keys(langs)
+        if not where:
+            return Restriction(keys, None)
+        chosen = Filter.parse(where)
         if not chosen.conditions or self.has_fields():
             return Restriction(keys, chosen if chosen.conditions else None)
         return Restriction(keys if chosen.matches({}) else [], None)

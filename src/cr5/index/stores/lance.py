@@ -215,6 +215,8 @@ class LanceStore(LanceVersions):
             return {}
         allowed = self._masks.get(where, version) if where else None
         documents, scores = words_reader.search_documents(words, lang, k, allowed)
+        if not len(documents):
+            return {}
         ids, slots = words_reader.ids_and_slots(documents)
         reader, _ = self._newest_reader()
         if reader is not None:
@@ -231,6 +233,10 @@ class LanceStore(LanceVersions):
 
     def text_stats(self) -> dict[str, TextStats]:
         return text_stats(self._newest_words()[0])
+
+    def _documents_with_terms(self, lang: str) -> int:
+        reader, _ = self._newest_words()
+        return reader.language(lang).documents if reader else 0
 
     def ids_without_terms(self) -> list[str]:
         ids: list[str] = []

@@ -18,6 +18,7 @@ from cr5.index.ivf import ROW_COLUMNS, IvfIndex
 from cr5.index.segments import look_up
 from cr5.index.stores.base import CandidateRows
 from cr5.index.stores.rows import Floats, take_best, take_ids, to_lists, to_matrix
+from cr5.index.strings import Strings
 
 READER_COLUMNS = (*ROW_COLUMNS, "vector")  # the columns that a reader has of every row
 KNOWN_IDS = 200_000  # whose rows a reader remembers
@@ -58,6 +59,24 @@ class MemoryRows:
         """The id of each row."""
         return list(self.row_of)
 
+    @cached_property
+    def _columns(self) -> dict[str, Strings]:
+        return {}
+
+    def strings(self, rows: Ints, name: str) -> list[str]:
+        """A column of strings of some rows."""
+        if self.rows[name].null_count:
+            return list(self.rows[name].take(rows).to_pylist())
+        if name not in self._columns:
+            self._columns[name] = Strings(self.rows[name].combine_chunks())
+        return self._columns[name].take(rows)
+
+    @cached_property
+    def _masks(self) -> dict[str, Mask]:
+        """Whether each row is in a language."""
+        numbers, of_rows = self.lang_numbers
+        return {lang: of_rows == number for lang, number in numbers.items()}
+
     def get(self, ids: Sequence[str], columns: Collection[str]) -> pa.Table:
         """Columns of the rows with these ids, in the order of the ids; missing ones are left out."""
         rows = pa.array([self.row_of[key] for key in ids if key in self.row_of], pa.int64())
@@ -76,10 +95,9 @@ class MemoryRows:
         """The k rows nearest to a vector, best first, and their cosines."""
         from cr5.retrieval.kernels import keep_best, multiply
 
-        chosen = np.ones(len(self.vectors), bool)
-        if langs is not None:
-            numbers, of_rows = self.lang_numbers
-            chosen = np.isin(np.arange(len(numbers)), [numbers[lang] for lang in langs if lang in numbers])[of_rows]
+        chosen = np.full(len(self.vectors), langs is None)
+        for lang in langs or ():
+            chosen |= self._masks.get(lang, False)
         if allowed is not None:
             chosen = chosen & look_up(allowed, self.rows["slot"].to_numpy())
         k = min(k, int(chosen.sum()))
@@ -156,7 +174,8 @@ class TableReader(NamedTuple):
         for name in columns:
             found = self.ivf.strings(indexed, name) if self.ivf and len(indexed) else []
             if len(recent):
-                found = _in_order(rows < first, found, self.recent.rows[name].take(recent).to_pylist())
+                own = self.recent.strings(recent, name)
+                found = _in_order(rows < first, found, own) if found else own
             values.append(found)
         return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
@@ -173,7 +192,9 @@ class TableReader(NamedTuple):
                 best = np.argsort(-cosines, kind="stable")[:k]
                 rows, cosines = rows[best], cosines[best]
         found = self._candidates(rows, None)
-        self._remember({key: row for key, row in zip(found.ids, rows.tolist(), strict=True) if row < len(self.live)})
+        if self.ivf is not None:
+            known = zip(found.ids, rows.tolist(), strict=True)
+            self._remember({key: row for key, row in known if row < len(self.live)})
         return found, cosines
 
     def nearest(
