@@ -21,6 +21,10 @@ class CorpusError(Cr5Error):
     """A corpus or one of its files is unusable; the message names the file and the line."""
 
 
+class RankTooLargeError(Cr5Error):
+    """The documents span fewer dimensions than the rank, as the fit has found; its checkpoint is of no use."""
+
+
 class ModelFileError(Cr5Error):
     """A model folder is missing, damaged or in another format."""
 

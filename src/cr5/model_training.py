@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cr5.corpus.inputs import Documents
-from cr5.errors import ClusterError, Cr5Error, Interrupted, ModelFileError
+from cr5.errors import ClusterError, Cr5Error, Interrupted, ModelFileError, RankTooLargeError
 from cr5.model import Cr5
 from cr5.progress import stop_on_interrupt
 from cr5.storage.model_files import check_model_folder, has_model, open_model
@@ -51,6 +51,9 @@ def train_model(
             fit = model.update if update else model.fit
             fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
             return _save_trained(model, output, checkpoint)
+    except RankTooLargeError:
+        checkpoint.unlink(missing_ok=True)  # which a fit with another rank could not continue from
+        raise
     except ClusterError as error:
         advice = f"then {_how_to_continue(checkpoint)}"
         if not checkpoint.exists():

@@ -17,7 +17,7 @@ import madeup
 import numpy as np
 import pytest
 
-from cr5 import Cr5, Document, ModelFileError, OutputWarning, write
+from cr5 import Cr5, Document, ModelFileError, OutputWarning, RepeatedDocuments, write
 from cr5.cli import run
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import write_text
@@ -197,6 +197,27 @@ def test_a_checkpoint_that_does_not_fit_is_a_warning_and_the_earlier_one_stays(
     assert loaded is not None
     np.testing.assert_array_equal(loaded[0]["aa"], np.ones((3, 2)))
     assert everything_in(tmp_path) == {"fit.checkpoint"}
+
+
+def test_a_rank_that_the_documents_do_not_allow_leaves_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, saved = Checkpoint.save, []
+
+    def save_always(self: Checkpoint, fetch: Any, state: Any, *, force: bool = False) -> None:
+        save(self, fetch, state, force=True)
+        saved.append(tmp_path / "model.checkpoint")
+
+    monkeypatch.setattr(Checkpoint, "save", save_always)
+    words = {"en": ("dog", "cat", "house"), "it": ("cane", "gatto", "casa")}
+    documents = [Document(str(i), lang, texts[i % 3]) for lang, texts in words.items() for i in range(30)]
+    settings: dict[str, Any] = {"ridge": 1.0, "tol": 1e-12, "max_steps": 2}
+    with pytest.warns(RepeatedDocuments), pytest.raises(Cr5Error, match="`rank=5` is more than the 2 dim"):
+        train_model(Cr5(rank=5, **settings), documents, tmp_path / "model")
+    assert saved
+    assert not list(tmp_path.iterdir())
+    with pytest.warns(RepeatedDocuments):
+        assert train_model(Cr5(rank=2, ridge=1.0), documents, tmp_path / "model")
 
 
 def error_lines(ended: subprocess.CompletedProcess[bytes]) -> list[str]:

@@ -121,14 +121,12 @@ class ReadOptions:
             return
         self.not_kept.update(others)
         if listed := [name for name in names if name in others and name and not str(name).startswith(_PANDAS_INDEX)]:
-            warnings.warn(
-                ColumnsNotKept(
-                    f"not kept: {list_columns(list(map(str, listed)))}; documents have concept, lang, text, title, url "
-                    "and fields, and what else is known about them has to be in fields, an object such as "
-                    '{"year": 2019}; cr5 corpus table --field-column makes it of columns'
-                ),
-                stacklevel=2,
+            message = (
+                f"not kept: {list_columns(list(map(str, listed)))}; documents have concept, lang, text, title, url "
+                "and fields, and what else is known about them has to be in fields, an object such as "
+                '{"year": 2019}; cr5 corpus table --field-column makes it of columns'
             )
+            warnings.warn(message, ColumnsNotKept, stacklevel=2)
 
 
 def batch_records(

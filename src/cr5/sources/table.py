@@ -101,7 +101,7 @@ class _Columns:
             self.not_used.update(others)
             problem = f"{source}: columns that are not used: {list_columns(others)}"
             advice = f"to keep {'it' if len(others) == 1 else 'them'} as fields of the documents, use `field_column`"
-            warnings.warn(ColumnsNotKept(f"{problem}; {advice}"), stacklevel=2)
+            warnings.warn(f"{problem}; {advice}", ColumnsNotKept, stacklevel=2)
 
 
 def read_table(

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from cr5._typing import Array, Intercept, Ints, Mask, Sparse
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, RankTooLargeError
 from cr5.machine import one_blas_thread
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.training import row_functions
@@ -402,7 +402,7 @@ class Problem:
         """
         # Phi* = P'Y'C X B^-1 has the rows sqrt(theta) z'; its singular vectors are the maps.
         if len(theta) < rank:
-            raise Cr5Error(
+            raise RankTooLargeError(
                 f"`rank={rank}` is more than the {len(theta)} dimensions that the documents span; "
                 f"use `rank<={len(theta)}`, or add documents"
             )
