@@ -14,7 +14,7 @@ from raw_server import RawServer, raw_server, read_all, statuses, until, was_clo
 
 from cr5.server import handlers
 from cr5.server.access import ProxyTrust
-from cr5.server.connection import Connection, ConnectionLimits, ConnectionTable
+from cr5.server.connection import PROBE_CONNECTIONS, Connection, ConnectionLimits, ConnectionTable
 from cr5.server.http_server import ACCEPTS_AT_ONCE
 from cr5.server.settings import ServerSettings
 
@@ -140,7 +140,7 @@ def test_idle_connections_over_the_limit_keep_no_request_out(index_folder: Path)
         assert server.get("/search?q=a")[0] == 200
 
 
-def test_requests_that_are_being_answered_are_never_closed_for_others(
+def test_requests_that_are_being_answered_are_never_closed_and_probes_get_in(
     index_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, arrived, release = handlers.document, threading.Semaphore(0), threading.Event()
@@ -157,8 +157,12 @@ def test_requests_that_are_being_answered_are_never_closed_for_others(
         for connection in (one, two):
             connection.sendall(request)
             assert arrived.acquire(timeout=60)
-        with server.connect() as third:
-            assert was_closed(third)
+        assert server.get("/health")[0] == 200
+        assert server.get("/search?q=a")[0] == 503
+        with ExitStack() as stack:  # of clients that send nothing
+            probes = [stack.enter_context(server.connect()) for _ in range(2 * PROBE_CONNECTIONS)]
+            assert was_closed(probes[0])
+            assert server.get("/health")[0] == 200
         release.set()
         assert [statuses(read_all(connection)) for connection in (one, two)] == [[200], [200]]
         assert server.get("/health")[0] == 200
@@ -210,6 +214,23 @@ def test_an_address_over_its_limit_loses_its_own_connections_and_proxies_have_no
     assert [connection.aborted for connection in connections] == [False, False, True, False, False, False]
     table.add(cast(Connection, FakeConnection()), "2.2.2.2")
     assert len(table) == 6
+
+
+def test_connections_beyond_the_limit_of_an_address_answer_only_probes() -> None:
+    table = ConnectionTable(ConnectionLimits(10, 2, probes=1), ProxyTrust())
+    connections = [cast(Connection, FakeConnection()) for _ in range(4)]
+    for connection, address in zip(connections, ["1.1.1.1", "1.1.1.1", "2.2.2.2", "1.1.1.1"], strict=True):
+        assert table.admits(address)
+        table.add(connection, address)
+        if connection is not connections[3]:
+            table.set_waiting(connection, False)  # is being answered
+    assert [table.answers_only_probes(connection) for connection in connections[2:]] == [False, True]
+    table.set_waiting(connections[3], False)
+    assert not table.admits("1.1.1.1")
+    assert table.admits("2.2.2.2")
+    for connection in (connections[0], connections[3]):
+        table.set_waiting(connection, True)
+    assert not table.answers_only_probes(connections[3])
 
 
 FUZZED_PARTS = [

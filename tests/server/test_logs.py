@@ -1,13 +1,17 @@
 """The log: JSON lines with request ids, bounded, and without keys and texts."""
 
+import errno
 import json
 import logging
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from serving import StartServer
 
+from cr5.errors import Cr5Error
 from cr5.server import handlers, logs
 
 
@@ -75,3 +79,48 @@ def test_a_message_that_repeats_is_written_once_a_second_with_the_number_of_thos
     for number in range(3 * logs.MAX_KINDS):
         passes(str(number))
     assert len(repetition._seen) == logs.MAX_KINDS
+
+
+def write(handler: logs.RotatingFile, number: int) -> None:
+    handler.emit(logging.LogRecord("cr5.server", logging.ERROR, "", 0, f"line {number:03}", (), None))
+
+
+def test_a_log_file_that_several_processes_write_is_bounded_and_loses_only_its_oldest_lines(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    processes = [logs.RotatingFile(path, max_bytes=100, older=2) for _ in range(3)]  # each has opened the file
+    for number in range(100):
+        write(processes[number % 3], number)
+    for process in processes:
+        process.close()
+    files = [tmp_path / "log.2", tmp_path / "log.1", path]
+    assert sorted(tmp_path.iterdir()) == sorted([*files, tmp_path / "log.lock"])
+    assert all(file.stat().st_size < 100 + len("line 000\n") for file in files)
+    written = "".join(file.read_text() for file in files).splitlines()
+    assert written == [f"line {number:03}" for number in range(100 - len(written), 100)]
+    assert len(written) > 2 * 100 // len("line 000\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be moved there")
+def test_a_log_file_that_was_moved_is_opened_again(tmp_path: Path) -> None:
+    handler = logs.RotatingFile(tmp_path / "log")
+    write(handler, 1)
+    (tmp_path / "log").rename(tmp_path / "moved")
+    write(handler, 2)
+    handler.close()
+    assert [(tmp_path / name).read_text() for name in ("moved", "log")] == ["line 001\n", "line 002\n"]
+
+
+def test_what_a_log_file_cannot_take_goes_to_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = logs.RotatingFile(tmp_path / "log")
+
+    def fail(_: logs.RotatingFile) -> bool:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(logs.RotatingFile, "_is_full_or_replaced", fail)
+    write(handler, 1)
+    handler.close()
+    assert capsys.readouterr().err == "line 001\n"
+    with pytest.raises(Cr5Error, match=r"log_file=.*missing.*no such file"):
+        logs.configure("json", tmp_path / "missing" / "log")

@@ -97,10 +97,12 @@ def test_trusted_proxies_and_the_format_of_the_log_are_options(
     index_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, [settings] = run([str(index_folder), "--port", "0"], monkeypatch)
-    assert (settings.trusted_proxies, settings.log_format) == ((), "text")
+    assert (settings.trusted_proxies, settings.log_format, settings.log_file) == ((), "text", None)
     proxies = ["--trust-proxy", "10.1.2.3/8", "--trust-proxy", "::1"]
-    _, [settings] = run([str(index_folder), "--port", "0", *proxies, "--log-format", "json"], monkeypatch)
+    log = ["--log-format", "json", "--log-file", "server.log"]
+    _, [settings] = run([str(index_folder), "--port", "0", *proxies, *log], monkeypatch)
     assert (settings.trusted_proxies, settings.log_format) == (("10.0.0.0/8", "::1/128"), "json")
+    assert settings.log_file == Path("server.log")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import madeup
 import pytest
 import running
 
@@ -233,6 +234,59 @@ def test_a_server_that_is_interrupted_leaves_no_worker_behind(folder: Path) -> N
         assert server.wait(TIMEOUT_SECONDS) == 0
         assert said_at_the_end(server) == "stopped"
         assert not any(running.is_running(pid) for pid in workers)
+
+
+def test_all_workers_write_to_the_log_file(folder: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    options = ("--workers", WORKERS, "--log-format", "json", "--log-file", log)
+    with running.server(folder, *options) as (_, address):
+        until(lambda: is_ready(address))
+        assert {get(address, "/info").status for _ in range(20)} == {200}
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert sum(line.get("path") == "/info" for line in lines) == 20
+    assert len({line["request_id"] for line in lines}) == len(lines)
+
+
+ENDLESS = """
+import sys, threading
+from pathlib import Path
+from cr5.index.snapshot import Snapshot
+from cr5.server import process
+from cr5.server.settings import ServerSettings
+
+def optimise(self):
+    Path(sys.argv[2]).touch()
+    threading.Event().wait()
+
+Snapshot.optimise = optimise
+listening = process.listen("127.0.0.1", 0)
+print(process.url(listening).rstrip("/"), file=sys.stderr, flush=True)
+process.serve(listening, Path(sys.argv[1]), ServerSettings(shutdown_seconds=0.2))
+"""
+
+
+def test_a_server_stops_while_files_are_merged_and_loses_no_document(model_folder: Path, tmp_path: Path) -> None:
+    folder, merging = tmp_path / "index", tmp_path / "merging"
+    Index.create(folder, model_folder).close()
+    command = [sys.executable, "-c", ENDLESS, str(folder), str(merging)]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        address = server.stderr.readline().strip()
+        body = json.dumps({"documents": [{"concept": "Q1", "lang": "aa", "text": madeup.text("aa", [3, 4, 5])}]})
+        with closing(HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_SECONDS)) as connection:
+            connection.request("POST", "/documents", body, {"Content-Type": "application/json"})
+            assert connection.getresponse().status == 200
+        until(merging.exists)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(TIMEOUT_SECONDS) in (0, -signal.SIGTERM)
+    finally:
+        server.kill()
+        server.communicate()
+    with Index.open(folder) as index:
+        assert [hit.id for hit in index.search(madeup.text("aa", [3, 4, 5]), "aa").hits] == ["aa:Q1"]
+        index.refresh()
+        assert len(index) == 1
 
 
 def said_at_the_end(server: subprocess.Popen[str]) -> str:

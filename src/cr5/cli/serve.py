@@ -39,6 +39,10 @@ def serve(
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="Write problems as text, or problems and requests as JSON lines.")
     ] = "text",
+    log_file: Annotated[
+        Path | None,
+        typer.Option(help="Write the log to a file of at most 10 MB and keep the last 5, not to standard error."),
+    ] = None,
     store: Store = None,
 ) -> None:
     """Serve an index over HTTP: a search page for people, and an API for programs, described at /docs.
@@ -69,6 +73,7 @@ def serve(
         store=store,
         trusted_proxies=tuple(str(parse_network(network)) for network in trust_proxy or ()),
         log_format=log_format,
+        log_file=log_file,
     )
     opened = Index.open(index, store=store)  # reports a problem with the index before the server listens
     counts = opened.count()

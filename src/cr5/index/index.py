@@ -116,12 +116,15 @@ class Index:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Release files and connections; the end of a ``with`` block does so as well."""
-        self._optimiser.wait()
+    def close(self, *, wait_seconds: float | None = None) -> None:
+        """Release files and connections; the end of a ``with`` block does so as well.
+
+        Waits at most ``wait_seconds`` for files that are being merged, which are used only once they are complete.
+        """
+        is_idle = self._optimiser.wait(wait_seconds)
         with self._reload_lock:
             self._closed = True
-            for store in [*self._old_stores, *self._active.stores]:
+            for store in [*self._old_stores, *self._active.stores] if is_idle else []:
                 store.close()
             self._old_stores.clear()
 

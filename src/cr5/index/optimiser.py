@@ -27,11 +27,12 @@ class Optimiser:
                 self._thread = threading.Thread(target=self._run, name="optimiser", daemon=True)
                 self._thread.start()
 
-    def wait(self) -> None:
-        """Wait until all requested calls have ended."""
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until all requested calls have ended, or for some seconds; whether they have ended."""
         thread = self._thread
         if thread is not None:
-            thread.join()
+            thread.join(seconds)
+        return thread is None or not thread.is_alive()
 
     def _run(self) -> None:
         while True:

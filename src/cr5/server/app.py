@@ -68,7 +68,7 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
             readiness.stopping.set()
             await pools.shutdown()
             await asyncio.to_thread(warming.join)
-            index.close()
+            await asyncio.to_thread(index.close, wait_seconds=settings.shutdown_seconds)
 
     app = FastAPI(
         title="cr5",

@@ -18,6 +18,8 @@ from cr5.server.settings import ServerSettings
 
 MAX_CONNECTIONS = 4096  # of one process, however many files it may open
 MIN_CONNECTIONS = 16
+PROBE_CONNECTIONS = 8  # beyond the limits, on which only /health and /ready are answered
+PROBES_ONLY = "probes_only"  # in the state of a request
 RESERVED_FILES = 256  # file descriptors that the index, the log and the event loop may need
 CLOSE = (b"connection", b"close")
 INVALID_REQUEST = "the request is not valid HTTP/1.1, or its header is too large; see /docs"
@@ -26,10 +28,11 @@ log = logging.getLogger("cr5.server")
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """How many connections a process accepts, in all and from one client address."""
+    """How many connections a process accepts, in all and from one client address, and how many beyond for probes."""
 
     total: int
     per_address: int
+    probes: int = PROBE_CONNECTIONS
 
     @classmethod
     def of(cls, settings: ServerSettings, open_files: int) -> "ConnectionLimits":
@@ -46,7 +49,8 @@ class ConnectionTable:
 
     A connection that is over a limit replaces the one that has been waiting longest for its client: for a request, the
     rest of a body, or the end of the connection. Connections whose request is being answered are never closed. Hence
-    idle connections cannot keep others out, /health included.
+    idle connections cannot keep others out. If all connections are being answered, a few more are accepted for the
+    probes of whoever watches the server.
     """
 
     def __init__(self, limits: ConnectionLimits, trust: ProxyTrust) -> None:
@@ -60,10 +64,24 @@ class ConnectionTable:
 
     def admits(self, address: str) -> bool:
         """Whether another connection from an address is accepted; if necessary, a waiting one is closed for it."""
-        client = self._client(address)
-        if client is not None and self._counts.get(client, 0) >= self.limits.per_address:
-            return self._evict(client)
-        return len(self._clients) < self.limits.total or self._evict(None)
+        client, total, probes = self._client(address), len(self._clients) - self.limits.total, self.limits.probes
+        own = -1 if client is None else self._counts.get(client, 0) - self.limits.per_address
+        if max(own, total) < 0 or self._evict(client if own >= 0 else None):
+            return True
+        if max(own, total) < probes:
+            return True
+        log.warning("refused a connection, because all that are open are being answered")
+        return False
+
+    def answers_only_probes(self, connection: "Connection") -> bool:
+        """Whether a connection is one of those beyond the limits: all others are being answered."""
+        if len(self._clients) - len(self._waiting) >= self.limits.total:
+            return True
+        client = self._clients.get(connection)
+        own = 0 if client is None else self._counts[client]
+        if own <= self.limits.per_address:
+            return False
+        return own - sum(self._clients[other] == client for other in self._waiting) >= self.limits.per_address
 
     def add(self, connection: "Connection", address: str) -> None:
         """Count a connection."""
@@ -96,7 +114,6 @@ class ConnectionTable:
         chosen = (found for found in self._waiting if client is None or self._clients[found] == client)
         connection = next(chosen, None)
         if connection is None:
-            log.warning("refused a connection, because all that are open are being answered")
             return False
         log.warning("closed a connection that was waiting for its client, because there are too many")
         self.remove(connection)
@@ -126,6 +143,7 @@ class Connection(H11Protocol):
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         super().__init__(config, server_state, app_state, loop)
+        self._states = app_state, app_state | {PROBES_ONLY: True}
         self.timeout_keep_alive = cast(int, settings.idle_timeout_seconds)
         self._table, self._settings = table, settings
         self._timer: asyncio.TimerHandle | None = None  # for the header of a request, or for the end of the connection
@@ -154,6 +172,8 @@ class Connection(H11Protocol):
         """Handle what the client has sent."""
         if self._discarding:
             return
+        if not self._is_busy():
+            self.app_state = self._states[self._table.answers_only_probes(self)]
         super().data_received(data)
         if not self.closing:
             self._update()

@@ -2,24 +2,30 @@
 
 import json
 import logging
+import os
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+from cr5.errors import Cr5Error
 from cr5.server.settings import LogFormat
+from cr5.storage.locks import locked
 
 REQUEST_LINES_PER_SECOND = 200
 MAX_KINDS = 1000  # of messages that are counted at a time
+MAX_LOG_BYTES, OLDER_LOGS = 10_000_000, 5  # of a log file, and how many full ones are kept
 REQUEST_LOG = "cr5.server.requests"
 LOGGERS = ("cr5.server", "cr5.index", "uvicorn", "asyncio")
 
 
-def configure(log_format: LogFormat) -> None:
-    """Send the log of the server to standard error: problems, and in JSON also a line for every request."""
-    handler = logging.StreamHandler(sys.stderr)
+def configure(log_format: LogFormat, file: Path | None = None) -> None:
+    """Send the log of the server to standard error or a file: problems, and in JSON also a line for every request."""
+    handler = logging.StreamHandler(sys.stderr) if file is None else RotatingFile(file)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(RepetitionFilter())
     for name in LOGGERS:
@@ -27,6 +33,61 @@ def configure(log_format: LogFormat) -> None:
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.WARNING)
     logging.getLogger(REQUEST_LOG).setLevel(logging.INFO if log_format == "json" else logging.WARNING)
+
+
+class RotatingFile(logging.StreamHandler[Any]):
+    """Appends to a file that several processes share; when it is full, it is renamed, and a new one begins.
+
+    FILE.1 is the newest of the ``older`` files that are kept. A file that another process has renamed or removed is
+    opened again, so that logrotate may be used as well. What cannot be written, because the disk is full for example,
+    goes to standard error.
+    """
+
+    def __init__(self, path: Path, max_bytes: int = MAX_LOG_BYTES, older: int = OLDER_LOGS) -> None:
+        self.path, self._max_bytes, self._older = path, max_bytes, older
+        try:
+            super().__init__(self._open())
+        except OSError as error:
+            reason = (error.strerror or "").lower()
+            raise Cr5Error(f"`log_file={path}` cannot be written ({reason}); choose another file") from None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, to standard error if the file cannot be written."""
+        line = f"{self.format(record)}\n"
+        try:
+            if self._is_full_or_replaced():
+                with locked(self.path.with_name(f"{self.path.name}.lock")):  # one process renames
+                    self._reopen()
+            self.stream.write(line.encode(errors="replace"))  # unbuffered: lines of other processes do not mix with it
+        except (OSError, Cr5Error):
+            sys.stderr.write(line)
+
+    def flush(self) -> None:
+        """Nothing is buffered."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self.stream.close()
+        super().close()
+
+    def _open(self) -> Any:
+        return self.path.open("ab", buffering=0)
+
+    def _is_full_or_replaced(self) -> bool:
+        own = os.fstat(self.stream.fileno())
+        try:
+            return own.st_size >= self._max_bytes or not os.path.samestat(own, self.path.stat())
+        except FileNotFoundError:
+            return True
+
+    def _reopen(self) -> None:
+        if self.path.exists() and self.path.stat().st_size >= self._max_bytes:
+            names = [self.path, *(self.path.with_name(f"{self.path.name}.{i + 1}") for i in range(self._older))]
+            for newer, older in reversed(list(pairwise(names))):
+                if newer.exists():
+                    newer.replace(older)
+        self.stream.close()
+        self.stream = self._open()
 
 
 class RepetitionFilter(logging.Filter):

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cr5.errors import quoted
 from cr5.server.access import ProxyTrust, RateLimiter, client_of, has_key, host_of
+from cr5.server.connection import PROBES_ONLY
 from cr5.server.errors import SECURITY_HEADERS, HttpError, system_error
 from cr5.server.logs import REQUEST_LOG
 from cr5.server.metrics import METHODS, Metrics
@@ -104,6 +105,8 @@ class AccessMiddleware:
             await self._app(request.scope, _no_body, send)
             return
         self._check_load()
+        if request.scope.get("state", {}).get(PROBES_ONLY):
+            raise too_busy()
         if request.path in self._body_paths and request.method == "POST":
             receive = await self._read_body(request, receive)
             self._check_load()

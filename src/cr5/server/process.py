@@ -99,7 +99,7 @@ def serve(listening: socket.socket, folder: Path, settings: ServerSettings, work
 
     SIGHUP replaces the workers one by one; a single process ignores it, since an open index follows changes anyway.
     """
-    logs.configure(settings.log_format)
+    logs.configure(settings.log_format, settings.log_file)
     if workers == 1:
         if hasattr(signal, "SIGHUP"):  # not on Windows
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -133,7 +133,7 @@ class ServerProcess:
         """Serve until SIGINT or SIGTERM."""
         settings = self.settings
         return_freed_memory()
-        logs.configure(settings.log_format)
+        logs.configure(settings.log_format, settings.log_file)
         readiness = Readiness(others_are_warm, on_warm)
         try:
             app = create_app(Index.open(self.folder, store=settings.store, settings=IN_SERVER), settings, readiness)

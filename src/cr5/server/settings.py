@@ -26,9 +26,10 @@ class ServerSettings:
     ``requests_per_minute`` is the rate limit for one client address. ``allowed_hosts`` are the host names that the
     server answers to (empty: all of them); this protects against DNS rebinding. ``store`` is the address of the index's
     database, if that needs a password. ``metrics_folder`` is where several workers share their metrics.
-    ``shutdown_seconds`` is how long a server that is stopping waits for a write to finish.
+    ``shutdown_seconds`` is how long a server that is stopping waits for a write, and for files that are being merged.
 
     ``trusted_proxies`` are networks (CIDR) whose ``Forwarded`` and ``X-Forwarded-For`` headers name the client.
+    ``log_file`` is where the log is written instead of standard error.
     ``max_connections`` and ``max_connections_per_address`` limit the connections of one process; by default they follow
     from the number of files that it may open. ``max_buffered_bytes`` limits the bodies of all requests together.
 
@@ -63,3 +64,4 @@ class ServerSettings:
     stop_accept_seconds: float = 2.0
     stop_idle_seconds: float = 1.0
     log_format: LogFormat = "text"
+    log_file: Path | None = None
