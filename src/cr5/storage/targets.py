@@ -21,8 +21,9 @@ def check_writable(path: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
+        where = "" if folder == path.resolve() else f" to {folder}"
         raise Cr5Error(
-            f"{path} cannot be written: {folder}: {reason(error)}; choose another path, or change the permissions"
+            f"{path} cannot be written{where}: {reason(error)}; choose another path, or change the permissions"
         ) from error
 
 
