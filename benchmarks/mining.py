@@ -1,13 +1,14 @@
 """How many parallel sentences are found in two collections with distractors, beside the vectors alone.
 
-python benchmarks/mining.py MODEL DATA [--seeds 0 1] [--candidates views] [--growth 5000 10000 20000]
+python benchmarks/mining.py MODEL DATA [--seeds 0 1] [--candidates views]
+python benchmarks/mining.py MODEL DATA --sizes 20000 50000 [--probes 0 32 64]
 
 Collections: sentences of ``europarl-sentences`` (en-it), 3,000 parallel ones and 7,000 on each side whose translation
 is not on the other side; and of ``tatoeba``, 250 parallel ones and 125 others on each side, in the languages of the
 model. One half of the rows of a file is for validation, the other for test. The threshold is the one with the best F1
 on validation sentences of the collection; the default is measured beside it. A pair counts as right if the file has it
-anywhere. Prints one JSON object per collection and seed; with ``--growth``, the processor time of every step at several
-sizes instead.
+anywhere. Prints one JSON object per collection and seed; with ``--sizes``, the processor time of every step and the
+figures by exact search and by inverted lists, for so many sentences of Europarl a side, 30 % of them parallel.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from cr5 import Cr5
-from cr5.alignment.mining import MIN_SCORE, ParallelSentences, mine
+from cr5.alignment.mining import MIN_SCORE, PROBES, ParallelSentences, mine
 from cr5.progress import Progress
 
 EVERYTHING = -10.0  # below every score
@@ -39,11 +40,17 @@ class Collection(NamedTuple):
 
 
 def collection(
-    langs: tuple[str, str], texts: tuple[Sequence[str], Sequence[str]], parallel: int, others: int, half: int, seed: int
+    langs: tuple[str, str],
+    texts: tuple[Sequence[str], Sequence[str]],
+    parallel: int,
+    others: int,
+    half: int | None,
+    seed: int,
 ) -> Collection:
-    """Sentences of every second row: ``parallel`` on both sides and ``others`` on one side only, in random order."""
-    random = np.random.default_rng([seed, half])
-    rows = random.permutation(np.arange(half, len(texts[0]), 2)).tolist()
+    """Sentences of every second row or of all: ``parallel`` on both sides and ``others`` on one, in random order."""
+    random = np.random.default_rng([seed, half or 0])
+    every = np.arange(len(texts[0])) if half is None else np.arange(half, len(texts[0]), 2)
+    rows = random.permutation(every).tolist()
     chosen = rows[: parallel + others], rows[:parallel] + rows[parallel + others : parallel + 2 * others]
     a, b = ([texts[side][i] for i in random.permutation(chosen[side])] for side in (0, 1))
     present = {" ".join(text.split()) for text in a}, {" ".join(text.split()) for text in b}
@@ -119,23 +126,39 @@ def measure(model: Cr5, name: str, validation: Collection, test: Collection, can
     return result
 
 
-def growth(model: Cr5, data: Path, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """The processor seconds of every step for so many sentences a side."""
+def timed(model: Cr5, given: Collection, **options: Any) -> tuple[list[ParallelSentences], dict[str, Any]]:
+    """The pairs, the processor seconds of every step, and the largest memory of the process so far."""
+    seconds: dict[str, float] = {}
+    last = [time.process_time()]
+
+    def step(progress: Progress) -> None:
+        now = time.process_time()
+        seconds[progress.stage] = round(seconds.get(progress.stage, 0.0) + now - last[0], 2)
+        last[0] = now
+
+    found = mine(model, given.a, given.langs[0], given.b, given.langs[1], progress=step, **options)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return found, {"processor seconds": seconds, "peak GB": round(peak, 2)}
+
+
+def compare_searches(model: Cr5, data: Path, size: int, probes: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Exact search and inverted lists, for so many sentences a side, 30 % of them parallel."""
     table = pq.read_table(data / "europarl-sentences" / "en-it.parquet")
-    english, italian = table["en"].to_pylist(), table["it"].to_pylist()
-    mine(model, english[:100], "en", italian[:100], "it")  # lexicons and kernels
-    for size in sizes:
-        seconds: dict[str, float] = {}
-        last = [time.process_time()]
-
-        def step(progress: Progress, seconds: dict[str, float] = seconds, last: list[float] = last) -> None:
-            now = time.process_time()
-            seconds[progress.stage] = round(seconds.get(progress.stage, 0.0) + now - last[0], 2)
-            last[0] = now
-
-        found = mine(model, english[:size], "en", italian[:size], "it", progress=step)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        yield {"growth": size, "pairs": len(found), "processor seconds": seconds, "peak GB": round(peak, 2)}
+    texts = table["en"].to_pylist(), table["it"].to_pylist()
+    parallel = int(0.3 * size)
+    given = collection(("en", "it"), texts, parallel, size - parallel, None, 0)
+    mine(model, given.a[:100], "en", given.b[:100], "it")  # lexicons and kernels
+    for number in probes:
+        exact = {"exact_up_to": size} if not number else {"exact_up_to": 0, "probes": number}
+        found, about = timed(model, given, min_score=EVERYTHING, **exact)
+        scores, figures = curve(found, given)
+        best = float(scores[figures[2].argmax()])
+        result = {"sentences": size, "parallel": len(given.gold), "probes": number or "all (exact)"} | about
+        yield result | {
+            "best": at(scores, figures, best),
+            "threshold": round(best, 2),
+            "default": at(scores, figures, MIN_SCORE),
+        }
 
 
 def main() -> None:
@@ -144,12 +167,14 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder with the corpora")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--candidates", choices=["vectors", "views"], default="vectors")
-    parser.add_argument("--growth", type=int, nargs="+", default=[], metavar="SENTENCES")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[], metavar="SENTENCES")
+    parser.add_argument("--probes", type=int, nargs="+", default=[0, PROBES], metavar="LISTS", help="0: exact search")
     given = parser.parse_args()
     model = Cr5.load(given.model)
-    for size in growth(model, given.data, given.growth):
-        print(json.dumps(size), flush=True)
-    for seed in given.seeds if not given.growth else []:
+    for size in given.sizes:
+        for result in compare_searches(model, given.data, size, given.probes):
+            print(json.dumps({"benchmark": "mining"} | result), flush=True)
+    for seed in given.seeds if not given.sizes else []:
         for name, validation, test in collections(given.data, model.langs, seed):
             result = measure(model, name, validation, test, given.candidates)
             print(json.dumps({"benchmark": "mining", "seed": seed} | result), flush=True)

@@ -31,6 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Cr5:
         ("nb", ["nn"], "nn"),
         ("bs", ["sr", "sr-Latn"], "sr-Latn"),
         ("sr-Latn-RS", ["hr"], "hr"),
+        ("sr-Latn", ["sr", "hr"], "hr"),
         ("ms", ["ind"], "ind"),
         ("tl", ["fil"], "fil"),
         ("prs", ["fa"], "fa"),

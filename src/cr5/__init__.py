@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         DeprecatedInterface,
         DocumentsLeftOut,
         FewDocuments,
+        FewKnownWords,
         Interrupted,
         LanguageBorrowed,
         LanguageLeftOut,
@@ -61,6 +62,7 @@ _MODULES = {
     "GpuEngine": "cr5.training.engines.gpu",
     "Index": "cr5.index.index",
     "Interrupted": "cr5.errors",
+    "FewKnownWords": "cr5.errors",
     "LanguageBorrowed": "cr5.errors",
     "LanguageLeftOut": "cr5.errors",
     "Lexicon": "cr5.retrieval.lexicon",
@@ -81,7 +83,8 @@ _MODULES = {
 
 __all__ = [
     "ColumnsNotKept", "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "DeprecatedInterface",
-    "Document", "DocumentsLeftOut", "Explanation", "FewDocuments", "Fit", "GpuEngine", "Index", "Interrupted",
+    "Document", "DocumentsLeftOut", "Explanation", "FewDocuments", "FewKnownWords", "Fit", "GpuEngine", "Index",
+    "Interrupted",
     "LanguageBorrowed", "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged", "NotFittedError",
     "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped", "WorkersLost",
     "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",

@@ -93,6 +93,10 @@ class LanguageBorrowed(Cr5Warning):
     """The model does not have the language of a text, and encodes it by a close language that it has."""
 
 
+class FewKnownWords(Cr5Warning):
+    """The model knows so few of the words of texts that it finds little of what they have in common."""
+
+
 class DeprecatedInterface(Cr5Warning):
     """A name of the paper's authors' libraries is used; the message has the name of today."""
 

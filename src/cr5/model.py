@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy, deepcopy
 from pathlib import Path
@@ -345,9 +345,8 @@ class Cr5(TextEncoder):
         """
         if not isinstance(other, Cr5):
             raise Cr5TypeError(f"`other={other!r}` must be a model; load it with Cr5.load first")
-        return self._made(
-            merge(self._trained(self.langs), other._trained(other.langs), (self.settings, other.settings))
-        )
+        trained = self._trained(self.langs), other._trained(other.langs)
+        return self._made(merge(*trained, (self.settings, other.settings)))
 
     def quantise(self, bits: Literal[16, 8]) -> Self:
         """A smaller model: word vectors and n-grams in float16, or in int8 with a scale for every word and n-gram.
@@ -371,10 +370,10 @@ class Cr5(TextEncoder):
         shares = vocabulary.document_frequency(documents) / documents if documents else np.zeros(len(vocabulary.words))
         export(path, format, ExportedLanguage(lang, self._language(lang), self.settings.tokeniser, shares))
 
-    def _trained(self, langs: Iterable[str]) -> Trained:
+    def _trained(self, langs: Collection[str]) -> Trained:
         self._languages.require()
-        languages = {lang: language for lang, language in self._maps().items() if lang in langs}
-        return Trained(languages, self._report, self._targets())
+        chosen = {lang: self._languages.map(lang) for lang in self.langs if lang in langs}
+        return Trained(chosen, self._report, self._targets())
 
     def _made(self, trained: Trained) -> Self:
         made = copy(self)
@@ -406,6 +405,7 @@ class Cr5(TextEncoder):
         name: str,
         langs: str | Sequence[str] | None = None,
         *,
+        rank: int | None = None,
         on_error: OnError = "raise",
         skipped: Skipped | None = None,
         progress: ProgressCallback = no_progress,
@@ -414,12 +414,12 @@ class Cr5(TextEncoder):
 
         Only the files of ``langs`` are read, by default all of the model. A vector of ``encode`` is the sum of the
         vectors of a text's words, as in the authors' libraries, at length 1. Words with white space are left out and
-        counted in ``skipped``; with ``on_error="skip"``, so are lines that cannot be used, otherwise an error. To read
-        the files only once, ``save`` the model, or use ``cr5 convert``.
+        counted in ``skipped``; with ``on_error="skip"``, so are lines that cannot be used, otherwise an error. ``rank``
+        is how many numbers a word has, if the lines do not tell. To read the files only once, ``save`` the model.
         """
         from cr5.exchange.published_vectors import read_published
 
-        return cls._of(*read_published(folder, name, langs, on_error=on_error, skipped=skipped, progress=progress))
+        return cls._of(*read_published(folder, name, langs, rank, on_error, skipped=skipped, progress=progress))
 
     @classmethod
     def _of(

@@ -88,6 +88,15 @@ def test_files_of_two_folders_are_paired_by_their_names(model: Cr5, tmp_path: Pa
     assert pairs == [("one.en.txt", "one.it.html"), ("two.txt", "two.txt.gz")]
     assert [path.name for path in found.unpaired] == ["three.txt"]
     assert isinstance(found.texts[1], AlignedTexts)
+    assert found.failed == []
+    (tmp_path / "bb" / "inner" / "one.it.html").write_text("")
+    found = align_files(model, tmp_path / "aa", tmp_path / "bb", langs=["aa", "bb"])
+    assert [Path(text.a.name).name for text in found.texts] == ["two.txt"]
+    [message] = found.failed
+    assert "one.it.html has no sentence" in message
+    (tmp_path / "aa" / "inner" / "two.txt").write_text("")
+    with pytest.raises(Cr5Error, match=r"none of 2 pairs of files.*no sentence"):
+        align_files(model, tmp_path / "aa", tmp_path / "bb", langs=["aa", "bb"])
 
 
 # What is refused

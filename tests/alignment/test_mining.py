@@ -8,7 +8,7 @@ import pytest
 
 from cr5 import Cr5, Document, write
 from cr5.alignment import ParallelSentences, mine, mining, read_sentences
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, FewKnownWords
 from cr5.retrieval.text_similarity import shares
 
 PARALLEL, OTHERS = 30, 20
@@ -65,6 +65,14 @@ def test_the_sizes_of_blocks_do_not_change_the_result(model: Cr5, monkeypatch: p
     assert [pair.score for pair in blocks] == pytest.approx([pair.score for pair in whole], abs=1e-5)
 
 
+def test_inverted_lists_find_what_exact_search_finds_if_all_are_probed(model: Cr5) -> None:
+    exact = mine(model, A, "aa", B, "bb")
+    assert mine(model, A, "aa", B, "bb", exact_up_to=0, probes=len(B)) == exact
+    few = mine(model, A, "aa", B, "bb", exact_up_to=0, probes=1)
+    assert {pair[:2] for pair in few} <= {pair[:2] for pair in mine(model, A, "aa", B, "bb", min_score=-10)} | GOLD
+    assert 0 < len(few) <= len(exact)
+
+
 def test_of_equal_sentences_the_first_is_used_and_empty_ones_are_ignored(model: Cr5) -> None:
     plain = mine(model, A, "aa", B, "bb")
     repeated = mine(model, [A[0], "", *A, A[1] + " "], "aa", [*B, *B, "…"], "bb")
@@ -80,7 +88,8 @@ def test_a_higher_threshold_keeps_the_best_pairs(model: Cr5) -> None:
 def test_collections_without_sentences_or_known_words_have_no_pairs(model: Cr5) -> None:
     assert mine(model, [], "aa", B, "bb") == []
     assert mine(model, ["…"], "aa", B, "bb") == []
-    assert mine(model, ["12345"], "aa", B, "bb") == []
+    with pytest.warns(FewKnownWords, match=r"knows 0% of the words of the aa sentences.*`candidates="):
+        assert mine(model, ["12345"], "aa", B, "bb") == []
     assert isinstance(
         mine(model, A[:1], "aa", madeup.sentences("bb", SAID[:1]), "bb", min_score=-10)[0], ParallelSentences
     )
@@ -91,6 +100,8 @@ def test_collections_in_one_language_and_wrong_parameters_are_refused(model: Cr5
         mine(model, A, "aa", A, "aa")
     with pytest.raises(Cr5Error, match="`neighbours=0`"):
         mine(model, A, "aa", B, "bb", neighbours=0)
+    with pytest.raises(Cr5Error, match="`probes=0`"):
+        mine(model, A, "aa", B, "bb", probes=0)
     with pytest.raises(Cr5Error, match="`candidates="):
         mine(model, A, "aa", B, "bb", candidates="all")  # type: ignore[arg-type]
 

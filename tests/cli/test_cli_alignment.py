@@ -74,6 +74,20 @@ def test_what_is_not_a_model_or_a_file_is_one_sentence(
     assert len(err.splitlines()) == 1
 
 
+def test_a_pair_of_files_that_cannot_be_aligned_is_left_out_with_a_warning(
+    folder: Path, model_folder: Path, printed: Any
+) -> None:
+    for lang in ("aa", "bb"):
+        (folder / lang).mkdir()
+        (folder / f"{lang}.txt").rename(folder / lang / "good.txt")
+        (folder / lang / "empty.txt").touch()
+    arguments = "align", folder / "aa", folder / "bb", "--model", model_folder, "--langs", "aa,bb"
+    out, err = printed(*arguments)
+    assert len(out.splitlines()) == 15
+    assert "warning: 1 pair of files left out, e.g. because" in err
+    assert "empty.txt has no sentence" in err
+
+
 def test_an_error_names_options_of_the_command(folder: Path, model_folder: Path, printed: Any) -> None:
     err = printed("align", folder / "aa.txt", folder / "aa.txt", "--model", model_folder, code=1).err
     assert err.replace(f"{folder}/", "") == (

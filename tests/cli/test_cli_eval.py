@@ -332,7 +332,7 @@ def test_a_folder_that_cannot_be_written_is_reported_before_any_work(
     (tmp_path / "file").write_text("")
     (tmp_path / "aa-bb.tsv").write_text("a\tb\n")
     file = tmp_path / "file"
-    expected = f"{file} cannot be written: {file} is a file, not a folder; choose another path"
+    expected = f"{file} cannot be written: it is a file, not a folder; choose another path"
     assert fails("eval", "documents", tmp_path / "nothing.jsonl", "-o", tmp_path / "file") == expected
     assert fails("eval", "words", model_folder, tmp_path / "aa-bb.tsv", "-o", tmp_path / "file") == expected
     assert fails("reproduce", "wsdm19", tmp_path, "-o", tmp_path / "file") == expected

@@ -1,6 +1,8 @@
 """``cr5 model`` and ``cr5 export``: what the commands write and print, and how they end with wrong input."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any, get_args
 
@@ -59,6 +61,21 @@ def test_info_tells_what_a_model_was_made_of(model_folder: Path, tmp_path: Path,
     assert not any(line.startswith(" bb") for line in shown.splitlines())
 
 
+def test_a_damaged_language_is_named_and_the_others_can_be_kept(
+    model_folder: Path, model: Cr5, tmp_path: Path, printed: Any
+) -> None:
+    damaged, whole = tmp_path / "damaged", tmp_path / "whole"
+    shutil.copytree(model_folder, damaged)
+    [file] = damaged.glob("bb-*.safetensors")
+    os.truncate(file, 100)
+    error = printed("info", damaged, code=1)
+    assert error.startswith(f"error: the language bb is damaged: {file} has 100 bytes")
+    assert error.endswith(f"; or do without bb: cr5 model subset {damaged} --langs aa,cc -o NEW\n")
+    printed("model", "subset", damaged, "--langs", "aa,cc", "-o", whole)
+    text = madeup.text("cc", range(9))
+    np.testing.assert_array_equal(Cr5.load(whole).encode(text, "cc"), model.encode(text, "cc"))
+
+
 def test_wrong_input_is_one_line_and_nothing_is_written(
     model_folder: Path, documents: list[Document], tmp_path: Path, printed: Any
 ) -> None:
@@ -67,10 +84,10 @@ def test_wrong_input_is_one_line_and_nothing_is_written(
     (tmp_path / "notes" / "todo.txt").touch()
     out = tmp_path / "out"
     for arguments, message in [
-        (("subset", model_folder, "--langs", "xx", "-o", out), "no language 'xx'; its languages are aa, bb, cc"),
-        (("subset", model_folder, "--langs", ",", "-o", out), "--langs is empty; name a language"),
+        (("subset", model_folder, "--langs", "xx", "-o", out), "no language 'xx'; it has aa, bb, cc"),
+        (("subset", model_folder, "--langs", ",", "-o", out), "--langs is empty; name some of aa, bb, cc"),
         (("quantise", model_folder, "--bits", "4", "-o", out), "--bits 4 must be 16 or 8"),
-        (("merge", model_folder, tmp_path / "stranger", "-o", out), "other (aa, bb, cc) is of another space"),
+        (("merge", model_folder, tmp_path / "stranger", "-o", out), "OTHER (aa, bb, cc) is of another space"),
         (("merge", model_folder, tmp_path / "none", "-o", out), "none does not exist"),
         (("subset", model_folder, "--langs", "aa", "-o", tmp_path / "notes"), "holds other files, such as todo.txt"),
     ]:

@@ -38,6 +38,17 @@ def test_parameters_in_backticks_become_options(message: str, shown: str) -> Non
         (["lexicon", "model", "en", "it", "word"], "`k=-1` is too small", "-k -1 is too small"),
         (["lexicon", "model"], "raise `memory`, `csls_over`, `min_unique=5`", "raise memory, csls_over, min_unique=5"),
         (["train"], "raise `csls_over`", "raise csls_over"),
+        (["pull", "x"], "`repo='x'` is no name", "REPO x is no name"),
+        (["push", "model", "x"], "`repo='x'` and `licence='y z'`", "REPO x and --licence y z"),
+        (["pretrain"], "`langs=da` is one language; `repo='x'`", "--wikipedia da is one language; --push x"),
+        (
+            ["model", "merge", "a", "b"],
+            "`other` is of another space; use `subset`",
+            "OTHER is of another space; use cr5 model subset",
+        ),
+        (["model", "add-language"], "train with `fit`", "train with cr5 train"),
+        (["align", "a", "b"], "find sentences with `mine`; `langs=en`", "find sentences with cr5 mine; --langs en"),
+        (["convert"], "`rank=3`", "--rank 3"),
         ([], "raise `rank`", "raise rank"),
     ],
 )

@@ -352,7 +352,12 @@ def test_the_canonical_code_is_the_short_one_and_own_names_stay(code: str, short
         ("zh-TW", "zh-CN", None),
         ("zh-TW", "zh-Hans zh-Hant", "zh-Hant"),
         ("zh", "zh-Hans zh-Hant", None),
-        ("sr-Latn", "sr", "sr"),  # which may be in either script
+        ("zh-Hant", "zh", "zh"),  # which may be in either script
+        ("sr-Latn", "sr", None),  # which is in Cyrillic
+        ("sr", "sr-Latn", None),
+        ("sr-RS", "sr", "sr"),
+        ("sr-Latn-RS", "sr sr-Latn", "sr-Latn"),
+        ("uz-Cyrl", "uz", None),
         ("sr-Latn", "sr-Cyrl", None),
         ("sr-Latn", "sr-RS", None),
         ("x-one", "x-two", None),

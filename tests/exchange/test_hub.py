@@ -304,6 +304,28 @@ def test_commands_push_and_pull_a_model(
     assert not (tmp_path / "none").exists()
 
 
+def test_a_model_pulled_with_some_languages_has_no_facts_of_others(
+    hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["pull", NAME, "-o", str(tmp_path / "one"), "--langs", "aa"]) == 0
+    assert list(Cr5.load(tmp_path / "one").report["languages"]) == ["aa"]
+    capsys.readouterr()
+    assert run(["info", str(tmp_path / "one")]) == 0
+    shown = capsys.readouterr().out
+    assert "trained together with bb, cc, which this model does not have" in shown
+    assert not any(line.startswith(" bb") for line in shown.splitlines())
+    assert run(["pull", NAME, "-o", str(tmp_path / "two"), "--langs", ""]) == 2
+    assert "no language is named" in capsys.readouterr().err
+    with pytest.raises(Cr5Error, match="`langs` is empty"):
+        Cr5.from_pretrained(NAME, [])
+
+
+def test_an_endpoint_that_is_no_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "localhost:8000")
+    with pytest.raises(Cr5Error, match=r"^HF_ENDPOINT='localhost:8000' is not an address; .*https://"):
+        Cr5.from_pretrained(NAME)
+
+
 def test_without_the_library_an_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingPackageError, match=r"cr5\[hub\]"):

@@ -182,6 +182,20 @@ def test_a_file_that_cannot_be_used_is_an_error_with_its_name(tmp_path: Path, co
         Cr5.load_published(tmp_path, "joint_4", on_error="skip")
 
 
+def test_the_rank_of_a_few_lines_is_found_although_words_contain_spaces_and_numbers(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a_en.txt.gz", b"New York 1 2 3\nSan Marino 4 5 6\n")
+    with pytest.raises(ModelFileError, match="no words that can be used"):  # which no token is equal to
+        Cr5.load_published(tmp_path, "a")
+    write_lines(tmp_path / "b_en.txt.gz", b"New York 1 2 3\ndog 4 5 6\n")
+    assert Cr5.load_published(tmp_path, "b").word_vectors("en").tolist() == [[4, 5, 6]]
+    write_lines(tmp_path / "c_en.txt.gz", b"Apollo 11 1 2 3\ndog 4 5 6\n")
+    with pytest.raises(ModelFileError, match=r"c_en\.txt\.gz: .*4 numbers.* 3; .*`rank`"):
+        Cr5.load_published(tmp_path, "c")
+    assert Cr5.load_published(tmp_path, "c", rank=3).word_vectors("en").tolist() == [[4, 5, 6]]
+    convert_published(tmp_path, "c", tmp_path / "out", rank=3)
+    assert Cr5.load(tmp_path / "out").rank == 3
+
+
 def test_files_of_different_ranks_are_not_mixed(folder: Path) -> None:
     write_published(folder, "joint_4", {"vi": random_vectors(["chó", "mèo"], 5)})
     with pytest.raises(ModelFileError, match=r"joint_4_vi\.txt\.gz has 5 numbers.*joint_4_en\.txt\.gz 4"):

@@ -95,3 +95,9 @@ def forge(path: Path, which: str, content: bytes) -> Path:
 
 def fails(message: str) -> Any:
     return pytest.raises(ModelFileError, match=f"^{re.escape(message)}$")
+
+
+def damaged(folder: Path, message: str) -> str:
+    """What is said about a damaged file of the language de, which the other language can do without."""
+    advice = f"or do without de: cr5 model subset {folder} --langs zh-Hant -o NEW"
+    return f"the language de is damaged: {message}; {advice}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from model_folders import edit, fails, file_of, forge, model
+from model_folders import damaged, edit, fails, file_of, forge, model
 from safetensors.numpy import save_file
 
 from cr5.errors import ModelFileError
@@ -46,14 +46,20 @@ def test_a_folder_without_model_json_is_no_model(tmp_path: Path) -> None:
 
 def test_model_json_must_be_json(folder: Path) -> None:
     (folder / "model.json").write_text("pickle")
-    with fails(f"{folder}/model.json is not JSON: Expecting value: line 1 column 1 (char 0); {REMEDY}"):
+    with fails(f"{folder}/model.json is damaged or not JSON; {REMEDY}"):
+        open_model(folder)
+    (folder / "model.json").write_text("\n")
+    with fails(f"{folder}/model.json is empty; {REMEDY}"):
         open_model(folder)
 
 
-@pytest.mark.parametrize(("content", "kind"), [('{"kind": "spacy"}', "'spacy'"), ("[1]", "None")])
-def test_another_kind_is_refused(folder: Path, content: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "is_of"),
+    [('{"kind": "spacy"}', "of kind 'spacy', not 'cr5 model'"), ("[1]", "of another program")],
+)
+def test_another_kind_is_refused(folder: Path, content: str, is_of: str) -> None:
     (folder / "model.json").write_text(content)
-    with fails(f"{folder}/model.json is of kind {kind}, not 'cr5 model'; name a folder that cr5 saved"):
+    with fails(f"{folder}/model.json is {is_of}; name a folder that cr5 saved"):
         open_model(folder)
 
 
@@ -100,7 +106,7 @@ def test_a_forged_model_json_is_found_even_with_the_right_digest(folder: Path, c
 def test_a_missing_language_file_is_found_when_opening(folder: Path, which: str) -> None:
     file = file_of(folder, "de", which)
     file.unlink()
-    with fails(f"{file} is missing; restore it, or open the model again if it was just saved"):
+    with fails(damaged(folder, f"{file} is missing; restore it, or open the model again if it was just saved")):
         open_model(folder)
 
 
@@ -109,7 +115,7 @@ def test_a_truncated_language_file_is_found_when_opening(folder: Path, which: st
     file = file_of(folder, "de", which)
     size = file.stat().st_size
     os.truncate(file, size - 1)
-    with fails(f"{file} has {size - 1} bytes instead of {size}; {REMEDY}"):
+    with fails(damaged(folder, f"{file} has {size - 1} bytes instead of {size}; {REMEDY}")):
         open_model(folder)
 
 
@@ -121,7 +127,7 @@ def test_a_flipped_byte_is_found_on_first_use_of_its_language(folder: Path, whic
     file.write_bytes(content)
     opened = open_model(folder)
     assert opened.language("zh-Hant").words
-    with fails(f"{file} has been changed; {REMEDY}"):
+    with fails(damaged(folder, f"{file} has been changed; {REMEDY}")):
         opened.language("de")
 
 
@@ -136,7 +142,7 @@ def test_a_damaged_list_of_ngrams_is_found_when_opening(folder: Path, damage: Ca
 def test_a_model_saved_since_it_was_opened_asks_to_be_opened_again(folder: Path) -> None:
     opened, file = open_model(folder), file_of(folder, "de", "words")
     save(folder, *model(5))
-    with fails(f"{file} is missing; restore it, or open the model again if it was just saved"):
+    with fails(damaged(folder, f"{file} is missing; restore it, or open the model again if it was just saved")):
         opened.language("de")
 
 
@@ -145,7 +151,7 @@ def test_a_foreign_safetensors_file_is_found(folder: Path, tmp_path: Path) -> No
     file = file_of(folder, "de", "tensors")
     size = file.stat().st_size
     file.write_bytes((tmp_path / "foreign").read_bytes())
-    with fails(f"{file} has {file.stat().st_size} bytes instead of {size}; {REMEDY}"):
+    with fails(damaged(folder, f"{file} has {file.stat().st_size} bytes instead of {size}; {REMEDY}")):
         open_model(folder)
 
 
@@ -174,7 +180,7 @@ def test_tensors_of_another_shape_are_found(folder: Path, tmp_path: Path, tensor
         tensors = (tmp_path / "foreign").read_bytes()
     file = forge(folder, "tensors", tensors)
     needed = "idf float32 (5,), map float32 (5, 3), offset float32 (3,)"
-    with fails(f"{file} does not hold the tensors {needed}; {REMEDY}"):
+    with fails(damaged(folder, f"{file} does not hold the tensors {needed}; {REMEDY}")):
         open_model(folder).language("de")
 
 
@@ -182,15 +188,20 @@ def test_tensors_of_another_shape_are_found(folder: Path, tmp_path: Path, tensor
 def test_numbers_that_are_not_finite_are_found(folder: Path, tmp_path: Path, name: str) -> None:
     save_file(ONES | {name: np.full_like(ONES[name], np.nan)}, tmp_path / "foreign")
     file = forge(folder, "tensors", (tmp_path / "foreign").read_bytes())
-    with fails(f"{name} in {file} is not finite; {REMEDY}"):
+    with fails(damaged(folder, f"{name} in {file} is not finite; {REMEDY}")):
         open_model(folder).language("de")
 
 
 @pytest.mark.parametrize("content", [b"a\nb\n", b"a\nb\nc\nd\ne", b"", b"a\nb\nc\nd\ne\n\xff"])
 def test_another_number_of_words_is_found(folder: Path, content: bytes) -> None:
     file = forge(folder, "words", content)
-    with fails(f"{file} is not a list of 5 words; {REMEDY}"):
+    with fails(damaged(folder, f"{file} is not a list of 5 words; {REMEDY}")):
         open_model(folder).language("de")
+
+
+def test_no_language_at_all_is_refused(folder: Path) -> None:
+    with fails("`langs` is empty; name some of de, zh-Hant"):
+        open_model(folder, [])
 
 
 def test_an_unknown_language_is_answered_with_those_there_are(folder: Path) -> None:

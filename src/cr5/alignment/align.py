@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cr5.alignment.documents import SplitText, pair_files, read_split, split_text, text_language
 from cr5.alignment.links import Link, Units, align_units, pair_similarities
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, plural
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 
@@ -26,10 +26,11 @@ class AlignedTexts:
 
 
 class AlignedFiles(NamedTuple):
-    """The alignments of pairs of files, and the files that have no partner in the other folder."""
+    """The alignments of pairs of files, the files without a partner in the other folder, and why others failed."""
 
     texts: list[AlignedTexts]
     unpaired: list[Path]
+    failed: list[str]
 
 
 def align(
@@ -66,15 +67,23 @@ def align_files(
     """Align two files as ``align`` does, or the files of two folders that have the same name.
 
     Names are compared without their suffixes and languages: en/guide.html with it/guide.it.txt. Files may be plain
-    text, HTML, Markdown or reStructuredText, compressed or not.
+    text, HTML, Markdown or reStructuredText, compressed or not. A pair of files in folders that cannot be aligned, such
+    as with an empty file, is left out, and ``failed`` says why.
     """
     pairs, unpaired = pair_files(Path(a), Path(b))
-    codes, aligned = two_languages(langs), []
+    codes, aligned, failed = two_languages(langs), list[AlignedTexts](), list[str]()
     for number, paths in enumerate(pairs):
         progress(Progress("align", number, len(pairs), paths[0].name))
-        x, y = (read_split(model, path, lang) for path, lang in zip(paths, codes, strict=True))
-        aligned.append(_align(model, x, y, free))
-    return AlignedFiles(aligned, unpaired)
+        try:
+            x, y = (read_split(model, path, lang) for path, lang in zip(paths, codes, strict=True))
+            aligned.append(_align(model, x, y, free))
+        except Cr5Error as error:
+            if not Path(a).is_dir():
+                raise
+            failed.append(str(error))
+    if not aligned:
+        raise Cr5Error(f"none of {plural(len(pairs), 'pair')} of files can be aligned: {failed[0]}")
+    return AlignedFiles(aligned, unpaired, failed)
 
 
 def two_languages(langs: Sequence[str | None] | None) -> Sequence[str | None]:

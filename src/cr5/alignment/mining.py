@@ -9,6 +9,7 @@ precedes it over all candidates of a sentence. Pairs are kept whose sentences ar
 much closer a pair is than its neighbours, so that a sentence that is close to many has low scores.
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -16,18 +17,23 @@ import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.corpus.texts import text_list
-from cr5.errors import Cr5Error, one_of, whole_number
+from cr5.errors import Cr5Error, FewKnownWords, one_of, whole_number
 from cr5.features.counts import count_words
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.retrieval.block_products import WeightedRows, multiply_chosen
+from cr5.retrieval.block_products import WeightedRows, multiply_pairs
+from cr5.retrieval.both_directions import nearest_in_both_directions
+from cr5.retrieval.clustering import kmeans, number_of_lists, training_step
 from cr5.retrieval.scorer import Scorer
 from cr5.retrieval.text_similarity import TYPICAL_DEVIATIONS
 from cr5.retrieval.top_k import nearest, nearest_in_views
 
 Candidates: TypeAlias = Literal["vectors", "views"]
 NEIGHBOURS = 8
+EXACT_UP_TO = 30_000  # sentences of the smaller side
+PROBES = 64  # inverted lists that a sentence is compared with
 MIN_SCORE = 0.4
+MIN_KNOWN_WORDS, SAMPLED_SENTENCES = 0.8, 1_000  # less than this share of the words of so many is worth a warning
 MAX_STRINGS_WEIGHT = 0.1  # single sentences share fewer strings than the documents that the weight was chosen for
 LENGTH_WEIGHT, LENGTH_PRIOR, MAX_LENGTH_RATIO = 0.3, 10, 1.5
 ENCODED_ROWS, SEARCHED_ROWS, SCORED_ROWS = 16_384, 65_536, 4_096  # sentences at a time
@@ -51,6 +57,15 @@ class _Side(NamedTuple):
     vectors: Array
 
 
+class _Search(NamedTuple):
+    """How candidates are found; see ``mine``."""
+
+    by: Candidates
+    neighbours: int
+    exact_up_to: int
+    probes: int
+
+
 class _Pairs(NamedTuple):
     """Candidate pairs, ordered by a."""
 
@@ -68,21 +83,26 @@ def mine(
     min_score: float = MIN_SCORE,
     neighbours: int = NEIGHBOURS,
     candidates: Candidates = "vectors",
+    exact_up_to: int = EXACT_UP_TO,
+    probes: int = PROBES,
     rerank: bool = True,
     progress: ProgressCallback = no_progress,
 ) -> list[ParallelSentences]:
     """The sentences of two collections in different languages that are translations of each other, best first.
 
     A pair is kept if both sentences are each other's best and its score is at least ``min_score``; see the module. Of
-    equal sentences, the first one is used. ``candidates`` are found by exact search, by the vectors, or by all views of
-    the model, which takes several times as long and finds more with a model that knows few of the words.
-    ``rerank=False`` scores by the vectors alone. Every sentence is compared with every other, in blocks: memory holds
-    the sentences, two bytes for each number of their vectors, and the candidates.
+    equal sentences, the first one is used. ``candidates`` are found by the vectors, or by all views of the model, which
+    takes many times as long and finds more with a model that knows few of the words. If one side has at most
+    ``exact_up_to`` different sentences, or by all views, every sentence is compared with every other; else those of
+    ``sentences_b`` are in inverted lists, and a sentence is compared with those in its ``probes`` nearest lists.
+    ``rerank=False`` scores by the vectors alone. Memory holds the sentences, two bytes for each number of their
+    vectors, and the candidates.
     """
     lang_a, lang_b = model.find_language(lang_a), model.find_language(lang_b)
     if lang_a == lang_b:
         raise Cr5Error(f"both collections are in {lang_a}; give sentences in two languages, or name them with `langs`")
-    neighbours = whole_number("neighbours", neighbours, 1)
+    numbers = {"neighbours": (neighbours, 1), "exact_up_to": (exact_up_to, 0), "probes": (probes, 1)}
+    search = _Search(candidates, *(whole_number(name, *given) for name, given in numbers.items()))
     one_of("candidates", candidates, ("vectors", "views"))
     a, b = (
         _side(model, text_list(sentences, name), lang, progress)
@@ -90,7 +110,9 @@ def mine(
     )
     if not a.texts or not b.texts:
         return []
-    pairs = _candidates(model, a, b, neighbours, candidates, progress)
+    for side in (a, b) if candidates == "vectors" else ():
+        _warn_of_unknown_words(model, side)
+    pairs = _candidates(model, a, b, search, progress)
     if not len(pairs.a):
         return []
     similarity = _similarities(model, a, b, pairs, rerank, progress)
@@ -116,39 +138,47 @@ def _side(model: Cr5, sentences: Sequence[str], lang: str, progress: ProgressCal
     return _Side(lang, texts, np.array([unique[text] for text in texts], np.int64), vectors)
 
 
+def _warn_of_unknown_words(model: Cr5, side: _Side) -> None:
+    """Warn if the model knows few of the words of some sentences, evenly spaced, of a collection."""
+    known = float(model.coverage(side.texts[:: -(-len(side.texts) // SAMPLED_SENTENCES)], side.lang).mean())
+    if known < MIN_KNOWN_WORDS:
+        message = f"the model knows {known:.0%} of the words of the {side.lang} sentences, and finds few pairs of them"
+        advice = 'give a model that was trained on such texts, or use `candidates="views"`'
+        warnings.warn(f"{message}; {advice}", FewKnownWords, stacklevel=3)
+
+
 # Candidates
 
 
-def _candidates(model: Cr5, a: _Side, b: _Side, neighbours: int, by: Candidates, progress: ProgressCallback) -> _Pairs:
+def _candidates(model: Cr5, a: _Side, b: _Side, search: _Search, progress: ProgressCallback) -> _Pairs:
     """The nearest sentences of each, in both directions, except those without a known word."""
-    of_a = _nearest(model, a, b, neighbours, by, progress)
-    of_b = _nearest(model, b, a, neighbours, by, progress)
-    keys = [
-        np.arange(len(a.texts))[:, None] * len(b.texts) + of_a,
-        of_b * len(b.texts) + np.arange(len(b.texts))[:, None],
-    ]
-    rows, columns = np.divmod(np.unique(np.concatenate([each.ravel() for each in keys])), len(b.texts))
-    known = np.asarray(a.vectors.any(axis=1))[rows] & np.asarray(b.vectors.any(axis=1))[columns]
-    return _Pairs(rows[known], columns[known])
+    if search.by == "views":
+        of_a, of_b = (_nearest_in_views(model, *sides, search.neighbours, progress) for sides in ((a, b), (b, a)))
+    else:
+        lists = 1 if min(len(a.texts), len(b.texts)) <= search.exact_up_to else number_of_lists(len(b.texts))
+        of_a, of_b = nearest_in_both_directions(
+            a.vectors, b.vectors, search.neighbours, lists=lists, probes=min(search.probes, lists), progress=progress
+        )
+    rows, columns = ((side >= 0).nonzero() for side in (of_a, of_b))
+    keys = np.unique(np.concatenate([rows[0] * len(b.texts) + of_a[rows], of_b[columns] * len(b.texts) + columns[0]]))
+    found = _Pairs(*np.divmod(keys, len(b.texts)))
+    known = np.asarray(a.vectors.any(axis=1))[found.a] & np.asarray(b.vectors.any(axis=1))[found.b]
+    return _Pairs(found.a[known], found.b[known])
 
 
-def _nearest(model: Cr5, queries: _Side, others: _Side, k: int, by: Candidates, progress: ProgressCallback) -> Ints:
-    """queries x k: the numbers of the nearest other sentences."""
+def _nearest_in_views(model: Cr5, queries: _Side, others: _Side, k: int, progress: ProgressCallback) -> Ints:
+    """queries x k: the numbers of the nearest other sentences, by exact search."""
     found = np.empty((len(queries.texts), min(k, len(others.texts))), np.int64)
-    counts = count_words(others.texts, others.lang, model.settings.tokeniser) if by == "views" else None
+    counts = count_words(others.texts, others.lang, model.settings.tokeniser)
     scorer = _scorer(model)
+    scales = scorer.scales(TYPICAL_DEVIATIONS)
     for begin in range(0, len(found), SEARCHED_ROWS):
         rows = slice(begin, begin + SEARCHED_ROWS)
-        if counts is None:
-            found[rows] = nearest(queries.vectors[rows], others.vectors, k).indices
-        else:
-            own = count_words(queries.texts[rows], queries.lang, model.settings.tokeniser)
-            pairs = scorer.pairs(own, queries.lang, counts, others.lang)
-            scales = scorer.scales(TYPICAL_DEVIATIONS)
-            found[rows] = nearest_in_views([WeightedRows(*pairs[name], scales[name]) for name in pairs], k).indices
-        progress(
-            Progress(f"search {queries.lang} to {others.lang}", min(begin + SEARCHED_ROWS, len(found)), len(found))
-        )
+        own = count_words(queries.texts[rows], queries.lang, model.settings.tokeniser)
+        pairs = scorer.pairs(own, queries.lang, counts, others.lang)
+        found[rows] = nearest_in_views([WeightedRows(*pairs[name], scales[name]) for name in pairs], k).indices
+        stage = f"search {queries.lang} to {others.lang}"
+        progress(Progress(stage, min(begin + SEARCHED_ROWS, len(found)), len(found)))
     return found
 
 
@@ -158,37 +188,46 @@ def _nearest(model: Cr5, queries: _Side, others: _Side, k: int, by: Candidates, 
 def _similarities(model: Cr5, a: _Side, b: _Side, pairs: _Pairs, rerank: bool, progress: ProgressCallback) -> Array:
     """s(a, b) less what the lengths cost, for every pair."""
     total = np.empty(len(pairs.a), np.float32)
-    starts = np.searchsorted(pairs.a, np.arange(0, len(a.texts) + SCORED_ROWS, SCORED_ROWS))
     logs = [np.log(np.array([len(text) for text in side.texts]) + LENGTH_PRIOR) for side in (a, b)]
     ratio = logs[1].mean() - logs[0].mean()
-    for number, (begin, end) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
-        rows, columns = pairs.a[begin:end], pairs.b[begin:end]
-        if begin == end:  # no sentence of the block has a known word
-            continue
+    for number, block in enumerate(blocks := _blocks(a, pairs)):
+        rows, columns = pairs.a[block], pairs.b[block]
         vectors = a.vectors[rows].astype(np.float32), b.vectors[columns].astype(np.float32)
-        total[begin:end] = np.einsum("ij,ij->i", *vectors)
+        similarity = np.einsum("ij,ij->i", *vectors)
         if rerank:
-            total[begin:end] += _other_views(_scorer(model), model, a, b, rows, columns)
+            similarity += _other_views(_scorer(model), model, a, b, rows, columns)
             lengths = np.abs(logs[1][columns] - logs[0][rows] - ratio)
-            total[begin:end] -= LENGTH_WEIGHT * np.minimum(lengths, MAX_LENGTH_RATIO)
-        progress(Progress("score", min((number + 1) * SCORED_ROWS, len(a.texts)), len(a.texts)))
+            similarity -= LENGTH_WEIGHT * np.minimum(lengths, MAX_LENGTH_RATIO)
+        total[block] = similarity
+        progress(Progress("score", number + 1, len(blocks)))
     return total
+
+
+def _blocks(a: _Side, pairs: _Pairs) -> list[Ints]:
+    """The numbers of the pairs of similar sentences of a, in blocks, each ordered by a; they share most candidates."""
+    number = len(a.texts) // SCORED_ROWS
+    clusters = np.zeros(len(a.texts), np.int64)
+    if number > 1:
+        step = training_step(len(a.texts), number)
+        clusters = nearest(a.vectors, kmeans(a.vectors[::step].astype(np.float32), number), 1).indices[:, 0]
+    place = np.empty(len(a.texts), np.int64)
+    place[np.argsort(clusters, kind="stable")] = np.arange(len(a.texts))
+    order = np.argsort(place[pairs.a], kind="stable")
+    starts = np.searchsorted(place[pairs.a][order], np.arange(SCORED_ROWS, len(a.texts), SCORED_ROWS))
+    return [np.sort(block) for block in np.split(order, starts) if len(block)]
 
 
 def _other_views(scorer: Scorer, model: Cr5, a: _Side, b: _Side, rows: Ints, columns: Ints) -> Array:
     """What the views beside the vectors add to s(a, b), for pairs that are ordered by their rows."""
     total, scales = np.zeros(len(rows), np.float32), scorer.scales(TYPICAL_DEVIATIONS)
-    own, own_starts = np.unique(rows, return_index=True)
+    own, own_places = np.unique(rows, return_inverse=True)
     others, places = np.unique(columns, return_inverse=True)
     counts = [
         count_words([side.texts[i] for i in chosen.tolist()], side.lang, model.settings.tokeniser)
         for side, chosen in ((a, own), (b, others))
     ]
-    ends = [*own_starts[1:].tolist(), len(rows)]
     for name, (left, right) in scorer.only("lexicon", "strings").pairs(counts[0], a.lang, counts[1], b.lang).items():
-        for row, (begin, end) in enumerate(zip(own_starts.tolist(), ends, strict=True)):
-            cosines = multiply_chosen(left[row : row + 1], right, places[None, begin:end])[0]
-            total[begin:end] += np.float32(scales[name]) * cosines
+        total += np.float32(scales[name]) * multiply_pairs(left, right, own_places, places)
     return total
 
 

@@ -12,13 +12,15 @@ from cr5 import alignment
 from cr5.alignment.align import two_languages
 from cr5.alignment.documents import read_text
 from cr5.alignment.formats import Level, match_json, match_page, mined_text, output_format
-from cr5.alignment.mining import MIN_SCORE, NEIGHBOURS, Candidates
+from cr5.alignment.mining import EXACT_UP_TO, MIN_SCORE, NEIGHBOURS, Candidates
 from cr5.alignment.plagiarism import MIN_SCORE as REUSE_SCORE
 from cr5.alignment.plagiarism import QUERY_HITS
+from cr5.cli.app import app
+from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import Json, comma_separated
 from cr5.cli.render import alignment as render
 from cr5.cli.render import console
-from cr5.cli.render.console import err
+from cr5.cli.render.console import err, warn
 from cr5.errors import plural
 from cr5.model import Cr5
 
@@ -68,6 +70,9 @@ def align(
     if found.unpaired:
         count, example = plural(len(found.unpaired), "file"), found.unpaired[0]
         err.print(f"note: {count} without a partner in the other folder, e.g. {example}", soft_wrap=True)
+    if found.failed:
+        why = in_command_line_terms(found.failed[0], app, ["align"])
+        warn(f"{plural(len(found.failed), 'pair')} of files left out, e.g. because {why}")
     if output is not None:
         links = [link for text in found.texts for link in (text.sentences if level == "sentence" else text.sections)]
         linked = sum(bool(link.a and link.b) for link in links)
@@ -99,6 +104,15 @@ def mine(
             "knows few of the words."
         ),
     ] = "vectors",
+    exact_up_to: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Compare all sentences if one side has at most so many; else those in the nearest of "
+            "inverted lists, which is much faster.",
+            metavar="NUMBER",
+        ),
+    ] = EXACT_UP_TO,
     output: Output = None,
     form: Annotated[
         Literal["tsv", "tmx"] | None,
@@ -125,7 +139,7 @@ def mine(
         )
         found = alignment.mine(
             loaded, x.texts, x.lang, y.texts, y.lang, min_score=min_score, neighbours=neighbours,
-            candidates=candidates, progress=progress,
+            candidates=candidates, exact_up_to=exact_up_to, progress=progress,
         )  # fmt: skip
     _write(output, mined_text(found, x, y, chosen))
     sizes = f"{len(x.texts):,} {x.lang} and {len(y.texts):,} {y.lang} sentences"

@@ -20,6 +20,10 @@ def convert(
     name: Annotated[str, typer.Argument(help="The model, e.g. joint_4 or joint_28.", metavar="MODEL_NAME")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the model to.", metavar="MODEL")],
     langs: Langs = None,
+    rank: Annotated[
+        int | None,
+        typer.Option(min=1, help="Numbers of a word.", show_default="as many as most lines end in", metavar="NUMBER"),
+    ] = None,
     on_error: OnError = "raise",
     json: Json = False,
 ) -> None:
@@ -32,8 +36,9 @@ def convert(
     skipped, started = Skipped(), time.perf_counter()
     with console.progress_bars(json) as progress:
         report = convert_published(
-            folder, name, output, comma_separated(langs), on_error=on_error, skipped=skipped, progress=progress
-        )
+            folder, name, output, comma_separated(langs), rank=rank, on_error=on_error, skipped=skipped,
+            progress=progress,
+        )  # fmt: skip
     seconds = time.perf_counter() - started
     if json:
         about = {"model": str(output), "seconds": seconds, "skipped": skipped.counts, "report": report}

@@ -7,15 +7,18 @@ from typing import Any
 
 from typer.main import get_command
 
+# Parameters of functions that a command has under other names, and functions that are commands.
+_OTHER_NAMES = {"pretrain": {"langs": "--wikipedia", "repo": "--push"}}
+_FUNCTIONS = {"fit": "cr5 train", "mine": "cr5 mine", "subset": "cr5 model subset"}
 # A parameter in backticks, alone or with what is done to it: `rank`, `rank=500`, `rank <= 399`, `on_error="skip"`.
 _PARAMETER = re.compile(r"`(\w+)(?:(\s*[<>]?=\s*|\s*[<>]\s*)([^`]*))?`")
 
 
 def in_command_line_terms(message: str, app: Any, arguments: Sequence[str]) -> str:
-    """Replace parameters in backticks: `rank=500` by "--rank 500", `min_unique` by "--set min_unique".
+    """Replace parameters in backticks: `rank=500` by "--rank 500", `tol` by "--set tol", `repo` by "REPO".
 
-    ``arguments`` of ``app`` begin with the name of the running command, whose options are meant. Names that are neither
-    options of it nor settings that it takes lose their backticks and stay as they are.
+    ``arguments`` of ``app`` begin with the name of the running command, whose options and arguments are meant. Names
+    that are neither, nor settings that it takes, lose their backticks and stay as they are.
     """
     return _replace(message, _options(get_command(app), arguments)) if _PARAMETER.search(message) else message
 
@@ -42,7 +45,7 @@ def _shown(options: Mapping[str, str], name: str, operator: str, value: str) -> 
         return f"{options[name]} {operator} {value}".strip()
     if "setting" in options and name in _setting_names():
         return f"--set {name}{operator}{value}" if operator == "=" else f"--set {name} {operator} {value}".strip()
-    return f"{name}{operator}{value}"
+    return f"{name}{operator}{value}" if operator else _FUNCTIONS.get(name, name)
 
 
 def _memory(value: str) -> str:
@@ -62,14 +65,14 @@ def _setting_names() -> frozenset[str]:
 
 
 def _options(command: Any, arguments: Sequence[str]) -> dict[str, str]:
-    """The options of the command that the first arguments name, by the names of their parameters."""
+    """What the command that the first arguments name calls its parameters, by the names of these."""
     for argument in arguments:
         below = command.get_command(None, argument) if hasattr(command, "get_command") else None
         if below is None:
             break
         command = below
     return {
-        parameter.name: max(parameter.opts, key=len)
+        parameter.name: max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.metavar
         for parameter in command.params
-        if parameter.param_type_name == "option"
-    }
+        if parameter.param_type_name == "option" or parameter.metavar
+    } | _OTHER_NAMES.get(command.name, {})

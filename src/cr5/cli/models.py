@@ -46,7 +46,8 @@ def subset(
         cr5 model subset model --langs en,it -o small
     """
     check_model_folder(output)
-    _save(Cr5.load(model).subset(comma_separated(langs) or []), output, json)
+    chosen = comma_separated(langs) or []  # the files of other languages may be damaged
+    _save(Cr5.load(model, chosen).subset(chosen), output, json)
 
 
 @app.command()

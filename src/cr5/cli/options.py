@@ -24,7 +24,17 @@ Corpora = Annotated[
         show_default=False,
     ),
 ]
-Langs = Annotated[str | None, typer.Option(help="Only these languages, e.g. en,it.", metavar="CODES")]
+
+
+def _not_empty(langs: str | None) -> str | None:
+    if langs is not None and not comma_separated(langs):
+        raise typer.BadParameter("no language is named; write them like en,it, or leave the option out")
+    return langs
+
+
+Langs = Annotated[
+    str | None, typer.Option(help="Only these languages, e.g. en,it.", metavar="CODES", callback=_not_empty)
+]
 OnError = Annotated[
     Literal["raise", "skip"],
     typer.Option(help="What to do with unusable input: stop with an error, or skip and count it."),

@@ -62,6 +62,7 @@ _MACROLANGUAGES = {
     "als": "sq", "arb": "ar", "azj": "az", "cmn": "zh", "ekk": "et", "khk": "mn", "lvs": "lv", "npi": "ne", "ory": "or",
     "pes": "fa", "plt": "mg", "swh": "sw", "uzn": "uz", "ydd": "yi", "zsm": "ms",
 }  # fmt: skip
+_CHINESE_SCRIPTS = {"Hans", "Hant", "Hani"}  # which share most of their characters
 _SYNONYMS = {"nb": "no", "no": "nb"}  # codes that corpora use for the same language
 
 
@@ -129,7 +130,7 @@ def find_language(code: str, langs: Collection[str]) -> str | None:
 
     It is the same code, in this spelling or another; else a synonym (nb and no); else a less specific code (zh-Hant for
     zh-Hant-TW, then zh); else the only variant of the language (pt-BR for pt or pt-PT) whose script is not another one
-    (never zh-Hans for zh-Hant). All of ``langs`` may be in any spelling, too.
+    (never zh-Hans for zh-Hant, nor sr, in Cyrillic, for sr-Latn). All of ``langs`` may be in any spelling, too.
     """
     if not isinstance(code, str):
         raise not_a_code(code)
@@ -141,7 +142,7 @@ def find_language(code: str, langs: Collection[str]) -> str | None:
         spellings.setdefault(canonical_code(lang), lang)
     for tag in _less_and_less_specific(wanted):
         for same in (tag, _SYNONYMS.get(tag, tag)):
-            if same in spellings:
+            if same in spellings and not _are_in_different_alphabets(wanted, same):
                 return spellings[same]
     variants = [tag for tag in spellings if _are_variants(tag, wanted)]
     return spellings[variants[0]] if len(variants) == 1 else None
@@ -220,11 +221,19 @@ def _less_and_less_specific(tag: str) -> Iterator[str]:
         yield tag
 
 
+def _are_in_different_alphabets(a: str, b: str) -> bool:
+    """Whether two codes are of scripts without common characters: sr-Latn and sr, but not zh-Hant and zh."""
+    if primary_subtag(a) != primary_subtag(b) or a == b or not (_is_of_language(a) and _is_of_language(b)):
+        return False
+    scripts = {script(a), script(b)}
+    return len(scripts) > 1 and "" not in scripts and not scripts <= _CHINESE_SCRIPTS
+
+
 def _are_variants(a: str, b: str) -> bool:
-    """Whether two codes are of one language and not of different scripts; a code without subtags may be of any."""
+    """Whether two codes are of one language and not of different scripts; zh without a script may be of either."""
     if primary_subtag(a) != primary_subtag(b) or not (_is_of_language(a) and _is_of_language(b)):
         return False
-    return "-" not in a or "-" not in b or script(a) == script(b)
+    return ("-" not in a or "-" not in b or script(a) == script(b)) and not _are_in_different_alphabets(a, b)
 
 
 def _is_of_language(tag: str) -> bool:

@@ -80,6 +80,8 @@ def pull(
     check_model_folder(output)
     folder = fetch(repo, langs, revision=revision, cache_dir=cache_dir, progress=progress)
     hub, opened = _import_hub(repo), open_model(folder, langs, find_language)
+    report = opened.metadata["report"]
+    report["languages"] = {lang: facts for lang, facts in report["languages"].items() if lang in opened.langs}
     save(output, opened.metadata, {lang: opened.language(lang) for lang in opened.langs}, opened.targets())
     with _explained_errors(repo, revision), suppress(hub.errors.EntryNotFoundError):
         card = hub.hf_hub_download(repo, CARD, revision=folder.name, cache_dir=folder.parents[2])
@@ -230,6 +232,8 @@ def _import_hub(repo: str) -> Any:
         raise MissingPackageError(
             "models on the Hugging Face hub need huggingface_hub; install it with pip install 'cr5[hub]'"
         ) from error
+    if not re.match("https?://[^/]", constants.ENDPOINT):
+        raise Cr5Error(f"HF_ENDPOINT={constants.ENDPOINT!r} is not an address; write it like https://huggingface.co")
     if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", repo, re.ASCII):
         raise Cr5Error(f"`repo={repo!r}` is not the name of a model on the hub; write it as owner/name")
     return huggingface_hub

@@ -23,7 +23,7 @@ from cr5.corpus.documents import location
 from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped, check_on_error
 from cr5.corpus.texts import one_or_several
-from cr5.errors import ModelFileError, plural, quoted
+from cr5.errors import ModelFileError, plural, quoted, whole_number
 from cr5.features.tokeniser import Tokeniser
 from cr5.language_map import LanguageMap
 from cr5.machine import versions
@@ -34,6 +34,7 @@ from cr5.storage.model_files import check_model_folder, save
 from cr5.storage.text_encodings import marked_encoding
 
 BLOCK_BYTES = 2**24  # of decompressed lines that are parsed at a time
+SAMPLED_LINES = 1_000  # of the first block, by which the rank is found
 WHITE_SPACE = "words with white space, which no token has"
 """The reason under which words are counted that no token of a text can be equal to."""
 
@@ -70,8 +71,9 @@ def read_published(
     folder: str | Path,
     name: str,
     langs: str | Sequence[str] | None = None,
-    *,
+    rank: int | None = None,
     on_error: OnError = "raise",
+    *,
     skipped: Skipped | None = None,
     progress: ProgressCallback = no_progress,
     scratch: Path | None = None,
@@ -80,29 +82,33 @@ def read_published(
 
     Words with white space are left out and counted in ``skipped`` and in the report. Any other line that cannot be
     used is an error that names file and line, unless ``on_error="skip"``: then it is left out and counted as well. Of a
-    word that occurs twice, the last line is used then, as in the authors' libraries. The arrays are in memory, or, with
-    ``scratch``, in files of that folder.
+    word that occurs twice, the last line is used then, as in the authors' libraries. ``rank`` is how many numbers a
+    word has, by default as many as most lines end in. The arrays are in memory, or, with ``scratch``, in files of that
+    folder.
     """
     check_on_error(on_error)
+    given = 0 if rank is None else whole_number("rank", rank, 1)
     counted = Skipped() if skipped is None else skipped
     files = _chosen_files(folder, name, langs)
     sizes = {lang: path.stat().st_size for lang, path in files.items()}
-    languages, facts, rank, before = dict[str, LanguageMap](), dict[str, dict[str, Any]](), 0, 0
+    languages, facts, found, before = dict[str, LanguageMap](), dict[str, dict[str, Any]](), 0, 0
     for lang, path in files.items():
-        reader, memory = _Reader(path, on_error), bytearray()
+        reader, memory = _Reader(path, on_error, given), bytearray()
         with (scratch / lang).open("wb") if scratch else nullcontext() as file:
             for vectors, done in reader.read():
                 file.write(vectors.tobytes()) if file else memory.extend(vectors.tobytes())
                 progress(Progress("read", before + done, sum(sizes.values()), f"{lang}: {len(reader.rows):,} words"))
-        if rank and reader.rank != rank:
+        if found and reader.rank != found:
             first = next(iter(files.values()))
-            raise ModelFileError(f"{path} has {reader.rank} numbers for a word, {first} {rank}; use files of one model")
-        before, rank, words = before + sizes[lang], reader.rank, list(reader.rows)
+            raise ModelFileError(
+                f"{path} has {reader.rank} numbers for a word, {first} {found}; use files of one model"
+            )
+        before, found, words = before + sizes[lang], reader.rank, list(reader.rows)
         flat = np.asarray(np.memmap(scratch / lang, np.float32, "r+")) if scratch else np.frombuffer(memory, np.float32)
-        Z = flat.reshape(len(words), rank)
+        Z = flat.reshape(len(words), found)
         for row, vector in reader.replaced.items():
             Z[row] = vector
-        languages[lang] = LanguageMap(words, np.ones(len(words), np.float32), Z, np.zeros(rank, np.float32))
+        languages[lang] = LanguageMap(words, np.ones(len(words), np.float32), Z, np.zeros(found, np.float32))
         facts[lang] = {
             "documents": 0,
             "words": len(words),
@@ -113,8 +119,8 @@ def read_published(
         }
         for reason, count in reader.skipped.counts.items():
             counted.add(reason, reader.skipped.examples[reason], count)
-    settings = make_settings("wsdm19", rank=rank, idf_power=0.0)  # idf^0 = 1
-    report = {"published": name, "rank": rank, "languages": facts, "versions": versions()}
+    settings = make_settings("wsdm19", rank=found, idf_power=0.0)  # idf^0 = 1
+    report = {"published": name, "rank": found, "languages": facts, "versions": versions()}
     return PublishedModel(settings, languages, report)
 
 
@@ -124,6 +130,7 @@ def convert_published(
     output: str | Path,
     langs: str | Sequence[str] | None = None,
     *,
+    rank: int | None = None,
     on_error: OnError = "raise",
     skipped: Skipped | None = None,
     progress: ProgressCallback = no_progress,
@@ -138,8 +145,9 @@ def convert_published(
     beside = next(parent for parent in output.parents if parent.exists())
     with TemporaryDirectory(prefix=f".{output.name}-", dir=beside) as scratch:
         model = read_published(
-            folder, name, langs, on_error=on_error, skipped=skipped, progress=progress, scratch=Path(scratch)
-        )
+            folder, name, langs, rank=rank, on_error=on_error, skipped=skipped, progress=progress,
+            scratch=Path(scratch),
+        )  # fmt: skip
         save(output, {"settings": model.settings.to_json(), "report": model.report}, model.languages)
         report = model.report
         del model  # Windows cannot remove files that are mapped into memory
@@ -168,12 +176,13 @@ def _chosen_files(folder: str | Path, name: str, langs: str | Sequence[str] | No
 class _Reader:
     """Reads one file: ``rows`` are the words and their rows, ``skipped`` the lines that were left out.
 
-    ``rank`` is that of most lines in the first block. ``replaced`` has the vectors of rows whose word occurs again.
+    ``rank`` is that of most lines in the first block unless it is given, not 0. ``replaced`` has the vectors of rows
+    whose word occurs again.
     """
 
-    def __init__(self, path: Path, on_error: OnError) -> None:
+    def __init__(self, path: Path, on_error: OnError, rank: int) -> None:
         self.path, self.on_error = path, on_error
-        self.rank, self.rows, self.skipped = 0, dict[str, int](), Skipped()
+        self.rank, self.rows, self.skipped = rank, dict[str, int](), Skipped()
         self.replaced: dict[int, Array] = {}
         self._lines = 0  # before the next block
 
@@ -188,7 +197,7 @@ class _Reader:
         except READ_ERRORS as error:
             raise ModelFileError(f"{self.path}: {describe_error(error)}") from error
         if not self.rows:
-            raise ModelFileError(f"{self.path} has no words that can be used; download it again")
+            raise ModelFileError(f"{self.path} has no words that can be used; download it again, or check `rank`")
 
     def _checked_start(self, block: bytes) -> bytes:
         """The first block without a byte order mark; sets the rank."""
@@ -196,11 +205,21 @@ class _Reader:
             if encoding != "utf-8-sig":
                 raise ModelFileError(f"{self.path} is encoded in {encoding}; convert it to UTF-8")
             block = block.removeprefix(BOM_UTF8)
-        spaces = Counter(line.count(b" ") for line in block.splitlines())
-        self.rank = min(spaces, key=lambda count: (-spaces[count], count))
         if not self.rank:
-            raise ModelFileError(f"{location(str(self.path), 1)}: no numbers after the word; download the file again")
+            self.rank = self._guess_rank(block.split(b"\n")[:-1])
         return block
+
+    def _guess_rank(self, lines: list[bytes]) -> int:
+        """The number of numbers at the end of most lines, of some that are evenly spaced."""
+        counts = Counter(map(_numbers_at_end, lines[:: -(-len(lines) // SAMPLED_LINES)]))
+        [(rank, votes), *others] = counts.most_common(2)
+        if others and others[0][1] == votes:
+            raise ModelFileError(
+                f"{self.path}: as many lines end in {rank} numbers as in {others[0][0]}; give the right one as `rank`"
+            )
+        if not rank:
+            raise ModelFileError(f"{location(str(self.path), 1)}: no numbers after the word; download the file again")
+        return rank
 
     def _parse(self, block: bytes) -> Array:
         """The vectors of the words that are new in these lines."""
@@ -223,7 +242,10 @@ class _Reader:
                 try:
                     words[i] = block[start:cut].decode()
                 except UnicodeDecodeError:
-                    faults[i] = ("lines that are not UTF-8", f"{quoted(repr(block[start:cut]))} is not UTF-8")
+                    faults[i] = (
+                        "lines that are not UTF-8",
+                        f"{quoted(block[start:cut].decode('latin-1'))} is not UTF-8",
+                    )
         for i in [i for i, word in words.items() if word.split() != [word]]:
             faults[i] = (WHITE_SPACE, f"the word {quoted(words.pop(i))} contains white space")
         parts = {i: block[cuts[i] + 1 : ends[i]] for i in words}
@@ -247,6 +269,12 @@ class _Reader:
             self.skipped.add(reason, message)
         self._lines += len(ends)
         return vectors if len(new) == len(vectors) else vectors[new]
+
+
+def _numbers_at_end(line: bytes) -> int:
+    """How many fields of a line are numbers, from its end; the first field is the word, whatever it is."""
+    fields = line.split(b" ")[:0:-1]
+    return next((i for i, field in enumerate(fields) if not _NUMBER.fullmatch(field)), len(fields))
 
 
 def _line_blocks(stream: IO[bytes]) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ from cr5.index.sign_codes import SignCodes
 from cr5.index.stores.rows import Floats, to_matrix
 from cr5.index.strings import Strings, compressed
 from cr5.retrieval import top_k
-from cr5.retrieval.vectors import unit_rows
+from cr5.retrieval.clustering import kmeans, number_of_lists, training_step
 from cr5.storage.atomic import atomic_write, discard
 from cr5.storage.json_files import read_json
 
@@ -40,8 +40,6 @@ COLUMNS = (*ROW_COLUMNS, *TEXT_COLUMNS, "vector")
 STRINGS = ("id", "concept", "lang", "title", "url", "fields")
 MAX_SEGMENT_ROWS = 2**20
 LANGUAGE_STRIDE = 2**14  # group = list * LANGUAGE_STRIDE + language; more than there are languages
-LISTS_PER_SQRT_ROW = 4  # number of lists / sqrt(number of rows)
-TRAINING_VECTORS_PER_CENTROID, KMEANS_ROUNDS = 20, 6
 MIN_SCANNED_ROWS = 160_000  # rows that a query is compared with, at least,
 MIN_SCANNED_SHARE = 0.02  # as a share of all rows,
 SCANNED_ROWS_PER_HIT = 20  # and as a multiple of k
@@ -326,9 +324,9 @@ def build(
     ``read`` reads those of some columns that there are, and is called twice.
     """
     folder.mkdir(exist_ok=True)
-    number = 2 ** round(np.log2(LISTS_PER_SQRT_ROW * total**0.5))
-    step = max(1, total // (TRAINING_VECTORS_PER_CENTROID * number))
-    centroids = _kmeans(np.concatenate([to_matrix(rows["vector"])[::step] for rows in read(("vector",))]), number)
+    number = number_of_lists(total)
+    step = training_step(total, number)
+    centroids = kmeans(np.concatenate([to_matrix(rows["vector"])[::step] for rows in read(("vector",))]), number)
     name = f"centres-{secrets.token_hex(4)}.npy"
     with atomic_write(folder / name) as file:
         np.save(file, centroids)
@@ -358,19 +356,6 @@ def adopt(folder: Path, built: Path) -> None:
         (built / name).replace(folder / name)
     IvfIndex.publish(folder, manifest)
     discard(built)
-
-
-def _kmeans(vectors: Floats, number: int) -> Floats:
-    """Spherical k-means: ``number`` centroids of length 1. Centroids without vectors restart at random vectors."""
-    rng = np.random.default_rng(0)
-    centroids = vectors[rng.choice(len(vectors), number, replace=False)]
-    for _ in range(KMEANS_ROUNDS):
-        nearest = top_k.nearest(vectors, centroids, 1).indices[:, 0]
-        order, used = np.argsort(nearest, kind="stable"), np.unique(nearest)
-        sums = np.add.reduceat(vectors[order], np.searchsorted(nearest[order], used), axis=0)
-        centroids = vectors[rng.choice(len(vectors), number, replace=False)]
-        centroids[used] = unit_rows(sums)
-    return centroids
 
 
 def _make_segments(rows: Tables, centroids: Floats, langs: list[str], max_rows: int) -> Iterator[VectorSegment]:

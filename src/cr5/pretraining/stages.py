@@ -116,6 +116,11 @@ def pretrain(
     return Pretrained(output, run.evaluation, read_run(run.evaluation)["means"], pushed)
 
 
+def _shown(value: Any) -> Any:
+    """Lists as they are given, da,it."""
+    return ",".join(value) if isinstance(value, list) else value
+
+
 class _Pretraining:
     """The files of a pretraining and its record, state.json, which is replaced whenever a stage is finished."""
 
@@ -150,8 +155,8 @@ class _Pretraining:
         if changed:
             name = changed[0]
             raise Cr5Error(
-                f"{self.output} was begun with `{name}={earlier[name]}`, not `{name}={wanted[name]}`; use the same "
-                "again to continue, or name another folder"
+                f"{self.output} was begun with `{name}={_shown(earlier[name])}`, not `{name}={_shown(wanted[name])}`; "
+                "use the same again to continue, or name another folder"
             )
         self.state = state
 

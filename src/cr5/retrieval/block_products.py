@@ -130,6 +130,21 @@ def multiply_chosen(left: Matrix, right: Matrix, chosen: Ints) -> Array:
     return products
 
 
+def multiply_pairs(left: Matrix, right: Matrix, rows: Ints, columns: Ints) -> Array:
+    """The inner products of row ``rows[i]`` of left and row ``columns[i]`` of right; the rows ascend."""
+    if not (_is_sparse(left) and _is_sparse(right)):
+        return np.asarray((left[rows] * right[columns]).sum(axis=1), np.float32).ravel()
+    from cr5.retrieval.kernels import sparse_products
+
+    products = np.empty(len(rows), np.float32)
+    (offsets, own, values), matrix = arrays_of(left), arrays_of(right)
+    starts = [*np.flatnonzero(np.diff(rows, prepend=-1)).tolist(), len(rows)]
+    for begin, end in pairwise(starts):
+        row = slice(offsets[rows[begin]], offsets[rows[begin] + 1])
+        products[begin:end] = sparse_products(own[row], values[row], *matrix, columns[begin:end])
+    return products
+
+
 def _right_factor(queries: Matrix, weight: float = 1) -> Any:
     """weight queries', the factor that every block of candidates is multiplied with."""
     right: Any = queries.T

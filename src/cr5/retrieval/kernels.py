@@ -79,6 +79,35 @@ def keep_top(
 
 
 @compiled
+def keep_top_both(
+    products: Array, rows: Ints, columns: Ints, offset: int, row_scores: Array, row_indices: Ints,
+    column_scores: Array, column_indices: Ints,
+) -> None:  # fmt: skip
+    """Push products onto the heaps of their rows, with offset + column, and of their columns, with the row.
+
+    The heaps are those of ``rows`` and ``columns``, the numbers of the rows and columns of the products.
+    """
+    worst = np.empty(len(columns), np.float32)
+    for i in range(len(columns)):
+        worst[i] = column_scores[columns[i], 0]
+    for r in range(len(rows)):
+        heap, indices = row_scores[rows[r]], row_indices[rows[r]]
+        for first in range(0, len(columns), LANES):
+            piece, least, worst_of_row = products[r, first : first + LANES], worst[first : first + LANES], heap[0]
+            better = False
+            for i in range(len(piece)):
+                better |= (piece[i] > least[i]) | (piece[i] > worst_of_row)
+            if better:
+                for i in range(len(piece)):
+                    column = columns[first + i]
+                    if piece[i] > least[i]:
+                        replace_worst(column_scores[column], column_indices[column], piece[i], rows[r])
+                        least[i] = column_scores[column, 0]
+                    if piece[i] > heap[0]:
+                        replace_worst(heap, indices, piece[i], offset + column)
+
+
+@compiled
 def count_no_worse(
     products: Array, weight: float, penalty: Array, least: Array, groups: Ints, starts: Ints, members: Ints,
     counts: Ints,

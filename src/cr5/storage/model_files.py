@@ -9,8 +9,8 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import RLock
@@ -89,7 +89,9 @@ class ModelFolder:
         """The map of a language, read and checked once; its arrays are read-only views of the file."""
         with self._locks[lang]:
             if lang not in self._languages:
-                self._languages[lang] = _read_language(self.path, self._entries[lang], self.words(lang))
+                words = self.words(lang)
+                with _naming(self.path, lang, self._entries):
+                    self._languages[lang] = _read_language(self.path, self._entries[lang], words)
             return self._languages[lang]
 
     def words(self, lang: str) -> list[str]:
@@ -97,14 +99,19 @@ class ModelFolder:
         with self._locks[lang]:
             if lang not in self._words:
                 entry = self._entries[lang]
-                self._words[lang] = _read_strings(self.path, entry.vocabulary, entry.word_count, "words")
+                with _naming(self.path, lang, self._entries):
+                    self._words[lang] = _read_strings(self.path, entry.vocabulary, entry.word_count, "words")
             return self._words[lang]
 
     def targets(self) -> ConceptTargets | None:
         """The concept targets, read and checked; None if the model was saved without them, or copied without them."""
         if self._targets is None or not (self.path / self._targets.tensors.name).exists():
             return None
-        with _open_checked(self.path, self._targets.tensors) as file:
+        try:
+            file = _open_checked(self.path, self._targets.tensors)
+        except ModelFileError as error:
+            raise ModelFileError(f"{error}, or delete it, and the model has no concept targets") from error
+        with file:
             return ConceptTargets(**_map_tensors(file, _target_tensors(self._targets.concepts, self._targets.rank)))
 
     def digest(self, *langs: str) -> str:
@@ -156,14 +163,26 @@ def open_model(
         metadata, entries, targets = check_manifest(path, manifest)
         entries = _choose(path, entries, langs, find)
         try:
-            for entry in entries.values():
-                for file in entry.files:
-                    _check_size(path, file)
+            for lang, entry in entries.items():
+                with _naming(path, lang, entries):
+                    for file in entry.files:
+                        _check_size(path, file)
         except ModelFileError:
             if read_manifest(path) == manifest:
                 raise
             continue  # another process saved in the meantime and removed the old files
         return ModelFolder(path, metadata, entries, targets)
+
+
+@contextmanager
+def _naming(path: Path, lang: str, entries: Mapping[str, LanguageEntry]) -> Iterator[None]:
+    """Let errors about the files of a language say which one it is, and how to do without it."""
+    try:
+        yield
+    except ModelFileError as error:
+        others = ",".join(other for other in entries if other != lang)
+        advice = f"; or do without {lang}: cr5 model subset {path} --langs {others} -o NEW" if others else ""
+        raise ModelFileError(f"the language {lang} is damaged: {error}{advice}") from error
 
 
 def _choose(
@@ -177,6 +196,8 @@ def _choose(
         if (found := find(lang, entries)) is None:
             raise ModelFileError(f"{path} has no language {lang!r}; it has {', '.join(entries)}")
         wanted[found] = entries[found]
+    if not wanted:
+        raise ModelFileError(f"`langs` is empty; name some of {', '.join(entries)}")
     return wanted
 
 

@@ -86,11 +86,13 @@ def parse_manifest(path: Path, manifest: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(manifest.decode())
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path / MANIFEST} is not JSON: {error}; {REMEDY}") from error
+        state = "is empty" if not manifest.strip() else "is damaged or not JSON"
+        raise ModelFileError(f"{path / MANIFEST} {state}; {REMEDY}") from error
     content: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
     kind, number = content.get("kind"), content.get("format")
     if kind != KIND:
-        raise ModelFileError(f"{path / MANIFEST} is of kind {kind!r}, not {KIND!r}; name a folder that cr5 saved")
+        of = "is of another program" if kind is None else f"is of kind {kind!r}, not {KIND!r}"
+        raise ModelFileError(f"{path / MANIFEST} {of}; name a folder that cr5 saved")
     if isinstance(number, int) and number > FORMAT:
         versions = f"format {number}, this version reads formats up to {FORMAT}"
         raise ModelFileError(f"{path} was written by a newer cr5 ({versions}); upgrade cr5")

@@ -15,14 +15,17 @@ from cr5.storage.atomic import REFUSALS
 def check_writable(path: Path) -> None:
     """Raise an error unless files can be created in a folder, or in its nearest parent if it does not exist yet."""
     folder = _existing(path)
+    is_itself = folder == path.resolve()
     if not folder.is_dir():
-        raise Cr5Error(f"{path} cannot be written: {folder} is a file, not a folder; choose another path")
+        what = "it" if is_itself else folder
+        raise Cr5Error(f"{path} cannot be written: {what} is a file, not a folder; choose another path")
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
+        where = "" if is_itself else f"{folder}: "
         raise Cr5Error(
-            f"{path} cannot be written: {folder}: {reason(error)}; choose another path, or change the permissions"
+            f"{path} cannot be written: {where}{reason(error)}; choose another path, or change the permissions"
         ) from error
 
 

@@ -149,7 +149,7 @@ def targets_from_documents(
         raise CorpusError(
             f"the model has no concept targets, and no document in its languages ({', '.join(encode)}) shares a "
             f"concept with one in {lang}; give documents of the same concepts in those languages as well, or train the "
-            "model again with `extendable=True`"
+            "model again so that it can be extended, which is the default"
         )
     names = [corpus.concepts[concept] for concept in found.tolist()]
     return ConceptTargets.make(names, sums[found] / counts[found, None] / eigenvalues, np.zeros(rank))
