@@ -98,7 +98,7 @@ def test_without_targets_the_documents_in_the_other_languages_take_their_place(
     assert open_model(tmp_path / "model").targets() is None
     with pytest.raises(CorpusError) as caught:
         copy_of(model).add_language(in_langs(training, "cc"), "cc")
-    for fact in ("no concept targets", "aa, bb", "`extendable=True`"):
+    for fact in ("no concept targets", "aa, bb", "can be extended"):
         assert fact in str(caught.value)
     model.add_language(training, "cc")
     assert precision(model, test_set) > 0.95

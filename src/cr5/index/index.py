@@ -185,10 +185,8 @@ class Index:
             return self._read(lambda active: active.store.count())
 
         def read(active: Snapshot) -> dict[str, int]:
-            counts = Counter(
-                lang for rows in active.store.scan(["lang"], where=where) for lang in rows["lang"].to_pylist()
-            )
-            return dict(sorted(counts.items()))
+            batches = active.store.scan(["lang"], where=where)
+            return dict(sorted(Counter(lang for rows in batches for lang in rows["lang"].to_pylist()).items()))
 
         return self._read(read)
 
