@@ -49,7 +49,7 @@ K = 10
 TRAINING_DOCUMENTS, RANK = 20_000, 300  # of the model of made-up documents
 ADDED_DOCUMENTS = 1000  # at once
 HNSW_M = 32  # the default of FAISS
-EF_SEARCH = (16, 32, 64, 128, 256, 512, 1024, 2048)
+EF_SEARCH = (16, 32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024, 2048)
 STAGES = {  # functions of a hybrid search, whose times are measured without those of the others that they call
     "encode": (pipeline, "analyse_query"),
     "forms": (hybrid, "match_forms"),
