@@ -16,7 +16,7 @@ def number_of_lists(rows: int) -> int:
 
 
 def training_step(rows: int, lists: int) -> int:
-    """Every which row is enough to find the centroids of so many lists."""
+    """The n for which every n-th row is enough to find the centroids of so many lists."""
     return max(1, rows // (TRAINING_VECTORS_PER_CENTROID * lists))
 
 
