@@ -62,6 +62,8 @@ class StepTraffic:
 
     def __call__(self, progress: Any) -> None:
         types, totals = self.engine.words.types, self.engine.workers.client.run(received_bytes)
+        if "W" not in types:
+            return  # after the last step without a tolerance, the residual is not computed
         older = types.get("P", (0,))[0]
         self.columns.append({"columns": types["Z"][0], "active": types["W"][0], "older": older})
         self.totals.append([totals[worker] for worker in self.engine.workers.slots])

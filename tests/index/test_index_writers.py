@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from index_documents import FEW, contents, given, refused
 
-from cr5.index import Index, IngestCounts, IngestSettings, full_text, snapshot
+from cr5.index import Index, IngestCounts, IngestSettings, segments, snapshot
 from cr5.index.background import Background
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.lance import LanceStore
@@ -118,7 +118,7 @@ class Killer:
         places: list[tuple[Any, str]] = [
             (kind, name) for name in ("create", "upsert", "delete", "set_all_hubness", "optimise")
         ]
-        places += [(snapshot, "write_json"), (Background, "save"), (full_text, "write_json"), (LanceWords, "add")]
+        places += [(snapshot, "write_json"), (Background, "save"), (segments, "write_json"), (LanceWords, "add")]
         places += [(shutil, "copytree"), (shutil, "rmtree")]
         for place, name in places:
             monkeypatch.setattr(place, name, self._killable(getattr(place, name)))

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import dumps
-import numpy as np
 import pytest
 import search_dumps
 import yaml
@@ -195,8 +194,7 @@ def test_a_process_killed_in_the_middle_of_training_is_continued_from_its_checkp
 ) -> None:
     (tmp_path / "killed").mkdir()
     output = tmp_path / "killed" / "model"
-    # A checkpoint is there once the ridge is chosen. A fit that is continued starts elsewhere than a new one, and with
-    # the default tolerance both end at different points within it; a small tolerance determines the solution.
+    # A checkpoint is there once the ridge is chosen.
     settings = SETTINGS | {"ridge": "auto", "tol": 1e-4, "max_steps": 1000}
     code = f"""
 import os, signal
@@ -223,10 +221,7 @@ pretrain(request, Path({str(output)!r}), settings={settings!r}, threads=1, execu
     continued, whole = facts(output), facts(tmp_path / "whole" / "model")
     for exact in ("held out", "stages", "beside"):
         assert continued[exact] == whole[exact]
-    assert continued["model"] != whole["model"]  # it did start from the checkpoint
-    texts = [document.text for document in read(work_path(output) / "held-out.parquet", langs="da")]
-    vectors = [Cr5.load(path).encode(texts, "da") for path in (output, tmp_path / "whole" / "model")]
-    np.testing.assert_allclose(vectors[0] @ vectors[0].T, vectors[1] @ vectors[1].T, atol=0.005)
+    assert continued["model"] == whole["model"]
 
 
 def test_a_finished_run_does_nothing_again_but_a_new_card_and_a_push(
