@@ -159,6 +159,25 @@ def test_a_line_that_cannot_be_used_is_an_error_with_its_number_or_skipped(
     assert message in skipped.first
 
 
+@pytest.mark.parametrize("content", [b"3 3\n" + GOOD, b"word2vec 3 3\n" + GOOD, b"x 2 2\nthe 1 2\ndog 4 5\n"])
+def test_a_header_of_word2vec_text_is_an_error_that_says_so_or_skipped(tmp_path: Path, content: bytes) -> None:
+    path = write_lines(tmp_path / "joint_4_en.txt.gz", content)
+    with pytest.raises(ModelFileError) as caught:
+        Cr5.load_published(tmp_path, "joint_4")
+    assert f"{path}:1: " in str(caught.value)
+    assert "header of word2vec text" in str(caught.value)
+    skipped = Skipped()
+    model = Cr5.load_published(tmp_path, "joint_4", on_error="skip", skipped=skipped)
+    assert model.words("en") == [line.split()[0].decode() for line in content.splitlines()[1:]]
+    assert skipped.counts == {"headers of word2vec text": 1}
+
+
+@pytest.mark.parametrize("line", [b"word2vec 3 2\n", b"word2vec 2 3\n", b"42 2 2\n"])
+def test_a_word_with_whole_numbers_is_not_taken_for_a_header(tmp_path: Path, line: bytes) -> None:
+    write_lines(tmp_path / "joint_4_en.txt.gz", line + b"the 1 2\ndog 4 5\ncat 7 8\nend 1 1\n")
+    assert len(Cr5.load_published(tmp_path, "joint_4").words("en")) == 5
+
+
 def test_of_a_word_that_occurs_again_the_last_line_is_used(tmp_path: Path) -> None:
     write_lines(tmp_path / "joint_4_en.txt.gz", GOOD + b"dog 1 2 3\n")
     model = Cr5.load_published(tmp_path, "joint_4", on_error="skip")

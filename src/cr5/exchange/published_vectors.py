@@ -40,6 +40,7 @@ WHITE_SPACE = "words with white space, which no token has"
 
 _FILE = re.compile(r"(?P<model>.+)_(?P<lang>[A-Za-z][A-Za-z0-9-]*)\.txt(?:\.gz)?")
 _NUMBER = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_HEADER = re.compile(rb"(?:\S+ )?([0-9]+) ([0-9]+)")  # of word2vec text: words and dimensions
 _ADVICE = 'download the file again, or leave out such lines with `on_error="skip"`'
 
 
@@ -200,14 +201,28 @@ class _Reader:
             raise ModelFileError(f"{self.path} has no words that can be used; download it again, or check `rank`")
 
     def _checked_start(self, block: bytes) -> bytes:
-        """The first block without a byte order mark; sets the rank."""
+        """The first block without a byte order mark and, if it is to be skipped, a header; sets the rank."""
         if encoding := marked_encoding(block):
             if encoding != "utf-8-sig":
                 raise ModelFileError(f"{self.path} is encoded in {encoding}; convert it to UTF-8")
             block = block.removeprefix(BOM_UTF8)
         if not self.rank:
             self.rank = self._guess_rank(block.split(b"\n")[:-1])
-        return block
+        first, _, rest = block.partition(b"\n")
+        header = _HEADER.fullmatch(first)
+        if not rest or header is None or int(header[2]) != self.rank:
+            return block
+        if first.count(b" ") >= self.rank and int(header[1]) != rest.count(b"\n"):
+            return block  # the line may be a word with its vector, and the first number is not that of the other lines
+        line = quoted(first.decode(errors="replace"))
+        problem = f"{location(str(self.path), 1)}: {line} looks like the header of word2vec text"
+        if self.on_error == "raise":
+            raise ModelFileError(
+                f'{problem}, which published models do not have; remove the line, or use `on_error="skip"`'
+            )
+        self.skipped.add("headers of word2vec text", problem)
+        self._lines = 1
+        return rest
 
     def _guess_rank(self, lines: list[bytes]) -> int:
         """The number of numbers at the end of most lines, of some that are evenly spaced."""
