@@ -51,6 +51,13 @@ def dense(model: Cr5, documents: list[Document]) -> Dense:
 # Reading
 
 
+def test_a_result_is_used_like_the_list_of_its_hits(full: Index) -> None:
+    result = full.search(madeup.text("aa", [1, 2, 3]), "aa", k=5)
+    assert len(result) == len(result.hits) == 5
+    assert (list(result), result[0], result[1:3]) == (result.hits, result.hits[0], result.hits[1:3])
+    assert not full.search(madeup.text("aa", [1, 2, 3]), "aa", k=5, min_score=1.0)
+
+
 @pytest.mark.parametrize("lang", madeup.LANGS)
 def test_a_search_ranks_by_csls_as_dense_arithmetic_does(full: Index, dense: Dense, model: Cr5, lang: str) -> None:
     query = madeup.text(lang, [1, 2, 3, 40, 41])

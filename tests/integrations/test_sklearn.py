@@ -97,6 +97,11 @@ def test_a_transformer_that_is_not_fitted_says_so() -> None:
         Cr5Transformer(Cr5(rank=3)).get_feature_names_out()
 
 
+def test_one_string_is_not_taken_for_a_list_of_characters(model: Cr5) -> None:
+    with pytest.raises(Cr5Error, match=r"X is one text, 'one text', not several; give a list, \[text\]"):
+        Cr5Transformer(model).fit(["one text"]).transform("one text")
+
+
 def test_a_clone_keeps_a_fitted_model_and_forgets_one_that_was_fitted_in_the_pipeline(
     model: Cr5, model_folder: Path, frame: pd.DataFrame, few: pd.DataFrame
 ) -> None:

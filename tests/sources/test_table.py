@@ -293,6 +293,14 @@ def test_a_wide_table_says_how_its_columns_are_named(tmp_path: Path) -> None:
     assert message(tmp_path / "x.csv") == f"x.csv: {expected}"
 
 
+def test_columns_with_names_of_languages_are_taken_with_wide(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("english,italian\na dog,un cane\n")
+    assert message(tmp_path / "x.csv").endswith(
+        "with `text_column`; or name a column for each language with `wide`, as in `wide=en=english`"
+    )
+    assert "`wide`" not in message(tmp_path / "x.csv", lang="en")
+
+
 def test_no_column_of_text_is_refused(tmp_path: Path) -> None:
     expected = "no text column; name one in `text_column`, or one for each language in `wide`"
     assert message(tmp_path / "x.csv", text_column=[]) == message(tmp_path / "x.csv", wide={}) == expected

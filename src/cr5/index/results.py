@@ -1,8 +1,9 @@
 """What an index returns: documents, search hits, pairs of documents, and an estimate of recall."""
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from cr5._typing import Array
 from cr5.corpus.fields import parse_fields
@@ -70,13 +71,27 @@ class WordHit(IndexedDocument):
 class SearchResult:
     """A query and its hits, best first; ``background`` is the sample of the index that CSLS was computed with.
 
-    ``suggestion`` is the query with similar words instead of those that the index does not have.
+    It can be used like the list of its hits. ``suggestion`` is the query with similar words instead of those that the
+    index does not have.
     """
 
     query: Query
     hits: list[SearchHit]
     background: Background = field(compare=False, repr=False)
     suggestion: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[SearchHit]:
+        return iter(self.hits)
+
+    @overload
+    def __getitem__(self, position: int) -> SearchHit: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[SearchHit]: ...
+    def __getitem__(self, position: int | slice) -> SearchHit | list[SearchHit]:
+        return self.hits[position]
 
 
 class DocumentPair(NamedTuple):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from cr5._typing import Array
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
-from cr5.corpus.texts import Texts, is_table
+from cr5.corpus.texts import Texts, describe, is_table
 from cr5.errors import Cr5Error, MissingPackageError
 from cr5.model import Cr5
 
@@ -85,6 +85,8 @@ def _texts_and_languages(X: Any) -> tuple[Texts, list[str | None] | None]:
         if "text" not in names:
             raise Cr5Error(f"X has no column 'text', only {', '.join(map(str, names))}; rename one, or give one column")
         return X["text"], X["lang"] if "lang" in names else None
+    if isinstance(X, str):
+        raise Cr5Error(f"X is one text, {describe(X)}, not several; give a list, [text]")
     items = list(X)
     if items and isinstance(items[0], Document | Mapping | tuple):
         rows = pa.Table.from_batches([batch.rows for batch in in_batches(items)])

@@ -92,8 +92,11 @@ class _Columns:
         """Raise an error if a table lacks a required column or has one twice; warn, once, of those not used."""
         if missing := [name for name in self.names if name not in available and name not in self.optional]:
             quoted_names = " or ".join(f"'{name}'" for name in missing)
-            remedies = "; ".join(dict.fromkeys(self._remedy(name, available) for name in missing))
-            raise CorpusError(f"{source}: no column {quoted_names}, only {list_columns(available)}; {remedies}")
+            remedies = list(dict.fromkeys(self._remedy(name, available) for name in missing))
+            if len(remedies) > 1 and self.lang in missing and {*self.texts.get("", ())} & {*missing}:
+                remedies.append("or name a column for each language with `wide`, as in `wide=en=english`")
+            named = list_columns(available)
+            raise CorpusError(f"{source}: no column {quoted_names}, only {named}; {'; '.join(remedies)}")
         for name in self.names:
             if available.count(name) > 1:
                 raise CorpusError(f"{source}: column '{name}' occurs {available.count(name)} times; rename all but one")
