@@ -42,8 +42,9 @@ MAX_SEGMENT_ROWS = 2**20
 LANGUAGE_STRIDE = 2**14  # group = list * LANGUAGE_STRIDE + language; more than there are languages
 MIN_SCANNED_ROWS = 160_000  # rows that a query is compared with, at least,
 MIN_SCANNED_SHARE = 0.02  # as a share of all rows,
-SCANNED_ROWS_PER_HIT = 20  # and as a multiple of k
-REFINED_ROWS_PER_HIT, MIN_REFINED_ROWS = 8, 400  # rows that are compared by their quantised vectors
+SCANNED_ROWS_PER_HIT = 20  # and as a multiple of k;
+LANGUAGE_FRACTION = 4  # a quarter of these must be in the languages that are searched
+REFINED_ROWS_PER_HIT, MIN_REFINED_ROWS = 5, 400  # rows that are compared by their quantised vectors
 FINE_STEPS = 254
 ROWS_AT_ONCE = 2**14  # whose vectors are decoded
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
@@ -205,20 +206,23 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
     ) -> tuple[Ints, Floats]:
         """Approximately the k nearest of the ``live`` rows, best first, and their inner products with the vector.
 
-        With ``allowed``, only the rows whose slots are: more lists are read, so that as many of them are compared.
+        The lists of the nearest centroids are read until they have enough rows, of all languages and of those that are
+        searched. With ``allowed``, only the rows whose slots are: more lists are read, so that as many of them are
+        compared.
         """
         from cr5.retrieval.kernels import multiply
 
         columns = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
         products = multiply(self.centroids, vector)
         order = np.argsort(-products)
-        sizes = self.list_sizes
-        if allowed is not None:
-            live = live & look_up(allowed, self.slots)
-            sizes = self._count_live(live)
-        scanned = np.cumsum(sizes[:, columns].sum(axis=1)[order])
         enough = max(min_scanned_rows, int(MIN_SCANNED_SHARE * len(self)), SCANNED_ROWS_PER_HIT * k)
-        lists = order[: 1 + int(np.searchsorted(scanned, enough))]
+        if allowed is None:
+            needed = [(self.list_sizes, enough), (self.list_sizes[:, columns], enough // LANGUAGE_FRACTION)]
+        else:
+            live = live & look_up(allowed, self.slots)
+            needed = [(self._count_live(live)[:, columns], enough)]
+        scanned = (np.searchsorted(np.cumsum(sizes.sum(axis=1)[order]), rows) for sizes, rows in needed)
+        lists = order[: 1 + int(max(scanned))]
         refined = max(MIN_REFINED_ROWS, REFINED_ROWS_PER_HIT * k)
         candidates, estimates = np.full(refined, -1, np.int64), np.full(refined, -np.inf, np.float32)
         query, bases = sign_codes.encode_query(vector), np.repeat(products[lists], len(columns))
