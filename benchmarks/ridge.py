@@ -25,11 +25,11 @@ from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read
 from cr5.evaluate.tasks.words import WordQueries, answer_ranks, read_word_queries
 from cr5.features.counts import WordCounts
-from cr5.language_encoder import LanguageEncoder
-from cr5.language_map import LanguageMap
+from cr5.model.language_encoder import LanguageEncoder
 from cr5.retrieval.csls import csls_penalty, neighbourhood_means
 from cr5.retrieval.vectors import unit_rows
 from cr5.settings import Settings, make_settings
+from cr5.storage.language_map import LanguageMap
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus
 from cr5.training.engines.registry import open_engine
 from cr5.training.pipeline import train

@@ -27,9 +27,9 @@ from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read
 from cr5.features.tfidf import NO_LIMIT, Vocabulary
-from cr5.language_encoder import LanguageEncoder
-from cr5.language_map import LanguageMap
+from cr5.model.language_encoder import LanguageEncoder
 from cr5.settings import Settings, make_settings
+from cr5.storage.language_map import LanguageMap
 from cr5.training.counted_corpus import CountedCorpus, count_corpus, subword_matrices
 from cr5.training.engines import Engine
 from cr5.training.pipeline import train

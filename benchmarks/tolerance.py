@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array
-from cr5.language_encoder import LanguageEncoder
-from cr5.language_map import LanguageMap
+from cr5.model.language_encoder import LanguageEncoder
 from cr5.retrieval.top_k import counterpart_ranks
 from cr5.settings import Settings, make_settings
+from cr5.storage.language_map import LanguageMap
 from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.pipeline import train
 from data import say

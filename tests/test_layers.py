@@ -12,18 +12,15 @@ SOURCE = Path(cr5.__file__).parent
 
 # From the bottom to the top. A package or module imports only from lower layers; within a package modules are free.
 LAYERS = [
-    ["_typing", "errors", "progress", "machine", "compiler", "templates", "data"],
-    ["language_map", "cluster"],
-    ["concept_targets"],
+    ["_typing", "errors", "progress", "templates", "data"],
+    ["machine"],
     ["storage"],
     ["corpus"],
     ["features"],
     ["settings", "sources", "retrieval"],
-    ["training", "language_encoder"],
-    ["trained_languages", "exchange", "model_shapes"],
-    ["text_encoder"],
+    ["training", "exchange"],
     ["model"],
-    ["model_training", "index"],
+    ["index"],
     ["alignment"],
     ["evaluate", "server", "integrations", "compat"],
     ["demo", "pretraining"],
@@ -33,7 +30,7 @@ LAYERS = [
 LAYER_OF = {name: number for number, names in enumerate(LAYERS) for name in names}
 MODULES = {path.relative_to(SOURCE).with_suffix("").parts: path for path in SOURCE.rglob("*.py")}
 HARDWARE = {"numba", "llvmlite", "cupy", "cupyx", "dask", "distributed"}
-KERNELS = {("compiler",), ("cluster",), ("sources", "wikipedia", "executor")}
+KERNELS = {("machine", "compiler"), ("machine", "cluster"), ("sources", "wikipedia", "executor")}
 LONGEST_MODULE = 500
 
 

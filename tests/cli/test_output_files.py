@@ -22,7 +22,7 @@ from cr5.cli import run
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import write_text
 from cr5.index import Index
-from cr5.model_training import train_model
+from cr5.model.training import train_model
 from cr5.storage import vector_files
 from cr5.training.checkpoint import Checkpoint
 

@@ -20,7 +20,7 @@ from cr5.exchange import export as exports
 from cr5.exchange.export import FOLDERS, ExportedLanguage, ExportFormat
 from cr5.exchange.static_models import mean_vectors, tokenizer_json
 from cr5.features.tokeniser import Tokeniser
-from cr5.language_map import LanguageMap
+from cr5.storage.language_map import LanguageMap
 
 FORMATS = get_args(ExportFormat)
 HELD_OUT = madeup.split(madeup.corpus())[1]

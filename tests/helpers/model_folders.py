@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from cr5.errors import ModelFileError
-from cr5.language_map import LanguageMap, SubwordMap
 from cr5.storage import model_manifest
+from cr5.storage.language_map import LanguageMap, SubwordMap
 from cr5.storage.model_files import open_model
 
 HEADER = {"settings": {"rank": 3, "ridge": 0.1}, "report": [1.5, None, "größer"], "ok": True}

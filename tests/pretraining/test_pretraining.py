@@ -23,7 +23,7 @@ from mirror import Mirror, publish_cirrus, publish_xml
 
 from cr5 import Cr5, Cr5Error, demo, read, write
 from cr5.cli import run
-from cr5.model_training import checkpoint_path
+from cr5.model.training import checkpoint_path
 from cr5.pretraining import Forecast, Pretrained, forecast, pretrain
 from cr5.pretraining.forecast import check_resources, estimate
 from cr5.pretraining.held_out import hold_out, training_batches

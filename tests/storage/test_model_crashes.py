@@ -18,7 +18,7 @@ from model_folders import assert_same, fails, language, model, names, with_ngram
 from safetensors.numpy import save_file
 
 from cr5.errors import ModelFileError
-from cr5.language_map import LanguageMap
+from cr5.storage.language_map import LanguageMap
 from cr5.storage.model_files import open_model, save
 
 

@@ -14,8 +14,8 @@ from model_folders import HEADER, assert_same, edit, file_of, forge, language, m
 from safetensors.numpy import load_file, save_file
 
 from cr5.errors import ModelFileError
-from cr5.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
 from cr5.storage import model_files
+from cr5.storage.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
 from cr5.storage.model_files import open_model, save
 
 

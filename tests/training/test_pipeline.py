@@ -16,10 +16,10 @@ from cr5 import CorpusError, Cr5, Document, NotConverged
 from cr5.errors import Cr5Error, DocumentsLeftOut, LanguageLeftOut, RankLowered
 from cr5.features.subwords import Subwords
 from cr5.features.tfidf import Vocabulary
-from cr5.language_map import LanguageMap
 from cr5.progress import Progress
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import make_settings
+from cr5.storage.language_map import LanguageMap
 from cr5.training import pipeline
 from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.engines import cpu

@@ -36,7 +36,7 @@ from cr5.corpus.skipped import OnError as CorpusErrors
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error, quoted
 from cr5.model import Cr5
-from cr5.model_training import checkpoint_path, train_model
+from cr5.model.training import checkpoint_path, train_model
 from cr5.storage import vector_files
 
 

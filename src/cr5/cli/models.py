@@ -24,7 +24,7 @@ from cr5.cli.render import models as rendering
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.exchange.export import ExportFormat, check_target
 from cr5.model import Cr5
-from cr5.model_training import add_language_to_model
+from cr5.model.training import add_language_to_model
 from cr5.storage.model_files import check_model_folder
 
 app = typer.Typer(help="Make a model of trained ones: fewer languages, more, or smaller numbers.", no_args_is_help=True)

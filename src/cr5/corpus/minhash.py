@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array, Ints, Mask
-from cr5.compiler import compiled
+from cr5.machine.compiler import compiled
 
 BINS = 128
 SHINGLE = 12  # bytes, which the kernel holds in two 64-bit integers

@@ -9,8 +9,8 @@ import numpy as np
 from cr5._typing import Array
 from cr5.errors import Cr5Error, one_of
 from cr5.features.tokeniser import Tokeniser
-from cr5.language_map import BLOCK_ROWS, LanguageMap
 from cr5.storage.atomic import atomic_folder, atomic_write
+from cr5.storage.language_map import BLOCK_ROWS, LanguageMap
 from cr5.storage.targets import check_writable
 
 ExportFormat: TypeAlias = Literal[

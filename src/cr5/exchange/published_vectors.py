@@ -25,11 +25,11 @@ from cr5.corpus.skipped import OnError, Skipped, check_on_error
 from cr5.corpus.texts import one_or_several
 from cr5.errors import ModelFileError, plural, quoted, whole_number
 from cr5.features.tokeniser import Tokeniser
-from cr5.language_map import LanguageMap
 from cr5.machine import versions
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.settings import Settings, make_settings
 from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed, split_suffix
+from cr5.storage.language_map import LanguageMap
 from cr5.storage.model_files import check_model_folder, save
 from cr5.storage.text_encodings import marked_encoding
 

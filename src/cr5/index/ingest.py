@@ -27,8 +27,8 @@ from cr5.index.stores.base import Store
 from cr5.index.stores.rows import to_lists, to_matrix
 from cr5.index.terms import TermCounts, count_terms
 from cr5.model import Cr5
+from cr5.model.trained_languages import warn_of_borrowing
 from cr5.progress import Progress, ProgressCallback
-from cr5.trained_languages import warn_of_borrowing
 
 BULK_ROWS = 2**15  # rows that are read at a time when all documents are read, without their texts
 TERM_ROWS = 1024  # and with their texts, which may be long

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, field
 
 from cr5._typing import Array
-from cr5.language_encoder import Coverage
 from cr5.model import Cr5
+from cr5.model.language_encoder import Coverage
 
 _QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»')
 

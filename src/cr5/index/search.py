@@ -18,9 +18,9 @@ from cr5.index.results import DOCUMENT_COLUMNS, RecallEstimate, SearchHit, Searc
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.rows import to_matrix
 from cr5.index.terms import QueryWord
+from cr5.model.trained_languages import warn_of_borrowing
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
-from cr5.trained_languages import warn_of_borrowing
 
 RERANK_FACTOR, MIN_RERANK_DEPTH = 8, 100  # CSLS reranks max(RERANK_FACTOR * k, MIN_RERANK_DEPTH) candidates by cosine
 

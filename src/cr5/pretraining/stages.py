@@ -14,7 +14,7 @@ from cr5.evaluate.report.files import write_reports
 from cr5.exchange.hub import check_push, push
 from cr5.exchange.model_card import CARD, check_licence, model_card, read_run
 from cr5.model import Cr5
-from cr5.model_training import checkpoint_path, train_model
+from cr5.model.training import checkpoint_path, train_model
 from cr5.pretraining.forecast import Forecast, check_resources, forecast
 from cr5.pretraining.held_out import evaluate_held_out, hold_out, training_batches
 from cr5.progress import Progress, ProgressCallback, no_progress

@@ -6,7 +6,7 @@ Products are candidates x queries. The kernels run without the global interprete
 import numpy as np
 
 from cr5._typing import Array, Ints, Mask
-from cr5.compiler import compiled, count_bits
+from cr5.machine.compiler import compiled, count_bits
 
 LANES = 64  # products that are compared at a time, which the compiler vectorises
 EMPTY = -1  # a slot of a table without a column

@@ -7,7 +7,7 @@ term occurs in each. The kernels run without the global interpreter lock, on one
 import numpy as np
 
 from cr5._typing import Array, Ints, Mask
-from cr5.compiler import compiled
+from cr5.machine.compiler import compiled
 from cr5.retrieval.kernels import replace_worst
 
 DROPPED = -1  # the new number of a document that is left out

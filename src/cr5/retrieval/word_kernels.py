@@ -6,7 +6,7 @@ Word i has the code points ``ends[i]`` to ``ends[i + 1]``. The kernels run witho
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.compiler import compiled
+from cr5.machine.compiler import compiled
 
 
 @compiled

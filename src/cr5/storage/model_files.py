@@ -19,10 +19,10 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Array
-from cr5.concept_targets import ConceptTargets
 from cr5.errors import ModelFileError, NotFittedError, format_bytes, reason
-from cr5.language_map import LanguageMap, SubwordMap
 from cr5.storage.atomic import atomic_path, discard, remove_new_folders, replace, sync
+from cr5.storage.concept_targets import ConceptTargets
+from cr5.storage.language_map import LanguageMap, SubwordMap
 from cr5.storage.lexicon_files import FOLDER as LEXICONS
 from cr5.storage.locks import locked
 from cr5.storage.model_manifest import (

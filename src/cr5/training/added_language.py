@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Sparse
-from cr5.concept_targets import ConceptTargets
 from cr5.errors import CorpusError, NotConverged
 from cr5.features.counts import WordCounts
-from cr5.language_map import LanguageMap
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import Ridge, Settings
+from cr5.storage.concept_targets import ConceptTargets
+from cr5.storage.language_map import LanguageMap
 from cr5.training.counted_corpus import CountedCorpus, subword_matrices
 from cr5.training.engines import Engine
 from cr5.training.pipeline import language_map

@@ -12,14 +12,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.concept_targets import ConceptTargets, targets_nbytes
 from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered, plural
 from cr5.features.tfidf import Vocabulary, Weighting
-from cr5.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.scorer import DEFAULT_WEIGHTS
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import DEFAULT_RANK, Settings
+from cr5.storage.concept_targets import ConceptTargets, targets_nbytes
+from cr5.storage.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
 from cr5.storage.model_files import check_code, language_size
 from cr5.storage.targets import check_free_space
 from cr5.training.checkpoint import Checkpoint

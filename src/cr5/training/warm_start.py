@@ -7,7 +7,7 @@ import numpy as np
 from cr5._typing import Array
 from cr5.features.subwords import Subwords
 from cr5.features.tfidf import Vocabulary
-from cr5.language_map import LanguageMap, in_single_precision
+from cr5.storage.language_map import LanguageMap, in_single_precision
 
 
 def folded_start(vocabularies: Mapping[str, Vocabulary], languages: Mapping[str, LanguageMap]) -> dict[str, Array]:

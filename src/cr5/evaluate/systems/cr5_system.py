@@ -14,13 +14,13 @@ from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
 from cr5.features.tfidf import WordFrequencies, make_vocabulary, word_frequencies
-from cr5.language_encoder import LanguageEncoder
-from cr5.language_map import LanguageMap
 from cr5.model import Cr5
+from cr5.model.language_encoder import LanguageEncoder
 from cr5.progress import ProgressCallback, no_progress
 from cr5.retrieval.block_products import Matrix
 from cr5.retrieval.translation import WordWeights, word_weights
 from cr5.settings import PRESETS, Settings
+from cr5.storage.language_map import LanguageMap
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments
 from cr5.training.pipeline import train
 

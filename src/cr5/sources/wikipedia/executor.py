@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from typing import ParamSpec, TypeVar
 
-from cr5.cluster import connect_to_scheduler
 from cr5.errors import Cr5Error
 from cr5.machine import available_cores
+from cr5.machine.cluster import connect_to_scheduler
 
 P = ParamSpec("P")
 T = TypeVar("T")

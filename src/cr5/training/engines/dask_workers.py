@@ -14,9 +14,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
-from cr5.cluster import connect_to_scheduler
 from cr5.errors import ClusterError, MissingPackageError, WorkersLost, plural
 from cr5.machine import available_cores
+from cr5.machine.cluster import connect_to_scheduler
 from cr5.training.engines import dask_tasks
 
 POLL_SECONDS = 0.1  # between two looks at the cluster while waiting for it

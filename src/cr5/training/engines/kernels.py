@@ -24,8 +24,8 @@ from numba.extending import intrinsic, models, register_model
 from numpy.lib.stride_tricks import as_strided
 
 from cr5._typing import Array, Ints, Mask, Sparse
-from cr5.compiler import compiled
 from cr5.machine import available_cores, run_on_threads
+from cr5.machine.compiler import compiled
 
 _WIDE, _NARROW = 256, 128  # bytes of a panel's row: 4 or 2 of the widest vector registers, 16 or 8 of the narrowest
 _BLOCK = 4096  # rows of V: 1 MB of a panel

@@ -21,7 +21,7 @@ from cr5.evaluate.systems.cr5_system import model_space
 from cr5.evaluate.texts import read_texts
 from cr5.features.counts import count_words
 from cr5.features.tfidf import Vocabulary, fit_vocabulary
-from cr5.language_encoder import RECENT_WORDS, LanguageEncoder
+from cr5.model.language_encoder import RECENT_WORDS, LanguageEncoder
 
 NEW = ("kalomi" + "x", "renren", "supeno" * 2, "tavtavtavtav", "mikalo9")
 """Words that no document has, of syllables of language aa."""

@@ -14,9 +14,9 @@ from madeup import LANGS, MEANINGS, word
 from cr5 import Cr5, Cr5Error, Document, Index, ModelFileError
 from cr5._typing import Array
 from cr5.evaluate.systems.cr5_system import model_space
-from cr5.language_map import LanguageMap
-from cr5.model_shapes import space_digest
+from cr5.model.shapes import space_digest
 from cr5.retrieval.vectors import unit_rows
+from cr5.storage.language_map import LanguageMap
 
 UNKNOWN_WORDS = "kalomix supenosupeno"
 TEXTS = {lang: madeup.texts(madeup.split(madeup.corpus())[1], lang) for lang in LANGS}
@@ -240,7 +240,7 @@ def test_similar_words_of_a_quantised_model_are_found_block_by_block(
 ) -> None:
     small = model.quantise(8)
     cosines = unit_rows(small.word_vectors("bb")) @ unit_rows(small.word_vectors("aa"))[7]
-    monkeypatch.setattr("cr5.language_map.BLOCK_ROWS", 17)
+    monkeypatch.setattr("cr5.storage.language_map.BLOCK_ROWS", 17)
     near = small.similar_words(small.words("aa")[7], "aa", "bb", 5)
     assert [w for w, _ in near] == [small.words("bb")[i] for i in np.argsort(-cosines)[:5]]
     np.testing.assert_array_equal(model.quantise(8).word_vectors("bb"), small.word_vectors("bb"))

@@ -22,8 +22,8 @@ from cr5 import Cr5, Document
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.features.counts import FEW_TEXTS
+from cr5.model.text_encoder import CHUNK_TEXTS
 from cr5.storage import model_files
-from cr5.text_encoder import CHUNK_TEXTS
 
 # Encoding
 

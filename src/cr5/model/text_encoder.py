@@ -10,13 +10,13 @@ from cr5.corpus.identification import Guess
 from cr5.corpus.texts import Texts, code_list, one_text, positions, text_list
 from cr5.errors import Cr5Error, NotFittedError, whole_number
 from cr5.features.counts import WordCounts, are_few_and_short, count_words
-from cr5.language_encoder import Coverage, EncodedText
-from cr5.language_map import LanguageMap
+from cr5.model.language_encoder import Coverage, EncodedText
+from cr5.model.trained_languages import TrainedLanguages
 from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
 from cr5.retrieval.vectors import cosines_with
 from cr5.settings import Rank, Settings
+from cr5.storage.language_map import LanguageMap
 from cr5.storage.model_files import LanguageSize
-from cr5.trained_languages import TrainedLanguages
 
 if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.retrieval.lexicon import Lexicon

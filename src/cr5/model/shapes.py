@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cr5.concept_targets import ConceptTargets
 from cr5.errors import Cr5Error
-from cr5.language_map import LanguageMap
 from cr5.settings import Settings
+from cr5.storage.concept_targets import ConceptTargets
+from cr5.storage.language_map import LanguageMap
 
 BITS = (16, 8)
 """The sizes of numbers that a model can be quantised to."""

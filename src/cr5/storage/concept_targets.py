@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.language_map import half_precision
+from cr5.storage.language_map import half_precision
 
 
 @dataclass(frozen=True)

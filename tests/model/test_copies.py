@@ -18,7 +18,7 @@ from madeup import LANGS, word
 
 from cr5 import Cr5
 from cr5.features.tfidf import Vocabulary
-from cr5.language_encoder import EncodedText
+from cr5.model.language_encoder import EncodedText
 
 TEXTS = {lang: [madeup.text(lang, range(i, i + 9)) for i in range(20)] for lang in LANGS}
 MIXED = [text for texts in TEXTS.values() for text in texts]
@@ -44,6 +44,15 @@ def assert_same(one: Cr5, other: Cr5) -> None:
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_a_model_can_be_pickled(original: Cr5, protocol: int) -> None:
     assert_same(pickle.loads(pickle.dumps(original, protocol)), original)
+
+
+def test_a_model_that_was_pickled_before_modules_moved_can_be_opened(model: Cr5) -> None:
+    pickled = pickle.dumps(model, protocol=2)  # in which modules are named by lines of text
+    for old, new in (("model", "model.cr5"), ("language_map", "storage.language_map")):
+        assert f"ccr5.{new}\n".encode() in pickled
+        pickled = pickled.replace(f"ccr5.{new}\n".encode(), f"ccr5.{old}\n".encode())
+    pickled = pickled.replace(b"ccr5.storage.concept_targets\n", b"ccr5.concept_targets\n")
+    assert_same(pickle.loads(pickled), model)
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])

@@ -11,8 +11,8 @@ import pytest
 
 from cr5 import CorpusError, Cr5, Cr5Error, Document, Index, NotFittedError, write
 from cr5.cli import run
-from cr5.concept_targets import ConceptTargets
-from cr5.model_training import add_language_to_model, train_model
+from cr5.model.training import add_language_to_model, train_model
+from cr5.storage.concept_targets import ConceptTargets
 from cr5.storage.model_files import open_model
 from cr5.training.engines.cpu import SCRATCH_BYTES, CpuEngine
 

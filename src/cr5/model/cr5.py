@@ -1,4 +1,4 @@
-"""The model, Cr5: turns texts in any language into vectors of one space."""
+"""Cr5: a model that can be fitted, saved and loaded, and that turns texts into vectors of one space."""
 
 import dataclasses
 import warnings
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self
 import numpy as np
 
 from cr5._typing import Intercept
-from cr5.concept_targets import ConceptTargets
 from cr5.corpus.languages import canonical_code, find_language, find_text_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
 from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, FewDocuments, Interrupted, one_of
 from cr5.exchange.export import ExportedLanguage, ExportFormat, check_target, export
 from cr5.features.tfidf import Idf, Tf
-from cr5.language_map import LanguageMap
 from cr5.machine import versions
-from cr5.model_shapes import Trained, merge, quantise, ridge_of, space_digest, subset
+from cr5.model.shapes import Trained, merge, quantise, ridge_of, space_digest, subset
+from cr5.model.text_encoder import TextEncoder
+from cr5.model.trained_languages import TrainedLanguages
 from cr5.progress import ProgressCallback, describe_interruption, no_progress, stop_on_interrupt
 from cr5.settings import (
     Metric,
@@ -34,9 +34,9 @@ from cr5.settings import (
     setting_rows,
     settings_docstring,
 )
+from cr5.storage.concept_targets import ConceptTargets
+from cr5.storage.language_map import LanguageMap
 from cr5.storage.model_files import ModelFolder, open_model, save
-from cr5.text_encoder import TextEncoder
-from cr5.trained_languages import TrainedLanguages
 
 if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.corpus.inputs import Documents

@@ -13,10 +13,10 @@ from cr5.corpus.languages import find_language, find_text_language
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, LanguageBorrowed, NotFittedError
 from cr5.features.language_guess import GuesserCache, LanguageGuesser
-from cr5.language_encoder import LanguageEncoder
-from cr5.language_map import LanguageMap
+from cr5.model.language_encoder import LanguageEncoder
 from cr5.retrieval.lexicon_cache import LexiconCache
 from cr5.settings import Settings
+from cr5.storage.language_map import LanguageMap
 from cr5.storage.model_files import LanguageSize, ModelFolder, language_size
 
 if TYPE_CHECKING:  # encoding needs nothing of this

@@ -11,9 +11,9 @@ from cr5.features.counts import WordCounts
 from cr5.features.subwords import Subwords
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.features.tokeniser import Tokens
-from cr5.language_map import LanguageMap
 from cr5.retrieval.explanations import VectorParts
 from cr5.retrieval.vectors import document_vectors, times_quantised
+from cr5.storage.language_map import LanguageMap
 
 RECENT_WORDS = 4096  # outside the vocabulary whose vectors are kept
 BLOCK_TEXTS = 1024  # whose words outside the vocabulary, or of a quantised map, have vectors in memory at a time
