@@ -9,7 +9,6 @@ tokenised by cr5's tokeniser, which lower-cases words, as the paper does; the li
 not. Give tokens of your own to ``Cr5_Model.get_document_embedding`` if you need others.
 """
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus.skipped import OnError
-from cr5.errors import Cr5Error, DeprecatedInterface, quoted
+from cr5.errors import Cr5Error, DeprecatedInterface, quoted, warn
 from cr5.model import Cr5
 from cr5.retrieval.vectors import unit_rows
 from cr5.storage.model_files import has_model
@@ -152,7 +151,7 @@ class Cr5Model:
 
 def _warn(old: str, new: str) -> None:
     message = f"{old} is a name of the authors' library; use {new} of cr5 instead"
-    warnings.warn(message, DeprecatedInterface, stacklevel=3)
+    warn(message, DeprecatedInterface)
 
 
 def _load(folder: str | Path, name: str, langs: Sequence[str], on_error: OnError) -> Cr5:

@@ -5,8 +5,13 @@ backticks (`rank`, `on_error="skip"`); the command line shows them as its option
 """
 
 import operator
+import sys
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+_PACKAGE = str(Path(__file__).parent)
 
 
 class Cr5Error(ValueError):
@@ -157,3 +162,11 @@ def whole_number(name: str, value: Any, minimum: int = 0) -> int:
     if number < minimum:
         raise Cr5Error(f"`{name}={number}` must be a whole number of at least {minimum}")
     return number
+
+
+def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
+    """Issue a warning that points at the first line outside this package: that of the caller's own code."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level + 1)

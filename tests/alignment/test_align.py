@@ -9,7 +9,7 @@ import pytest
 from cr5 import Cr5
 from cr5.alignment import AlignedTexts, Link, align, align_files, split_text
 from cr5.alignment.documents import read_text
-from cr5.errors import Cr5Error
+from cr5.errors import CorpusError, Cr5Error
 
 SAID = madeup.sentence_meanings(9)
 PARAGRAPHS = [SAID[:3], SAID[3:4], SAID[4:7], SAID[7:]]
@@ -131,3 +131,13 @@ def test_a_file_and_a_folder_or_folders_without_common_names_are_refused(model: 
         align_files(model, tmp_path / "a", tmp_path / "b")
     with pytest.raises(Cr5Error, match="two languages"):
         align_files(model, tmp_path / "a" / "x.txt", tmp_path / "b" / "y.txt", langs=["aa"])
+
+
+@pytest.mark.parametrize("text", ["2 3\ncat 0.1 -0.2 3e-05\ndog 1 2 3\n", "cat" + " 0.25" * 10 + "\n"])
+def test_word_vectors_are_not_aligned_as_text(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "wiki.en.vec"
+    path.write_text(text)
+    with pytest.raises(CorpusError, match="has word vectors, not a text"):
+        read_text(path)
+    path.write_text("12 34\nThe cat has 2 eyes.\n")
+    assert read_text(path) == "12 34\nThe cat has 2 eyes.\n"

@@ -127,6 +127,7 @@ def test_columns_that_an_index_would_not_keep_are_named_once(rows: Any, containe
     with pytest.warns(ColumnsNotKept) as caught:
         assert sum(batch.rows.num_rows for batch in in_batches(documents, fields=True)) >= 3
     assert len(caught) == 1
+    assert caught[0].filename == __file__  # the line of the caller, not one of the library
     for fact in ("not kept: year, kind;", "fields", "--field-column"):
         assert fact in str(caught[0].message)
     assert list(in_batches(documents))  # training needs none of them, and warns of none

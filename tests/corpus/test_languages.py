@@ -7,6 +7,7 @@ from properties import up_to
 from timing import seconds
 
 from cr5.corpus.identification import MIN_FOREIGN_PROBABILITY, Guess, find_foreign_language, guess
+from cr5.corpus.language_names import language_code, no_such_language
 from cr5.corpus.languages import (
     canonical_code,
     find_language,
@@ -371,3 +372,26 @@ def test_a_code_finds_its_language_in_any_spelling_and_its_only_variant(
     code: str, langs: str, found: str | None
 ) -> None:
     assert find_language(code, langs.split()) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("English", "en"), ("deutsch", "de"), (" Tiếng Việt", "vi"), ("中文", "zh"), ("en", None), ("", None)],
+)
+def test_a_language_is_known_by_its_name(name: str, code: str | None) -> None:
+    assert language_code(name) == code
+
+
+@pytest.mark.parametrize(
+    ("code", "langs", "advice"),
+    [
+        ("'English'", ["en", "it"], "; use 'en'"),
+        ("'Portuguese'", ["pt-BR", "pt-PT"], "; use 'pt-BR' or 'pt-PT'"),
+        ("en", ["en-US"], "; use 'en-US'"),
+        ("'English'", ["it"], ""),
+        ("'Klingon'", ["en"], ""),
+    ],
+)
+def test_the_language_that_was_probably_meant_is_named(code: str, langs: list[str], advice: str) -> None:
+    message = f"the model has no language {code}; its languages are {', '.join(langs)}{advice}"
+    assert no_such_language("the model", code, langs) == message

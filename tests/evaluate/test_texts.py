@@ -135,8 +135,15 @@ def test_an_empty_corpus_is_refused() -> None:
 
 
 def test_a_corpus_without_the_languages_asked_for_is_refused_with_their_names() -> None:
-    with pytest.raises(CorpusError, match=r"no document in the languages \['en,it'\]"):
-        read_corpus([], ["en,it"])
+    with pytest.raises(CorpusError, match="no document in language en,it; its languages are aa, bb, cc"):
+        read_corpus(small_corpus(), ["en,it"])
+
+
+@pytest.mark.parametrize("langs", [["en"], ["en", "aa"]])
+def test_a_language_that_the_corpus_has_under_another_code_is_suggested(langs: list[str]) -> None:
+    documents = [*small_corpus(), Document("Q001", "en-US", "x")]
+    with pytest.raises(CorpusError, match="language en; its languages are aa, bb, cc, en-US; use 'en-US'"):
+        read_corpus(documents, langs)
 
 
 def test_reading_reports_its_progress() -> None:

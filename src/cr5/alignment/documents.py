@@ -22,6 +22,8 @@ _CONVERTERS = {
     ".mdx": markdown_text, ".rst": rst_text,
 }  # fmt: skip
 PAGE_SUFFIXES = (".txt", *_CONVERTERS)
+# word2vec text with its header, or without it a word and ten decimal numbers or more
+_WORD_VECTORS = re.compile(r"\d+ \d+\s*\n\S+(?: -?\d\S*)+\s*(?:\n|$)|\S+(?: -?\d+\.\d\S*){10,}\s*(?:\n|$)")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
 
 
@@ -68,6 +70,8 @@ def read_text(path: Path, lang: str | None = None) -> str:
         text = western
     if "\0" in text:
         raise CorpusError(f"{path} is not a text file; give plain text, HTML, Markdown or reStructuredText")
+    if _WORD_VECTORS.match(text):
+        raise CorpusError(f"{path} has word vectors, not a text; give plain text, HTML, Markdown or reStructuredText")
     convert = _CONVERTERS.get(Path(split_suffix(path.name)[0]).suffix.lower())
     return convert(text)[1] if convert else text.replace("\r\n", "\n")
 

@@ -9,7 +9,6 @@ precedes it over all candidates of a sentence. Pairs are kept whose sentences ar
 much closer a pair is than its neighbours, so that a sentence that is close to many has low scores.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.corpus.texts import text_list
-from cr5.errors import Cr5Error, FewKnownWords, one_of, whole_number
+from cr5.errors import Cr5Error, FewKnownWords, one_of, warn, whole_number
 from cr5.features.counts import count_words
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
@@ -144,7 +143,7 @@ def _warn_of_unknown_words(model: Cr5, side: _Side) -> None:
     if known < MIN_KNOWN_WORDS:
         message = f"the model knows {known:.0%} of the words of the {side.lang} sentences, and finds few pairs of them"
         advice = 'give a model that was trained on such texts, or use `candidates="views"`'
-        warnings.warn(f"{message}; {advice}", FewKnownWords, stacklevel=3)
+        warn(f"{message}; {advice}", FewKnownWords)
 
 
 # Candidates

@@ -4,7 +4,6 @@ Every row of a batch keeps its file and line, so that an error found later can n
 """
 
 import unicodedata
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +25,7 @@ from cr5.corpus.tables import (
     check_text,
     list_columns,
 )
-from cr5.errors import ColumnsNotKept, quoted
+from cr5.errors import ColumnsNotKept, quoted, warn
 
 SCHEMA = pa.schema([(name, pa.string()) for name in ("concept", "lang", "text", "title", "url")])
 """The columns of a corpus."""
@@ -126,7 +125,7 @@ class ReadOptions:
                 "and fields, and what else is known about them has to be in fields, an object such as "
                 '{"year": 2019}; cr5 corpus table --field-column makes it of columns'
             )
-            warnings.warn(message, ColumnsNotKept, stacklevel=2)
+            warn(message, ColumnsNotKept)
 
 
 def batch_records(

@@ -90,13 +90,6 @@ def reject_if_given(explanation: str, **parameters: object) -> None:
             raise Cr5Error(f"`{name}` {explanation}; leave it out")
 
 
-def read_documents(
-    corpus: Documents, langs: Sequence[str] | None, on_error: OnError, skipped: Skipped
-) -> Iterator[Batch]:
-    """A corpus in batches, only the documents in these languages."""
-    return in_batches(corpus, langs=langs, on_error=on_error, skipped=skipped)
-
-
 def corpus_name(corpus: Documents) -> str:
     """The names of the first three files of a corpus; "documents" if it is not in files."""
     if not isinstance(corpus, str | Path | Sequence):
@@ -144,7 +137,7 @@ def prepare_documents(
         )
 
     def batches() -> Iterator[Batch]:
-        for batch in read_documents(corpus, langs, options.on_error, Skipped() if skipped is None else skipped):
+        for batch in in_batches(corpus, on_error=options.on_error, skipped=skipped):
             if should_stop():
                 raise KeyboardInterrupt
             yield batch
@@ -203,8 +196,7 @@ def load_spaces(
     if train is None:
         return LoadedSpaces(spaces, {}, [], {})
     codes = [canonical_code(lang) for lang in known]
-    batches = read_documents(train, codes, "raise", Skipped())
-    corpus = read_texts(batches, model.settings.tokeniser, langs=codes, progress=progress)
+    corpus = read_texts(in_batches(train), model.settings.tokeniser, langs=codes, progress=progress)
     weighting = model.settings.weighting
     texts = corpus.with_unique_words(weighting.min_unique, weighting.max_unique).languages
     systems = make_systems(entries, model.settings, texts, dictionaries, progress)

@@ -8,9 +8,11 @@ from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cr5._typing import Ints, Mask
 from cr5.corpus.documents import Batch
+from cr5.corpus.language_names import no_such_language
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounts, count_tokens
 from cr5.features.tokeniser import Tokeniser, Tokens, as_arrow
@@ -104,28 +106,31 @@ def read_texts(
     chunk_texts: int = 2000,
     progress: ProgressCallback = no_progress,
 ) -> EvaluationCorpus:
-    """Read documents into memory and tokenise them, ``chunk_texts`` at a time on all cores.
+    """Read documents in ``langs``, by default all, into memory; tokenise ``chunk_texts`` at a time on all cores.
 
     ``comparable`` is for parallel corpora with one paragraph a line: language i of L keeps the paragraphs
     i, i + L, i + 2L, … of each document, so that no two languages have the same content.
     """
     columns_of: dict[str, list[list[str]]] = {}
+    present: set[str] = set()
     count = 0
     for batch in batches:
-        columns = [batch.rows[name].to_pylist() for name in ("lang", "concept", "title", "text")]
+        found = set(batch.rows["lang"].unique().to_pylist())
+        present |= found
+        rows = batch.rows
+        if langs is not None and not found <= set(langs):
+            rows = rows.filter(pc.is_in(rows["lang"], pa.array(langs, pa.string())))
+        columns = [rows[name].to_pylist() for name in ("lang", "concept", "title", "text")]
         for lang, *values in zip(*columns, strict=True):
             for column, value in zip(columns_of.setdefault(lang, [[], [], []]), values, strict=True):
                 column.append(value)
         count += len(columns[0])
         progress(Progress("read", count, None, f"{count:,} documents"))
-    if not columns_of:
-        what = f"the corpus has no document in the languages {langs}" if langs else "the corpus is empty"
-        raise CorpusError(f"{what}; an evaluation needs documents in two or more languages")
+    if not present:
+        raise CorpusError("the corpus is empty; an evaluation needs documents in two or more languages")
     order = list(dict.fromkeys(langs or sorted(columns_of)))
-    for lang in order:
-        if lang not in columns_of:
-            present = ", ".join(sorted(columns_of))
-            raise CorpusError(f"the corpus has no document in language {lang}; its languages are {present}")
+    if missing := [lang for lang in order if lang not in columns_of]:
+        raise CorpusError(no_such_language("the corpus", missing[0], sorted(present), "no document in language"))
     if len(order) < 2:
         raise CorpusError(
             f"an evaluation needs documents in two or more languages, and there is only {', '.join(order)}"

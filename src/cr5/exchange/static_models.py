@@ -7,14 +7,13 @@ offset for a text as long as the mean document. It lacks the logarithm, and word
 
 import json
 import re
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cr5._typing import Array
-from cr5.errors import Cr5Warning
+from cr5.errors import Cr5Warning, warn
 from cr5.features.tokeniser import SOFT_HYPHEN, UNSPACED_RUN, WORD_CHARACTERS
 from cr5.storage.tensor_files import write_tensors
 
@@ -63,11 +62,10 @@ def tokenizer_json(exported: "ExportedLanguage") -> dict[str, Any]:
     words, tokeniser = exported.language.words, exported.tokeniser
     sample = [re.match(UNSPACED_RUN, word) is not None for word in words[:_SAMPLE_WORDS]]
     if not tokeniser.pretokenised and 2 * sum(sample) > len(sample):
-        warnings.warn(
+        warn(
             f"{exported.lang} is written without spaces, and a tokenizer.json cannot find its words; "
             "put spaces between the words of texts before you encode them with the exported model",
             Cr5Warning,
-            stacklevel=2,
         )
     unknown = _UNKNOWN
     while unknown in words:

@@ -8,6 +8,7 @@ from typing import get_args
 import numpy as np
 
 from cr5._typing import Array
+from cr5.corpus.language_names import no_such_language
 from cr5.corpus.languages import find_language, find_text_language
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, one_of, quoted
@@ -31,8 +32,7 @@ def index_language(snapshot: Snapshot, lang: str) -> str:
     if found is None and (found := find_text_language(lang, snapshot.model.langs)) is not None:
         warn_of_borrowing(lang, found)
     if found is None:
-        known = ", ".join(snapshot.model.langs)
-        raise Cr5Error(f"the index has no language {quoted(lang)}; its languages are {known}")
+        raise Cr5Error(no_such_language("the index", quoted(lang), snapshot.model.langs))
     return found
 
 

@@ -1,7 +1,6 @@
 """Cr5: a model that can be fitted, saved and loaded, and that turns texts into vectors of one space."""
 
 import dataclasses
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy, deepcopy
@@ -15,7 +14,7 @@ from cr5._typing import Intercept
 from cr5.corpus.languages import canonical_code, find_language, find_text_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
-from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, FewDocuments, Interrupted, one_of
+from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, FewDocuments, Interrupted, one_of, warn
 from cr5.exchange.export import ExportedLanguage, ExportFormat, check_target, export
 from cr5.features.tfidf import Idf, Tf
 from cr5.machine import versions
@@ -248,7 +247,7 @@ class Cr5(TextEncoder):
         report |= {"space": space_digest(settings, report), "versions": versions()}
         self._set_trained(languages, report, targets)
         if report["interrupted"]:
-            warnings.warn(describe_interruption(report, self.settings.tol), Interrupted, stacklevel=3)
+            warn(describe_interruption(report, self.settings.tol), Interrupted)
         return self
 
     def _check_enlarged(self, documents: Mapping[str, int]) -> None:
@@ -265,7 +264,7 @@ class Cr5(TextEncoder):
                  if documents[lang] < read]  # fmt: skip
         if fewer:
             message = f"there are fewer documents than the model was trained on ({', '.join(fewer)})"
-            warnings.warn(f"{message}; give all documents, old and new", FewDocuments, stacklevel=4)
+            warn(f"{message}; give all documents, old and new", FewDocuments)
 
     def add_language(
         self,

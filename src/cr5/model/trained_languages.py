@@ -1,6 +1,5 @@
 """The languages that a model knows: their words and maps, and what is made of them when it is first asked for."""
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from types import MappingProxyType
@@ -9,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cr5._typing import Array
+from cr5.corpus.language_names import no_such_language
 from cr5.corpus.languages import find_language, find_text_language
 from cr5.corpus.texts import one_or_several
-from cr5.errors import Cr5Error, LanguageBorrowed, NotFittedError
+from cr5.errors import Cr5Error, LanguageBorrowed, NotFittedError, warn
 from cr5.features.language_guess import GuesserCache, LanguageGuesser
 from cr5.model.language_encoder import LanguageEncoder
 from cr5.retrieval.lexicon_cache import LexiconCache
@@ -59,7 +59,7 @@ class TrainedLanguages:
         self.require()
         found = find_language(lang, self.codes)
         if found is None:
-            raise Cr5Error(f"the model has no language {lang!r}; its languages are {', '.join(self.codes)}")
+            raise Cr5Error(no_such_language("the model", repr(lang), self.codes))
         return found
 
     def find_for_text(self, lang: str) -> str:
@@ -146,4 +146,4 @@ class TrainedLanguages:
 def warn_of_borrowing(lang: str, close: str) -> None:
     """Warn that texts in a language which a model does not have are encoded by a close one."""
     message = f"the model has no language {lang!r}; its texts are encoded by {close}, which is close to it in writing"
-    warnings.warn(message, LanguageBorrowed, stacklevel=3)
+    warn(message, LanguageBorrowed)

@@ -1,12 +1,11 @@
 """Training to a folder: fit a model, with a checkpoint beside its folder, and save it."""
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cr5.corpus.inputs import Documents
-from cr5.errors import ClusterError, Cr5Error, Interrupted, ModelFileError, RankTooLargeError
+from cr5.errors import ClusterError, Cr5Error, Interrupted, ModelFileError, RankTooLargeError, warn
 from cr5.model import Cr5
 from cr5.progress import stop_on_interrupt
 from cr5.storage.model_files import check_model_folder, has_model, open_model
@@ -92,7 +91,7 @@ def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
         again += ", because there is no checkpoint before the ridge is chosen"
     if interrupted and _holds_finished_model(output):
         message = f"{output} still has the finished model of an earlier run; the interrupted one is not saved: {again}"
-        warnings.warn(message, Interrupted, stacklevel=3)
+        warn(message, Interrupted)
         return False
     try:
         with stop_on_interrupt():
@@ -103,7 +102,7 @@ def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
         raise ModelFileError(f"{error}; then {again}") from error
     if interrupted:
         message = f"the unfinished model is saved in {output}; to finish it, {again}"
-        warnings.warn(message, Interrupted, stacklevel=3)
+        warn(message, Interrupted)
     else:
         checkpoint.unlink(missing_ok=True)
     return True

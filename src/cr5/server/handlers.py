@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cr5.corpus.documents import Document
+from cr5.corpus.language_names import no_such_language
 from cr5.corpus.languages import find_text_language
 from cr5.errors import Cr5Error, quoted
 from cr5.index import Index, IndexedDocument, Mode, Query, SearchHit, SearchResult
@@ -253,7 +254,7 @@ def _find_language(index: Index, code: str) -> str:
     """The language of the index that a code in any spelling means, or a close one; responses say which it is."""
     lang = find_text_language(code, index.langs)
     if lang is None:
-        raise HttpError(422, f"the index has no language {quoted(code)}; its languages are {', '.join(index.langs)}")
+        raise HttpError(422, no_such_language("the index", quoted(code), index.langs))
     return lang
 
 

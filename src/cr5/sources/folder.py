@@ -2,7 +2,6 @@
 
 import os
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -12,7 +11,7 @@ from typing import Annotated
 from cr5.corpus.documents import Document
 from cr5.corpus.file_names import is_language_name
 from cr5.corpus.languages import is_registered, normalise
-from cr5.errors import CorpusError, Cr5Warning
+from cr5.errors import CorpusError, Cr5Warning, warn
 from cr5.sources.accounting import EXTENSION, NO_TEXT, UNWANTED_LANGUAGE, Accounting, UnusableInputError
 from cr5.sources.files import open_source
 from cr5.sources.input_files import files_below
@@ -231,9 +230,7 @@ def _find_pages(root: Path, layout: _Layout, accounting: Accounting) -> dict[str
         raise CorpusError(_why_no_page(root, layout, unmatched, accounting))
     if layout.unused:
         names = ", ".join(f"{name!r}" for name in sorted(layout.unused))
-        warnings.warn(
-            f"{root}: no page has {names} of `lang` in its path; check the spelling", Cr5Warning, stacklevel=2
-        )
+        warn(f"{root}: no page has {names} of `lang` in its path; check the spelling", Cr5Warning)
     return pages_of
 
 

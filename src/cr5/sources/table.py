@@ -1,7 +1,6 @@
 """A table: a CSV, TSV, JSONL or Parquet file with columns of any name."""
 
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +26,7 @@ from cr5.corpus.tables import (
     parquet_batches,
 )
 from cr5.corpus.texts import is_missing
-from cr5.errors import ColumnsNotKept, CorpusError
+from cr5.errors import ColumnsNotKept, CorpusError, warn
 from cr5.sources.accounting import Accounting, UnusableInputError
 from cr5.sources.files import open_source
 from cr5.sources.input_files import matching_files
@@ -104,7 +103,7 @@ class _Columns:
             self.not_used.update(others)
             problem = f"{source}: columns that are not used: {list_columns(others)}"
             advice = f"to keep {'it' if len(others) == 1 else 'them'} as fields of the documents, use `field_column`"
-            warnings.warn(f"{problem}; {advice}", ColumnsNotKept, stacklevel=2)
+            warn(f"{problem}; {advice}", ColumnsNotKept)
 
 
 def read_table(

@@ -3,13 +3,12 @@
 A file holds the arrays of one lexicon, and the digest of what it was made from.
 """
 
-import warnings
 from pathlib import Path
 
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.errors import OutputWarning, reason
+from cr5.errors import OutputWarning, reason, warn
 from cr5.storage.atomic import atomic_path
 
 FOLDER = "lexicons"
@@ -47,8 +46,7 @@ def write_lexicon(path: Path, digest: str, indices: Ints, probabilities: Array) 
         with atomic_path(path) as temporary:
             write_tensors({"indices": indices, "probabilities": probabilities}, temporary, {"digest": digest})
     except OSError as error:
-        warnings.warn(
+        warn(
             f"{path}: the lexicon cannot be saved, {reason(error)}; it will be computed again when it is next needed",
             OutputWarning,
-            stacklevel=2,
         )

@@ -1,6 +1,5 @@
 """A further language for a trained model: its documents are fitted to the targets of their concepts."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Sparse
-from cr5.errors import CorpusError, NotConverged
+from cr5.errors import CorpusError, NotConverged, warn
 from cr5.features.counts import WordCounts
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.vectors import document_vectors
@@ -72,7 +71,7 @@ def add_language(
         raise CorpusError(f"the documents in {lang} are about one concept of the model; add documents")
     notes = selection.warnings(settings.weighting)
     for note in notes:
-        warnings.warn(note, stacklevel=3)
+        warn(note)
     number = np.zeros(len(chosen.concepts), np.int64)
     number[used] = np.arange(len(used))
     vectors = targets.vectors(row[used])
@@ -95,7 +94,7 @@ def add_language(
     warning = ""
     if not fit.converged:
         warning = f"the fit of {lang} stopped at residual {fit.residual:.3g}, above {tol:g}; raise `max_steps` or `tol`"
-        warnings.warn(warning, NotConverged, stacklevel=3)
+        warn(warning, NotConverged)
     report = {
         "corpus": asdict(usage),
         "language": {

@@ -2,7 +2,6 @@
 
 import json
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from cr5._typing import Array
-from cr5.errors import Cr5Error, OutputWarning, reason
+from cr5.errors import Cr5Error, OutputWarning, reason, warn
 from cr5.storage.atomic import atomic_path
 from cr5.storage.tensor_files import write_tensors
 
@@ -43,7 +42,7 @@ class Checkpoint:
             message = (
                 f"the checkpoint {self.path} cannot be written: {reason(error)}; the fit goes on without a new one"
             )
-            warnings.warn(message, OutputWarning, stacklevel=2)
+            warn(message, OutputWarning)
         self.last_save = time.monotonic()
 
     def load(self) -> tuple[dict[str, Array], dict[str, Any]] | None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered, plural
+from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered, plural, warn
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.scorer import DEFAULT_WEIGHTS
@@ -76,7 +75,7 @@ def train_with_targets(
     rank = choose_rank(settings, usage.concepts.used, sum(len(v.words) for v in vocabularies.values()))
     notes = selection.warnings(settings.weighting)
     for note in notes:  # now, so that a caller who cares can stop
-        warnings.warn(note, stacklevel=4)
+        warn(note)
     asked, settings = settings.rank, replace(settings, rank=rank)
     engine = engine or CpuEngine()
     # Numbers without gaps, in the order of the names: the result does not depend on the order of the corpus.
@@ -120,10 +119,10 @@ def train_with_targets(
             f"the fit stopped after {steps} at residual {fit.residual:.3g}, above the tolerance "
             f"{settings.tol:g}; {advice}"
         )
-        warnings.warn(warning, NotConverged, stacklevel=4)
+        warn(warning, NotConverged)
     if asked == "auto" and rank < DEFAULT_RANK:
         notes.append(_rank_lowered(rank, usage.concepts.used, settings))
-        warnings.warn(notes[-1], stacklevel=4)
+        warn(notes[-1])
     scale = metric_scale(fit, settings, max_documents_per_concept(concepts))
     languages = {
         lang: language_map(fit, lang, vocabularies[lang], subwords[lang], scale, settings) for lang in vocabularies

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from cr5._typing import Ints
+from cr5.corpus.language_names import no_such_language
 from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error
 from cr5.features.counts import WordCounter, WordCounts
@@ -81,7 +82,7 @@ def read_documents(
     counts = index.count()
     for lang in langs or ():
         if find_language(lang, index.langs) is None:
-            raise Cr5Error(f"the index has no language {lang!r}; its languages are {', '.join(index.langs)}")
+            raise Cr5Error(no_such_language("the index", repr(lang), index.langs))
     chosen = index.langs if langs is None else [str(find_language(lang, index.langs)) for lang in langs]
     present = [lang for lang in dict.fromkeys(chosen) if counts.get(lang)]
     if not present:

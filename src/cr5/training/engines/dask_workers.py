@@ -5,7 +5,6 @@ import logging
 import threading
 import time
 import uuid
-import warnings
 from asyncio import CancelledError as Cancelled
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import CancelledError
@@ -14,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
-from cr5.errors import ClusterError, MissingPackageError, WorkersLost, plural
+from cr5.errors import ClusterError, MissingPackageError, WorkersLost, plural, warn
 from cr5.machine import available_cores
 from cr5.machine.cluster import connect_to_scheduler
 from cr5.training.engines import dask_tasks
@@ -240,7 +239,7 @@ class Workers:
 
     def _warn(self, state: str, limit: float | None) -> None:
         wait = "" if limit is None else f"; the fit ends if that stays so for {limit:g} s (`timeout_seconds`)"
-        warnings.warn(state + wait, WorkersLost, stacklevel=2)
+        warn(state + wait, WorkersLost)
 
     def _scheduler_lost(self) -> ClusterError:
         return ClusterError(f"the scheduler at {self.address} is lost; start it and its workers")
