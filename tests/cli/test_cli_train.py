@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import madeup
+import numpy as np
 import pytest
 from command_line import SMALL, assert_same
 
@@ -14,6 +16,7 @@ from cr5 import Cr5, Document, write
 from cr5.cli import run
 from cr5.cli.render import models
 from cr5.cli.render.models import path_table
+from cr5.training import ridge
 
 # Train
 
@@ -91,6 +94,41 @@ def test_the_weights_of_the_views_are_printed_with_their_origin(
     assert models.view_weights_line(model) == f"weights of the views: dense 1, lexicon 0.6, {expected}"
     model.report = {}
     assert models.view_weights_line(model).endswith("(the same in all models of older versions)")
+
+
+@pytest.mark.parametrize(
+    ("log_likelihoods", "noise", "expected"),
+    [
+        ([-1.01, -1.0, -1.02, -1.03], 0.5, "the ridge hardly matters: all from 1 to 30 are within one standard error"),
+        (range(-20, 0), 0.0, "the best ridge, 0.001, is the smallest that was tried; a smaller one may be better"),
+        ([-2.0, -1.0, -2.0, -3.0], 0.0, ""),
+    ],
+)
+def test_training_and_info_report_a_flat_or_open_ended_ridge_path(
+    log_likelihoods: Sequence[float],
+    noise: float,
+    expected: str,
+    corpus_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left, random = iter(log_likelihoods), np.random.default_rng(0)
+
+    def score(vectors: Any, concepts: Any) -> ridge.Scores:
+        value, errors = next(left), noise * random.standard_normal(30) / np.sqrt(30)
+        return ridge.Scores(value, value / 30 + errors, np.full(30, 0.02), 0.5, 0.6, 180)
+
+    monkeypatch.setattr(ridge, "score", score)
+    options = ["--rank", "5", "--set", "min_documents=2", "--set", "min_unique=5"]
+    assert run(["train", str(corpus_file), "-o", str(tmp_path / "model"), *options]) == 0
+    trained = " ".join(capsys.readouterr().out.split())
+    assert run(["info", str(tmp_path / "model")]) == 0
+    described = " ".join(capsys.readouterr().out.split())
+    for printed in (trained, described):
+        assert expected in printed
+        assert ("hardly matters" in printed or "that was tried" in printed) == bool(expected)
+    assert Cr5.load(tmp_path / "model").report["ridge_note"] == expected
 
 
 def test_the_ridge_path_says_what_was_searched_and_what_its_columns_mean(capsys: pytest.CaptureFixture[str]) -> None:
