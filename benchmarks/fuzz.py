@@ -80,9 +80,11 @@ class Findings:
             self.add(f"{kind}: status {status}: {what}")
 
     def add(self, text: str) -> None:
-        """Note a finding."""
+        """Note a finding, and show it when it is new."""
         with self._lock:
             self.found[text[:400]] += 1
+            if self.found[text[:400]] == 1:
+                print(text[:400], file=sys.stderr, flush=True)
 
 
 def mutate(request: bytes, chance: random.Random) -> bytes:

@@ -2,12 +2,28 @@
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticKnownError
 
 from cr5.corpus.fields import MAX_FIELDS
 from cr5.index import Mode
 from cr5.retrieval.top_k import Measure
 from cr5.server import settings as limits
+
+
+def _no_boolean(value: object) -> object:
+    """The value, unless it is true or false, which Python takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise PydanticKnownError("int_type")
+    return value
+
+
+def _no_boolean_number(value: object) -> object:
+    """As ``_no_boolean``, for numbers that need not be whole."""
+    if isinstance(value, bool):
+        raise PydanticKnownError("float_type")
+    return value
+
 
 _NO_NUL_PATTERN = r"^[^\x00]*$"  # stores cannot hold NUL characters
 _URL_PATTERN = r"^(https?://[^\x00-\x20]*)?$"
@@ -27,7 +43,9 @@ SearchIn: TypeAlias = Annotated[
     ),
 ]
 Text: TypeAlias = Annotated[str, Field(max_length=limits.MAX_TEXT_CHARS)]
-Count: TypeAlias = Annotated[int, Field(ge=1, le=limits.MAX_HITS, description="The number of hits.")]
+Integer: TypeAlias = Annotated[int, BeforeValidator(_no_boolean)]
+Number: TypeAlias = Annotated[float, BeforeValidator(_no_boolean_number)]
+Count: TypeAlias = Annotated[Integer, Field(ge=1, le=limits.MAX_HITS, description="The number of hits.")]
 
 
 class StrictRequest(BaseModel):
@@ -46,7 +64,7 @@ class TextSearch(StrictRequest):
     lang: Lang = None
     k: Count = 10
     offset: Annotated[
-        int,
+        Integer,
         Field(ge=0, le=limits.MAX_DEPTH - 1, description=f"Hits to skip; k + offset is at most {limits.MAX_DEPTH:,}."),
     ] = 0
     mode: Annotated[
@@ -60,7 +78,7 @@ class TextSearch(StrictRequest):
     prefer: Annotated[
         Code | None, Field(description="The language that comes first among hits and versions of nearly equal score.")
     ] = None
-    min_score: Annotated[float, Field(allow_inf_nan=False, description="The lowest score of a hit.")] = 0.0
+    min_score: Annotated[Number, Field(allow_inf_nan=False, description="The lowest score of a hit.")] = 0.0
     sort: Annotated[
         str | None,
         Field(
@@ -163,7 +181,7 @@ class EmbeddingsRequest(BaseModel):
     input: Annotated[list[Text], Field(min_length=1, max_length=limits.MAX_EMBEDDINGS)] | Text
     model: Annotated[str, Field(max_length=limits.MAX_QUERY_CHARS)] = "cr5"
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: Annotated[int | None, Field(description="None, or the rank of the model.")] = None
+    dimensions: Annotated[Integer | None, Field(description="None, or the rank of the model.")] = None
     allow_zeros: Annotated[
         bool, Field(description="Whether a text without a known word gets a vector of zeros; otherwise it is an error.")
     ] = False
