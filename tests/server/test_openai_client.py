@@ -88,6 +88,8 @@ def test_dimensions_must_be_those_of_the_model(api: Any, model: Cr5) -> None:
     error = raised(openai.BadRequestError, api.embeddings.create, model="cr5", input=TEXTS[0], dimensions=16)
     assert error.body["message"] == f"dimensions is 16, but the model has {rank}; leave it out"
     assert error.param == "dimensions"
+    error = raised(openai.BadRequestError, api.embeddings.create, model="cr5", input=TEXTS[0], dimensions=True)
+    assert "dimensions is true" in error.body["message"]
 
 
 def test_a_text_without_a_known_word_is_an_error_that_names_it_unless_zeros_are_allowed(api: Any) -> None:
